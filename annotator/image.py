@@ -1,0 +1,111 @@
+"""One picture and its two forms on disk: PNG bytes, or a pointer to a frame of a recording."""
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import GetCoreSchemaHandler, SerializationInfo, ValidationInfo
+from pydantic_core import core_schema
+
+_DATA_URI = "data:image/png;base64,"
+MAX_PIXELS = 64_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Image:
+    """An RGB picture, uint8, (height, width, 3); the array is made read-only.
+
+    `frame` names where a recorded picture came from, as `CAMERA#INDEX` (index within the episode).
+    It decides how the picture is stored, not whether two pictures are equal.
+
+    >>> Image(np.zeros((2, 3, 3), np.uint8)).size
+    (3, 2)
+
+    Raises:
+        ValueError: the array is not (height, width, 3) uint8, or is empty.
+    """
+
+    pixels: NDArray[np.uint8]
+    frame: str | None = None
+
+    def __post_init__(self) -> None:
+        a = self.pixels
+        if a.dtype != np.uint8 or a.ndim != 3 or a.shape[2] != 3 or a.size == 0:
+            raise ValueError(f"an image is (height, width, 3) uint8, got {a.shape} {a.dtype}")
+        a.flags.writeable = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Image) and np.array_equal(self.pixels, other.pixels)
+
+    def __hash__(self) -> int:
+        return hash((self.pixels.shape, self.pixels.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Image({self.size[0]}x{self.size[1]}{', ' + self.frame if self.frame else ''})"
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height) in pixels."""
+        return self.pixels.shape[1], self.pixels.shape[0]
+
+    def png(self) -> bytes:
+        """Encode without loss."""
+        import cv2
+
+        ok, data = cv2.imencode(".png", self.pixels[:, :, ::-1])
+        if not ok:
+            raise ValueError("OpenCV could not encode the image as PNG")
+        return data.tobytes()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Decode PNG, JPEG, WebP or whatever else OpenCV reads.
+
+        Raises:
+            ValueError: not an image, or more than MAX_PIXELS pixels.
+        """
+        import io
+
+        import PIL.Image
+
+        try:
+            with PIL.Image.open(io.BytesIO(data)) as picture:
+                if picture.width * picture.height > MAX_PIXELS:
+                    raise ValueError(f"an image of {picture.width}x{picture.height} pixels is too large")
+                return cls(np.array(picture.convert("RGB")))
+        except (OSError, SyntaxError) as e:
+            raise ValueError(f"not a readable image: {e}") from e
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> Any:
+        return core_schema.with_info_plain_validator_function(
+            _from_json,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                _to_json, info_arg=True, when_used="json"
+            ),
+        )
+
+
+type PutImage = Callable[[Image], str]
+type GetImage = Callable[[str], Image]
+
+
+def _to_json(image: Image, info: SerializationInfo) -> str:
+    put: PutImage | None = (info.context or {}).get("put_image")
+    return put(image) if put else _DATA_URI + base64.b64encode(image.png()).decode()
+
+
+def _from_json(value: object, info: ValidationInfo) -> Image:
+    if isinstance(value, Image):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"expected an image, got {type(value).__name__}")
+    if value.startswith(_DATA_URI):
+        return Image.decode(base64.b64decode(value.removeprefix(_DATA_URI), validate=True))
+    get: GetImage | None = (info.context or {}).get("get_image")
+    if get is None:
+        raise ValueError(f"image {value!r} is stored elsewhere: load it through its storyboard's folder")
+    return get(value)

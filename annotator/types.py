@@ -1,0 +1,249 @@
+"""The words of goalreel as frozen types. They know nothing of models, files or clocks.
+
+Every type goes to JSON and back without loss: `T.model_validate_json(x.model_dump_json()) == x`.
+Images travel inline as PNG unless the caller passes `put_image` / `get_image` in pydantic's context.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from goalreel.annotator.image import Image
+
+Score = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
+Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Failure(_Frozen):
+    """A call that gave no usable answer. Never an acceptance, never a rejection."""
+
+    stage: Literal["plan", "edit", "judge"]
+    message: Text
+    reply: str | None = None
+    """The model's raw reply, when it gave one."""
+
+
+class Task(_Frozen):
+    """What the person asked for, and what the camera saw at that moment."""
+
+    id: Text
+    instruction: Text
+    image: Image | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+
+class Segment(_Frozen):
+    """A step's span of frames in a recorded episode: `start` inclusive, `end` exclusive."""
+
+    start: Annotated[int, Field(ge=0)]
+    end: int
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> "Segment":
+        if self.end <= self.start:
+            raise ValueError(f"a segment holds at least one frame, got [{self.start}, {self.end})")
+        return self
+
+
+class Step(_Frozen):
+    """One sub-goal of a plan (InterleaveThinker's `execution_plan` entry)."""
+
+    name: Text
+    instruction: Text
+    """What must become true, as a state the camera can see."""
+    prompt: Text
+    """The imperative edit given to the image editor."""
+    auxiliary_text: str | None = None
+
+
+class Plan(_Frozen):
+    """The Planner's full list of steps, made once, blind to generated images."""
+
+    steps: Annotated[tuple[Step, ...], Field(min_length=1)]
+    segments: tuple[Segment, ...] | None = None
+    """One a step, where the plan was read off a recorded episode; else None."""
+
+    @model_validator(mode="after")
+    def _aligned(self) -> "Plan":
+        if self.segments is None:
+            return self
+        if len(self.segments) != len(self.steps):
+            raise ValueError(f"{len(self.steps)} steps but {len(self.segments)} segments")
+        if any(a.end > b.start for a, b in zip(self.segments, self.segments[1:], strict=False)):
+            raise ValueError("segments overlap or are out of order")
+        return self
+
+
+class Edit(_Frozen):
+    """One call of the image editor. `image` is None for text-to-image."""
+
+    task_id: Text
+    step: Annotated[int, Field(ge=0)]
+    attempt: Annotated[int, Field(ge=0)]
+    image: Image | None
+    prompt: Text
+    seed: Annotated[int, Field(ge=0, lt=2**32)]
+    segment: Segment | None = None
+
+
+class Candidate(_Frozen):
+    """What the Critic sees: source, picture, the state wanted and the prompt that made it."""
+
+    task_id: Text
+    step: Annotated[int, Field(ge=0)]
+    source: Image | None
+    image: Image
+    instruction: Text
+    prompt: Text
+
+
+class Verdict(_Frozen):
+    """The Critic's answer. `semantics` and `quality` are 0-10."""
+
+    success: bool
+    reasoning: str = ""
+    refined_prompt: Text | None = None
+    semantics: Score | None = None
+    quality: Score | None = None
+
+    @property
+    def score(self) -> float | None:
+        """Geometric mean of the scores given, 0-10; None without any."""
+        given = [s for s in (self.semantics, self.quality) if s is not None]
+        return math.prod(given) ** (1 / len(given)) if given else None
+
+
+class Attempt(_Frozen):
+    """One edit with its verdict, or with the failure that stood in for either."""
+
+    prompt: Text
+    seed: int
+    image: Image | None = None
+    verdict: Verdict | None = None
+    failure: Failure | None = None
+
+    @model_validator(mode="after")
+    def _one_outcome(self) -> "Attempt":
+        if (self.verdict is None) == (self.failure is None):
+            raise ValueError("an attempt has either a verdict or a failure")
+        if self.verdict is not None and self.image is None:
+            raise ValueError("a verdict needs the image it judged")
+        return self
+
+
+type Status = Literal["verified", "unverified", "failed", "skipped"]
+
+
+class StoryboardStep(_Frozen):
+    """A step with every attempt at it.
+
+    `verified`: the Critic accepted attempt `chosen`. `unverified`: no attempt was accepted and `chosen`
+    is the best of them. `failed`: no attempt gave a picture. `skipped`: never tried.
+    """
+
+    step: Step
+    segment: Segment | None = None
+    attempts: tuple[Attempt, ...] = ()
+    status: Status = "skipped"
+    chosen: Annotated[int, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "StoryboardStep":
+        pictured = self.status in ("verified", "unverified")
+        if pictured != (self.chosen is not None) or (self.status == "skipped") != (not self.attempts):
+            raise ValueError(f"status {self.status} does not fit the attempts")
+        if self.chosen is not None:
+            if self.chosen >= len(self.attempts) or self.attempts[self.chosen].image is None:
+                raise ValueError("the chosen attempt has no image")
+            verdict = self.attempts[self.chosen].verdict
+            if (self.status == "verified") != (verdict is not None and verdict.success):
+                raise ValueError(f"status {self.status} does not fit the chosen attempt's verdict")
+        return self
+
+    @property
+    def goal_image(self) -> Image | None:
+        """The chosen attempt's picture, verified or not."""
+        return None if self.chosen is None else self.attempts[self.chosen].image
+
+
+class Storyboard(_Frozen):
+    """The complete record of one trajectory: task, plan and every attempt of every step."""
+
+    task: Task
+    steps: tuple[StoryboardStep, ...] = ()
+    failure: Failure | None = None
+    """Set when there is no plan."""
+
+    @model_validator(mode="after")
+    def _planned(self) -> "Storyboard":
+        if bool(self.steps) == (self.failure is not None):
+            raise ValueError("a storyboard has either steps or a failure")
+        return self
+
+    @property
+    def complete(self) -> bool:
+        """Every step is verified."""
+        return bool(self.steps) and all(s.status == "verified" for s in self.steps)
+
+
+class Planner(Protocol):
+    """Decomposes tasks, batch first: answer i belongs to task i."""
+
+    def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]: ...
+
+
+class Editor(Protocol):
+    """Renders goal images, batch first: answer i belongs to edit i."""
+
+    def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]: ...
+
+
+class Critic(Protocol):
+    """Judges candidates, batch first: answer i belongs to candidate i."""
+
+    def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]: ...
+
+
+class Recording(Protocol):
+    """A recorded episode, as the hindsight back ends see it. Frames are counted from 0."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def instruction(self) -> str: ...
+    @property
+    def fps(self) -> float: ...
+    @property
+    def timestamps(self) -> NDArray[np.float32]:
+        """Seconds since the episode's start, (n,), as recorded."""
+        ...
+
+    @property
+    def state(self) -> NDArray[np.float32]:
+        """`observation.state`, (n, dims); dims may be 0."""
+        ...
+
+    @property
+    def action(self) -> NDArray[np.float32]:
+        """`action`, (n, dims); dims may be 0."""
+        ...
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """One name a state dimension, or empty."""
+        ...
+
+    @property
+    def action_names(self) -> tuple[str, ...]: ...
+
+    def frames(self, camera: str, indices: Sequence[int]) -> list[Image]:
+        """Decode frames of one camera; each `Image.frame` is `CAMERA#INDEX`."""
+        ...
