@@ -1,0 +1,108 @@
+"""The batch driver: many trajectories at once, requests of one kind sent to the model together.
+
+It knows nothing of files. A storyboard is handed over the moment it is finished, so that whoever
+consumes the stream can save it; what was handed over before a KeyboardInterrupt stays saved.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from goalreel.annotator.loop import Answer, OnUnverified, Request, Trajectory, storyboard
+from goalreel.annotator.types import Candidate, Critic, Edit, Editor, Failure, Planner, Storyboard, Task
+
+log = logging.getLogger(__name__)
+
+type Kind = Literal["plan", "edit", "judge"]
+
+
+class BackendError(Exception):
+    """A model could not be called at all: its server died, its memory ran out.
+
+    Back ends raise it for a whole batch; the driver turns it into one Failure an item.
+    """
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many requests go into one call, and how many trajectories are under way at once."""
+
+    batch_size: int = 16
+    in_flight: int = 64
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1 or self.in_flight < 1:
+            raise ValueError(f"batch_size and in_flight must be at least 1, got {self}")
+
+
+def run(
+    tasks: Iterable[Task],
+    planner: Planner,
+    editor: Editor,
+    critic: Critic,
+    *,
+    max_attempts: int,
+    on_unverified: OnUnverified = "continue",
+    limits: Limits | None = None,
+) -> Iterator[Storyboard]:
+    """Yield one storyboard a task, as they finish; `Storyboard.task` says whose it is.
+
+    The result does not depend on `limits` as long as each answer depends on its own request alone.
+
+    Raises:
+        ValueError: a back end broke its contract (not one answer a request, or of the wrong kind).
+    """
+    limits = limits or Limits()
+    calls: dict[Kind, Callable[[Sequence], Sequence]] = {
+        "plan": planner.plan,
+        "edit": editor.edit,
+        "judge": critic.judge,
+    }
+    queues: dict[Kind, deque[tuple[Trajectory[Storyboard], Request]]] = {k: deque() for k in calls}
+    upcoming = iter(tasks)
+
+    def waiting() -> int:
+        return sum(map(len, queues.values()))
+
+    def admit() -> None:
+        while waiting() < limits.in_flight and (task := next(upcoming, None)) is not None:
+            trajectory = storyboard(task, max_attempts=max_attempts, on_unverified=on_unverified)
+            queues["plan"].append((trajectory, next(trajectory)))
+
+    admit()
+    while waiting():
+        # The fullest queue makes the fullest batch; on a tie the later stage goes first, to finish work.
+        kind = max(reversed(queues), key=lambda k: min(len(queues[k]), limits.batch_size))
+        batch = [queues[kind].popleft() for _ in range(min(len(queues[kind]), limits.batch_size))]
+        answers = _call(kind, calls[kind], [request for _, request in batch])
+        for (trajectory, _), answer in zip(batch, answers, strict=True):
+            try:
+                request = trajectory.send(answer)
+            except StopIteration as finished:
+                yield finished.value
+            else:
+                queues[_kind(request)].append((trajectory, request))
+        admit()
+
+
+def _call(kind: Kind, model: Callable[[Sequence], Sequence], requests: list[Request]) -> Sequence[Answer]:
+    try:
+        answers = model(requests)
+    except BackendError as e:
+        log.warning("%s failed for %d item(s): %s", kind, len(requests), e)
+        return [Failure(stage=kind, message=str(e) or type(e).__name__)] * len(requests)
+    if len(answers) != len(requests):
+        raise ValueError(f"{kind}: {len(requests)} requests but {len(answers)} answers")
+    return answers
+
+
+def _kind(request: Request) -> Kind:
+    match request:
+        case Task():
+            return "plan"
+        case Edit():
+            return "edit"
+        case Candidate():
+            return "judge"

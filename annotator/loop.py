@@ -1,0 +1,155 @@
+"""The storyboard loop of InterleaveThinker (arXiv 2606.13679) as a generator without I/O.
+
+It yields a Task (plan this), an Edit (render this) or a Candidate (judge this) and is sent the answer;
+it never calls a model, a file or a clock. Drivers decide how requests become model calls.
+"""
+
+import hashlib
+from collections.abc import Generator
+from typing import Literal
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import (
+    Attempt,
+    Candidate,
+    Edit,
+    Failure,
+    Plan,
+    Segment,
+    Status,
+    Step,
+    Storyboard,
+    StoryboardStep,
+    Task,
+    Verdict,
+)
+
+type Request = Task | Edit | Candidate
+type Answer = Plan | Image | Verdict | Failure
+type Trajectory[Result] = Generator[Request, Answer, Result]
+type OnUnverified = Literal["stop", "continue"]
+
+
+def storyboard(
+    task: Task, *, max_attempts: int, on_unverified: OnUnverified = "continue"
+) -> Trajectory[Storyboard]:
+    """Plan once, then render and judge each step at most `max_attempts` times (the paper's T).
+
+    The accepted image feeds the next step. Where none was accepted, `continue` goes on from the best
+    attempt (or, without any picture, from the previous image) and `stop` skips the remaining steps.
+
+    Raises:
+        ValueError: `max_attempts` is less than 1.
+        TypeError: a driver sent an answer of the wrong kind.
+    """
+    if max_attempts < 1:
+        raise ValueError(f"max_attempts must be at least 1, got {max_attempts}")
+    plan = _expect(Plan, (yield task))
+    if isinstance(plan, Failure):
+        return Storyboard(task=task, failure=plan)
+    done: list[StoryboardStep] = []
+    image = task.image
+    for index, step in enumerate(plan.steps):
+        segment = plan.segments[index] if plan.segments else None
+        if on_unverified == "stop" and done and done[-1].status != "verified":
+            done.append(StoryboardStep(step=step, segment=segment))
+            continue
+        result = yield from _step(task, index, step, segment, image, max_attempts)
+        done.append(result)
+        image = result.goal_image or image
+    return Storyboard(task=task, steps=tuple(done))
+
+
+def _step(
+    task: Task, index: int, step: Step, segment: Segment | None, source: Image | None, max_attempts: int
+) -> Trajectory[StoryboardStep]:
+    attempts: list[Attempt] = []
+    prompt = step.prompt
+    for number in range(max_attempts):
+        attempt = yield from _attempt(task, index, step, segment, source, prompt, number)
+        attempts.append(attempt)
+        if attempt.verdict is None:
+            continue
+        if attempt.verdict.success:
+            break
+        prompt = attempt.verdict.refined_prompt or prompt
+    chosen = _best(attempts)
+    return StoryboardStep(
+        step=step, segment=segment, attempts=tuple(attempts), status=_status(attempts, chosen), chosen=chosen
+    )
+
+
+def _attempt(
+    task: Task,
+    index: int,
+    step: Step,
+    segment: Segment | None,
+    source: Image | None,
+    prompt: str,
+    number: int,
+) -> Trajectory[Attempt]:
+    seed = attempt_seed(task.seed, index, number)
+    image = _expect(
+        Image,
+        (
+            yield Edit(
+                task_id=task.id,
+                step=index,
+                attempt=number,
+                image=source,
+                prompt=prompt,
+                seed=seed,
+                segment=segment,
+            )
+        ),
+    )
+    if isinstance(image, Failure):
+        return Attempt(prompt=prompt, seed=seed, failure=image)
+    verdict = _expect(
+        Verdict,
+        (
+            yield Candidate(
+                task_id=task.id,
+                step=index,
+                source=source,
+                image=image,
+                instruction=step.instruction,
+                prompt=prompt,
+            )
+        ),
+    )
+    if isinstance(verdict, Failure):
+        return Attempt(prompt=prompt, seed=seed, image=image, failure=verdict)
+    return Attempt(prompt=prompt, seed=seed, image=image, verdict=verdict)
+
+
+def attempt_seed(task_seed: int, step: int, attempt: int) -> int:
+    """A seed for one attempt, in [0, 2**32): new on every retry, the same in whatever order calls run."""
+    digest = hashlib.blake2b(f"{task_seed}/{step}/{attempt}".encode(), digest_size=4)
+    return int.from_bytes(digest.digest())
+
+
+def _best(attempts: list[Attempt]) -> int | None:
+    """The accepted attempt, else the highest score, else the earliest judged, else the earliest picture."""
+
+    def rank(number: int) -> tuple[bool, bool, float, int]:
+        verdict = attempts[number].verdict
+        if verdict is None:
+            return (False, False, -1.0, -number)
+        score = verdict.score
+        return (verdict.success, True, -1.0 if score is None else score, -number)
+
+    return max((n for n, a in enumerate(attempts) if a.image is not None), key=rank, default=None)
+
+
+def _status(attempts: list[Attempt], chosen: int | None) -> Status:
+    if chosen is None:
+        return "failed"
+    verdict = attempts[chosen].verdict
+    return "verified" if verdict is not None and verdict.success else "unverified"
+
+
+def _expect[T](kind: type[T], answer: Answer) -> T | Failure:
+    if not isinstance(answer, (kind, Failure)):
+        raise TypeError(f"expected {kind.__name__} or Failure, got {type(answer).__name__}")
+    return answer

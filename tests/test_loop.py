@@ -1,0 +1,109 @@
+"""The loop alone: no model, no file, no clock."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.loop import Answer, Request, attempt_seed, storyboard
+from goalreel.annotator.types import Candidate, Edit, Failure, Plan, Segment, Step, Storyboard, Task, Verdict
+
+
+def picture(value: int) -> Image:
+    return Image(np.full((4, 4, 3), value, np.uint8))
+
+
+def plan(n: int, *, segments: bool = False) -> Plan:
+    steps = tuple(Step(name=f"step {i}", instruction=f"it is {i}", prompt=f"do {i}") for i in range(n))
+    return Plan(
+        steps=steps, segments=tuple(Segment(start=i, end=i + 1) for i in range(n)) if segments else None
+    )
+
+
+TASK = Task(id="t", instruction="do it", image=picture(0), seed=7)
+NO, YES = Verdict(success=False), Verdict(success=True)
+BROKEN_EDIT = Failure(stage="edit", message="no picture")
+BROKEN_JUDGE = Failure(stage="judge", message="no verdict", reply="???")
+
+
+def drive(answers: Iterable[Answer], **settings) -> tuple[Storyboard, list[Request]]:
+    trajectory = storyboard(TASK, **{"max_attempts": 3, **settings})
+    requests: list[Request] = [next(trajectory)]
+    try:
+        for answer in answers:
+            requests.append(trajectory.send(answer))
+    except StopIteration as finished:
+        return finished.value, requests
+    raise AssertionError("the loop wanted more answers")
+
+
+def test_accepted_image_feeds_the_next_step():
+    board, requests = drive([plan(2, segments=True), picture(1), YES, picture(2), YES])
+    assert board.complete
+    edits = [r for r in requests if isinstance(r, Edit)]
+    assert [e.image for e in edits] == [TASK.image, picture(1)]
+    assert [e.segment for e in edits] == [Segment(start=0, end=1), Segment(start=1, end=2)]
+    assert [c.source for c in requests if isinstance(c, Candidate)] == [TASK.image, picture(1)]
+
+
+def test_a_rejection_rewrites_the_prompt_and_changes_the_seed():
+    refined = Verdict(success=False, refined_prompt="do it gently")
+    board, requests = drive([plan(1), picture(1), refined, picture(2), NO, picture(3), YES])
+    edits = [r for r in requests if isinstance(r, Edit)]
+    assert [e.prompt for e in edits] == ["do 0", "do it gently", "do it gently"]
+    assert len({e.seed for e in edits}) == 3
+    assert [e.image for e in edits] == [TASK.image] * 3
+    assert board.steps[0].chosen == 2
+
+
+def test_no_acceptance_keeps_the_best_by_score_and_continues_from_it():
+    scored = [Verdict(success=False, semantics=s, quality=s) for s in (2, 9, 5)]
+    board, requests = drive(
+        [plan(2), picture(1), scored[0], picture(2), scored[1], picture(3), scored[2], picture(4), YES]
+    )
+    assert board.steps[0].status == "unverified"
+    assert board.steps[0].goal_image == picture(2)
+    assert [r.image for r in requests if isinstance(r, Edit)][-1] == picture(2)
+    assert board.steps[1].status == "verified"
+    assert not board.complete
+
+
+def test_stop_skips_what_follows():
+    board, requests = drive([plan(3), picture(1), NO], max_attempts=1, on_unverified="stop")
+    assert [s.status for s in board.steps] == ["unverified", "skipped", "skipped"]
+    assert sum(isinstance(r, Edit) for r in requests) == 1
+
+
+def test_a_failure_is_neither_acceptance_nor_rejection():
+    board, _ = drive([plan(1), picture(1), BROKEN_JUDGE, BROKEN_EDIT, picture(3), NO])
+    step = board.steps[0]
+    assert [a.failure for a in step.attempts] == [BROKEN_JUDGE, BROKEN_EDIT, None]
+    assert step.status == "unverified"
+    assert step.chosen == 2, "a judged picture goes before one nobody judged"
+
+
+def test_no_picture_at_all_fails_the_step_and_the_next_starts_from_the_previous_image():
+    board, requests = drive([plan(2), BROKEN_EDIT, picture(2), YES], max_attempts=1)
+    assert [s.status for s in board.steps] == ["failed", "verified"]
+    assert [r.image for r in requests if isinstance(r, Edit)][-1] == TASK.image
+
+
+def test_a_failed_plan_ends_the_storyboard_with_the_raw_reply():
+    failure = Failure(stage="plan", message="not JSON", reply="hello")
+    board, _ = drive([failure])
+    assert board.failure == failure
+    assert board.steps == ()
+
+
+def test_a_wrong_answer_is_refused():
+    with pytest.raises(TypeError, match="expected Plan"):
+        drive([YES])
+    with pytest.raises(ValueError, match="at least 1"):
+        next(storyboard(TASK, max_attempts=0))
+
+
+def test_seeds_differ_by_step_and_attempt_and_never_change():
+    seeds = {attempt_seed(7, s, a) for s in range(50) for a in range(20)}
+    assert len(seeds) == 1000
+    assert attempt_seed(7, 3, 1) == attempt_seed(7, 3, 1) != attempt_seed(8, 3, 1)

@@ -1,0 +1,162 @@
+"""The types: what they refuse, and to JSON and back without loss."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from pydantic import BaseModel, ValidationError
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import (
+    Attempt,
+    Candidate,
+    Edit,
+    Failure,
+    Plan,
+    Segment,
+    Step,
+    Storyboard,
+    StoryboardStep,
+    Task,
+    Verdict,
+)
+
+text = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
+images = st.tuples(st.integers(1, 5), st.integers(1, 5)).flatmap(
+    lambda s: arrays(np.uint8, (*s, 3)).map(Image)
+)
+scores = st.none() | st.floats(0, 10)
+failures = st.builds(Failure, message=text, reply=st.none() | st.text(st.characters(codec="utf-8")))
+verdicts = st.builds(
+    Verdict, reasoning=text, refined_prompt=st.none() | text, semantics=scores, quality=scores
+)
+segments = st.tuples(st.integers(0, 9), st.integers(1, 9)).map(lambda s: Segment(start=s[0], end=sum(s)))
+steps = st.builds(Step, name=text, instruction=text, prompt=text, auxiliary_text=st.none() | text)
+tasks = st.builds(Task, id=text, instruction=text, image=st.none() | images)
+attempts = st.builds(Attempt, prompt=text, image=images, verdict=verdicts, failure=st.none()) | st.builds(
+    Attempt, prompt=text, image=st.none() | images, verdict=st.none(), failure=failures
+)
+
+
+@st.composite
+def board_steps(draw: st.DrawFn) -> StoryboardStep:
+    tried = tuple(draw(st.lists(attempts, max_size=3)))
+    pictured = [i for i, a in enumerate(tried) if a.image is not None]
+    chosen = draw(st.sampled_from(pictured)) if pictured else None
+    status = "failed" if tried else "skipped"
+    if chosen is not None:
+        verdict = tried[chosen].verdict
+        status = "verified" if verdict is not None and verdict.success else "unverified"
+    return StoryboardStep(
+        step=draw(steps), segment=draw(st.none() | segments), attempts=tried, status=status, chosen=chosen
+    )
+
+
+boards = st.builds(
+    Storyboard,
+    task=tasks,
+    steps=st.lists(board_steps(), min_size=1, max_size=3).map(tuple),
+    failure=st.none(),
+) | st.builds(Storyboard, task=tasks, failure=failures)
+everything = st.one_of(
+    failures,
+    verdicts,
+    segments,
+    steps,
+    tasks,
+    attempts,
+    boards,
+    st.builds(Plan, steps=st.lists(steps, min_size=1, max_size=3).map(tuple), segments=st.none()),
+    st.builds(Edit, task_id=text, image=st.none() | images, prompt=text, segment=st.none() | segments),
+    st.builds(
+        Candidate, task_id=text, source=st.none() | images, image=images, instruction=text, prompt=text
+    ),
+)
+
+
+@given(everything)
+def test_json_round_trip_loses_nothing(value: BaseModel):
+    assert type(value).model_validate_json(value.model_dump_json()) == value
+
+
+def test_images_can_be_stored_elsewhere():
+    task = Task(id="t", instruction="go", image=Image(np.ones((2, 2, 3), np.uint8), frame="front#3"))
+    shelf: dict[str, Image] = {}
+
+    def put(image: Image) -> str:
+        shelf["key"] = image
+        return "key"
+
+    data = task.model_dump_json(context={"put_image": put})
+    assert '"image":"key"' in data
+    assert Task.model_validate_json(data, context={"get_image": shelf.__getitem__}) == task
+    with pytest.raises(ValidationError, match="stored elsewhere"):
+        Task.model_validate_json(data)
+
+
+@pytest.mark.parametrize(
+    "pixels", [np.zeros((2, 2), np.uint8), np.zeros((2, 2, 3), np.float32), np.zeros((0, 2, 3), np.uint8)]
+)
+def test_an_image_is_rgb_uint8(pixels):
+    with pytest.raises(ValueError, match="height, width, 3"):
+        Image(pixels)
+
+
+def test_an_image_cannot_be_changed():
+    image = Image(np.zeros((2, 2, 3), np.uint8))
+    with pytest.raises(ValueError, match="read-only"):
+        image.pixels[0] = 1
+
+
+@pytest.mark.parametrize("data", [b"", b"not an image", b"\x89PNG\r\n\x1a\nrubbish"])
+def test_rubbish_bytes_are_no_image(data):
+    with pytest.raises(ValueError, match="image"):
+        Image.decode(data)
+
+
+def test_a_bomb_is_refused_before_decoding(monkeypatch):
+    data = Image(np.zeros((20, 20, 3), np.uint8)).png()
+    monkeypatch.setattr("goalreel.annotator.image.MAX_PIXELS", 399)
+    with pytest.raises(ValueError, match="too large"):
+        Image.decode(data)
+
+
+STEP = Step(name="a", instruction="b", prompt="c")
+PICTURE = Image(np.zeros((2, 2, 3), np.uint8))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Task(id="t", instruction="  "),
+        lambda: Task(id="t", instruction="go", seed=-1),
+        lambda: Plan(steps=()),
+        lambda: Plan(steps=(STEP,), segments=()),
+        lambda: Plan(steps=(STEP, STEP), segments=(Segment(start=0, end=5), Segment(start=4, end=6))),
+        lambda: Segment(start=3, end=3),
+        lambda: Verdict(success=True, semantics=11),
+        lambda: Verdict(success=True, quality=float("nan")),
+        lambda: Attempt(prompt="p", seed=0),
+        lambda: Attempt(prompt="p", seed=0, verdict=Verdict(success=True)),
+        lambda: Storyboard(task=Task(id="t", instruction="go")),
+        lambda: StoryboardStep(step=STEP, status="verified"),
+        lambda: StoryboardStep(step=STEP, status="failed"),
+        lambda: StoryboardStep(
+            step=STEP,
+            attempts=(Attempt(prompt="p", seed=0, image=PICTURE, verdict=Verdict(success=False)),),
+            status="verified",
+            chosen=0,
+        ),
+    ],
+)
+def test_impossible_records_are_refused(build):
+    with pytest.raises(ValidationError):
+        build()
+
+
+def test_the_score_is_the_geometric_mean_of_what_was_given():
+    assert Verdict(success=True, semantics=4, quality=9).score == pytest.approx(6)
+    assert Verdict(success=True, quality=9).score == pytest.approx(9)
+    assert Verdict(success=True).score is None
+    assert Verdict(success=True, semantics=0, quality=9).score == 0
