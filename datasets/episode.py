@@ -1,0 +1,210 @@
+"""One recorded episode of a LeRobot dataset: its numbers at once, its frames when asked for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from goalreel.annotator.image import Image
+from goalreel.datasets.errors import DatasetError
+from goalreel.datasets.video import VideoIndex, decode, video_index
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """Implements `goalreel.annotator.types.Recording`. Frames are counted from 0 within the episode."""
+
+    root: Path
+    index: int
+    instruction: str
+    fps: float
+    timestamps: NDArray[np.float32]
+    """Seconds, (n,), as recorded."""
+    state: NDArray[np.float32]
+    """`observation.state`, (n, dims); (n, 0) without one."""
+    action: NDArray[np.float32]
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    data_path: Path
+    row: dict[str, Any]
+    info: dict[str, Any]
+
+    @classmethod
+    def read(cls, root: Path, info: dict[str, Any], row: dict[str, Any], tasks: dict[int, str]) -> Self:
+        """Read and check an episode's rows.
+
+        Raises:
+            DatasetError: rows missing, frames out of order, NaN in state or action, no instruction.
+        """
+        index, where = row["episode_index"], f"{root}: episode {row['episode_index']}"
+        path = _path(root, info["data_path"], row, "data")
+        table = _rows(path, index, where)
+        if len(table) != row["length"] or not len(table):
+            raise DatasetError(
+                f"{where}: {path.name} holds {len(table)} frames but meta/episodes says {row['length']}"
+            )
+        timestamps = _column(table, "timestamp", where)[:, 0]
+        if np.isnan(timestamps).any() or (np.diff(timestamps) <= 0).any():
+            raise DatasetError(f"{where}: timestamps in {path.name} do not increase")
+        task = tasks.get(table["task_index"][0].as_py()) if "task_index" in table.column_names else None
+        if not (task or "").strip():
+            raise DatasetError(f"{where}: empty instruction: name its task in meta/tasks.parquet")
+        features = info["features"]
+        return cls(
+            root=root,
+            index=index,
+            instruction=str(task).strip(),
+            fps=float(info["fps"]),
+            timestamps=timestamps,
+            state=_column(table, "observation.state", where),
+            action=_column(table, "action", where),
+            state_names=_names(features.get("observation.state")),
+            action_names=_names(features.get("action")),
+            data_path=path,
+            row=row,
+            info=info,
+        )
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    @property
+    def id(self) -> str:
+        return f"episode_{self.index:06d}"
+
+    def check(self, camera: str) -> None:
+        """Find every frame of a camera without decoding any.
+
+        Raises:
+            DatasetError: the camera, its file or some of its frames are missing.
+        """
+        if self._is_video(camera):
+            self._locate(camera, range(len(self)))
+
+    def frames(self, camera: str, indices: Sequence[int]) -> list[Image]:
+        """Decode frames of one camera, each once; `Image.frame` is `CAMERA#INDEX`.
+
+        Raises:
+            DatasetError: no such camera, or a frame that cannot be decoded.
+            IndexError: an index outside the episode.
+        """
+        if any(not 0 <= i < len(self) for i in indices):
+            raise IndexError(f"episode {self.index} has {len(self)} frames, asked for {list(indices)}")
+        if self._is_video(camera):
+            video, pts = self._locate(camera, indices)
+            try:
+                decoded = decode(video, pts)
+            except DatasetError as e:
+                raise DatasetError(f"{e} (episode {self.index})") from e
+            pictures = [decoded[p] for p in pts]
+        else:
+            pictures = self._stored_images(camera, indices)
+        return [Image(p, frame=f"{camera}#{i}") for p, i in zip(pictures, indices, strict=True)]
+
+    def _is_video(self, camera: str) -> bool:
+        feature = self.info["features"].get(camera)
+        if feature is None or feature["dtype"] not in ("image", "video"):
+            raise DatasetError(f"{self.root}: episode {self.index}: no camera {camera!r}")
+        return feature["dtype"] == "video"
+
+    def _locate(self, camera: str, indices: Sequence[int]) -> tuple[VideoIndex, list[int]]:
+        prefix = f"videos/{camera}"
+        where = f"{self.root}: episode {self.index}"
+        try:
+            start = float(self.row[f"{prefix}/from_timestamp"])
+            path = _path(self.root, self.info["video_path"], self.row, prefix, video_key=camera)
+        except (KeyError, TypeError) as e:
+            raise DatasetError(f"{where}: meta/episodes does not say where {camera} is stored") from e
+        try:
+            video = video_index(path)
+        except DatasetError as e:
+            raise DatasetError(f"{e} (episode {self.index})") from e
+        seconds = start + self.timestamps[list(indices)].astype(np.float64)
+        pts = video.find(seconds, tolerance_s=0.5 / self.fps)
+        found = [p for p in pts if p is not None]
+        if len(set(found)) != len(set(indices)):
+            raise DatasetError(
+                f"{path}: frame count mismatch in episode {self.index}: "
+                f"{len(set(found))} of {len(set(indices))} frames are in the video"
+            )
+        return video, found
+
+    def _stored_images(self, camera: str, indices: Sequence[int]) -> list[NDArray[np.uint8]]:
+        where = f"{self.root}: episode {self.index}"
+        cells = _rows(self.data_path, self.index, where, camera)[camera].take(pa.array(list(indices)))
+        pictures = []
+        for cell, index in zip(cells.to_pylist(), indices, strict=True):
+            try:
+                data = cell["bytes"] if cell and cell.get("bytes") else None
+                if data is None:
+                    raise ValueError("no bytes stored")
+                pictures.append(Image.decode(data).pixels)
+            except ValueError as e:
+                raise DatasetError(f"{where}: {camera} frame {index}: {e}") from e
+        return pictures
+
+
+def _path(root: Path, template: str, row: dict[str, Any], prefix: str, **keys: str) -> Path:
+    relative = template.format(
+        chunk_index=row[f"{prefix}/chunk_index"], file_index=row[f"{prefix}/file_index"], **keys
+    )
+    path = (root / relative).resolve()
+    if not path.is_relative_to(root.resolve()):
+        raise DatasetError(f"{root}: meta/info.json points outside the dataset: {template}")
+    return root / relative
+
+
+def _rows(path: Path, episode: int, where: str, camera: str | None = None) -> pa.Table:
+    """The episode's rows in frame order: the plain numbers, or one camera's stored images."""
+    try:
+        status = path.stat()
+        if camera is None:
+            table = _shard(path, status.st_mtime_ns, status.st_size)
+            return _of(table, episode)
+        columns = ["episode_index", "frame_index", camera]
+        return _of(pq.read_table(path, columns=columns, filters=[("episode_index", "=", episode)]), episode)
+    except FileNotFoundError as e:
+        raise DatasetError(f"{where}: {path} is missing: copy the dataset again") from e
+    except (pa.ArrowException, OSError, KeyError) as e:
+        message = str(e).splitlines()[0] if str(e) else type(e).__name__
+        raise DatasetError(f"{where}: {path} is not readable ({message})") from e
+
+
+@lru_cache(maxsize=2)
+def _shard(path: Path, mtime_ns: int, size: int) -> pa.Table:
+    """A data file's numeric columns: episodes are read in order, so the last file or two serve them all."""
+    file = pq.ParquetFile(path)
+    wanted = ("timestamp", "frame_index", "episode_index", "task_index", "observation.state", "action")
+    return file.read(columns=[n for n in wanted if n in file.schema_arrow.names])
+
+
+def _of(table: pa.Table, episode: int) -> pa.Table:
+    return table.filter(pc.equal(table["episode_index"], episode)).sort_by("frame_index")
+
+
+def _column(table: pa.Table, name: str, where: str) -> NDArray[np.float32]:
+    """A numeric column as (n, dims) float32; (n, 0) when the dataset has none."""
+    if name not in table.column_names:
+        return np.zeros((len(table), 0), np.float32)
+    values = np.array(table[name].to_pylist(), np.float32).reshape(len(table), -1)
+    if name != "timestamp" and not np.isfinite(values).all():
+        frame = int(np.argwhere(~np.isfinite(values))[0, 0])
+        raise DatasetError(f"{where}: {name} is NaN or infinite at frame {frame}")
+    values.flags.writeable = False
+    return values
+
+
+def _names(feature: dict[str, Any] | None) -> tuple[str, ...]:
+    """Dimension names; lerobot datasets hold a list, a list in a list, or a dictionary of lists."""
+    names = (feature or {}).get("names")
+    if isinstance(names, dict):
+        names = [n for group in names.values() for n in (group if isinstance(group, list) else [group])]
+    flat = [n for group in names or [] for n in (group if isinstance(group, list) else [group])]
+    return tuple(str(n) for n in flat)

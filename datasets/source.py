@@ -1,0 +1,159 @@
+"""A LeRobot v3.0 dataset on disk, read without lerobot or torch, episode by episode.
+
+Nothing is ever written; timestamps are those of the parquet, never recomputed. Layout and names follow
+`lerobot.datasets` 0.6: `meta/info.json`, `meta/tasks.parquet`, `meta/episodes/**`, `data/**`, `videos/**`.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from goalreel.datasets.episode import Episode
+from goalreel.datasets.errors import DatasetError
+
+CONVERTERS = {
+    "v2.0": "first lerobot 0.3's lerobot/datasets/v21/convert_dataset_v20_to_v21.py, then "
+    "python -m lerobot.scripts.convert_dataset_v21_to_v30",
+    "v2.1": "python -m lerobot.scripts.convert_dataset_v21_to_v30 --repo-id=local/NAME --root=DIR "
+    "--push-to-hub=false",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """The dataset's metadata; `episode(i)` reads one episode.
+
+    Raises (from `open` and `episode`):
+        DatasetError: one line naming the file and the episode.
+    """
+
+    root: Path
+    info: dict[str, Any]
+    rows: tuple[dict[str, Any], ...]
+    """One a episode: `meta/episodes` without the statistics, in episode order."""
+    tasks: dict[int, str]
+
+    @classmethod
+    def open(cls, root: Path) -> Self:
+        """Read the metadata of the dataset in `root`."""
+        root = Path(root)
+        info = _read_info(root)
+        return cls(root, info, _read_rows(root), _read_tasks(root))
+
+    @property
+    def fps(self) -> float:
+        return float(self.info["fps"])
+
+    @property
+    def features(self) -> dict[str, dict[str, Any]]:
+        return self.info["features"]
+
+    @cached_property
+    def cameras(self) -> tuple[str, ...]:
+        """Colour cameras, in the dataset's order; depth maps are left out."""
+        return tuple(
+            k for k, f in self.features.items() if f["dtype"] in ("image", "video") and not _depth(f)
+        )
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        return tuple(row["episode_index"] for row in self.rows)
+
+    def camera(self, name: str | None) -> str:
+        """The camera called `name`, in full or without `observation.images.`.
+
+        None picks the first one that is not on the wrist.
+        """
+        if not self.cameras:
+            raise DatasetError(
+                f"{self.root}: the dataset has no camera, so there is nothing to show as a goal"
+            )
+        if name is None:
+            fixed = [
+                c for c in self.cameras if not any(w in c for w in ("wrist", "hand", "gripper", "subgoal"))
+            ]
+            return (fixed or list(self.cameras))[0]
+        for camera in self.cameras:
+            if name in (camera, camera.removeprefix("observation.images.")):
+                return camera
+        raise DatasetError(f"{self.root}: no camera {name!r}; it has {', '.join(self.cameras)}")
+
+    def episode(self, index: int) -> Episode:
+        """Read one episode's rows (not its frames) and check them."""
+        row = next((r for r in self.rows if r["episode_index"] == index), None)
+        if row is None:
+            raise DatasetError(f"{self.root}: no episode {index}; it has {_span(self.indices)}")
+        return Episode.read(self.root, self.info, row, self.tasks)
+
+    def episodes(self, indices: Iterable[int] | None = None) -> Iterator[Episode]:
+        """Stream episodes, all of them by default."""
+        for index in self.indices if indices is None else indices:
+            yield self.episode(index)
+
+
+def _read_info(root: Path) -> dict[str, Any]:
+    path = root / "meta" / "info.json"
+    if not path.is_file():
+        raise DatasetError(f"{root}: no meta/info.json there, so it is not a LeRobot dataset")
+    try:
+        info = json.loads(path.read_text(encoding="utf-8"))
+        version, fps, features = str(info["codebase_version"]), float(info["fps"]), dict(info["features"])
+    except (ValueError, KeyError, TypeError) as e:
+        raise DatasetError(f"{path}: damaged ({e!r}): copy the dataset again") from e
+    if not version.startswith("v3."):
+        advice = CONVERTERS.get(version, "a newer goalreel may read it")
+        raise DatasetError(f"{path}: codebase version {version}, but goalreel reads v3.0: {advice}")
+    if fps <= 0 or not features:
+        raise DatasetError(f"{path}: fps {fps} and {len(features)} features make no dataset")
+    return info
+
+
+def _read_rows(root: Path) -> tuple[dict[str, Any], ...]:
+    files = sorted((root / "meta" / "episodes").glob("chunk-*/file-*.parquet"))
+    if not files:
+        raise DatasetError(f"{root}: meta/episodes holds no parquet file: copy the dataset again")
+    rows: list[dict[str, Any]] = []
+    for path in files:
+        try:
+            names = [n for n in pq.read_schema(path).names if not n.startswith("stats/")]
+            rows += pq.ParquetFile(path).read(columns=names).to_pylist()
+        except (pa.ArrowException, OSError) as e:
+            raise DatasetError(f"{path}: not readable as parquet ({_line(e)})") from e
+    missing = {"episode_index", "length", "data/chunk_index", "data/file_index"} - set(
+        rows[0] if rows else ()
+    )
+    if missing:
+        raise DatasetError(f"{files[0]}: misses the columns {', '.join(sorted(missing))}")
+    return tuple(sorted(rows, key=lambda r: r["episode_index"]))
+
+
+def _read_tasks(root: Path) -> dict[int, str]:
+    path = root / "meta" / "tasks.parquet"
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as e:
+        raise DatasetError(f"{path}: not readable as parquet ({_line(e)})") from e
+    # lerobot writes the pandas index: the text is in `task`, or in an unnamed index column.
+    text = next((n for n in ("task", "__index_level_0__") if n in table.column_names), None)
+    if text is None or "task_index" not in table.column_names:
+        raise DatasetError(f"{path}: misses the columns task and task_index")
+    return dict(zip(table["task_index"].to_pylist(), table[text].to_pylist(), strict=True))
+
+
+def _depth(feature: dict[str, Any]) -> bool:
+    info = feature.get("info") or feature.get("video_info") or {}
+    return bool(info.get("is_depth_map") or info.get("video.is_depth_map"))
+
+
+def _span(indices: tuple[int, ...]) -> str:
+    return f"{len(indices)} from {indices[0]} to {indices[-1]}" if indices else "none"
+
+
+def _line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
