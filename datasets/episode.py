@@ -132,7 +132,7 @@ class Episode:
         if len(set(found)) != len(set(indices)):
             raise DatasetError(
                 f"{path}: frame count mismatch in episode {self.index}: "
-                f"{len(set(found))} of {len(set(indices))} frames are in the video"
+                f"{len(set(found))} of {len(set(indices))} frames are in the video: truncated?"
             )
         return video, found
 

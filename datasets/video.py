@@ -110,6 +110,8 @@ def _walk(
             upcoming = container.decode(stream)
         for frame in upcoming or ():
             position = frame.pts
+            if position == target and frame.is_corrupt:
+                return  # a decoder conceals damage by inventing pixels; a goal image must not be invented
             if position == target:
                 yield target, frame.to_ndarray(format="rgb24")
                 break

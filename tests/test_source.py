@@ -1,0 +1,214 @@
+"""Reading LeRobot datasets: right frames and numbers, and one clear line for everything broken."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from goalreel.datasets.errors import DatasetError
+from goalreel.datasets.source import Source
+
+FRONT = "observation.images.front"
+
+
+def lerobot_frames(root: Path, camera: str, count: int | None = None) -> list[np.ndarray]:
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    dataset = LeRobotDataset("local/test", root=root, video_backend="pyav")
+    return [
+        (dataset[i][camera].numpy().transpose(1, 2, 0) * 255).round() for i in range(count or len(dataset))
+    ]
+
+
+@pytest.mark.parametrize("kind", ["video_dataset", "image_dataset", "sharded_dataset"])
+def test_frames_and_numbers_are_lerobots(kind, request):
+    root = request.getfixturevalue(kind)
+    source = Source.open(root)
+    expected = iter(lerobot_frames(root, FRONT))
+    for episode in source.episodes():
+        episode.check(FRONT)
+        for image, i in zip(episode.frames(FRONT, range(len(episode))), range(len(episode)), strict=True):
+            assert np.abs(image.pixels - next(expected)).max() <= 1
+            assert image.frame == f"{FRONT}#{i}"
+        assert episode.instruction == "put the red block in the blue bowl"
+        assert episode.state_names == ("x", "y", "z", "gripper")
+        np.testing.assert_allclose(episode.state[:, 0], 0.1 * np.arange(len(episode)), rtol=1e-5)
+        assert episode.timestamps.dtype == np.float32
+    assert next(expected, None) is None
+
+
+def test_the_sharded_dataset_is_sharded(sharded_dataset):
+    assert len(list((sharded_dataset / "data").rglob("*.parquet"))) > 1
+    assert len(list((sharded_dataset / "videos" / FRONT).rglob("*.mp4"))) > 1
+
+
+def test_frames_in_any_order_and_twice(video_dataset):
+    episode = Source.open(video_dataset).episode(2)
+    every = episode.frames(FRONT, range(len(episode)))
+    some = [9, 2, 2, 14, 0]
+    assert episode.frames(FRONT, some) == [every[i] for i in some]
+    assert episode.frames(FRONT, []) == []
+    with pytest.raises(IndexError):
+        episode.frames(FRONT, [15])
+
+
+def test_real_episodes(real_dataset):
+    source = Source.open(real_dataset)
+    camera = source.camera(None)
+    assert "wrist" not in camera
+    episode = source.episode(0)
+    expected = lerobot_frames(real_dataset, camera, count=40)
+    for image, want in zip(episode.frames(camera, range(40)), expected, strict=True):
+        assert np.abs(image.pixels.astype(int) - want).mean() < 1
+    for episode in source.episodes():
+        episode.check(camera)
+        assert len(episode.state) == len(episode.timestamps) == len(episode)
+
+
+def test_a_dataset_with_language_columns(video_dataset, tmp_path):
+    from lerobot.annotations.steerable_pipeline.reader import iter_episodes
+    from lerobot.annotations.steerable_pipeline.staging import EpisodeStaging
+    from lerobot.annotations.steerable_pipeline.writer import LanguageColumnsWriter
+
+    root = shutil.copytree(video_dataset, tmp_path / "data")
+    records = list(iter_episodes(root))
+    row = {"role": "assistant", "content": "reach", "style": "subtask", "timestamp": 0.0}
+    EpisodeStaging(tmp_path / "staged", 0).write("plan", [{**row, "camera": None, "tool_calls": None}])
+    LanguageColumnsWriter().write_all(records, tmp_path / "staged", root)
+    for episode in Source.open(root).episodes():
+        assert episode.frames(FRONT, [0])[0].size == (48, 48)
+
+
+def test_cameras_by_short_name(video_dataset):
+    source = Source.open(video_dataset)
+    assert source.camera(None) == FRONT
+    assert source.camera("wrist") == "observation.images.wrist"
+    with pytest.raises(DatasetError, match=r"no camera 'top'; it has .*front, .*wrist"):
+        source.camera("top")
+    with pytest.raises(DatasetError, match="no episode 9; it has 3 from 0 to 2"):
+        source.episode(9)
+
+
+def edit_info(root: Path, **changes) -> None:
+    path = root / "meta" / "info.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def edit_table(path: Path, column: str, change: Callable[[list], list]) -> None:
+    table = pq.read_table(path)
+    at = table.column_names.index(column)
+    values = pa.array(change(table[column].to_pylist()), table.schema.field(column).type)
+    pq.write_table(table.set_column(at, table.schema.field(column), values), path)
+
+
+def data(root: Path) -> Path:
+    return root / "data/chunk-000/file-000.parquet"
+
+
+def video(root: Path) -> Path:
+    return root / "videos" / FRONT / "chunk-000/file-000.mp4"
+
+
+def truncate(path: Path, keep: float) -> None:
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * keep)])
+
+
+def shorten_video(root: Path) -> None:
+    """Re-mux the file without its last packets: whole, readable, and too short."""
+    import av
+
+    path, short = video(root), root / "short.mp4"
+    with av.open(str(path)) as source, av.open(str(short), "w") as out:
+        stream = out.add_stream_from_template(source.streams.video[0])
+        for packet in [p for p in source.demux(video=0) if p.dts is not None][:-6]:
+            packet.stream = stream
+            out.mux(packet)
+    short.replace(path)
+
+
+def set_nan(states: list) -> list:
+    states[5][1] = float("nan")
+    return states
+
+
+BROKEN = {
+    "missing video": (lambda r: video(r).unlink(), r"file-000.mp4: the video file is missing.*\(episode 0\)"),
+    "truncated video": (
+        lambda r: truncate(video(r), 0.5),
+        r"file-000.mp4: frame count mismatch in episode 1: .*truncated",
+    ),
+    "empty video": (lambda r: truncate(video(r), 0), r"file-000.mp4: .*\(episode 0\)"),
+    "frame count": (shorten_video, r"file-000.mp4: frame count mismatch in episode 2: 9 of 15"),
+    "missing data": (lambda r: data(r).unlink(), r"episode 0: .*file-000.parquet is missing"),
+    "truncated data": (lambda r: truncate(data(r), 0.5), r"episode 0: .*file-000.parquet is not readable"),
+    "rows": (
+        lambda r: edit_table(r / "meta/episodes/chunk-000/file-000.parquet", "length", lambda _: [12, 8, 15]),
+        r"episode 1: file-000.parquet holds 9 frames but meta/episodes says 8",
+    ),
+    "empty instruction": (
+        lambda r: edit_table(r / "meta/tasks.parquet", "task", lambda _: [" "]),
+        "episode 0: empty instruction",
+    ),
+    "NaN state": (
+        lambda r: edit_table(data(r), "observation.state", set_nan),
+        r"episode 0: observation.state is NaN or infinite at frame 5",
+    ),
+    "time runs backwards": (
+        lambda r: edit_table(data(r), "timestamp", lambda t: [0.0, 0.0, *t[2:]]),
+        "episode 0: timestamps in file-000.parquet do not increase",
+    ),
+    "old version": (
+        lambda r: edit_info(r, codebase_version="v2.1"),
+        r"info.json: codebase version v2.1, .*convert_dataset_v21_to_v30",
+    ),
+    "newer version": (lambda r: edit_info(r, codebase_version="v4.0"), "v4.0, .*newer goalreel"),
+    "escape": (
+        lambda r: edit_info(r, data_path="../x/chunk-{chunk_index}/{file_index}.parquet"),
+        "points outside the dataset",
+    ),
+    "no info": (lambda r: (r / "meta/info.json").unlink(), r"no meta/info.json"),
+    "damaged info": (lambda r: truncate(r / "meta/info.json", 0.5), r"info.json: damaged"),
+    "no episodes": (lambda r: shutil.rmtree(r / "meta/episodes"), "meta/episodes holds no parquet"),
+    "damaged tasks": (lambda r: truncate(r / "meta/tasks.parquet", 0.3), "tasks.parquet: not readable"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_datasets_get_one_clear_line(name, video_dataset, tmp_path):
+    spoil, message = BROKEN[name]
+    root = shutil.copytree(video_dataset, tmp_path / "data")
+    spoil(root)
+    with pytest.raises(DatasetError, match=message) as caught:
+        for episode in Source.open(root).episodes():
+            episode.check(FRONT)
+    assert "\n" not in str(caught.value)
+
+
+def test_corrupt_pixels_are_found_when_decoding(video_dataset, tmp_path):
+    root = shutil.copytree(video_dataset, tmp_path / "data")
+    content = bytearray(video(root).read_bytes())
+    start = content.find(b"mdat") + 1200
+    content[start : start + 300] = b"\xff" * 300
+    video(root).write_bytes(content)
+    episode = Source.open(root).episode(0)
+    with pytest.raises(DatasetError, match=r"file-000.mp4.*decod.*\(episode 0\)"):
+        episode.frames(FRONT, range(len(episode)))
+
+
+def test_a_broken_stored_image_names_its_frame(image_dataset, tmp_path):
+    root = shutil.copytree(image_dataset, tmp_path / "data")
+
+    def spoil(cells: list) -> list:
+        cells[3]["bytes"] = b"rubbish"
+        return cells
+
+    edit_table(data(root), FRONT, spoil)
+    episode = Source.open(root).episode(0)
+    assert episode.frames(FRONT, [2])[0].size == (48, 48)
+    with pytest.raises(DatasetError, match=r"episode 0: .*front frame 3: not a readable image"):
+        episode.frames(FRONT, [3])
