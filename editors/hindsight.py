@@ -1,0 +1,109 @@
+"""The Editor of the `hindsight` preset: the goal image of a segment is one of its own last frames."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Edit, Failure, Recording, Segment
+from goalreel.datasets.errors import DatasetError
+
+type Recordings = Mapping[str, Recording] | Callable[[str], Recording]
+
+
+class HindsightEditor:
+    """Answers an edit of a recorded segment with a real frame: attempt k gets the k-th best of the last few.
+
+    Best is sharp (variance of the Laplacian), clear of moving things (close to the window's median picture)
+    and, all else equal, late. Without a model and without chance; each frame is decoded once a segment.
+    """
+
+    def __init__(
+        self,
+        recordings: Recordings,
+        camera: str,
+        window: float = 0.5,
+        candidates: int = 6,
+        cached_segments: int = 32,
+    ) -> None:
+        """`window`: seconds before the segment's end to choose from, at least 3 frames of it and at most
+        `candidates`, evenly spread. `cached_segments`: how many segments' candidates are kept for retries."""
+        if window < 0 or candidates < 1 or cached_segments < 1:
+            raise ValueError("window must be 0 or more seconds, candidates and cached_segments 1 or more")
+        self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
+        self._camera = camera
+        self._window = window
+        self._candidates = candidates
+        self._cached = cached_segments
+        self._ranked: OrderedDict[tuple[str, int, int], list[Image]] = OrderedDict()
+
+    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
+        """Answer i is a frame of recording `edits[i].task_id`, named `CAMERA#INDEX`, or why there is none."""
+        return [self._edit(edit) for edit in edits]
+
+    def _edit(self, edit: Edit) -> Image | Failure:
+        if edit.segment is None:
+            return _failure(
+                f"{edit.task_id} step {edit.step} has no segment: hindsight needs a plan read off a recording"
+            )
+        try:
+            ranked = self._rank(edit.task_id, edit.segment)
+        except KeyError:
+            return _failure(f"no recording {edit.task_id!r}")
+        except (DatasetError, IndexError) as e:
+            return _failure(str(e))
+        if edit.attempt >= len(ranked):
+            return _failure(f"{edit.task_id} step {edit.step}: all {len(ranked)} last frames have been tried")
+        return ranked[edit.attempt]
+
+    def _rank(self, task_id: str, segment: Segment) -> list[Image]:
+        key = (task_id, segment.start, segment.end)
+        if key in self._ranked:
+            self._ranked.move_to_end(key)
+            return self._ranked[key]
+        recording = self._open(task_id)
+        images = recording.frames(self._camera, self._last_frames(segment, recording.fps))
+        self._ranked[key] = rank(images)
+        if len(self._ranked) > self._cached:
+            self._ranked.popitem(last=False)
+        return self._ranked[key]
+
+    def _last_frames(self, segment: Segment, fps: float) -> list[int]:
+        """Indices into the recording, in order; the last one is the segment's last frame."""
+        first = max(segment.start, segment.end - max(3, round(self._window * fps)))
+        count = min(self._candidates, segment.end - first)
+        return sorted({round(i) for i in np.linspace(segment.end - 1, first, count)})
+
+
+def rank(images: Sequence[Image]) -> list[Image]:
+    """The images best first. In: frames in order of time, of one size.
+
+    Score: sharpness as a share of the sharpest (weight 1), minus the distance from the window's median
+    picture in tenths of the grey range (weight 1), plus a little for lateness (weight 0.1).
+    """
+    small = np.stack([_grey(image) for image in images])
+    distance = np.abs(small - np.median(small, axis=0)).mean(axis=(1, 2)) / 25.5
+    sharp = np.array([sharpness(image) for image in images])
+    late = np.linspace(0, 0.1, len(images)) if len(images) > 1 else np.zeros(1)
+    score = sharp / max(float(sharp.max()), 1e-9) - np.minimum(distance, 1) + late
+    return [images[i] for i in sorted(range(len(images)), key=lambda i: (-score[i], -i))]
+
+
+def sharpness(image: Image) -> float:
+    """Variance of the Laplacian of the grey picture; falls with blur, 0 for a flat picture."""
+    return float(cv2.Laplacian(cv2.cvtColor(image.pixels, cv2.COLOR_RGB2GRAY), cv2.CV_64F).var())
+
+
+def _grey(image: Image) -> NDArray[np.float32]:
+    """A thumbnail at most 64 pixels wide, grey, 0-255: enough to see an arm pass."""
+    width, height = image.size
+    size = (min(64, width), max(1, round(height * min(64, width) / width)))
+    grey = cv2.cvtColor(image.pixels, cv2.COLOR_RGB2GRAY)
+    return cv2.resize(grey, size, interpolation=cv2.INTER_AREA).astype(np.float32)
+
+
+def _failure(message: str) -> Failure:
+    return Failure(stage="edit", message=message)

@@ -1,0 +1,111 @@
+"""The Critic of the `hindsight` preset: plain checks on pixels, no model.
+
+It can say that a picture is unusable or shows no change. It cannot say that the change is the right one.
+"""
+
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.annotator.types import Candidate, Verdict
+
+type Picture = NDArray[np.uint8]
+
+
+class DifferenceCritic:
+    """Rejects a candidate that is black, washed out, flat, blurred, or the same as its source."""
+
+    def __init__(
+        self,
+        min_changed: float = 0.001,
+        level: float = 20.0,
+        min_sharpness: float = 0.3,
+        min_brightness: float = 10.0,
+        max_saturated: float = 0.6,
+        min_contrast: float = 3.0,
+    ) -> None:
+        """Thresholds. They assume a camera that stands still; a moving one always shows change.
+
+        Args:
+            min_changed: share of the picture, 0-1, that must differ from the source.
+            level: grey levels (of 255) by which a smoothed pixel must differ to count; above the noise of
+                video compression and sensors.
+            min_sharpness: variance of the Laplacian, as a share of the source's.
+            min_brightness: mean grey level below which a picture is black.
+            max_saturated: share of pixels at 250 or above from which a picture is washed out.
+            min_contrast: standard deviation of grey below which a picture is flat.
+        """
+        self._min_changed = min_changed
+        self._level = level
+        self._min_sharpness = min_sharpness
+        self._min_brightness = min_brightness
+        self._max_saturated = max_saturated
+        self._min_contrast = min_contrast
+
+    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
+        """Answer i judges candidate i. Without a source only the picture itself is looked at."""
+        return [self._judge(candidate) for candidate in candidates]
+
+    def _judge(self, candidate: Candidate) -> Verdict:
+        image = candidate.image.pixels
+        if fault := self._exposure_fault(image):
+            return Verdict(success=False, reasoning=fault, semantics=0.0, quality=0.0)
+        if candidate.source is None:
+            return Verdict(
+                success=True, reasoning="The picture is well exposed; there is no source to compare."
+            )
+        source = _fit(candidate.source.pixels, image)
+        changed, sharp = self.changed(source, image), _relative_sharpness(source, image)
+        semantics = 10 * changed / (changed + self._min_changed)
+        quality = 10 * min(1.0, sharp)
+        reasoning, success = (
+            f"{changed:.1%} of the picture changed, at {sharp:.2f} of the source's sharpness.",
+            True,
+        )
+        if changed < self._min_changed:
+            reasoning, success = (
+                f"Nothing visible changed: {changed:.2%}, at least {self._min_changed:.2%} asked.",
+                False,
+            )
+        elif sharp < self._min_sharpness:
+            reasoning, success = (
+                f"Blurred: {sharp:.2f} of the source's sharpness, {self._min_sharpness:.2f} asked.",
+                False,
+            )
+        return Verdict(success=success, reasoning=reasoning, semantics=semantics, quality=quality)
+
+    def changed(self, source: Picture, image: Picture) -> float:
+        """Share of pixels, 0-1, that differ once smoothed and cleared of a global shift in brightness."""
+        sigma = max(0.8, image.shape[1] / 160)
+        a, b = (cv2.GaussianBlur(p, (0, 0), sigma).astype(np.int16) for p in (source, image))
+        difference = b - a
+        difference -= np.median(difference, axis=(0, 1)).astype(np.int16)
+        return float((np.abs(difference).max(axis=2) > self._level).mean())
+
+    def _exposure_fault(self, image: Picture) -> str | None:
+        grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+        if grey.mean() < self._min_brightness:
+            return f"Black: mean brightness {grey.mean():.1f} of 255."
+        if (saturated := float((grey >= 250).mean())) > self._max_saturated:
+            return f"Washed out: {saturated:.0%} of the pixels are white."
+        if grey.std() < self._min_contrast:
+            return f"Flat: grey levels vary by only {grey.std():.1f} of 255."
+        return None
+
+
+def _fit(source: Picture, image: Picture) -> Picture:
+    if source.shape == image.shape:
+        return source
+    return np.asarray(
+        cv2.resize(source, (image.shape[1], image.shape[0]), interpolation=cv2.INTER_AREA), np.uint8
+    )
+
+
+def _relative_sharpness(source: Picture, image: Picture) -> float:
+    """Variance of the Laplacian as a share of the source's; 1 where the source has no edges to compare."""
+    of_source, of_image = (
+        float(cv2.Laplacian(cv2.cvtColor(p, cv2.COLOR_RGB2GRAY), cv2.CV_64F).var()) for p in (source, image)
+    )
+    return of_image / of_source if of_source > 1.0 else 1.0

@@ -1,0 +1,192 @@
+"""Which numbers of a recording are the gripper and which are the end-effector's position.
+
+Found by name, else by behaviour (a gripper's signal has two levels and steps between them), else given.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, NonNegativeInt
+
+from goalreel.annotator.types import Recording
+from goalreel.planners.kinematic.signals import hand_signal, two_levels
+
+_GRIPPER = re.compile(r"grip|finger|hand|thumb|pinky|claw|jaw|pinch|(?:^|[^a-z])ee_?f?_?width", re.IGNORECASE)
+_TWO_LEVELS = 0.85
+"""Share of a signal's variance that its two levels must explain to pass for a gripper."""
+_JOINT = re.compile(r"wrist|shoulder|elbow|waist|hip|knee|ankle|head|neck|torso|joint_?pos", re.IGNORECASE)
+
+
+class Unsegmentable(ValueError):
+    """One line: why an episode cannot be cut into segments."""
+
+
+class Layout(BaseModel):
+    """Dimensions by index. Empty or None means: find it.
+
+    >>> Layout.parse("gripper=6,position=0:3,closed=high")
+    Layout(gripper=(6,), position=(0, 1, 2), vertical=None, closed='high', source='state')
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    gripper: tuple[NonNegativeInt, ...] = ()
+    """Of `source`: one dimension, or all the finger joints of one hand."""
+    position: tuple[NonNegativeInt, ...] = ()
+    """Of `observation.state` (of `action` without one): the end-effector in metres, or any arm joints."""
+    vertical: NonNegativeInt | None = None
+    """The dimension that grows upwards, when there is one."""
+    closed: Literal["low", "high"] | None = None
+    """Which end of the gripper's range is closed."""
+    source: Literal["state", "action"] = "state"
+    """Where the gripper is read."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `gripper=6,position=0:3,vertical=2,closed=high,source=action`; `+` joins spans.
+
+        Raises:
+            ValueError: one line that says what is wrong and what is understood.
+        """
+        fields: dict[str, object] = {}
+        try:
+            for item in filter(None, text.replace(" ", "").split(",")):
+                key, _, value = item.partition("=")
+                fields[key] = _indices(value) if key in ("gripper", "position") else value
+            return cls.model_validate(fields)
+        except ValueError as e:
+            raise ValueError(
+                f"layout {text!r} is not understood: write it like "
+                "'gripper=6,position=0:3,vertical=2,closed=high,source=state'"
+            ) from e
+
+
+def _indices(text: str) -> tuple[int, ...]:
+    found: list[int] = []
+    for part in text.split("+"):
+        first, colon, last = part.partition(":")
+        found += range(int(first), int(last)) if colon else [int(first)]
+    return tuple(found)
+
+
+def find_layout(recording: Recording, given: Layout | None = None) -> Layout:
+    """Fill in what `given` leaves open.
+
+    Raises:
+        Unsegmentable: an index of `given` lies outside the recording.
+    """
+    given = given or Layout()
+    body, body_names = _body(recording)
+    layout = given
+    if not layout.gripper:
+        layout = _find_gripper(recording, layout)
+    if not layout.position:
+        taken = layout.gripper if layout.source == "state" and recording.state.shape[1] else ()
+        position, vertical = _find_position(body_names, body.shape[1], taken)
+        layout = layout.model_copy(update={"position": position, "vertical": layout.vertical or vertical})
+    source = recording.state if layout.source == "state" else recording.action
+    _check(layout.gripper, source.shape[1], f"gripper (in {layout.source})")
+    _check((*layout.position, *_optional(layout.vertical)), body.shape[1], "position")
+    return layout
+
+
+def _body(recording: Recording) -> tuple[NDArray[np.float32], tuple[str, ...]]:
+    """The numbers that say where the arm is: the state, or the action where there is no state."""
+    if recording.state.shape[1]:
+        return recording.state, recording.state_names
+    return recording.action, recording.action_names
+
+
+def _optional(index: int | None) -> tuple[int, ...]:
+    return () if index is None else (index,)
+
+
+def _check(indices: Sequence[int], dims: int, what: str) -> None:
+    if any(i >= dims for i in indices):
+        raise Unsegmentable(
+            f"layout: {what} names dimension {max(indices)}, the recording has {dims} (from 0)"
+        )
+
+
+def _find_gripper(recording: Recording, layout: Layout) -> Layout:
+    """The hand that moves most, of those named; without names the dimension that best shows two levels."""
+    sources = (
+        ("state", recording.state, recording.state_names),
+        ("action", recording.action, recording.action_names),
+    )
+    for source, values, names in sources:
+        hands = _named_hands(names, values.shape[1])
+        if hands:
+            best = max(hands, key=lambda hand: float(np.ptp(hand_signal(values[:, hand]))))
+            return layout.model_copy(update={"gripper": tuple(best), "source": source})
+    for source, values, names in sources:
+        if len(names) == values.shape[1] and _position_named(names):
+            continue
+        scores = [two_levels(values[:, i]) for i in range(values.shape[1])]
+        if scores and max(scores) >= _TWO_LEVELS:
+            last_best = max(range(len(scores)), key=lambda i: (round(scores[i], 2), i))
+            return layout.model_copy(update={"gripper": (last_best,), "source": source})
+    return layout
+
+
+def _named_hands(names: Sequence[str], dims: int) -> list[list[int]]:
+    """Dimensions that belong to a gripper or a hand, one list a side."""
+    if len(names) != dims:
+        return []
+    sides: dict[str, list[int]] = {}
+    for i, name in enumerate(names):
+        if _is_hand(name):
+            sides.setdefault(_side(name), []).append(i)
+    return list(sides.values())
+
+
+def _is_hand(name: str) -> bool:
+    return bool(_GRIPPER.search(name) and not _JOINT.search(name))
+
+
+def _side(name: str) -> str:
+    """`l`, `r` or nothing, from `left_gripper`, `kRightHandIndex`, `l_finger`."""
+    match = re.search(r"left|right|^[lr](?=[_.\-])", name, re.IGNORECASE)
+    return match[0][0].lower() if match else ""
+
+
+def _axis(name: str) -> str | None:
+    """`x` of `x`, `ee_x`, `eef.pos.x`, `tcp_pos_x`; None for `wx`, `dx`, `rot_x` and the rest."""
+    words = re.split(r"[_.\-\s/]+", name.lower())
+    rotation = {
+        "rot",
+        "rotation",
+        "quat",
+        "q",
+        "ori",
+        "orientation",
+        "rx",
+        "angle",
+        "vel",
+        "velocity",
+        "force",
+    }
+    return words[-1] if words and words[-1] in ("x", "y", "z") and not rotation & set(words) else None
+
+
+def _position_named(names: Sequence[str]) -> bool:
+    return {"x", "y", "z"} <= {_axis(name) for name in names}
+
+
+def _find_position(
+    names: Sequence[str], dims: int, taken: Sequence[int]
+) -> tuple[tuple[int, ...], int | None]:
+    """(x, y, z) and z by name, else the joints of the arm that carries the hand and no vertical."""
+    joints = [i for i in range(dims) if i not in taken]
+    if len(names) != dims:
+        return tuple(joints), None
+    side = _side(names[taken[0]]) if taken else ""
+    near = [i for i in joints if not side or _side(names[i]) in (side, "")]
+    axes = {_axis(names[i]): i for i in reversed(near)}
+    if {"x", "y", "z"} <= axes.keys():
+        return (axes["x"], axes["y"], axes["z"]), axes["z"]
+    arm = [i for i in near if not _is_hand(names[i])]
+    return tuple(arm or joints), None

@@ -1,0 +1,101 @@
+"""Where an arm's path has its joints: retreats, descents, lifts and pauses."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from goalreel.annotator.types import Recording
+from goalreel.planners.kinematic.layout import Layout
+from goalreel.planners.kinematic.signals import Curve, Cycle, arm_speed, closure, cycles, moves, smooth
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """An episode's arm in numbers. `path` is (n, dims) in the units recorded."""
+
+    fps: float
+    path: Curve
+    speed: Curve
+    height: Curve | None
+    cycles: tuple[Cycle, ...]
+
+    def __len__(self) -> int:
+        return len(self.path)
+
+    @property
+    def extent(self) -> float:
+        """The size of the space the arm visits."""
+        return float(np.linalg.norm(np.ptp(self.path, axis=0))) if self.path.shape[1] else 0.0
+
+    def carried(self, cycle: Cycle) -> float:
+        """How far the arm got from the grasp while it held on."""
+        end = len(self) if cycle.release is None else cycle.release
+        away = np.linalg.norm(self.path[cycle.grasp : end] - self.path[cycle.grasp], axis=1)
+        return float(away.max(initial=0.0))
+
+    def apart(self, first: Cycle, second: Cycle) -> float:
+        """Distance from a release to the next grasp: small when the same thing is grasped again."""
+        release = len(self) - 1 if first.release is None else first.release
+        return float(np.linalg.norm(self.path[second.grasp] - self.path[release]))
+
+    def retreated(self, start: int, end: int) -> int:
+        """The first frame after the retreat that begins at `start`, before the next grasp at `end`.
+
+        With a height: where it first comes within 5 % of its peak. Else the frame of the longest detour.
+        """
+        if end - start < 2:
+            return end
+        if self.height is not None:
+            rise = self.height[start : end + 1] - self.height[start]
+            if rise.max() > 0.05 * np.ptp(self.height):
+                return start + 1 + int(np.argmax(rise >= 0.95 * rise.max()))
+        span = self.path[start : end + 1]
+        detour = np.linalg.norm(span - span[0], axis=1) + np.linalg.norm(span - span[-1], axis=1)
+        return start + 1 + int(np.argmax(detour))
+
+    def lifted(self, cycle: Cycle) -> int:
+        """The frame at which a held object is up: near its highest, else halfway along its way."""
+        end = len(self) if cycle.release is None else cycle.release
+        if self.height is not None:
+            rise = self.height[cycle.held : end] - self.height[cycle.held]
+            if rise.size and rise.max() > 0:
+                return cycle.held + 1 + int(np.argmax(rise >= 0.95 * rise.max()))
+        way = np.cumsum(self.speed[cycle.held : end])
+        return cycle.held + 1 + int(np.searchsorted(way, way[-1] / 2)) if way.size else end
+
+    def pauses(self) -> list[tuple[int, int]]:
+        """Interior spans, at least 0.3 s long, in which the arm nearly stands; longest first."""
+        still = self.speed < 0.15 * np.percentile(self.speed, 80) if len(self) else np.zeros(0, bool)
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], still.astype(int), [0]])))
+        spans = [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+        inner = [(a, b) for a, b in spans if a > 0 and b < len(self) and b - a >= 0.3 * self.fps]
+        return sorted(inner, key=lambda s: (s[0] - s[1], s[0]))
+
+    def upright(self, start: int, end: int, *, last: bool) -> int:
+        """Where motion in [start, end) turns from sideways to vertical (`last`) or back (not `last`)."""
+        if self.height is None or end - start < 2:
+            return end if last else start
+        velocity = np.gradient(self.path[:, :], axis=0)[start:end]
+        rise = np.abs(np.gradient(self.height)[start:end])
+        sideways = np.sqrt(np.maximum((velocity**2).sum(axis=1) - rise**2, 0))
+        fast = np.hypot(rise, sideways) > 0.2 * np.percentile(np.hypot(rise, sideways), 90)
+        found = np.flatnonzero(fast & (sideways > rise))
+        if not len(found):
+            return start if last else end
+        return start + int(found[-1]) + 1 if last else start + int(found[0])
+
+
+def read_motion(recording: Recording, layout: Layout) -> Motion:
+    """An episode's motion under a layout found or given (`layout.find_layout`)."""
+    body = recording.state if recording.state.shape[1] else recording.action
+    source = recording.state if layout.source == "state" else recording.action
+    path = smooth(body[:, list(layout.position)], round(0.2 * recording.fps))
+    height = None
+    if layout.vertical is not None:
+        height = smooth(body[:, layout.vertical], round(0.2 * recording.fps))
+    grasps: list[Cycle] = []
+    if layout.gripper:
+        fingers = source[:, list(layout.gripper)]
+        if moves(smooth(fingers.mean(axis=1), round(0.2 * recording.fps))):
+            grasps = cycles(closure(fingers, recording.fps, layout.closed), recording.fps)
+    return Motion(recording.fps, path, arm_speed(path, recording.fps), height, tuple(grasps))

@@ -1,0 +1,93 @@
+"""Cut a sub-task into phases: reach, grasp, lift, move, place, retreat."""
+
+from goalreel.planners.kinematic.align import Part
+from goalreel.planners.kinematic.clauses import Clause
+from goalreel.planners.kinematic.motion import Motion
+from goalreel.planners.kinematic.signals import Cycle
+import itertools
+
+_STATES = {
+    "reach": ("reach for {o}", "the gripper is open at {o}"),
+    "grasp": ("grasp {o}", "the gripper is closed on {o}"),
+    "lift": ("lift {o}", "{o} is lifted in the gripper"),
+    "move": ("move {o}", "{o} is held near its goal"),
+    "place": ("place {o}", "{o} is released: {done}"),
+    "retreat": ("retreat from {o}", "{done} and the gripper is away from it"),
+}
+
+
+def phases(part: Part, motion: Motion) -> list[Part]:
+    """The phases of one part, covering it; without a height `lift` is part of `move`.
+
+    A part without a grasp is cut at its pauses only: what the arm did between them cannot be known.
+    """
+    inside = [c for c in part.cycles if part.start <= c.grasp < part.end]
+    if not inside:
+        return _strokes(part, motion)
+    cuts = [
+        motion.retreated(a.release if a.free is None else a.free, b.grasp)
+        for a, b in itertools.pairwise(inside)
+    ]
+    edges = [part.start, *cuts, part.end]
+    found: list[Part] = []
+    for cycle, start, end in zip(inside, edges, edges[1:], strict=False):
+        found += _of_cycle(part.clause, cycle, start, end, motion)
+    return found or [part]
+
+
+def _of_cycle(clause: Clause, cycle: Cycle, start: int, end: int, motion: Motion) -> list[Part]:
+    release = end if cycle.release is None else min(cycle.release, end)
+    free = end if cycle.free is None else min(cycle.free, end)
+    lift = _rises(cycle.held, release, motion)
+    marks = {
+        "reach": start,
+        "grasp": motion.upright(start, cycle.grasp, last=True),
+        "lift": lift,
+        "move": motion.upright(lift, release, last=False) if motion.height is not None else lift,
+        "place": motion.upright(lift, release, last=True),
+        "retreat": _rises(free, end, motion) if cycle.free is not None else end,
+    }
+    starts = [min(max(m, start), end) for m in marks.values()]
+    starts = [max(starts[: i + 1]) for i in range(len(starts))]
+    spans = zip(marks, starts, [*starts[1:], end], strict=True)
+    return [_phase(clause, name, a, b, cycle) for name, a, b in spans if b > a]
+
+
+def _rises(start: int, end: int, motion: Motion) -> int:
+    """The frame from which the height leaves that of `start`; `start` itself without a height."""
+    if motion.height is None or end - start < 2:
+        return start
+    rise = motion.height[start:end] - motion.height[start]
+    if rise.max() <= 0:
+        return start
+    return start + int((rise > 0.1 * rise.max()).argmax())
+
+
+def _phase(clause: Clause, phase: str, start: int, end: int, cycle: Cycle) -> Part:
+    name, state = _STATES[phase]
+    words = {"o": clause.object or "the object", "done": clause.state}
+    return Part(
+        Clause(name.format(**words), state.format(**words), clause.kind, clause.object), start, end, (cycle,)
+    )
+
+
+def _strokes(part: Part, motion: Motion) -> list[Part]:
+    cuts = sorted((a + b) // 2 for a, b in motion.pauses() if part.start < (a + b) // 2 < part.end)
+    edges = [part.start, *cuts, part.end]
+    total = len(edges) - 1
+    if total == 1:
+        return [part]
+    clause = part.clause
+    return [
+        Part(
+            Clause(
+                f"{clause.name} (motion {i + 1} of {total})",
+                clause.state if i + 1 == total else f"{clause.state}: motion {i + 1} of {total} done",
+                clause.kind,
+                clause.object,
+            ),
+            a,
+            b,
+        )
+        for i, (a, b) in enumerate(itertools.pairwise(edges))
+    ]

@@ -1,0 +1,86 @@
+"""The Planner that reads a plan off a recorded episode: no model, rules over motion and words."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from goalreel.annotator.types import Failure, Plan, Recording, Segment, Step, Task
+from goalreel.datasets.errors import DatasetError
+from goalreel.planners.kinematic.align import Part, align
+from goalreel.planners.kinematic.clauses import read
+from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
+from goalreel.planners.kinematic.motion import read_motion
+from goalreel.planners.kinematic.phases import phases
+
+type Granularity = Literal["subtask", "phase"]
+type Recordings = Mapping[str, Recording] | Callable[[str], Recording]
+
+
+class KinematicPlanner:
+    """Cuts recorded episodes at grasps, releases and pauses, and names the pieces from the instruction.
+
+    It reads the instruction, `observation.state` and `action`; never a picture and never an annotation.
+    A plan's segments cover the episode without a gap, one a step. `task.id` names the recording.
+    """
+
+    def __init__(
+        self, recordings: Recordings, granularity: Granularity = "subtask", layout: Layout | None = None
+    ) -> None:
+        self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
+        self._granularity = granularity
+        self._layout = layout
+
+    def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
+        """Answer i is the plan read off recording `tasks[i].id`, or why there is none."""
+        return [self._plan_or_failure(task) for task in tasks]
+
+    def _plan_or_failure(self, task: Task) -> Plan | Failure:
+        try:
+            recording = self._open(task.id)
+        except KeyError:
+            return Failure(stage="plan", message=f"no recording {task.id!r}")
+        except DatasetError as e:
+            return Failure(stage="plan", message=str(e))
+        try:
+            return self._plan(task.instruction, recording)
+        except (Unsegmentable, DatasetError) as e:
+            return Failure(stage="plan", message=f"{task.id}: {e}")
+
+    def _plan(self, instruction: str, recording: Recording) -> Plan:
+        check(recording)
+        clauses = read(instruction)
+        if not clauses:
+            raise Unsegmentable("the instruction holds no words: give the episode a task")
+        motion = read_motion(recording, find_layout(recording, self._layout))
+        parts = align(clauses, motion)
+        if self._granularity == "phase":
+            parts = [piece for part in parts for piece in phases(part, motion)]
+        return Plan(steps=tuple(map(_step, parts)), segments=tuple(_segment(p) for p in parts))
+
+
+def check(recording: Recording) -> None:
+    """Refuse what cannot be segmented.
+
+    Raises:
+        Unsegmentable: no frames, NaN or infinity, or neither state nor action.
+    """
+    if not len(recording.timestamps):
+        raise Unsegmentable("the recording holds no frame")
+    if not recording.state.shape[1] and not recording.action.shape[1]:
+        raise Unsegmentable("the recording has neither observation.state nor action to segment by")
+    for name, values in (("observation.state", recording.state), ("action", recording.action)):
+        bad = np.argwhere(~np.isfinite(values))
+        if len(bad):
+            frame, dim = (int(i) for i in bad[0])
+            raise Unsegmentable(
+                f"{name} is NaN or infinite at frame {frame}, dimension {dim}: repair or drop the episode"
+            )
+
+
+def _step(part: Part) -> Step:
+    return Step(name=part.clause.name, instruction=part.clause.state, prompt=part.clause.prompt)
+
+
+def _segment(part: Part) -> Segment:
+    return Segment(start=part.start, end=part.end)

@@ -1,0 +1,139 @@
+"""A recording's numbers as three curves: how closed the hand is, how fast the arm moves, how high it is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Curve = NDArray[np.float64]
+
+_NOISE = 8.0
+"""A gripper's range must exceed its median frame-to-frame change this many times to be a movement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """One grasp and its release. `grasp`: closing begins; `held`: closed; `release`: opening begins;
+    `free`: open again. The last two are None when the recording ends with the hand closed."""
+
+    grasp: int
+    held: int
+    release: int | None
+    free: int | None
+
+
+def smooth(values: NDArray[np.floating], frames: int) -> Curve:
+    """Centred moving average over the first axis; the ends repeat, so the length stays."""
+    values = np.asarray(values, np.float64)
+    width = min(max(1, frames) | 1, 2 * len(values) - 1)
+    if width == 1:
+        return values
+    half = width // 2
+    padded = np.concatenate([np.repeat(values[:1], half, 0), values, np.repeat(values[-1:], half, 0)])
+    total = np.cumsum(np.concatenate([np.zeros_like(padded[:1]), padded]), axis=0)
+    return (total[width:] - total[:-width]) / width
+
+
+def hand_signal(fingers: NDArray[np.floating]) -> Curve:
+    """One curve for a hand of many joints, (n, joints) -> (n,): their mean."""
+    return np.asarray(fingers, np.float64).mean(axis=1)
+
+
+def _split_level(values: Curve) -> float:
+    """The level between the two clusters of a curve (two-means, which is Otsu's threshold)."""
+    level = (values.min() + values.max()) / 2
+    for _ in range(20):
+        low, high = values[values <= level], values[values > level]
+        if not len(low) or not len(high):
+            break
+        level = (low.mean() + high.mean()) / 2
+    return float(level)
+
+
+def two_levels(values: NDArray[np.floating]) -> float:
+    """How much of a signal's variance two levels explain, 0-1: about 0.75 for a ramp, 1 for a switch."""
+    values = np.asarray(values, np.float64)
+    if not moves(values):
+        return 0.0
+    high = values > _split_level(values)
+    share = high.mean()
+    if not 0 < share < 1:
+        return 0.0
+    gap = values[high].mean() - values[~high].mean()
+    return float(share * (1 - share) * gap**2 / values.var())
+
+
+def moves(values: Curve) -> bool:
+    """Whether a gripper's curve shows a movement rather than noise."""
+    if len(values) < 2:
+        return False
+    span = float(np.ptp(values))
+    step = float(np.median(np.abs(np.diff(values))))
+    return span > 1e-3 * max(1e-2, float(np.abs(values).max())) and span > _NOISE * step
+
+
+def arm_speed(position: NDArray[np.floating], fps: float) -> Curve:
+    """Speed in position units a second, (n, dims) -> (n,), smoothed over a fifth of a second."""
+    if len(position) < 2 or not position.shape[1]:
+        return np.zeros(len(position))
+    path = smooth(position, round(0.2 * fps))
+    return smooth(np.linalg.norm(np.gradient(path, axis=0), axis=1) * fps, round(0.2 * fps))
+
+
+def closure(fingers: NDArray[np.floating], fps: float, closed: str | None) -> Curve:
+    """A gripper's or hand's numbers, (n, joints), as one curve: 0 open, 1 closed.
+
+    Which end is closed, where not given: a hand of several joints with all values in [0, 1] counts 1 as
+    open (the convention of Inspire's hands); any other starts open.
+    """
+    values = smooth(hand_signal(fingers), round(0.2 * fps))
+    low, high = float(values.min()), float(values.max())
+    scaled = (values - low) / (high - low) if high > low else np.zeros(len(values))
+    if closed is None:
+        normalised = fingers.shape[1] > 1 and fingers.min() >= 0 and fingers.max() <= 1
+        starts_low = scaled[: max(1, len(scaled) // 20)].mean() <= 0.5
+        closed = "high" if starts_low and not normalised else "low"
+    return scaled if closed == "high" else 1 - scaled
+
+
+def cycles(closed: Curve, fps: float) -> list[Cycle]:
+    """Find every grasp in a closure curve; shorter than a third of a second is no grasp.
+
+    A hand that starts closed holds nothing yet: it must open before its first grasp.
+    """
+    level = _split_level(closed)
+    enter, leave = level + 0.05, level - 0.05
+    spans: list[tuple[int, int]] = []
+    inside, start, opened = bool(closed[0] > enter), 0, False
+    for i, value in enumerate(closed):
+        if not inside and value > enter:
+            inside, start = True, i
+        elif inside and value < leave:
+            if opened or start > 0:
+                spans.append((start, i))
+            inside, opened = False, True
+    if inside and start > 0:
+        spans.append((start, len(closed)))
+    return [_cycle(closed, a, b, fps) for a, b in spans if b - a >= fps / 3]
+
+
+def _cycle(closed: Curve, start: int, end: int, fps: float) -> Cycle:
+    """Widen a crossing to where the movement starts and ends, at most a second either way."""
+    reach, flat = max(1, round(fps)), 0.5 / fps
+    grasp = start
+    while grasp > max(0, start - reach) and closed[grasp] - closed[grasp - 1] > flat * 0.2:
+        grasp -= 1
+    held = min(start, len(closed) - 1)
+    while (
+        held < min(len(closed) - 1, start + reach, end - 1) and closed[held + 1] - closed[held] > flat * 0.2
+    ):
+        held += 1
+    if end >= len(closed):
+        return Cycle(grasp, held, None, None)
+    release = end
+    while release > max(held + 1, end - reach) and closed[release - 1] - closed[release] > flat * 0.2:
+        release -= 1
+    free = end
+    while free < min(len(closed) - 1, end + reach) and closed[free] - closed[free + 1] > flat * 0.2:
+        free += 1
+    return Cycle(grasp, held, release, free)
