@@ -4,6 +4,7 @@ Nothing is ever written; timestamps are those of the parquet, never recomputed. 
 `lerobot.datasets` 0.6: `meta/info.json`, `meta/tasks.parquet`, `meta/episodes/**`, `data/**`, `videos/**`.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -83,6 +84,14 @@ class Source:
             if name in (camera, camera.removeprefix("observation.images.")):
                 return camera
         raise DatasetError(f"{self.root}: no camera {name!r}; it has {', '.join(self.cameras)}")
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the metadata and of every data and video file's name and size."""
+        digest = hashlib.sha256(json.dumps([self.info, self.rows, self.tasks], default=str).encode())
+        for path in sorted((p for f in ("data", "videos") for p in (self.root / f).rglob("*")), key=str):
+            if path.is_file():
+                digest.update(f"{path.relative_to(self.root)} {path.stat().st_size}\n".encode())
+        return digest.hexdigest()
 
     def episode(self, index: int) -> Episode:
         """Read one episode's rows (not its frames) and check them."""

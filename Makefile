@@ -1,0 +1,33 @@
+# Two commands set everything up: `make demo` and `make test`.
+.DEFAULT_GOAL := help
+PYTHON := .venv/bin/python
+GOALREEL := .venv/bin/goalreel
+DEMO := out/demo
+export HF_HUB_OFFLINE := 1
+export MUJOCO_GL ?= egl
+
+.venv/.ready: pyproject.toml setup.py constraints.txt scripts/bootstrap.sh
+	@scripts/bootstrap.sh
+
+.PHONY: demo test lint bench soak help
+demo: .venv/.ready  ## simulate tabletop episodes, annotate them, write the report
+	@rm -rf $(DEMO)
+	$(GOALREEL) tabletop record --episodes 4 --size 192 --out $(DEMO)/recorded
+	$(GOALREEL) annotate $(DEMO)/recorded --out $(DEMO)/annotated
+	$(GOALREEL) show $(DEMO)/annotated --out $(DEMO)/report
+
+test: lint  ## lint, then every fast test (under 15 minutes on 2 cores)
+	$(PYTHON) -m pytest -n 2 -m "not slow" -q
+
+lint: .venv/.ready  ## ruff format and ruff check
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+
+soak: .venv/.ready  ## the long tests: 100 kills, 200 expert seeds
+	$(PYTHON) -m pytest -m slow -q
+
+bench: .venv/.ready  ## every benchmark, each ending in one JSON line
+	@for b in benchmarks/*.py; do echo "== $$b"; $(PYTHON) $$b --json || exit 1; done
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | sort

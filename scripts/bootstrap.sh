@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Make .venv with goalreel and everything its demo and tests need. Safe to run again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(ffmpeg libegl1 libegl-mesa0 libgl1-mesa-dri chromium fonts-dejavu-core)
+missing=()
+if command -v dpkg-query >/dev/null; then
+  for package in "${packages[@]}"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  done
+fi
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ]; then
+    echo "installing ${missing[*]}"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  else
+    echo "please install: sudo apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+fi
+
+find_python() {
+  for candidate in python3.12 "$HOME"/.pyenv/versions/3.12*/bin/python; do
+    if "$candidate" -c 'import sys, ensurepip; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null; then
+      command -v "$candidate"
+      return
+    fi
+  done
+}
+
+if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null; then
+  rm -rf .venv
+  python=$(find_python || true)
+  if [ -n "$python" ]; then
+    "$python" -m venv .venv
+  else # uv brings a Python 3.12 of its own
+    python3 -m venv .venv-uv
+    .venv-uv/bin/python -m pip install -q uv
+    .venv-uv/bin/uv venv -q --seed --python 3.12 .venv
+    rm -rf .venv-uv
+  fi
+fi
+.venv/bin/python -m uv --version >/dev/null 2>&1 || .venv/bin/python -m pip install -q uv
+echo "installing Python packages into .venv"
+.venv/bin/python -m uv pip install -q --python .venv/bin/python -c constraints.txt -e '.[dev]'
+touch .venv/.ready
