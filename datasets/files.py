@@ -1,0 +1,115 @@
+"""Files that are either whole or not there: atomic writing, linking, and one clear line for a full disk."""
+
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from goalreel.datasets.errors import DatasetError
+
+TMP = ".goalreel-tmp-"
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES}
+
+
+@contextmanager
+def disk(path: Path) -> Iterator[None]:
+    """Turn "no space left" while writing `path` into one line.
+
+    Raises:
+        DatasetError: the disk or the quota is full.
+    """
+    try:
+        yield
+    except OSError as e:
+        if e.errno in _FULL:
+            raise DatasetError(
+                f"{path}: the disk is full: free some space and run the same command again to resume"
+            ) from e
+        raise
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on a clean exit it becomes `path`, durably and at once.
+
+    The old file, if any, is replaced and never written into: it may be a hard link into another dataset.
+
+    Raises:
+        DatasetError: the disk is full; nothing is left behind.
+    """
+    tmp = path.with_name(TMP + path.name)
+    with disk(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield tmp
+            _sync(tmp)
+            tmp.replace(path)
+            _sync(path.parent)
+        finally:
+            tmp.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write atomically; a file that already holds `data` is left alone."""
+    if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+        return
+    with atomic(path) as tmp:
+        tmp.write_bytes(data)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Hard-link, or copy where links do not reach (another disk, a file system without links).
+
+    A symbolic link, as in a Hugging Face cache, is followed: the target never dangles.
+    """
+    real = source.resolve()
+    if target.is_file() and (target.samefile(real) or _same_stamp(real, target)):
+        return
+    with atomic(target) as tmp:
+        try:
+            os.link(real, tmp)
+        except OSError as e:
+            if e.errno not in _NO_LINK:
+                raise
+            shutil.copy2(real, tmp)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy with its times; a copy of the same size and time is taken as done."""
+    real = source.resolve()
+    if target.is_file() and _same_stamp(real, target):
+        return
+    with atomic(target) as tmp:
+        shutil.copy2(real, tmp)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed run left half-written below `folder`."""
+    for path in folder.rglob(TMP + "*"):
+        path.unlink(missing_ok=True)
+
+
+def digest(*parts: str | bytes) -> str:
+    """SHA-256 of the parts in order, each with its length, as hex."""
+    sha = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        sha.update(len(data).to_bytes(8, "big") + data)
+    return sha.hexdigest()
+
+
+def _same_stamp(a: Path, b: Path) -> bool:
+    one, two = a.stat(), b.stat()
+    return (one.st_size, one.st_mtime_ns) == (two.st_size, two.st_mtime_ns)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,205 @@
+"""The durable part of a run: one record an episode in OUT/meta/goalreel, committed atomically.
+
+OUT/meta/goalreel/
+    lock                                 held while a run writes
+    settings.json                        what decided the result; another run must agree
+    episodes/chunk-000/episode_000003.json   the storyboard
+    images/ab/<sha256>.png               pictures that are no frame of the recording, by content
+
+A picture in a record is "frame:CAMERA#INDEX" or "images/ab/<sha256>.png". No clock, no path, no random
+name enters a record, so a resumed run leaves the same bytes as an unbroken one.
+"""
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Storyboard
+from goalreel.datasets.errors import DatasetError
+from goalreel.datasets.files import digest, disk, sweep, write_bytes
+
+log = logging.getLogger(__name__)
+
+FOLDER = Path("meta") / "goalreel"
+FORMAT = 1
+_FRAME = "frame:"
+_STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
+
+
+@dataclass(frozen=True)
+class Records:
+    """The committed episodes of one OUT. Made by `Records.open`, which holds the lock."""
+
+    folder: Path
+    source: str
+    """Fingerprint of the dataset annotated."""
+
+    @classmethod
+    @contextmanager
+    def open(cls, out: Path, settings: Mapping[str, Any], source_fingerprint: str) -> Iterator[Self]:
+        """Create or resume the records of `out` under an exclusive lock.
+
+        `settings` is JSON: everything that decides the result, and nothing else (so not which episodes,
+        nor how many workers). The kernel drops the lock with the process, however that ends.
+
+        Raises:
+            DatasetError: `out` is in use, was made with other settings or from another dataset, or holds
+                files that goalreel did not write.
+        """
+        folder = Path(out) / FOLDER
+        if not folder.is_dir() and any(p.is_file() for p in Path(out).rglob("*")):
+            raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
+        with disk(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            _lock(handle, Path(out))
+            sweep(folder)
+            _agree(folder / "settings.json", settings, source_fingerprint, Path(out))
+            yield cls(folder, source_fingerprint)
+        finally:
+            os.close(handle)
+
+    def path(self, episode: int) -> Path:
+        """Where an episode's record is kept."""
+        return self.folder / "episodes" / f"chunk-{episode // 1000:03d}" / f"episode_{episode:06d}.json"
+
+    def done(self) -> set[int]:
+        """Episodes with a whole record. A damaged one is reported and counts as not done."""
+        episodes = set()
+        for path in sorted((self.folder / "episodes").glob("chunk-*/episode_*.json")):
+            try:
+                episode = int(path.stem.removeprefix("episode_"))
+                self.outline(episode)
+            except (DatasetError, ValueError) as e:
+                log.warning("%s; the episode will be annotated again", _line(e))
+                continue
+            episodes.add(episode)
+        return episodes
+
+    def commit(self, episode: int, storyboard: Storyboard) -> None:
+        """Store an episode's storyboard, pictures first: the record appears only when all of it is there.
+
+        Raises:
+            DatasetError: the disk is full.
+        """
+        text = storyboard.model_dump_json(indent=1, context={"put_image": self._put})
+        write_bytes(self.path(episode), text.encode() + b"\n")
+
+    def load(self, episode: int, get_frame: Callable[[str], Image]) -> Storyboard:
+        """Read a storyboard; `get_frame("CAMERA#INDEX")` supplies the recording's own frames.
+
+        Raises:
+            DatasetError: no such record, or a damaged one.
+        """
+
+        def get(reference: str) -> Image:
+            if reference.startswith(_FRAME):
+                return get_frame(reference.removeprefix(_FRAME))
+            return self.image(reference)
+
+        return self._read(episode, get)
+
+    def outline(self, episode: int) -> Storyboard:
+        """The storyboard with every picture a 1x1 stand-in whose `frame` is its reference; no decoding.
+
+        Raises:
+            DatasetError: as `load`, and when a stored picture is gone.
+        """
+
+        def stand_in(reference: str) -> Image:
+            if not reference.startswith(_FRAME):
+                self._stored(reference)
+            return Image(np.zeros((1, 1, 3), np.uint8), frame=reference)
+
+        return self._read(episode, stand_in)
+
+    def image(self, reference: str) -> Image:
+        """A stored picture, its bytes checked against its name.
+
+        Raises:
+            ValueError: no such picture, or a damaged one.
+        """
+        path = self._stored(reference)
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != path.stem:
+            raise ValueError(f"{path}: damaged picture")
+        return Image.decode(data)
+
+    def digest(self, episode: int) -> str:
+        """SHA-256 of the record's bytes: pictures are named by content, so they are covered."""
+        return digest(self.path(episode).read_bytes())
+
+    def _read(self, episode: int, get: Callable[[str], Image]) -> Storyboard:
+        path = self.path(episode)
+        try:
+            return Storyboard.model_validate_json(path.read_bytes(), context={"get_image": get})
+        except (ValueError, OSError) as e:
+            raise DatasetError(f"{path}: damaged record ({_line(e)})") from e
+
+    def _put(self, image: Image) -> str:
+        if image.frame:
+            return _FRAME + image.frame
+        data = image.png()
+        name = hashlib.sha256(data).hexdigest()
+        reference = f"images/{name[:2]}/{name}.png"
+        write_bytes(self.folder / reference, data)
+        return reference
+
+    def _stored(self, reference: str) -> Path:
+        if not _STORED.fullmatch(reference):
+            raise ValueError(f"{reference!r} names no stored picture")
+        path = self.folder / reference
+        if not path.is_file():
+            raise ValueError(f"{path}: the picture is missing")
+        return path
+
+
+def _lock(handle: int, out: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as e:
+        raise DatasetError(
+            f"{out}: another goalreel run is writing there: wait, or choose another --out"
+        ) from e
+
+
+def _agree(path: Path, settings: Mapping[str, Any], source: str, out: Path) -> None:
+    """Write settings.json, or hold this run to the one that is there."""
+    text = json.dumps(
+        {"format": FORMAT, "settings": dict(settings), "source": source}, indent=2, sort_keys=True
+    )
+    if not path.is_file():
+        write_bytes(path, text.encode() + b"\n")
+        return
+    try:
+        there = json.loads(path.read_bytes())
+        theirs, their_source, their_format = dict(there["settings"]), there["source"], there["format"]
+    except (ValueError, KeyError, TypeError) as e:
+        raise DatasetError(f"{path}: damaged: remove {out} and annotate again") from e
+    if their_source != source:
+        raise DatasetError(f"{out}: made from another dataset: choose another --out")
+    mine = json.loads(text)["settings"] | {"format": FORMAT}
+    theirs["format"] = their_format
+    if changed := sorted(k for k in mine | theirs if mine.get(k) != theirs.get(k)):
+        what = ", ".join(f"{k} was {theirs.get(k)!r} and is now {mine.get(k)!r}" for k in changed)
+        raise DatasetError(
+            f"{out}: annotated with other settings ({what}): keep them or choose another --out"
+        )
+
+
+def _line(error: Exception) -> str:
+    """What went wrong in one line; pydantic puts the place on its second line and the cause on its third."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return ": ".join(line.strip() for line in lines[:3])

@@ -1,0 +1,77 @@
+"""Everything of IN that OUT only passes on: linked where it is large, copied where somebody may edit it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from goalreel.datasets.errors import DatasetError
+from goalreel.datasets.files import copy, digest, link_or_copy
+from goalreel.datasets.records import FOLDER
+
+_LINKED = ("videos", "images")
+_IGNORED = {".cache", ".git"}
+_PREVIOUS = FOLDER / "previous"
+"""Where the records of an earlier pass go: they still tell of the episodes that this pass leaves alone."""
+
+
+def check_apart(source: Path, out: Path) -> None:
+    """Refuse to write into the dataset that is read.
+
+    Raises:
+        DatasetError: one folder is the other or lies inside it.
+    """
+    one, two = source.resolve(), out.resolve()
+    if one.is_relative_to(two) or two.is_relative_to(one):
+        raise DatasetError(
+            f"{out}: overlaps the dataset {source}, which is never changed: choose another --out"
+        )
+
+
+def fingerprint(source: Path) -> str:
+    """Tell datasets apart: names and sizes of all files, and the bytes of those in meta/."""
+    source = Path(source)
+    parts = []
+    for path in _files(source):
+        relative = path.relative_to(source)
+        content = path.read_bytes() if relative.parts[0] == "meta" else b""
+        parts += [f"{relative.as_posix()} {path.stat().st_size}", content]
+    return digest(*parts)
+
+
+def pass_on(source: Path, out: Path) -> None:
+    """Link or copy what `build` does not write itself.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
+    for path in _files(source):
+        relative = path.relative_to(source)
+        if relative.is_relative_to(FOLDER):
+            inner = relative.relative_to(FOLDER)
+            if inner.parts[0] not in ("lock", "build"):
+                copy(path, out / _PREVIOUS / inner)
+        elif relative.parts[0] in _LINKED:
+            link_or_copy(path, out / relative)
+        elif not _rebuilt(relative):
+            copy(path, out / relative)
+
+
+def data_files(source: Path) -> list[Path]:
+    """The data parquet files in lerobot's order."""
+    return sorted((source / "data").glob("*/*.parquet"))
+
+
+def episode_files(source: Path) -> list[Path]:
+    """The episode metadata parquet files in lerobot's order."""
+    return sorted((source / "meta" / "episodes").glob("*/*.parquet"))
+
+
+def _files(source: Path) -> Iterator[Path]:
+    for path in sorted(source.rglob("*")):
+        if path.is_file() and path.relative_to(source).parts[0] not in _IGNORED:
+            yield path
+
+
+def _rebuilt(relative: Path) -> bool:
+    posix = relative.as_posix()
+    parquet = relative.suffix == ".parquet" and posix.startswith(("data/", "meta/episodes/"))
+    return parquet or posix in ("meta/info.json", "meta/stats.json")

@@ -1,0 +1,76 @@
+"""What a storyboard says about an episode's frames: spans with a name, and a goal picture or none."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from goalreel.annotator.types import Storyboard
+from goalreel.datasets.errors import DatasetError
+from goalreel.datasets.files import digest
+from goalreel.datasets.records import Records
+
+
+@dataclass(frozen=True)
+class Span:
+    """Frames `start` to `end` (exclusive) head for one sub-goal."""
+
+    start: int
+    end: int
+    name: str
+    picture: str | None
+    """Reference of the goal image as the records store it; None where none may be used."""
+
+
+@dataclass(frozen=True)
+class Goals:
+    """One annotated episode: its plan in words, its spans in order, and the digest of all of it."""
+
+    episode: int
+    plan: tuple[str, ...]
+    spans: tuple[Span, ...]
+    digest: str
+
+    def runs(self, length: int) -> list[tuple[int, str | None]]:
+        """The episode as (frame count, picture) runs that add up to `length` frames."""
+        runs: list[tuple[int, str | None]] = []
+        at = 0
+        for span in self.spans:
+            runs += [(span.start - at, None), (span.end - span.start, span.picture)]
+            at = span.end
+        return [run for run in [*runs, (length - at, None)] if run[0]]
+
+
+def read_goals(
+    records: Records, episodes: Sequence[int], lengths: dict[int, int], use_unverified: bool
+) -> dict[int, Goals]:
+    """Episode -> goals, for those with a record that holds a plan.
+
+    An episode without a plan stays exactly as it was. Steps that were never aligned to frames count in the
+    plan but have no span. Only `verified` steps give a picture, unless `use_unverified`.
+
+    Raises:
+        DatasetError: a record does not fit its episode.
+    """
+    goals = {}
+    for episode in episodes:
+        board = records.outline(episode)
+        if board.failure is None:
+            goals[episode] = _goals(records, episode, board, lengths[episode], use_unverified)
+    return goals
+
+
+def _goals(records: Records, episode: int, board: Storyboard, length: int, use_unverified: bool) -> Goals:
+    usable = ("verified", "unverified") if use_unverified else ("verified",)
+    spans = []
+    for step in board.steps:
+        if step.segment is None:
+            continue
+        picture = step.goal_image.frame if step.goal_image and step.status in usable else None
+        spans.append(Span(step.segment.start, step.segment.end, step.step.name, picture))
+    if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
+        raise DatasetError(
+            f"{records.path(episode)}: its segments do not fit the episode's {length} frames: "
+            "remove this file and annotate the episode again"
+        )
+    plan = tuple(step.step.name for step in board.steps)
+    return Goals(episode, plan, tuple(spans), digest(records.digest(episode), str(use_unverified)))

@@ -1,0 +1,125 @@
+"""The language columns of one episode in exactly lerobot's Arrow types.
+
+lerobot 0.6's `LanguageColumnsWriter` lets pyarrow infer the types (double timestamps, null columns) and
+blanks every episode it was not given; so its staging, validator and order of rows are used, not its writer.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from goalreel.datasets.errors import DatasetError
+from goalreel.datasets.writing.goals import Goals
+
+OURS = ("subtask", "plan")
+type Row = dict[str, Any]
+
+
+def goal_rows(goals: Goals, timestamps: NDArray[np.float32]) -> list[Row]:
+    """Our rows of an episode: the whole plan at its first frame, a subtask at each span's first frame.
+
+    Timestamps are the parquet's own float32 values.
+    """
+    rows = []
+    if goals.plan:
+        text = "\n".join(f"{i}. {name}" for i, name in enumerate(goals.plan, start=1))
+        rows.append(_row("plan", text, timestamps[0]))
+    rows += [_row("subtask", span.name, timestamps[span.start]) for span in goals.spans]
+    return rows
+
+
+def _row(style: str, content: str, timestamp: np.float32) -> Row:
+    return {
+        "role": "assistant",
+        "content": content,
+        "style": style,
+        "timestamp": float(timestamp),
+        "camera": None,
+        "tool_calls": None,
+    }
+
+
+def merge_rows(old: Sequence[Row], new: Sequence[Row], interjected: set[float]) -> list[Row]:
+    """Replace our two styles and keep the rest, in lerobot's order of rows.
+
+    A plan refreshed at an interjection stays: lerobot's validator wants one at that very moment.
+    """
+    planned = {row["timestamp"] for row in new if row["style"] == "plan"}
+
+    def kept(row: Row) -> bool:
+        if row["style"] == "plan":
+            return row["timestamp"] in interjected and row["timestamp"] not in planned
+        return row["style"] not in OURS
+
+    rows = [row for row in old if kept(row)] + list(new)
+    return sorted(rows, key=lambda r: (r["timestamp"], r["style"] or "", r["role"] or ""))
+
+
+def validate(rows: Sequence[Row], episode: int, timestamps: NDArray[np.float32], path: Path) -> None:
+    """Run lerobot's StagingValidator over our rows.
+
+    Raises:
+        DatasetError: a row that lerobot would not accept.
+    """
+    from lerobot.annotations.steerable_pipeline import StagingValidator
+    from lerobot.annotations.steerable_pipeline.reader import EpisodeRecord
+    from lerobot.annotations.steerable_pipeline.staging import EpisodeStaging
+
+    times = tuple(float(t) for t in timestamps)
+    record = EpisodeRecord(episode, "", times, tuple(range(len(times))), path, 0, len(times))
+    with tempfile.TemporaryDirectory() as folder:
+        EpisodeStaging(Path(folder), episode).write("plan", rows)
+        report = StagingValidator().validate([record], Path(folder))
+    if not report.ok:
+        raise DatasetError(f"{path}: episode {episode}: lerobot rejects the rows: {report.errors[0]}")
+
+
+def column(frames: Sequence[Sequence[Row]], kind: pa.ListType) -> pa.Array:
+    """One list of rows a frame as an array of `kind`, lerobot's type of the column."""
+    flat = [row for rows in frames for row in rows]
+    offsets = np.cumsum([0, *(len(rows) for rows in frames)])
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), _rows(flat, kind.value_type), type=kind)
+
+
+def broadcast(rows: Sequence[Row], frames: int, kind: pa.ListType) -> pa.Array:
+    """The same rows on every one of `frames` frames."""
+    values = _rows(rows, kind.value_type).take(pa.array(np.tile(np.arange(len(rows)), frames)))
+    offsets = np.arange(frames + 1) * len(rows)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, type=kind)
+
+
+def canonical(stored: pa.Array, kind: pa.ListType) -> pa.Array:
+    """Rows as stored by any writer, in lerobot's type; unchanged where they have it already."""
+    if stored.type == kind:
+        return stored
+    names = [field.name for field in kind.value_type]
+    frames = [[{name: row.get(name) for name in names} for row in rows or ()] for rows in stored.to_pylist()]
+    return column(frames, kind)
+
+
+def _rows(rows: Sequence[Row], kind: pa.StructType) -> pa.StructArray:
+    fields = list(kind)
+    arrays = [
+        _tool_calls([row["tool_calls"] for row in rows], field.type)
+        if field.name == "tool_calls"
+        else pa.array([row[field.name] for row in rows], field.type)
+        for field in fields
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=fields)
+
+
+def _tool_calls(calls: Iterable[Sequence[Any] | None], kind: pa.ListType) -> pa.ListArray:
+    """lists of JSON: pyarrow cannot build its JSON extension type from Python values, so wrap the storage."""
+    lists = [None if c is None else [v if isinstance(v, str) else json.dumps(v) for v in c] for c in calls]
+    flat = pa.array([value for values in lists for value in values or ()], pa.string())
+    if isinstance(kind.value_type, pa.BaseExtensionType):
+        flat = pa.ExtensionArray.from_storage(kind.value_type, flat)
+    offsets = pa.array(np.cumsum([0, *(len(values or ()) for values in lists)]), pa.int32())
+    mask = pa.array([values is None for values in lists], pa.bool_())
+    return pa.ListArray.from_arrays(offsets, flat, type=kind, mask=mask)

@@ -1,0 +1,116 @@
+"""Which episode lies where in which file of the sub-goal camera."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from goalreel.datasets.errors import DatasetError
+from goalreel.datasets.source import Source
+
+MAX_SECONDS = 512
+"""A file's length: what a killed run redoes at most. Up to here float32 seconds are exact to 3e-5, well
+inside the 1e-4 of lerobot's loader."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What the data files say of an episode's frames."""
+
+    frames: int
+    first: float
+    """Timestamp of its first frame, s."""
+    shard: Path
+    """The data file it is in."""
+
+
+@dataclass
+class VideoFile:
+    """One mp4 and the episodes in it, in order."""
+
+    chunk: int
+    file: int
+    shard: Path
+    episodes: list[int] = field(default_factory=list)
+    frames: int = 0
+
+
+@dataclass(frozen=True)
+class Place:
+    """An episode's place in the camera: what meta/episodes says about it."""
+
+    chunk: int
+    file: int
+    from_timestamp: float
+    to_timestamp: float
+
+
+def clocks(shards: list[Path]) -> dict[int, Clock]:
+    """Episode -> its frames' clock, in the order of the data files.
+
+    Raises:
+        DatasetError: a data file is not readable.
+    """
+    found = {}
+    for path in shards:
+        try:
+            table = pq.read_table(path, columns=["episode_index", "timestamp"])
+        except (pa.ArrowException, OSError) as e:
+            raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
+        episode, time = table["episode_index"].to_numpy(), table["timestamp"].to_numpy()
+        for index in np.unique(episode):
+            mine = time[episode == index]
+            found[int(index)] = Clock(len(mine), float(mine.min()), path)
+    return found
+
+
+def arrange(
+    source: Source, clock: Mapping[int, Clock], episodes: Collection[int], key: str
+) -> list[VideoFile]:
+    """Lay out `episodes` in new files, a new one for each data file and after MAX_SECONDS.
+
+    Numbering continues after the files that the camera `key` has already.
+    """
+    files: list[VideoFile] = []
+    at = _last(source.rows, key)
+    limit = MAX_SECONDS * source.fps
+    for index, has in clock.items():
+        if index not in episodes:
+            continue
+        if not files or files[-1].shard != has.shard or files[-1].frames + has.frames > limit:
+            at = _next(at, int(source.info.get("chunks_size", 1000)))
+            files.append(VideoFile(*at, has.shard))
+        files[-1].episodes.append(index)
+        files[-1].frames += has.frames
+    return files
+
+
+def places(files: list[VideoFile], clock: Mapping[int, Clock], fps: float) -> dict[int, Place]:
+    """Where lerobot's loader finds each episode: a frame at `from_timestamp` plus its own timestamp."""
+    found = {}
+    for file in files:
+        at = 0
+        for index in file.episodes:
+            has = clock[index]
+            start, end = at / fps - has.first, (at + has.frames) / fps - has.first
+            found[index] = Place(file.chunk, file.file, start, end)
+            at += has.frames
+    return found
+
+
+def _last(rows: tuple[dict[str, Any], ...], key: str) -> tuple[int, int] | None:
+    """The highest (chunk, file) in use by a camera."""
+    names = (f"videos/{key}/chunk_index", f"videos/{key}/file_index")
+    used = [(row[names[0]], row[names[1]]) for row in rows if row.get(names[0]) is not None]
+    return max(used, default=None)
+
+
+def _next(at: tuple[int, int] | None, chunks_size: int) -> tuple[int, int]:
+    if at is None:
+        return (0, 0)
+    chunk, file = at
+    return (chunk, file + 1) if file < chunks_size - 1 else (chunk + 1, 0)

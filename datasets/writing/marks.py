@@ -1,0 +1,40 @@
+"""Completion marks in meta/goalreel/build: what each built file was made from, so that it is made once."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from goalreel.datasets.files import write_bytes
+from goalreel.datasets.records import FOLDER
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Marks of the files of one OUT, one small JSON file each."""
+
+    out: Path
+
+    def fresh(self, file: Path, made_from: str) -> dict[str, Any] | None:
+        """The note left with `file` if it is there and was made from just this, else None."""
+        if not file.is_file():
+            return None
+        try:
+            mark = json.loads(self.path(file).read_bytes())
+            return mark["note"] if mark["made_from"] == made_from else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def drop(self, file: Path) -> None:
+        """To be called before `file` is written anew: a mark never outlives what it marked."""
+        self.path(file).unlink(missing_ok=True)
+
+    def put(self, file: Path, made_from: str, note: dict[str, Any]) -> None:
+        """Note that `file` is complete."""
+        text = json.dumps({"made_from": made_from, "note": note}, indent=1)
+        write_bytes(self.path(file), text.encode() + b"\n")
+
+    def path(self, file: Path) -> Path:
+        """Where the mark of a file of OUT is kept."""
+        relative = file.relative_to(self.out)
+        return self.out / FOLDER / "build" / relative.with_name(relative.name + ".json")

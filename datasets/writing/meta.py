@@ -1,0 +1,112 @@
+"""meta/ of OUT: where the sub-goal camera lies, its statistics, and the features in info.json."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from goalreel.datasets.files import atomic, write_bytes
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.layout import Place
+from goalreel.datasets.writing.shards import put_column
+from goalreel.datasets.writing.stats import Stats
+
+VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+"""lerobot's DEFAULT_VIDEO_PATH, for a dataset of stored images that has none of its own."""
+_CHANNELS = pa.list_(pa.list_(pa.list_(pa.float64())))
+
+
+def write_episodes(
+    source: Path, target: Path, key: str, placed: Mapping[int, Place], stats: Mapping[int, Stats]
+) -> None:
+    """Rewrite one file of meta/episodes with the camera `key`; episodes not `placed` keep their values.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
+    table = pq.read_table(source)
+    episodes = table["episode_index"].to_pylist()
+    for name, kind in _columns(key, stats).items():
+        old = table[name].to_pylist() if name in table.column_names else [None] * len(table)
+        values = [
+            _value(name, placed[e], stats[e]) if e in placed else old[i] for i, e in enumerate(episodes)
+        ]
+        table = put_column(table, pa.field(name, kind), pa.chunked_array([pa.array(values, kind)], kind))
+    with atomic(target) as tmp:
+        pq.write_table(table, tmp, compression="snappy", use_dictionary=True)
+
+
+def _columns(key: str, stats: Mapping[int, Stats]) -> dict[str, pa.DataType]:
+    columns = {f"videos/{key}/{name}": pa.int64() for name in ("chunk_index", "file_index")}
+    columns |= {f"videos/{key}/{name}": pa.float64() for name in ("from_timestamp", "to_timestamp")}
+    for name in next(iter(stats.values()), {}):
+        columns[f"stats/{key}/{name}"] = pa.list_(pa.int64()) if name == "count" else _CHANNELS
+    return columns
+
+
+def _value(column: str, place: Place, stats: Stats) -> object:
+    kind, _, name = column.rpartition("/")
+    if kind.startswith("stats/"):
+        return stats[name].tolist()
+    return {
+        "chunk_index": place.chunk,
+        "file_index": place.file,
+        "from_timestamp": place.from_timestamp,
+        "to_timestamp": place.to_timestamp,
+    }[name]
+
+
+def write_stats(source: Path, out: Path, key: str) -> None:
+    """stats.json of IN with the camera `key` aggregated over OUT's episodes by lerobot.
+
+    The mask gets no entry, so that normalisers leave it alone.
+    """
+    from lerobot.datasets.compute_stats import aggregate_stats
+    from lerobot.datasets.utils import serialize_dict
+
+    per_episode = []
+    for path in sorted((out / "meta" / "episodes").glob("*/*.parquet")):
+        names = [n for n in pq.read_schema(path).names if n.startswith(f"stats/{key}/")]
+        for row in pq.read_table(path, columns=names).to_pylist():
+            per_episode.append({key: {n.rpartition("/")[2]: np.array(v) for n, v in row.items()}})
+    path = source / "meta" / "stats.json"
+    stats = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    stats[key] = serialize_dict(aggregate_stats(per_episode))[key]
+    write_json(out / "meta" / "stats.json", stats)
+
+
+def out_info(
+    source: Source, key: str, mask_key: str, size: tuple[int, int], video: Path | None
+) -> dict[str, Any]:
+    """info.json of OUT: the camera as lerobot describes a video, the mask, and the language columns.
+
+    `size` is (width, height); `video` a file of the camera to probe, None where IN describes it already.
+    """
+    from lerobot.datasets.language import language_feature_info
+    from lerobot.datasets.video_utils import get_video_info
+
+    from goalreel.datasets.writing.video import encoder
+
+    info = json.loads(json.dumps(source.info))
+    features = info["features"]
+    if video is not None:
+        features[key] = {
+            "dtype": "video",
+            "shape": [size[1], size[0], 3],
+            "names": ["height", "width", "channels"],
+            "info": get_video_info(video, video_encoder=encoder()),
+        }
+    features[mask_key] = {"dtype": "bool", "shape": [1], "names": None}
+    for name, feature in language_feature_info().items():
+        features[name] = {**feature, "shape": list(feature["shape"])}
+    info["video_path"] = info.get("video_path") or VIDEO_PATH
+    return info
+
+
+def write_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
+    """As lerobot writes JSON, but atomically."""
+    write_bytes(path, json.dumps(content, indent=4, ensure_ascii=False).encode())

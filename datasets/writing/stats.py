@@ -1,0 +1,42 @@
+"""Camera statistics from the pictures themselves: exact, and once a picture however long it stands still.
+
+lerobot (`compute_stats.compute_episode_stats`) samples about a hundred frames and bins their pixels; the
+frames of a goal camera are a handful of pictures, so whole histograms over all frames cost less than that.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+type Stats = dict[str, NDArray[np.generic]]
+
+
+def camera_stats(runs: Sequence[tuple[int, NDArray[np.uint8]]], quantiles: Sequence[float]) -> Stats:
+    """Statistics of an episode of (frame count, (height, width, 3) picture) runs, as lerobot stores them.
+
+    `min`, `max`, `mean`, `std` and `q01`-like quantiles are (3, 1, 1) in [0, 1]; `count` is (1,) frames.
+    """
+    levels = np.arange(256) / 255.0
+    histogram = sum(n * _histogram(picture) for n, picture in runs)
+    assert isinstance(histogram, np.ndarray)
+    pixels = histogram.sum(axis=1)
+    mean = histogram @ levels / pixels
+    variance = histogram @ levels**2 / pixels - mean**2
+    present = histogram > 0
+    found = {
+        "min": levels[present.argmax(axis=1)],
+        "max": levels[255 - present[:, ::-1].argmax(axis=1)],
+        "mean": mean,
+        "std": np.sqrt(np.maximum(variance, 0.0)),
+    }
+    reached = histogram.cumsum(axis=1)
+    for q in quantiles:
+        found[f"q{int(q * 100):02d}"] = levels[(reached >= q * pixels[:, None]).argmax(axis=1)]
+    stats: Stats = {name: value.reshape(3, 1, 1) for name, value in found.items()}
+    return {**stats, "count": np.array([sum(n for n, _ in runs)])}
+
+
+def _histogram(picture: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Pixels a channel and level, (3, 256)."""
+    return np.stack([np.bincount(picture[:, :, c].ravel(), minlength=256) for c in range(3)])

@@ -1,0 +1,73 @@
+"""The sub-goal camera as an mp4: pictures that stand still, at the constant rate lerobot's loader expects.
+
+Measured at 320x192 (ten goals of 60 frames each): lerobot's own AV1 default (g=2, crf 30) takes 3.7 ms and
+3.7 KB a frame; this takes 0.4 ms and 1 KB, is closer to the pictures, and is read at random as fast
+(torchcodec 2.4 ms a frame, 2.1 with g=2 and 2.8 with g=30).
+"""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.datasets.files import atomic
+
+if TYPE_CHECKING:
+    from lerobot.configs.video import RGBEncoderConfig
+
+type Run = tuple[int, NDArray[np.uint8]]
+"""So many frames of one (height, width, 3) picture."""
+
+
+def encoder() -> "RGBEncoderConfig":
+    """H.264, a keyframe at least every 10 frames, no B-frames: what info.json will say of the camera."""
+    from lerobot.configs.video import RGBEncoderConfig
+
+    options = {"bf": "0", "x264-params": "log-level=none:scenecut=0"}
+    return RGBEncoderConfig(vcodec="h264", g=10, crf=18, preset="veryfast", extra_options=options)
+
+
+def fit(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Scale to (width, height), with black borders where the shape differs."""
+    import cv2
+
+    height, width = picture.shape[:2]
+    if (width, height) == size:
+        return picture
+    scale = min(size[0] / width, size[1] / height)
+    inner = (max(round(width * scale), 1), max(round(height * scale), 1))
+    canvas = np.zeros((size[1], size[0], 3), np.uint8)
+    left, top = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
+    how = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    canvas[top : top + inner[1], left : left + inner[0]] = cv2.resize(picture, inner, interpolation=how)
+    return canvas
+
+
+def write_video(path: Path, runs: Iterable[Run], size: tuple[int, int], fps: Fraction) -> None:
+    """Encode runs of still pictures of an even `size` (width, height), frame i shown at i / fps seconds.
+
+    Every run starts on a keyframe. One thread, so the same runs give the same bytes.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
+    import av
+    from av.video.frame import PictureType
+
+    options = encoder().get_codec_options(encoder_threads=1, as_strings=True)
+    with atomic(path) as tmp, av.open(str(tmp), "w", format="mp4") as container:
+        stream = container.add_stream("h264", rate=fps, options=options)
+        stream.width, stream.height = size
+        stream.pix_fmt = "yuv420p"
+        at = 0
+        for count, picture in runs:
+            frame = av.VideoFrame.from_ndarray(picture, format="rgb24").reformat(format="yuv420p")
+            for i in range(count):
+                frame.pts = at
+                frame.pict_type = PictureType.I if i == 0 else PictureType.NONE
+                container.mux(stream.encode(frame))
+                at += 1
+        container.mux(stream.encode())
