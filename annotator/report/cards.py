@@ -1,0 +1,193 @@
+"""From an EpisodeView to what the templates print: numbers rounded, pictures encoded, no decisions left.
+
+Nothing here is HTML: escaping is the templates' work (jinja2 autoescape).
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.pictures import SHOWN, data_uri
+from goalreel.annotator.types import Attempt, Segment, Status, StoryboardStep
+
+HUES = 6
+"""Step colours in report.css: `.hue0` ... `.hue5`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An encoded picture with the text that stands for it."""
+
+    uri: str
+    alt: str
+    width: int
+    height: int
+    source: str | None
+    """`CAMERA#INDEX` of a recorded picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A step on the time line; `left` and `width` in percent of the episode."""
+
+    number: int
+    hue: int
+    left: float
+    width: float
+    status: Status
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptCard:
+    """One attempt; `outcome` is accepted, rejected or failed."""
+
+    number: int
+    outcome: str
+    prompt: str
+    seed: int
+    picture: Picture | None
+    text: str
+    refined: str | None
+    reply: str | None
+    scores: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepCard:
+    """One step with its goal image, the real end frame and its attempts."""
+
+    number: int
+    hue: int
+    name: str
+    instruction: str
+    caption: str | None
+    status: Status
+    span: str | None
+    goal: Picture | None
+    end: Picture | None
+    attempts: tuple[AttemptCard, ...]
+
+    @property
+    def rejected(self) -> int:
+        return sum(a.outcome != "accepted" for a in self.attempts)
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeCard:
+    """One episode, ready to print."""
+
+    index: int
+    title: str
+    instruction: str
+    status: Status
+    verified: int
+    seconds: str
+    length: int
+    fps: str
+    first: Picture | None
+    bars: tuple[Bar, ...]
+    ticks: tuple[tuple[float, str], ...]
+    steps: tuple[StepCard, ...]
+    message: str | None
+    reply: str | None
+
+
+def span(segment: Segment, fps: float) -> str:
+    """A segment in seconds, e.g. `1.2–3.4 s`."""
+    return f"{segment.start / fps:.1f}–{segment.end / fps:.1f} s"
+
+
+def ticks(seconds: float, most: int = 6) -> Iterator[tuple[float, str]]:
+    """(percent, label) at round times from 0 on, at most `most` of them after the first."""
+    rough = seconds / most
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * n for n in (1, 2, 5, 10) if unit * n >= rough)
+    for i in range(math.floor(seconds / step + 1e-9) + 1):
+        yield 100 * i * step / seconds, f"{i * step:g} s"
+
+
+def bars(view: EpisodeView) -> Iterator[Bar]:
+    """The time line's segments; a step without one is left out."""
+    for i, step in enumerate(view.storyboard.steps):
+        if (cut := step.segment) is not None:
+            yield Bar(
+                number=i + 1,
+                hue=i % HUES,
+                left=100 * cut.start / view.length,
+                width=100 * (cut.end - cut.start) / view.length,
+                status=step.status,
+                text=f"{step.step.name} · {span(cut, view.fps)} · {step.status}",
+            )
+
+
+def _picture(image: Image | None, alt: str) -> Picture | None:
+    if image is None:
+        return None
+    scale = min(1.0, SHOWN / max(image.size))
+    width, height = (max(1, round(side * scale)) for side in image.size)
+    return Picture(data_uri(image), alt, width, height, image.frame)
+
+
+def _attempt(number: int, attempt: Attempt, step: str, pictured: bool) -> AttemptCard:
+    verdict, failure = attempt.verdict, attempt.failure
+    if verdict is not None:
+        outcome = "accepted" if verdict.success else "rejected"
+        given = (("semantics", verdict.semantics), ("quality", verdict.quality))
+        text, refined = verdict.reasoning, verdict.refined_prompt
+        scores = " · ".join(f"{name} {score:g}/10" for name, score in given if score is not None)
+    else:
+        outcome, refined, scores = "failed", None, ""
+        text = f"{failure.stage}: {failure.message}" if failure is not None else ""
+    return AttemptCard(
+        number=number,
+        outcome=outcome,
+        prompt=attempt.prompt,
+        seed=attempt.seed,
+        picture=_picture(attempt.image, f"{step}: attempt {number}, {outcome}") if pictured else None,
+        text=text,
+        refined=refined,
+        reply=failure.reply if failure is not None else None,
+        scores=scores,
+    )
+
+
+def _step(view: EpisodeView, i: int, step: StoryboardStep) -> StepCard:
+    label = f"Step {i + 1}, {step.step.name}"
+    # A lone chosen attempt is the goal image already shown: no second copy of it in the page.
+    pictured = len(step.attempts) > 1 or step.chosen is None
+    return StepCard(
+        number=i + 1,
+        hue=i % HUES,
+        name=step.step.name,
+        instruction=step.step.instruction,
+        caption=step.step.auxiliary_text,
+        status=step.status,
+        span=None if step.segment is None else span(step.segment, view.fps),
+        goal=_picture(step.goal_image, f"{label}: goal image, {step.status}"),
+        end=_picture(view.end_frames[i] if view.end_frames else None, f"{label}: real end frame"),
+        attempts=tuple(_attempt(n, a, label, pictured) for n, a in enumerate(step.attempts, 1)),
+    )
+
+
+def episode_card(view: EpisodeView) -> EpisodeCard:
+    """Encode one episode's pictures and round its numbers."""
+    steps, failure = view.storyboard.steps, view.storyboard.failure
+    return EpisodeCard(
+        index=view.index,
+        title=view.title,
+        instruction=view.instruction,
+        status=view.status,
+        verified=sum(step.status == "verified" for step in steps),
+        seconds=f"{view.length / view.fps:.1f} s",
+        length=view.length,
+        fps=f"{view.fps:g}",
+        first=_picture(view.storyboard.task.image, "First frame"),
+        bars=tuple(bars(view)),
+        ticks=tuple(ticks(view.length / view.fps)),
+        steps=tuple(_step(view, i, step) for i, step in enumerate(steps)),
+        message=view.message,
+        reply=failure.reply if failure is not None else None,
+    )

@@ -1,0 +1,64 @@
+"""What the report shows of one episode. Whoever loads a dataset builds these, one at a time."""
+
+import math
+from dataclasses import dataclass
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Status, Storyboard
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeView:
+    """One annotated episode. The first frame is the storyboard's `task.image`.
+
+    Raises:
+        ValueError: the parts do not fit one another.
+    """
+
+    index: int
+    """The episode's number in its dataset; unique within a report."""
+    title: str
+    instruction: str
+    fps: float
+    """Frames a second of the recording."""
+    length: int
+    """Frames in the recording."""
+    storyboard: Storyboard
+    end_frames: tuple[Image | None, ...] = ()
+    """The real frame at the end of each step's segment, one a step; empty when there is none at all."""
+    failure: str | None = None
+    """Why the episode could not be annotated; the storyboard's own failure needs no copy here."""
+
+    def __post_init__(self) -> None:
+        if self.index < 0 or self.length < 1 or not (math.isfinite(self.fps) and self.fps > 0):
+            raise ValueError(
+                f"episode {self.index}: needs index >= 0, length >= 1 and fps > 0, "
+                f"got length {self.length}, fps {self.fps}"
+            )
+        steps = self.storyboard.steps
+        if self.end_frames and len(self.end_frames) != len(steps):
+            raise ValueError(
+                f"episode {self.index}: {len(self.end_frames)} end frames for {len(steps)} steps"
+            )
+        for step in steps:
+            if step.segment is not None and step.segment.end > self.length:
+                raise ValueError(
+                    f"episode {self.index}: segment [{step.segment.start}, {step.segment.end}) "
+                    f"ends after the last of {self.length} frames"
+                )
+
+    @property
+    def message(self) -> str | None:
+        """The failure to show, if any: the episode's own or its storyboard's."""
+        if self.failure is not None or self.storyboard.failure is None:
+            return self.failure
+        return f"{self.storyboard.failure.stage}: {self.storyboard.failure.message}"
+
+    @property
+    def status(self) -> Status:
+        """The worst of its steps; `failed` when the episode itself failed."""
+        if self.message is not None:
+            return "failed"
+        found = {step.status for step in self.storyboard.steps}
+        order: tuple[Status, ...] = ("failed", "unverified", "skipped")
+        return next((status for status in order if status in found), "verified")

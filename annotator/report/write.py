@@ -1,0 +1,129 @@
+"""Write a report: `index.html`, pages of episodes, and a contact sheet per episode.
+
+Episodes stream through: one page of them is in memory at a time, however many there are. When one page
+holds all, `index.html` alone carries everything and can be mailed.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from goalreel.annotator.report.cards import episode_card
+from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.pages import Pages
+from goalreel.annotator.report.pictures import THUMBNAIL, jpeg
+from goalreel.annotator.report.sheet import contact_sheet
+
+logger = logging.getLogger(__name__)
+
+PAGE_EPISODES = 20
+PAGE_BYTES = 6_000_000
+"""A page is closed at whichever comes first; an episode is never split."""
+_OURS = ("index.html", "page-*.html", "thumbs/episode_*.jpg", "sheets/episode_*.png")
+
+
+@dataclass(slots=True)
+class _Page:
+    number: int
+    entries: list[str] = field(default_factory=list)
+    indices: list[int] = field(default_factory=list)
+    thumbnails: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"page-{self.number:04d}.html"
+
+    def fits(self, entry: str) -> bool:
+        size = sum(map(len, self.entries)) + len(entry)
+        return not self.entries or (len(self.entries) < PAGE_EPISODES and size <= PAGE_BYTES)
+
+
+class _Report:
+    """One report being written."""
+
+    def __init__(self, out: Path, pages: Pages, *, sheets: bool) -> None:
+        self.out, self.pages, self.sheets = out, pages, sheets
+        self.page = _Page(1)
+        self.rows: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.seen: set[int] = set()
+
+    def add(self, view: EpisodeView) -> None:
+        if view.index in self.seen:
+            raise ValueError(f"episode {view.index} came twice: a report shows each once")
+        self.seen.add(view.index)
+        name = f"episode_{view.index:06d}"
+        sheet = f"sheets/{name}.png" if self.sheets else None
+        if sheet is not None:
+            self._write(sheet, contact_sheet(view).png())
+        card = episode_card(view)
+        entry = self.pages.episode(card, sheet)
+        if not self.page.fits(entry):
+            self._write_page(last=False)
+            self.page = _Page(self.page.number + 1)
+        self.page.entries.append(entry)
+        self.page.indices.append(view.index)
+        self.counts[view.status] += 1
+        thumbnail = None
+        if (first := view.storyboard.task.image) is not None:
+            thumbnail = f"thumbs/{name}.jpg"
+            self.page.thumbnails[thumbnail] = jpeg(first, THUMBNAIL)
+        self.rows.append(self.pages.row(card, f"{self.page.name}#episode-{view.index}", thumbnail))
+
+    def finish(self) -> Path:
+        inline = self.page.number == 1
+        if not inline:
+            self._write_page(last=True)
+        entries = self.page.entries if inline else self.rows
+        text = self.pages.index(entries, self.counts, inline=inline)
+        return self._write("index.html", _utf8(text))
+
+    def _write_page(self, *, last: bool) -> None:
+        page = self.page
+        before = _Page(page.number - 1).name if page.number > 1 else None
+        after = None if last else _Page(page.number + 1).name
+        text = self.pages.page(page.entries, page.indices[0], page.indices[-1], before, after)
+        self._write(page.name, _utf8(text))
+        for name, data in page.thumbnails.items():
+            self._write(name, data)
+        logger.info("wrote %s: episodes %d to %d", page.name, page.indices[0], page.indices[-1])
+
+    def _write(self, name: str, data: bytes) -> Path:
+        path = self.out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return path
+
+
+def _utf8(text: str) -> bytes:
+    # A dataset's text may hold lone surrogates, which have no UTF-8 form.
+    return text.encode("utf-8", "replace")
+
+
+def write_report(
+    episodes: Iterable[EpisodeView],
+    out: Path,
+    *,
+    title: str,
+    summary: Mapping[str, str],
+    sheets: bool = True,
+) -> Path:
+    """Write the report of `episodes` into the folder `out` and return its `index.html`.
+
+    A report written there before is replaced; other files in `out` are left alone. `summary` is shown
+    as names and values at the top. Without `sheets` no contact sheets (`sheets/episode_000003.png`) are
+    written, which takes most of the time of a large report.
+
+    Raises:
+        ValueError: an episode index came twice.
+        OSError: `out` cannot be written.
+    """
+    for pattern in _OURS:
+        for stale in out.glob(pattern):
+            stale.unlink()
+    report = _Report(out, Pages(title, summary), sheets=sheets)
+    for view in episodes:
+        report.add(view)
+    return report.finish()

@@ -1,0 +1,341 @@
+"""The report: complete, escaped, free of the network, of bounded pages; and the contact sheet."""
+
+import re
+import weakref
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.report.cards import bars, ticks
+from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.sheet import contact_sheet
+from goalreel.annotator.report.write import PAGE_BYTES, PAGE_EPISODES, write_report
+from goalreel.annotator.types import (
+    Attempt,
+    Failure,
+    Segment,
+    Step,
+    Storyboard,
+    StoryboardStep,
+    Task,
+    Verdict,
+)
+
+NASTY = "<script>alert(1)</script> \"'><img src=x onerror=alert(2)> {{ 7 * 7 }} & 🥣 ضع القلم"
+
+
+def picture(shade: int, size: tuple[int, int] = (64, 48), frame: str | None = None) -> Image:
+    pixels = np.full((size[1], size[0], 3), shade, np.uint8)
+    pixels[: size[1] // 2, :, 0] = 255 - shade
+    return Image(pixels, frame)
+
+
+def attempt(shade: int, *, success: bool, text: str = "as wanted") -> Attempt:
+    verdict = Verdict(success=success, reasoning=text, semantics=7.5, quality=6)
+    return Attempt(prompt=f"prompt {shade}", seed=shade, image=picture(shade), verdict=verdict)
+
+
+def board(index: int, text: str) -> Storyboard:
+    """Four steps, one of each status; 100 frames."""
+    step = [Step(name=f"{text} {n}", instruction=f"{text} holds {n}", prompt=text) for n in range(4)]
+    cut = [Segment(start=25 * n, end=25 * n + 25) for n in range(4)]
+    down = Failure(stage="edit", message=f"editor down {text}", reply="<b>busy</b>")
+    steps = (
+        StoryboardStep(
+            step=step[0],
+            segment=cut[0],
+            attempts=(
+                attempt(50, success=False, text=f"too blurred {text}"),
+                attempt(200, success=True),
+            ),
+            status="verified",
+            chosen=1,
+        ),
+        StoryboardStep(
+            step=step[1],
+            segment=cut[1],
+            attempts=(attempt(90, success=False),),
+            status="unverified",
+            chosen=0,
+        ),
+        StoryboardStep(
+            step=step[2],
+            segment=cut[2],
+            attempts=(Attempt(prompt="p", seed=1, failure=down),),
+            status="failed",
+        ),
+        StoryboardStep(step=step[3], segment=cut[3]),
+    )
+    return Storyboard(task=Task(id=str(index), instruction=text, image=picture(index % 256)), steps=steps)
+
+
+def episode(index: int, text: str = "stack the blocks") -> EpisodeView:
+    storyboard = board(index, text)
+    ends = tuple(picture(n * 40, frame=f"front#{25 * n + 24}") for n in range(4))
+    return EpisodeView(index, f"episode {index}", text, 10.0, 100, storyboard, ends)
+
+
+def plain(index: int) -> EpisodeView:
+    """The smallest complete episode: one verified step."""
+    step = StoryboardStep(
+        step=Step(name="lift", instruction="the block is up", prompt="lift"),
+        segment=Segment(start=0, end=20),
+        attempts=(attempt(index % 200, success=True),),
+        status="verified",
+        chosen=0,
+    )
+    task = Task(id=str(index), instruction=f"lift block {index}", image=picture(index % 256, (16, 16)))
+    return EpisodeView(
+        index, f"episode {index}", task.instruction, 10, 20, Storyboard(task=task, steps=(step,))
+    )
+
+
+class Reader(HTMLParser):
+    """What a browser would take from a page: elements with attributes, and text."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def with_class(self, name: str) -> list[dict[str, str | None]]:
+        return [attrs for _, attrs in self.tags if name in (attrs.get("class") or "").split()]
+
+
+def test_a_small_report_is_one_page_that_carries_everything(tmp_path):
+    index = write_report(
+        (episode(i) for i in range(3)), tmp_path, title="Demo", summary={"Preset": "hindsight"}
+    )
+    page = Reader(index)
+    assert index == tmp_path / "index.html"
+    assert not list(tmp_path.glob("page-*.html"))
+    assert not (tmp_path / "thumbs").exists()
+    images = [attrs["src"] for tag, attrs in page.tags if tag == "img" and "src" in attrs]
+    # First frame; goal of two steps; four end frames; both attempts of the retried step.
+    assert len(images) == 3 * (1 + 2 + 4 + 2)
+    assert all(src and src.startswith("data:image/jpeg;base64,") for src in images)
+    for wanted in ("Preset", "hindsight", "too blurred", "prompt 200", "editor down", "7.5/10", "seed 50"):
+        assert wanted in page.text
+    for status in ("verified", "unverified", "failed", "skipped", "rejected", "accepted"):
+        assert page.with_class(status), status
+    assert (tmp_path / "sheets" / "episode_000002.png").is_file()
+
+
+@pytest.mark.parametrize("count", [2, PAGE_EPISODES + 1])
+def test_what_a_dataset_says_is_escaped(tmp_path, count):
+    views = (episode(i, NASTY) for i in range(count))
+    write_report(views, tmp_path, title=NASTY, summary={NASTY: NASTY}, sheets=False)
+    for path in tmp_path.glob("*.html"):
+        page = Reader(path)
+        assert sum(tag == "script" for tag, _ in page.tags) == 1
+        assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
+        assert all((attrs.get("src") or "data:")[:5] != "x" for _, attrs in page.tags)
+        assert NASTY in page.text
+        assert "<b>busy" not in path.read_text(encoding="utf-8")
+
+
+def test_no_page_points_outside(tmp_path):
+    write_report((episode(i, NASTY) for i in range(PAGE_EPISODES + 1)), tmp_path, title="x", summary={})
+    pages = list(tmp_path.glob("*.html"))
+    assert len(pages) == 3
+    for path in pages:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"(https?:|ftp:|wss?:|[\"'(=]\s*//)", re.sub(r"base64,[\w+/=]+", "", text))
+        assert "default-src 'none'" in text
+        for _, attrs in Reader(path).tags:
+            for name in ("href", "src"):
+                target = attrs.get(name)
+                if target and not target.startswith(("data:", "#")):
+                    assert (tmp_path / target.split("#")[0]).is_file(), target
+
+
+def test_many_episodes_are_paged_and_linked(tmp_path):
+    count = 2 * PAGE_EPISODES + 5
+    index = Reader(write_report(map(plain, range(count)), tmp_path, title="x", summary={}, sheets=False))
+    links = [attrs["href"] for tag, attrs in index.tags if tag == "a"]
+    assert len(links) == count
+    for i, link in enumerate(links):
+        assert link == f"page-{i // PAGE_EPISODES + 1:04d}.html#episode-{i}"
+        page, fragment = link.split("#")
+        assert f'id="{fragment}"' in (tmp_path / page).read_text(encoding="utf-8")
+    middle = Reader(tmp_path / "page-0002.html")
+    assert [a["href"] for t, a in middle.tags if t == "a" and a.get("rel") == "next"] == [
+        "page-0003.html"
+    ] * 2
+    assert [a["href"] for t, a in middle.tags if t == "a" and a.get("rel") == "prev"] == [
+        "page-0001.html"
+    ] * 2
+    assert not [a for t, a in Reader(tmp_path / "page-0003.html").tags if a.get("rel") == "next"]
+
+
+def test_a_second_report_replaces_the_first_and_nothing_else(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    write_report(map(plain, range(PAGE_EPISODES + 3)), tmp_path, title="x", summary={})
+    write_report(map(plain, range(2)), tmp_path, title="x", summary={})
+    assert {p.name for p in tmp_path.rglob("*") if p.is_file()} == {
+        "notes.txt",
+        "index.html",
+        "episode_000000.png",
+        "episode_000001.png",
+    }
+
+
+def test_pages_are_bounded_in_bytes(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (700, 700, 3), np.uint8)
+
+    def heavy() -> Iterator[EpisodeView]:
+        for i in range(PAGE_EPISODES):
+            view = episode(i)
+            yield EpisodeView(i, "t", "x", 10, 100, view.storyboard, (Image(noise),) * 4)
+
+    write_report(heavy(), tmp_path, title="x", summary={}, sheets=False)
+    sizes = [p.stat().st_size for p in tmp_path.glob("page-*.html")]
+    assert len(sizes) > 1
+    assert max(sizes) < PAGE_BYTES + 100_000
+
+
+def test_episodes_stream_through(tmp_path):
+    seen: list[weakref.ref[np.ndarray]] = []
+    held = []
+
+    def stream() -> Iterator[EpisodeView]:
+        for i in range(2 * PAGE_EPISODES):
+            held.append(sum(ref() is not None for ref in seen))
+            view = plain(i)
+            seen.append(weakref.ref(view.storyboard.task.image.pixels))
+            yield view
+            del view
+
+    write_report(stream(), tmp_path, title="x", summary={})
+    assert max(held) <= 1
+
+
+@pytest.mark.slow
+def test_two_thousand_episodes_stay_usable(tmp_path):
+    index = write_report(map(plain, range(2000)), tmp_path, title="x", summary={}, sheets=False)
+    assert len(list(tmp_path.glob("page-*.html"))) == 2000 // PAGE_EPISODES
+    assert index.stat().st_size < 3_000_000
+    assert max(p.stat().st_size for p in tmp_path.glob("page-*.html")) < PAGE_BYTES
+
+
+def test_the_time_line_is_proportional():
+    found = list(bars(episode(0)))
+    assert [(b.left, b.width) for b in found] == [(0, 25), (25, 25), (50, 25), (75, 25)]
+    assert found[1].text == "stack the blocks 1 · 2.5–5.0 s · unverified"
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.5, 1, 7.3, 59, 3600, 1e6])
+def test_ticks_are_few_round_and_inside(seconds):
+    found = list(ticks(seconds))
+    assert 2 <= len(found) <= 7
+    assert found[0] == (0, "0 s")
+    assert all(0 <= at <= 100 + 1e-6 for at, _ in found)
+
+
+def test_an_episode_that_failed_says_why(tmp_path):
+    lost = Failure(stage="plan", message="not JSON <3 tries>", reply="Sure! <i>")
+    task = Task(id="0", instruction="stack")
+    views = [
+        EpisodeView(0, "a", "stack", 10, 5, Storyboard(task=task, failure=lost)),
+        EpisodeView(1, "b", "stack", 10, 100, board(1, "stack"), failure="video file is truncated"),
+    ]
+    page = Reader(write_report(views, tmp_path, title="x", summary={}))
+    assert [v.status for v in views] == ["failed", "failed"]
+    for wanted in ("plan: not JSON <3 tries>", "Sure! <i>", "video file is truncated"):
+        assert wanted in page.text
+
+
+def test_an_empty_report_says_so(tmp_path):
+    assert "No episodes." in Reader(write_report([], tmp_path, title="x", summary={})).text
+
+
+def test_text_without_a_utf8_form_is_still_written(tmp_path):
+    view = plain(0)
+    view = EpisodeView(0, "odd \ud800 name", "x\x00y", 10, 20, view.storyboard)
+    assert "odd ? name" in Reader(write_report([view], tmp_path, title="x", summary={})).text
+
+
+def test_an_episode_comes_once(tmp_path):
+    with pytest.raises(ValueError, match="episode 4 came twice"):
+        write_report([plain(4), plain(4)], tmp_path, title="x", summary={})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"length": 0}, "length >= 1"),
+        ({"fps": float("nan")}, "fps > 0"),
+        ({"index": -1}, "index >= 0"),
+        ({"length": 60}, r"segment \[50, 75\) ends after"),
+        ({"end_frames": (None,)}, "1 end frames for 4 steps"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(change, words):
+    parts = {"index": 0, "title": "t", "instruction": "i", "fps": 10.0, "length": 100}
+    parts |= {"storyboard": board(0, "stack"), "end_frames": ()}
+    with pytest.raises(ValueError, match=words):
+        EpisodeView(**(parts | change))
+
+
+def shares(pixels: np.ndarray, colour: tuple[int, int, int], tolerance: int = 12) -> float:
+    """Fraction of pixels within `tolerance` of a colour."""
+    return float((np.abs(pixels.astype(int) - colour).max(axis=2) <= tolerance).mean())
+
+
+def test_a_contact_sheet_shows_every_goal_image_and_its_status():
+    view = episode(0)
+    sheet = contact_sheet(view)
+    assert sheet.size[0] == 1600
+    pixels = sheet.pixels
+    assert (pixels[:10] == 255).all()
+    assert (pixels[:, :20] == 255).all()
+    # The goal images are shades 200 and 90; the first frame is shade 0: upper halves (255 - s, s, s).
+    for shade in (0, 90, 200):
+        assert shares(pixels, (255 - shade, shade, shade)) > 0.02, shade
+    assert shares(pixels, (205, 50, 50)) == 0, "a rejected attempt has no place on the sheet"
+    assert shares(pixels, (0xEF, 0xED, 0xE7), 2) > 0.05, "steps without a picture are grey fields"
+    for colour in ((0x17, 0x60, 0x3C), (0x8A, 0x5A, 0x00), (0x9A, 0x23, 0x23), (0x53, 0x5A, 0x62)):
+        assert shares(pixels, colour, 6) > 0.0001, colour
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "🥣🖍️ 👩‍🔧",
+        "ضع القلم في الوعاء الأزرق",
+        "把红色积木放进蓝色的碗里" * 30,
+        "x" * 5000,
+        "word " * 3000,
+        "tab\tnew\nline \x00 \ud800",
+    ],
+    ids=["emoji", "arabic", "chinese", "long word", "long text", "control"],
+)
+def test_a_contact_sheet_takes_any_text(text):
+    calm = contact_sheet(episode(0, "stack"))
+    task = Task(id="0", instruction="stack", image=picture(3))
+    name = text.encode("utf-8", "replace").decode()
+    step = StoryboardStep(step=Step(name=name, instruction=name, prompt=name))
+    sheet = contact_sheet(EpisodeView(0, text, text, 10, 5, Storyboard(task=task, steps=(step,))))
+    assert sheet.size[0] == 1600
+    assert sheet.size[1] < calm.size[1] + 300
+    assert (sheet.pixels[:, -20:] == 255).all(), "text ran over the margin"
+    assert (sheet.pixels[25:120, 28:-28].min(axis=2) < 100).any(), "the instruction is not there"
+
+
+def test_a_contact_sheet_keeps_proportions_and_wraps():
+    narrow = contact_sheet(episode(0), width=400)
+    assert narrow.size[0] == 400
+    assert narrow.size[1] > 4 * 200
+    with pytest.raises(ValueError, match="at least 160"):
+        contact_sheet(episode(0), width=100)
