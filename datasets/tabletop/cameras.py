@@ -1,0 +1,50 @@
+"""The fixed cameras, once for the renderer and once as pinhole geometry to read pictures back."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+type Vector = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A pinhole camera for square pictures. World frame: x away from the robot, y to ITS left, z up (m).
+
+    `fovy` is in degrees; `above` is the world direction that points up in the picture.
+    """
+
+    position: Vector
+    target: Vector
+    fovy: float
+    above: Vector = (0.0, 0.0, 1.0)
+
+    @property
+    def axes(self) -> NDArray[np.float64]:
+        """Rows: right, up and backward in the world, (3, 3), orthonormal."""
+        back = np.subtract(self.position, self.target)
+        back /= np.linalg.norm(back)
+        right = np.cross(self.above, back)
+        right /= np.linalg.norm(right)
+        return np.stack([right, np.cross(back, right), back])
+
+    def project(self, points: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+        """World points (n, 3) to pixels (n, 2) as (column, row) in a `size` x `size` picture."""
+        seen = (np.asarray(points) - self.position) @ self.axes.T
+        focal = size / 2 / np.tan(np.radians(self.fovy) / 2)
+        return size / 2 + focal * np.stack([-seen[:, 0], seen[:, 1]], 1) / seen[:, 2:]
+
+    def on_plane(self, pixel: NDArray[np.float64], height: float, size: int) -> NDArray[np.float64]:
+        """Where the ray through a (column, row) pixel meets the plane z = `height`, (3,)."""
+        focal = size / 2 / np.tan(np.radians(self.fovy) / 2)
+        ray = np.array([pixel[0] - size / 2, size / 2 - pixel[1], -focal]) @ self.axes
+        return np.asarray(self.position) + ray * (height - self.position[2]) / ray[2]
+
+
+FIXED = {
+    "front": Camera((1.16, 0.0, 0.80), (0.48, 0.0, 0.05), 41),
+    "side": Camera((0.50, -0.95, 0.62), (0.47, 0.0, 0.06), 41),
+    "top": Camera((0.52, 0.0, 1.25), (0.52, 0.0, 0.0), 34, above=(-1.0, 0.0, 0.0)),
+}
+NAMES = (*FIXED, "wrist")

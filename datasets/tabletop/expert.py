@@ -1,0 +1,108 @@
+"""The scripted expert: pick and place for one sub-goal, as a generator of actions.
+
+It reads the environment before every action and never steps it; whoever drives it does:
+
+    for action, phase in pick_and_place(env, goal):
+        env.step(action)
+"""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.datasets.tabletop.arm import HOME_TIP
+from goalreel.datasets.tabletop.env import Tabletop
+from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.scene import BOWL_RADIUS, HALF, Layout, is_bowl
+from goalreel.datasets.tabletop.spots import find_spot
+
+PHASES = ("reach", "grasp", "lift", "move", "place", "retreat")
+OPEN, CLOSED = 0.7, -1.0
+"""Gripper commands; OPEN leaves 14 mm on either side of a block, and room inside a bowl."""
+CRUISE = 0.19
+"""Fingertip height at which a held block passes over a tower of three (m)."""
+SPEED, TURN = 0.035, 0.30
+"""Largest step of the fingertip (m) and of the yaw (rad) in one action."""
+LONGEST = 40
+"""No leg of a phase takes longer than this many actions."""
+
+type Array = NDArray[np.float64]
+type Move = tuple[NDArray[np.float32], str]
+
+
+def pick_and_place(env: Tabletop, goal: SubGoal) -> Iterator[Move]:
+    """Actions (5,) float32 with their phase; ends with the arm at home and the hand empty."""
+    block = env.layout()[goal.object]
+    grip_yaw = _clear_yaw(env.layout(), goal.object, block, env.block_yaw(goal.object), env.yaw)
+    low = block + np.array([0, 0, 0.002])
+    yield from _go(env, "reach", [*block[:2], max(block[2] + 0.09, 0.11)], grip_yaw, OPEN)
+    yield from _go(env, "grasp", low, grip_yaw, OPEN)
+    yield from _wait(env, "grasp", 1, OPEN)
+    yield from _wait(env, "grasp", 3, CLOSED)
+    yield from _go(env, "lift", [*env.tip[:2], CRUISE], grip_yaw, CLOSED)
+
+    layout = env.layout()
+    spot, _ = find_spot(layout, goal)
+    square = env.block_yaw(goal.target) if goal.kind == "on" else 0.0
+    turn = square - env.block_yaw(goal.object)
+    place_yaw = _clear_yaw(layout, goal.object, spot, env.yaw + turn, env.yaw)
+    held = env.tip - layout[goal.object]
+    held[:2] = _rotate(held[:2], place_yaw - env.yaw)
+    above = spot + held
+    yield from _go(env, "move", [*above[:2], CRUISE], place_yaw, CLOSED)
+    yield from _go(env, "place", above + np.array([0, 0, 0.003]), place_yaw, CLOSED)
+    yield from _wait(env, "place", 1, CLOSED)
+    yield from _wait(env, "place", 3, OPEN)
+    yield from _go(env, "retreat", [*env.tip[:2], max(above[2] + 0.08, 0.14)], place_yaw, OPEN)
+    yield from _go(env, "retreat", HOME_TIP, 0.0, OPEN, speed=1.6)
+    yield from _wait(env, "retreat", 1, OPEN)
+
+
+def _go(
+    env: Tabletop,
+    phase: str,
+    tip: Array | list[float] | tuple[float, ...],
+    yaw: float,
+    grip: float,
+    speed: float = 1,
+) -> Iterator[Move]:
+    """Move the commanded fingertip in a straight line until it is there."""
+    for _ in range(LONGEST):
+        away = np.asarray(tip) - env.tip
+        step = away * min(1.0, speed * SPEED / max(float(np.linalg.norm(away)), 1e-9))
+        turn = float(np.clip(yaw - env.yaw, -TURN, TURN))
+        yield np.array([*step, turn, grip], np.float32), phase
+        if np.abs(np.asarray(tip) - env.tip).max() < 1e-4 and abs(yaw - env.yaw) < 1e-3:
+            return
+
+
+def _wait(env: Tabletop, phase: str, steps: int, grip: float) -> Iterator[Move]:
+    """Hold still while the fingers move."""
+    for _ in range(steps):
+        yield np.array([0, 0, 0, 0, grip], np.float32), phase
+
+
+def _rotate(v: Array, angle: float) -> Array:
+    c, s = math.cos(angle), math.sin(angle)
+    return np.array([c * v[0] - s * v[1], s * v[0] + c * v[1]])
+
+
+def _clear_yaw(layout: Layout, block: str, at: Array, yaw: float, now: float) -> float:
+    """Of the ways to grip a cube at `at`, the nearest to `now` of those whose fingers stay clear."""
+
+    def cost(candidate: float) -> float:
+        along = _rotate(np.array([0.0, 1.0]), candidate)
+        tips = [at[:2] + sign * 0.046 * along for sign in (-1, 1)]
+        gaps = [
+            np.linalg.norm(tip - p[:2]) - (BOWL_RADIUS if is_bowl(name) else 1.4 * HALF)
+            for name, p in layout.items()
+            if name != block and np.linalg.norm(p[:2] - at[:2]) > 0.03
+            for tip in tips
+        ]
+        crowded = max(0.0, 0.015 - min(gaps, default=1.0))
+        return 1000 * crowded + abs(candidate - now)
+
+    ways = [yaw + quarter * math.pi / 2 for quarter in (-2, -1, 0, 1, 2)]
+    return min((w for w in ways if abs(w) < 1.65), key=cost)

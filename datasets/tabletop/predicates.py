@@ -1,0 +1,90 @@
+"""What is true of a layout: pure geometry over object positions, whether measured or read off a picture.
+
+Left, right, in front and behind are as the FRONT CAMERA sees the table, facing the robot: in front is nearer
+to the camera (world +x), left is the picture's left (world -y, the robot's own right).
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from goalreel.datasets.tabletop.scene import BOWL_HEIGHT, BOWL_RADIUS, HALF, Layout, is_bowl
+
+type Kind = Literal["inside", "on", "left_of", "right_of", "in_front_of", "behind", "out_of"]
+KINDS: tuple[str, ...] = get_args(Kind.__value__)
+
+DIRECTIONS = {
+    "left_of": np.array([0.0, -1.0]),
+    "right_of": np.array([0.0, 1.0]),
+    "in_front_of": np.array([1.0, 0.0]),
+    "behind": np.array([-1.0, 0.0]),
+}
+"""World (x, y) direction from the target to the object."""
+
+BESIDE_MIN, BESIDE_MAX, BESIDE_SLACK = 0.05, 0.18, 0.04
+"""`left_of` and its like hold from 5 to 18 cm along the direction and within 4 cm across it."""
+
+TEXTS = {
+    "inside": "put the {object} in the {target}",
+    "on": "stack the {object} on the {target}",
+    "left_of": "move the {object} to the left of the {target}",
+    "right_of": "move the {object} to the right of the {target}",
+    "in_front_of": "move the {object} in front of the {target}",
+    "behind": "move the {object} behind the {target}",
+    "out_of": "take the {object} out of the {target}",
+}
+"""The canonical sub-task sentence of every kind."""
+
+
+@dataclass(frozen=True)
+class SubGoal:
+    """One thing that must become true: `kind` of the block `object` with respect to `target`."""
+
+    kind: Kind
+    object: str
+    target: str
+
+    @property
+    def text(self) -> str:
+        return TEXTS[self.kind].format(object=self.object, target=self.target)
+
+
+def inside(layout: Layout, block: str, bowl: str) -> bool:
+    """The block's centre is within the bowl and below what would stick out of it."""
+    p, q = layout[block], layout[bowl]
+    return bool(np.linalg.norm(p[:2] - q[:2]) < 0.8 * BOWL_RADIUS and p[2] < BOWL_HEIGHT + HALF)
+
+
+def on(layout: Layout, block: str, base: str) -> bool:
+    """The block rests on the base, off centre by less than 24 mm."""
+    p, q = layout[block], layout[base]
+    return bool(np.linalg.norm(p[:2] - q[:2]) < 1.2 * HALF and abs(p[2] - q[2] - 2 * HALF) < 0.012)
+
+
+def beside(layout: Layout, block: str, target: str, kind: str) -> bool:
+    """The block stands on the table, next to the target in the direction `kind`."""
+    offset = layout[block][:2] - layout[target][:2]
+    along = float(offset @ DIRECTIONS[kind])
+    across = float(np.abs(offset - along * DIRECTIONS[kind]).max())
+    near = BESIDE_MIN <= along <= BESIDE_MAX and across <= BESIDE_SLACK
+    return near and abs(layout[block][2] - HALF) < 0.012
+
+
+def shows(layout: Layout, goal: SubGoal) -> bool:
+    """Whether the layout satisfies the sub-goal."""
+    if goal.kind == "inside":
+        return inside(layout, goal.object, goal.target)
+    if goal.kind == "on":
+        return on(layout, goal.object, goal.target)
+    if goal.kind == "out_of":
+        return not inside(layout, goal.object, goal.target) and resting(layout, goal.object)
+    return beside(layout, goal.object, goal.target, goal.kind)
+
+
+def resting(layout: Layout, block: str) -> bool:
+    """The block stands on the table, in a bowl or on another block."""
+    if abs(layout[block][2] - HALF) < 0.012:
+        return True
+    others = [name for name in layout if name != block]
+    return any(inside(layout, block, o) if is_bowl(o) else on(layout, block, o) for o in others)
