@@ -4,10 +4,11 @@ Plain rules over English text; no model. What no rule knows is kept word for wor
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from goalreel.planners.kinematic.verbs import RELATIONS, VERBS, Verb
+from goalreel.planners.kinematic.idioms import spell_out
+from goalreel.planners.kinematic.verbs import CONTAINERS, RELATIONS, VERBS, Verb
 
 Kind = Literal["put", "pick", "many", "act"]
 
@@ -25,11 +26,14 @@ _STRONG = re.compile(
 )
 _WEAK = re.compile(r"\s*(?:,\s*and\b|,|\band\b|&)\s*", re.IGNORECASE)
 _DETERMINER = re.compile(
-    r"^(?:the|a|an|one|two|three|four|five|six|all|every|each|both|any|some|my|your|its|this|that|these|those|it|them)\b",
+    r"^(?:the|a|an|one|two|three|four|five|six|all|every|each|both|any|some|my|your|its|this|that|these|those"
+    r"|it|them)\b",
     re.IGNORECASE,
 )
-_PLURAL = re.compile(
-    r"^(?:all|every|each|both|two|three|four|five|six|these|those|them|some)\b", re.IGNORECASE
+_SEVERAL = re.compile(
+    r"^(?:(?:all|every|each|both|two|three|four|five|six|these|those|them|some)\b"
+    r"|(?:the |\w+ )*\w+[^s\Wiu]s$)",
+    re.IGNORECASE,
 )
 _PRONOUN = re.compile(r"^(?:it|them|this|that)$", re.IGNORECASE)
 _VERB = re.compile(rf"^({'|'.join(sorted(VERBS, key=len, reverse=True))})\b\s*", re.IGNORECASE)
@@ -46,6 +50,10 @@ class Clause:
     state: str
     kind: Kind
     object: str = ""
+    several: bool = False
+    """It speaks of more than one thing, so it takes more than one grasp."""
+    picked: bool = False
+    """The instruction names the picking up as a step of its own ("pick X and place it")."""
 
     @property
     def prompt(self) -> str:
@@ -58,16 +66,17 @@ class Clause:
 
 
 def read(instruction: str) -> list[Clause]:
-    """The clauses of an instruction in order; empty only for a blank instruction.
+    """The clauses of an instruction in order; empty only for an instruction without words.
 
     >>> [c.name for c in read("Pick up the red block and place it in the bowl, then close the drawer.")]
     ['put the red block in the bowl', 'close the drawer']
     """
     found: list[Clause] = []
-    for text in _split(" ".join(instruction.split())):
+    for text in _split(spell_out(" ".join(instruction.split()))):
         clause = _clause(text, found[-1].object if found else "")
         if found and found[-1].kind == "pick" and clause.kind == "put" and clause.object == found[-1].object:
             found.pop()
+            clause = replace(clause, picked=True)
         found.append(clause)
     return found
 
@@ -75,7 +84,7 @@ def read(instruction: str) -> list[Clause]:
 def _split(text: str) -> list[str]:
     parts: list[str] = []
     for strong in _STRONG.split(text):
-        bare = _LEAD.sub("", strong).strip(" .,!")
+        bare = _LEAD.sub("", strong).strip(" .,!?:")
         if bare:
             parts += _split_weak(bare)
     return parts
@@ -107,7 +116,8 @@ def _gapped(left: str, right: str) -> list[str] | None:
         return None
     if _RELATION.search(left, verb.end()):
         return [left, f"{verb[1]} {right}"]
-    return [f"{left} {right[relation.start() :]}", f"{verb[1]} {right}"]
+    things = left[verb.end() :].split(" and ")
+    return [f"{verb[1]} {thing} {right[relation.start() :]}" for thing in things] + [f"{verb[1]} {right}"]
 
 
 def _clause(text: str, before: str) -> Clause:
@@ -117,39 +127,55 @@ def _clause(text: str, before: str) -> Clause:
         text = text[0].lower() + text[1:]
         return Clause(text, f'"{text}" is done', "act")
     verb = VERBS[match[1].lower()]
-    thing, rest = _object_and_rest(text[match.end() :])
-    if not thing and rest.endswith((" down", "down")):
-        thing, rest = before, "down"
+    thing, rest = _object_and_rest(re.sub(r"\s+(?:up|down)$", "", text[match.end() :]))
     thing = before if _PRONOUN.match(thing) and before else _with_article(thing)
+    if before:
+        rest = re.sub(r"\b(?:it|them)$", before, rest)
     if not thing:
-        return Clause(text[0].lower() + text[1:], f'"{text}" is done', "act")
+        text = text[0].lower() + text[1:]
+        return Clause(text, f'"{text}" is done', "act")
     return _worded(verb, thing, rest)
 
 
 def _worded(verb: Verb, thing: str, rest: str) -> Clause:
     imperative, state, kind = verb.imperative, verb.state, verb.kind
+    if kind == "put":
+        imperative, rest = _plain(imperative, thing, rest)
     if kind == "pick":
         rest = ""
-    elif rest.startswith("on ") and kind == "put" and thing.split()[-1] == rest.split()[-1]:
-        imperative = "stack {o} {rest}"
-    elif rest.startswith(("out of", "off", "from ", "away from")) and " to " not in rest and kind == "put":
-        imperative = "take {o} {rest}"
-    elif rest.startswith(("to ", "next ", "in front", "behind", "between")) and imperative.startswith("put"):
-        imperative = "move {o} {rest}"
-    elif not rest and "{rest}" in state and kind in ("put", "act"):
+    elif not rest and "{rest}" in state and state.startswith("{o} is {rest}"):
         state = f"{{o}} has been {_participle(imperative.split()[0])}"
-    if kind == "put" and _PLURAL.match(thing):
+    several = bool(_SEVERAL.match(thing))
+    if kind in ("put", "pick") and several:
         kind = "many"
-    put = {"o": thing, "rest": rest}
-    return Clause(imperative.format(**put).strip(), _arrived(state.format(**put)).strip(), kind, thing)
+        state = state.replace("{o} is", "{o} are").replace("{o} has", "{o} have")
+    words = {"o": thing, "rest": rest}
+    name = imperative.format(**words).strip()
+    return Clause(name, _arrived(state.format(**words)).strip(), kind, thing, several)
+
+
+def _plain(imperative: str, thing: str, rest: str) -> tuple[str, str]:
+    """One way to write each way of putting, whichever verb the instruction chose."""
+    if rest.startswith("from ") and " to " not in rest and rest.split()[-1].removesuffix("s") in CONTAINERS:
+        rest = f"out of {rest.removeprefix('from ')}"
+    if imperative.split()[0] not in ("put", "move", "take"):
+        return imperative, rest
+    if rest.startswith(("out of", "off", "from", "away")) and " to " not in rest:
+        return "take {o} {rest}", rest
+    if rest.startswith("on ") and thing.split()[-1] == rest.split()[-1]:
+        return "stack {o} {rest}", rest
+    if rest.startswith(("in ", "on ")) and not rest.startswith("in front"):
+        return "put {o} {rest}", rest
+    if rest and imperative.startswith("put {o} {rest}"):
+        return "move {o} {rest}", rest
+    return imperative, rest
 
 
 def _arrived(state: str) -> str:
-    """Motion words of a request are wrong in a state: "is from left to right" is "is at the right"."""
-    state = re.sub(r"\bis from\b.*\bto (?:the )?(left|right)$", r"is on the \1 side", state)
-    state = re.sub(r"\bis to (?:the )?(left|right)$", r"is on the \1 side", state)
-    state = re.sub(r"\bis from (?=the|a|an)", "is away from ", state)
-    return re.sub(r"\bis to (?!the (?:left|right) of)", "is at ", state)
+    """Motion words of a request are wrong in a state: "is from left to right" is "is on the right side"."""
+    state = re.sub(r"\b(is|are) (?:from\b.*\b)?to (?:the )?(left|right)$", r"\1 on the \2 side", state)
+    state = re.sub(r"\b(is|are) from (?=the|a|an)", r"\1 away from ", state)
+    return re.sub(r"\b(is|are) to (?!the (?:left|right) of)", r"\1 at ", state)
 
 
 def _object_and_rest(text: str) -> tuple[str, str]:
@@ -169,5 +195,5 @@ def _with_article(noun: str) -> str:
 
 
 def _participle(verb: str) -> str:
-    irregular = {"put": "put", "take": "taken", "hang": "hung", "slide": "slid"}
-    return irregular.get(verb, verb + ("d" if verb.endswith("e") else "ged" if verb == "drag" else "ed"))
+    irregular = {"put": "put", "take": "taken", "slide": "slid", "drag": "dragged"}
+    return irregular.get(verb, verb + ("d" if verb.endswith("e") else "ed"))

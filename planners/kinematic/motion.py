@@ -8,6 +8,9 @@ from goalreel.annotator.types import Recording
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.signals import Curve, Cycle, arm_speed, closure, cycles, moves, smooth
 
+_CARRY = 0.05
+"""A grasp that moves the arm less than this share of its extent carried nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Motion:
@@ -32,6 +35,20 @@ class Motion:
         end = len(self) if cycle.release is None else cycle.release
         away = np.linalg.norm(self.path[cycle.grasp : end] - self.path[cycle.grasp], axis=1)
         return float(away.max(initial=0.0))
+
+    def failed(self, cycle: Cycle) -> bool:
+        """Held for less than half a second, or carried nothing: closed on air, or slipped."""
+        end = len(self) if cycle.release is None else cycle.release
+        return end - cycle.held < 0.5 * self.fps or self.carried(cycle) < _CARRY * self.extent
+
+    def holds(self, cycle: Cycle, frame: int) -> bool:
+        """Whether the hand is not open at a frame because of this grasp."""
+        return cycle.grasp <= frame < (len(self) if cycle.free is None else cycle.free)
+
+    def between(self, before: Cycle, after: Cycle) -> int:
+        """The first frame that belongs to the later of two grasps: the retreat belongs to the earlier."""
+        opened = before.grasp if before.free is None else before.free
+        return self.retreated(opened, after.grasp)
 
     def apart(self, first: Cycle, second: Cycle) -> float:
         """Distance from a release to the next grasp: small when the same thing is grasped again."""
@@ -68,14 +85,15 @@ class Motion:
         still = self.speed < 0.15 * np.percentile(self.speed, 80) if len(self) else np.zeros(0, bool)
         edges = np.flatnonzero(np.diff(np.concatenate([[0], still.astype(int), [0]])))
         spans = [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
-        inner = [(a, b) for a, b in spans if a > 0 and b < len(self) and b - a >= 0.3 * self.fps]
+        rim = 0.5 * self.fps
+        inner = [(a, b) for a, b in spans if a > rim and b < len(self) - rim and b - a >= 0.3 * self.fps]
         return sorted(inner, key=lambda s: (s[0] - s[1], s[0]))
 
     def upright(self, start: int, end: int, *, last: bool) -> int:
         """Where motion in [start, end) turns from sideways to vertical (`last`) or back (not `last`)."""
         if self.height is None or end - start < 2:
             return end if last else start
-        velocity = np.gradient(self.path[:, :], axis=0)[start:end]
+        velocity = np.gradient(self.path, axis=0)[start:end]
         rise = np.abs(np.gradient(self.height)[start:end])
         sideways = np.sqrt(np.maximum((velocity**2).sum(axis=1) - rise**2, 0))
         fast = np.hypot(rise, sideways) > 0.2 * np.percentile(np.hypot(rise, sideways), 90)

@@ -1,10 +1,11 @@
 """Cut a sub-task into phases: reach, grasp, lift, move, place, retreat."""
 
+import itertools
+
 from goalreel.planners.kinematic.align import Part
 from goalreel.planners.kinematic.clauses import Clause
 from goalreel.planners.kinematic.motion import Motion
 from goalreel.planners.kinematic.signals import Cycle
-import itertools
 
 _STATES = {
     "reach": ("reach for {o}", "the gripper is open at {o}"),
@@ -24,10 +25,7 @@ def phases(part: Part, motion: Motion) -> list[Part]:
     inside = [c for c in part.cycles if part.start <= c.grasp < part.end]
     if not inside:
         return _strokes(part, motion)
-    cuts = [
-        motion.retreated(a.release if a.free is None else a.free, b.grasp)
-        for a, b in itertools.pairwise(inside)
-    ]
+    cuts = [motion.between(a, b) for a, b in itertools.pairwise(inside)]
     edges = [part.start, *cuts, part.end]
     found: list[Part] = []
     for cycle, start, end in zip(inside, edges, edges[1:], strict=False):
@@ -44,7 +42,7 @@ def _of_cycle(clause: Clause, cycle: Cycle, start: int, end: int, motion: Motion
         "grasp": motion.upright(start, cycle.grasp, last=True),
         "lift": lift,
         "move": motion.upright(lift, release, last=False) if motion.height is not None else lift,
-        "place": motion.upright(lift, release, last=True),
+        "place": motion.upright(lift, release, last=True) if cycle.release is not None else end,
         "retreat": _rises(free, end, motion) if cycle.free is not None else end,
     }
     starts = [min(max(m, start), end) for m in marks.values()]

@@ -74,13 +74,47 @@ VERBS: dict[str, Verb] = {
     "flip": Verb("act", "flip {o} {rest}", "{o} is flipped {rest}"),
     "stir": Verb("act", "stir {o} {rest}", "{o} is stirred"),
     "cover": Verb("act", "cover {o} {rest}", "{o} is covered {rest}"),
-    "sort": Verb("many", "sort {o} {rest}", "{o} are sorted {rest}"),
-    "arrange": Verb("many", "arrange {o} {rest}", "{o} are arranged {rest}"),
+    "sort": Verb("many", "sort {o} {rest}", "{o} have been sorted {rest}"),
+    "arrange": Verb("many", "arrange {o} {rest}", "{o} have been arranged {rest}"),
+    "build": Verb("many", "build {o} {rest}", "{o} has been built {rest}"),
+    "stow": Verb("many", "stow {o} {rest}", "{o} have been stowed {rest}"),
     "clear": Verb("many", "clear {o} {rest}", "{o} is empty {rest}"),
     "empty": Verb("many", "empty {o} {rest}", "{o} is empty {rest}"),
     "tidy": Verb("many", "tidy {o} {rest}", "{o} is tidy {rest}"),
     "unpack": Verb("many", "unpack {o} {rest}", "{o} is empty {rest}"),
 }
+
+CONTAINERS = frozenset(
+    (
+        "bag",
+        "basket",
+        "bin",
+        "bowl",
+        "box",
+        "bucket",
+        "cabinet",
+        "can",
+        "carton",
+        "case",
+        "container",
+        "crate",
+        "cup",
+        "cupboard",
+        "drawer",
+        "fridge",
+        "glass",
+        "jar",
+        "microwave",
+        "mug",
+        "oven",
+        "pan",
+        "pocket",
+        "pot",
+        "sink",
+        "toaster",
+    )
+)
+"""What a thing is taken out of, rather than off."""
 
 RELATIONS: dict[str, str] = {
     "on the left side of": "to the left of",

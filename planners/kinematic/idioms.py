@@ -1,0 +1,31 @@
+"""Instructions that say several steps at once, spelled out as plain clauses. Text in, text out."""
+
+import re
+
+_TOWER = re.compile(
+    r"\bbuild a tower with (?P<base>.+?) at the bottom, (?P<middle>.+?) in the middle,?"
+    r" and (?P<top>.+?) on top\b",
+    re.IGNORECASE,
+)
+_OWN_COLOUR = re.compile(
+    r"\bsort (?P<things>the .+?) into the (?P<places>\w+?)s of their own colou?r\b", re.IGNORECASE
+)
+
+
+def spell_out(instruction: str) -> str:
+    """Rewrite every known idiom; all else stays as it is.
+
+    >>> spell_out("sort the red cup and the blue cup into the bowls of their own colour")
+    'put the red cup in the red bowl, then put the blue cup in the blue bowl'
+    """
+    text = _TOWER.sub(r"stack \g<middle> on \g<base>, then stack \g<top> on \g<middle>", instruction)
+    return _OWN_COLOUR.sub(_sorted, text)
+
+
+def _sorted(match: re.Match[str]) -> str:
+    """Only where every thing listed begins with a colour of its own: "the red block", not "the blocks"."""
+    things = re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", match["things"])
+    words = [thing.split() for thing in things]
+    if any(len(w) != 3 or w[0].lower() != "the" for w in words):
+        return match[0]
+    return ", then ".join(f"put the {w[1]} {w[2]} in the {w[1]} {match['places']}" for w in words)
