@@ -89,16 +89,15 @@ def label_accuracy(
     return float(np.mean(label_hits(pred, pred_labels, true, true_labels)))
 
 
-def bootstrap(values: Sequence[Counts] | Sequence[float], draws: int = 2000) -> tuple[float, float]:
-    """95 % interval of the mean (of the pooled F1 for Counts) over episodes drawn again; fixed seed."""
-    rng = np.random.default_rng(0)
-    table = np.array([(v.matched, v.predicted, v.true) if isinstance(v, Counts) else (v,) for v in values])
-    drawn = table[rng.integers(len(table), size=(draws, len(table)))].sum(axis=1)
-    if table.shape[1] == 1:
-        scores = drawn[:, 0] / len(table)
-    else:
-        scores = 2 * drawn[:, 0] / np.maximum(drawn[:, 1] + drawn[:, 2], 1)
-    low, high = np.percentile(scores, [2.5, 97.5])
+def bootstrap(ratios: Sequence[tuple[float, float]], draws: int = 2000) -> tuple[float, float]:
+    """95 % interval of sum(numerators) / sum(denominators) over episodes drawn again; the seed is fixed.
+
+    One (numerator, denominator) an episode. A draw without anything to count scores 1, as `Counts.f1` does.
+    """
+    table = np.asarray(ratios, np.float64)
+    chosen = np.random.default_rng(0).integers(len(table), size=(draws, len(table)))
+    top, bottom = table[chosen].sum(axis=1).T
+    low, high = np.percentile(np.divide(top, bottom, out=np.ones(draws), where=bottom > 0), [2.5, 97.5])
     return float(low), float(high)
 
 

@@ -1,0 +1,97 @@
+"""`goalreel eval`: measurements, as a table or, with `--json`, as one object on the last line."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from goalreel.evaluation.kinematic import Report
+
+app = typer.Typer(
+    name="eval",
+    help="Measure what goalreel does against ground truth.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+_ROWS = {
+    "boundary_f1": "boundary F1",
+    "segment_iou": "segment IoU",
+    "label_accuracy": "labels, all sub-tasks",
+    "label_accuracy_explicit": "labels, object named in the instruction",
+    "label_accuracy_underspecified": "labels, object not named",
+    "phase_boundary_f1": "phase boundary F1",
+    "phase_accuracy": "phase, share of frames",
+    "even_boundary_f1": "baseline boundary F1 (equal lengths)",
+    "even_segment_iou": "baseline segment IoU (equal lengths)",
+}
+
+
+@app.callback()
+def main() -> None:
+    """Measure what goalreel does against ground truth."""
+
+
+@app.command(
+    epilog="Keys of `--json`: `boundary_f1`, `segment_iou`, `label_accuracy` (of all sub-tasks), "
+    "`label_accuracy_explicit`, `label_accuracy_underspecified`, `phase_boundary_f1`, `phase_accuracy`, "
+    "`even_boundary_f1`, `even_segment_iou` (the baseline of equal lengths), each a number in 0-1 or null, "
+    "with `KEY_low` and `KEY_high`, its 95 % bootstrap interval over episodes; `episodes`, `subtasks`, "
+    "`explicit`, `underspecified`, `failures` (counts), `splits` and `tolerance_s`.\n\n"
+    "Example: `goalreel eval segmentation tabletop-test --json`"
+)
+def segmentation(
+    dataset: Annotated[Path, typer.Argument(help="A recording by `goalreel tabletop record`.")],
+    tolerance: Annotated[float, typer.Option(min=0, help="Seconds a boundary may be off.")] = 0.5,
+    layout: Annotated[
+        str | None, typer.Option(help="Such as gripper=11,position=7:10. [default: found]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")] = False,
+) -> None:
+    """Compare the kinematic planner's segments and labels with the truth of a tabletop recording."""
+    from goalreel.datasets.errors import DatasetError
+    from goalreel.evaluation.kinematic import evaluate
+    from goalreel.planners.kinematic import Layout
+
+    try:
+        report = evaluate(dataset, tolerance, Layout.parse(layout) if layout else None)
+    except (DatasetError, FileNotFoundError, ValueError) as e:
+        typer.echo(f"error: {e}", err=True)
+        raise typer.Exit(1) from e
+    if as_json:
+        typer.echo(_json(report))
+    else:
+        _table(report)
+
+
+def _json(report: "Report") -> str:
+    """One line; each measurement's interval flattened to KEY_low and KEY_high."""
+    import json
+
+    flat: dict[str, object] = {}
+    for key, value in report.model_dump().items():
+        if isinstance(value, dict):
+            flat |= {key: value["value"], f"{key}_low": value["low"], f"{key}_high": value["high"]}
+        else:
+            flat[key] = value
+    return json.dumps(flat)
+
+
+def _table(report: "Report") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("measure", "value", "95 % interval", box=None)
+    for key, title in _ROWS.items():
+        m = getattr(report, key)
+        known = m.value is not None
+        table.add_row(
+            title, f"{m.value:.3f}" if known else "-", f"{m.low:.3f} - {m.high:.3f}" if known else ""
+        )
+    console = Console()
+    console.print(table)
+    console.print(
+        f"{report.episodes} episodes ({', '.join(report.splits)}), {report.subtasks} sub-tasks, of which "
+        f"{report.underspecified} not named; {report.failures} without a plan; within {report.tolerance_s} s"
+    )

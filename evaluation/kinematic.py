@@ -1,0 +1,188 @@
+"""Measure the kinematic planner on a tabletop recording, which carries its ground truth.
+
+The planner gets the instruction, state and action; the truth (`meta/tabletop.json` and the `subgoal` and
+`phase` columns) is opened only here.
+"""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from goalreel.annotator.types import Failure, Plan, Segment, Task
+from goalreel.datasets.episode import Episode
+from goalreel.datasets.source import Source
+from goalreel.datasets.tabletop.truth import TrueEpisode, read_truth
+from goalreel.evaluation.segmentation import (
+    Counts,
+    bootstrap,
+    boundary_counts,
+    even_split,
+    label_hits,
+    segment_iou,
+)
+from goalreel.planners.kinematic import Granularity, KinematicPlanner, Layout
+
+
+class Measured(BaseModel):
+    """A value in 0-1 with its 95 % interval over episodes; None where there was nothing to measure."""
+
+    model_config = ConfigDict(frozen=True)
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+class Report(BaseModel):
+    """What `goalreel eval segmentation` prints. Every failed plan counts as one segment without a name."""
+
+    model_config = ConfigDict(frozen=True)
+
+    episodes: int
+    subtasks: int
+    failures: int
+    splits: tuple[str, ...]
+    tolerance_s: float
+    boundary_f1: Measured
+    segment_iou: Measured
+    label_accuracy: Measured
+    """Of all sub-tasks."""
+    label_accuracy_explicit: Measured
+    """Of those whose object the instruction names."""
+    label_accuracy_underspecified: Measured
+    """Of those it does not name ("sort the blocks by colour"): motion alone cannot tell which it was."""
+    explicit: int
+    underspecified: int
+    phase_boundary_f1: Measured
+    phase_accuracy: Measured
+    """Share of frames whose phase is right, with `granularity="phase"`."""
+    even_boundary_f1: Measured
+    """The baseline: the true number of segments, all of equal length."""
+    even_segment_iou: Measured
+
+
+def evaluate(root: Path, tolerance_s: float = 0.5, layout: Layout | None = None) -> Report:
+    """Plan every episode of the recording at `root` at both granularities and compare.
+
+    Raises:
+        FileNotFoundError: no tabletop recording there.
+        DatasetError: it cannot be read.
+    """
+    truth = read_truth(root)
+    source = Source.open(root)
+    scores = [
+        _score(source.episode(index), true, truth.phases, tolerance_s, layout)
+        for index, true in zip(source.indices, truth.episodes, strict=True)
+    ]
+    splits = tuple(sorted({e.split for e in truth.episodes}))
+    return _report(scores, splits, tolerance_s)
+
+
+class _Score(BaseModel):
+    """One episode. A pair is (numerator, denominator)."""
+
+    failed: bool
+    boundaries: tuple[float, float]
+    overlap: tuple[float, float]
+    explicit: tuple[float, float]
+    underspecified: tuple[float, float]
+    phase_boundaries: tuple[float, float]
+    phase_frames: tuple[float, float]
+    even_boundaries: tuple[float, float]
+    even_overlap: tuple[float, float]
+
+
+def _score(
+    episode: Episode, true: TrueEpisode, phases: Sequence[str], tolerance_s: float, layout: Layout | None
+) -> _Score:
+    n = len(episode)
+    plan = _plan(episode, "subtask", layout)
+    pred, labels = _spans(plan, n)
+    spans = [Segment(start=s.start, end=s.end) for s in true.segments]
+    hits = label_hits(pred, labels, spans, [s.text for s in true.segments])
+    named = [s.object in true.instruction.lower() for s in true.segments]
+    even = even_split(n, len(spans))
+    phase_pred, phase_names = _spans(_plan(episode, "phase", layout), n)
+    frames = _true_phases(episode)
+    said = [
+        name.split()[0]
+        for name, s in zip(phase_names, phase_pred, strict=True)
+        for _ in range(s.start, s.end)
+    ]
+    right = sum(a == phases[b] for a, b in zip(said, frames[:, 1], strict=True))
+    return _Score(
+        failed=isinstance(plan, Failure),
+        boundaries=_pair(boundary_counts(pred, spans, tolerance_s, episode.fps)),
+        overlap=(segment_iou(pred, spans) * len(spans), len(spans)),
+        explicit=(sum(h for h, e in zip(hits, named, strict=True) if e), sum(named)),
+        underspecified=(sum(h for h, e in zip(hits, named, strict=True) if not e), len(named) - sum(named)),
+        phase_boundaries=_pair(boundary_counts(phase_pred, _runs(frames), tolerance_s, episode.fps)),
+        phase_frames=(right, n),
+        even_boundaries=_pair(boundary_counts(even, spans, tolerance_s, episode.fps)),
+        even_overlap=(segment_iou(even, spans) * len(spans), len(spans)),
+    )
+
+
+def _plan(episode: Episode, granularity: Granularity, layout: Layout | None) -> Plan | Failure:
+    planner = KinematicPlanner({episode.id: episode}, granularity, layout)
+    return planner.plan([Task(id=episode.id, instruction=episode.instruction)])[0]
+
+
+def _spans(plan: Plan | Failure, frames: int) -> tuple[list[Segment], list[str]]:
+    if isinstance(plan, Failure) or plan.segments is None:
+        return [Segment(start=0, end=frames)], ["(none)"]
+    return list(plan.segments), [step.name for step in plan.steps]
+
+
+def _true_phases(episode: Episode) -> NDArray[np.int64]:
+    """(n, 2): sub-goal and phase of every frame."""
+    table = pq.read_table(episode.data_path, columns=["episode_index", "frame_index", "subgoal", "phase"])
+    table = table.filter(pc.equal(table["episode_index"], episode.index)).sort_by("frame_index")
+    return np.stack([np.array(table[c].to_pylist()).reshape(-1) for c in ("subgoal", "phase")], axis=1)
+
+
+def _runs(frames: NDArray[np.int64]) -> list[Segment]:
+    """Spans of frames with equal rows."""
+    edges = [0, *(np.flatnonzero((np.diff(frames, axis=0) != 0).any(axis=1)) + 1).tolist(), len(frames)]
+    return [Segment(start=a, end=b) for a, b in itertools.pairwise(edges)]
+
+
+def _pair(counts: Counts) -> tuple[float, float]:
+    return 2 * counts.matched, counts.predicted + counts.true
+
+
+def _report(scores: Sequence[_Score], splits: tuple[str, ...], tolerance_s: float) -> Report:
+    labels = [tuple(np.add(s.explicit, s.underspecified)) for s in scores]
+    explicit, under = [s.explicit for s in scores], [s.underspecified for s in scores]
+    return Report(
+        episodes=len(scores),
+        subtasks=int(sum(count for _, count in labels)),
+        failures=sum(s.failed for s in scores),
+        splits=splits,
+        tolerance_s=tolerance_s,
+        boundary_f1=_measured([s.boundaries for s in scores]),
+        segment_iou=_measured([s.overlap for s in scores]),
+        label_accuracy=_measured(labels),
+        label_accuracy_explicit=_measured(explicit),
+        label_accuracy_underspecified=_measured(under),
+        explicit=int(sum(count for _, count in explicit)),
+        underspecified=int(sum(count for _, count in under)),
+        phase_boundary_f1=_measured([s.phase_boundaries for s in scores]),
+        phase_accuracy=_measured([s.phase_frames for s in scores]),
+        even_boundary_f1=_measured([s.even_boundaries for s in scores]),
+        even_segment_iou=_measured([s.even_overlap for s in scores]),
+    )
+
+
+def _measured(pairs: Sequence[tuple[float, float]]) -> Measured:
+    top, bottom = (float(sum(column)) for column in zip(*pairs, strict=True))
+    if not bottom:
+        return Measured(value=None)
+    low, high = bootstrap(pairs)
+    return Measured(value=top / bottom, low=low, high=high)
