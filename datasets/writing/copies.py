@@ -26,15 +26,10 @@ def check_apart(source: Path, out: Path) -> None:
         )
 
 
-def fingerprint(source: Path) -> str:
-    """Tell datasets apart: names and sizes of all files, and the bytes of those in meta/."""
-    source = Path(source)
-    parts = []
-    for path in _files(source):
-        relative = path.relative_to(source)
-        content = path.read_bytes() if relative.parts[0] == "meta" else b""
-        parts += [f"{relative.as_posix()} {path.stat().st_size}", content]
-    return digest(*parts)
+def meta_digest(source: Path) -> str:
+    """Digest of the metadata that OUT's is made from, statistics included."""
+    paths = [*episode_files(source), source / "meta" / "info.json", source / "meta" / "stats.json"]
+    return digest(*(path.read_bytes() for path in paths if path.is_file()))
 
 
 def pass_on(source: Path, out: Path) -> None:

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.source import Source
 
+TOLERANCE_S = 1e-4
+"""lerobot's loader wants a frame this close to its timestamp."""
 MAX_SECONDS = 512
-"""A file's length: what a killed run redoes at most. Up to here float32 seconds are exact to 3e-5, well
-inside the 1e-4 of lerobot's loader."""
+"""A file's length: what a killed run redoes at most. Up to here float32 seconds are exact to 3e-5."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Clock:
     frames: int
     first: float
     """Timestamp of its first frame, s."""
+    jitter_s: float
+    """How far a timestamp is from the constant rate at most."""
     shard: Path
     """The data file it is in."""
 
@@ -49,7 +52,7 @@ class Place:
     to_timestamp: float
 
 
-def clocks(shards: list[Path]) -> dict[int, Clock]:
+def clocks(shards: list[Path], fps: float) -> dict[int, Clock]:
     """Episode -> its frames' clock, in the order of the data files.
 
     Raises:
@@ -63,8 +66,9 @@ def clocks(shards: list[Path]) -> dict[int, Clock]:
             raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
         episode, time = table["episode_index"].to_numpy(), table["timestamp"].to_numpy()
         for index in np.unique(episode):
-            mine = time[episode == index]
-            found[int(index)] = Clock(len(mine), float(mine.min()), path)
+            mine = np.sort(time[episode == index]).astype(np.float64)
+            jitter = np.abs(mine - mine[0] - np.arange(len(mine)) / fps).max()
+            found[int(index)] = Clock(len(mine), float(mine[0]), float(jitter), path)
     return found
 
 

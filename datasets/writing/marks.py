@@ -1,6 +1,7 @@
 """Completion marks in meta/goalreel/build: what each built file was made from, so that it is made once."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,13 @@ class Marks:
         """Note that `file` is complete."""
         text = json.dumps({"made_from": made_from, "note": note}, indent=1)
         write_bytes(self.path(file), text.encode() + b"\n")
+
+    def once(self, file: Path, made_from: str, write: Callable[[], None]) -> None:
+        """Let `write` make `file` unless it is fresh."""
+        if self.fresh(file, made_from) is None:
+            self.drop(file)
+            write()
+            self.put(file, made_from, {})
 
     def path(self, file: Path) -> Path:
         """Where the mark of a file of OUT is kept."""

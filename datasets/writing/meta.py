@@ -1,7 +1,7 @@
 """meta/ of OUT: where the sub-goal camera lies, its statistics, and the features in info.json."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,17 +72,18 @@ def write_stats(source: Path, out: Path, key: str) -> None:
     for path in sorted((out / "meta" / "episodes").glob("*/*.parquet")):
         names = [n for n in pq.read_schema(path).names if n.startswith(f"stats/{key}/")]
         for row in pq.read_table(path, columns=names).to_pylist():
-            per_episode.append({key: {n.rpartition("/")[2]: np.array(v) for n, v in row.items()}})
+            if None not in row.values():
+                per_episode.append({key: {n.rpartition("/")[2]: np.array(v) for n, v in row.items()}})
     path = source / "meta" / "stats.json"
     stats = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     stats[key] = serialize_dict(aggregate_stats(per_episode))[key]
     write_json(out / "meta" / "stats.json", stats)
 
 
-def out_info(
-    source: Source, key: str, mask_key: str, size: tuple[int, int], video: Path | None
-) -> dict[str, Any]:
-    """info.json of OUT: the camera as lerobot describes a video, the mask, and the language columns.
+def write_info(
+    source: Source, out: Path, key: str, mask_key: str, size: tuple[int, int], video: Path | None
+) -> None:
+    """info.json of OUT: IN's, the camera as lerobot describes a video, the mask, and the language columns.
 
     `size` is (width, height); `video` a file of the camera to probe, None where IN describes it already.
     """
@@ -104,9 +105,9 @@ def out_info(
     for name, feature in language_feature_info().items():
         features[name] = {**feature, "shape": list(feature["shape"])}
     info["video_path"] = info.get("video_path") or VIDEO_PATH
-    return info
+    write_json(out / "meta" / "info.json", info)
 
 
-def write_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """As lerobot writes JSON, but atomically."""
     write_bytes(path, json.dumps(content, indent=4, ensure_ascii=False).encode())

@@ -1,0 +1,98 @@
+"""OUT from IN and the records: a valid LeRobot v3.0 dataset with language rows and a sub-goal camera.
+
+A pure function: run twice it changes no byte, killed and run again it ends with the same bytes. info.json
+goes first and comes last, so a half-built OUT is no dataset.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from goalreel.datasets.files import sweep
+from goalreel.datasets.records import Records
+from goalreel.datasets.writing import meta
+from goalreel.datasets.writing.camera import make_video, prune
+from goalreel.datasets.writing.copies import check_apart, data_files, episode_files, meta_digest, pass_on
+from goalreel.datasets.writing.job import Job
+from goalreel.datasets.writing.layout import VideoFile, arrange, places
+from goalreel.datasets.writing.shards import rewrite_shard
+from goalreel.datasets.writing.stats import Stats
+
+SUBGOAL = "observation.images.subgoal"
+
+
+def build(
+    source: Path,
+    out: Path,
+    records: Records,
+    *,
+    camera: str | None = None,
+    camera_key: str = SUBGOAL,
+    use_unverified: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write the dataset `out` from the dataset `source` and the open `records` of `out`.
+
+    `camera` is the camera of `source` that the goal images come from (None: its first fixed one) and gives
+    their size. The new camera `camera_key` shows, on every frame of a step, the picture of that step's goal.
+    `{camera_key}_padding_mask` is True on frames that have one, the rest is black: the name and the sense
+    (True is a real picture) under which lerobot's SmolVLA looks for it. `progress(done, total)` counts files.
+
+    Raises:
+        DatasetError: `source` or a record is broken, `out` overlaps `source`, or the disk is full.
+    """
+    source, out = Path(source), Path(out)
+    check_apart(source, out)
+    job = Job.prepare(source, out, records, camera, camera_key, use_unverified)
+    annotated = set(job.clock) if not job.had_camera else set(job.goals)
+    videos = arrange(job.source, job.clock, annotated, camera_key)
+    shards, episodes = data_files(source), episode_files(source)
+    total = len(shards) + len(videos) + len(episodes) + 2
+
+    sweep(out)
+    info = out / "meta" / "info.json"
+    everything = job.made_from(meta_digest(source), episodes=sorted(job.clock))
+    if job.marks.fresh(info, everything) is None:
+        job.marks.drop(info)
+        info.unlink(missing_ok=True)
+    pass_on(source, out)
+    for done, _ in enumerate(_steps(job, shards, videos, episodes, everything), start=1):
+        if progress:
+            progress(done, total)
+
+
+def _steps(
+    job: Job, shards: list[Path], videos: list[VideoFile], episodes: list[Path], everything: str
+) -> Iterator[None]:
+    """Make one file after the other, skipping those that are made."""
+    root, meta_folder = job.source.root, job.out / "meta"
+    for path in shards:
+        _make_shard(job, path)
+        yield
+    stats: dict[int, Stats] = {}
+    files = {}
+    for video in videos:
+        path, found = make_video(job, video)
+        files[path] = video
+        stats |= found
+        yield
+    prune(job, set(files))
+    placed = places(videos, job.clock, job.source.fps)
+    for path in episodes:
+        target = job.out / path.relative_to(root)
+        write = partial(meta.write_episodes, path, target, job.key, placed, stats)
+        job.marks.once(target, everything, write)
+        yield
+    job.marks.once(meta_folder / "stats.json", everything, partial(meta.write_stats, root, job.out, job.key))
+    yield
+    probe = None if job.had_camera else min(files)
+    describe = partial(meta.write_info, job.source, job.out, job.key, job.mask_key, job.size, probe)
+    job.marks.once(meta_folder / "info.json", everything, describe)
+    yield
+
+
+def _make_shard(job: Job, path: Path) -> None:
+    target = job.out / path.relative_to(job.source.root)
+    made_from = job.made_from(path.name, episodes=[e for e, c in job.clock.items() if c.shard == path])
+    write = partial(rewrite_shard, path, target, job.goals, job.mask_key, job.had_camera)
+    job.marks.once(target, made_from, write)

@@ -1,0 +1,91 @@
+"""One build: what it reads, what it writes, and what each file is made from."""
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from goalreel.datasets.errors import DatasetError
+from goalreel.datasets.files import digest
+from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.copies import data_files
+from goalreel.datasets.writing.goals import Goals, read_goals
+from goalreel.datasets.writing.layout import TOLERANCE_S, Clock, clocks
+from goalreel.datasets.writing.marks import Marks
+
+log = logging.getLogger(__name__)
+
+FORMAT = "1"
+"""Counts up when the same records give other bytes (another encoder setting): an older OUT is built anew."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything a build knows before it writes."""
+
+    source: Source
+    out: Path
+    records: Records
+    key: str
+    """The sub-goal camera."""
+    camera: str
+    """The camera of IN that gives its size."""
+    size: tuple[int, int]
+    """(width, height), even."""
+    goals: dict[int, Goals]
+    clock: dict[int, Clock]
+
+    @property
+    def mask_key(self) -> str:
+        return f"{self.key}_padding_mask"
+
+    @property
+    def marks(self) -> Marks:
+        return Marks(self.out)
+
+    @property
+    def had_camera(self) -> bool:
+        return self.key in self.source.features
+
+    def made_from(self, *parts: object, episodes: Sequence[int]) -> str:
+        """Digest of all that a file with these episodes is made from."""
+        marks = [f"{e} {self.goals[e].digest if e in self.goals else ''}" for e in episodes]
+        settings = json.dumps([FORMAT, self.records.source, self.key, self.camera, self.size, list(parts)])
+        return digest(settings, *marks)
+
+    @classmethod
+    def prepare(
+        cls, source: Path, out: Path, records: Records, camera: str | None, key: str, use_unverified: bool
+    ) -> Self:
+        """Read IN's metadata and clocks and the records.
+
+        Raises:
+            DatasetError: as `build`.
+        """
+        dataset = Source.open(source)
+        name = dataset.camera(camera)
+        feature = dataset.features.get(key)
+        if name == key or (feature and feature["dtype"] != "video") or "/" in key:
+            raise DatasetError(f"{source}: {key} cannot hold the goal images: name another camera for them")
+        clock = clocks(data_files(source), dataset.fps)
+        if late := [e for e, c in clock.items() if c.jitter_s > TOLERANCE_S]:
+            log.warning(
+                "%s: episode %d is not at a constant rate: lerobot's loader may refuse its frames",
+                source,
+                late[0],
+            )
+        chosen = sorted(records.done() & set(clock))
+        goals = read_goals(records, chosen, {e: c.frames for e, c in clock.items()}, use_unverified)
+        size = _size(feature or dataset.features[name])
+        return cls(dataset, out, records, key, name, size, goals, clock)
+
+
+def _size(feature: dict) -> tuple[int, int]:
+    """(width, height) of a camera, even, as yuv420p wants it."""
+    shape = list(feature["shape"])
+    if next(iter(feature.get("names") or ()), "") in ("channel", "channels"):
+        shape = shape[1:] + shape[:1]
+    return shape[1] + shape[1] % 2, shape[0] + shape[0] % 2
