@@ -221,7 +221,6 @@ def test_episodes_stream_through(tmp_path):
     assert max(held) <= 1
 
 
-@pytest.mark.slow
 def test_two_thousand_episodes_stay_usable(tmp_path):
     index = write_report(map(plain, range(2000)), tmp_path, title="x", summary={}, sheets=False)
     assert len(list(tmp_path.glob("page-*.html"))) == 2000 // PAGE_EPISODES

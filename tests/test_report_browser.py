@@ -1,0 +1,238 @@
+"""The report in a real browser, at desktop and phone width, straight from the disk."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.write import PAGE_EPISODES, write_report
+from goalreel.annotator.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+CHROMEDRIVER = shutil.which("chromedriver")
+SWITCHES = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
+WIDTHS = {"desktop": 1280, "phone": 390}
+LONG = "put the " + "very" * 60 + " <b>red</b> block 🥣 into ضع القلم في الوعاء"
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and CHROMEDRIVER), reason="needs chromium: apt-get install chromium chromium-driver"
+)
+
+
+def picture(shade: int) -> Image:
+    return Image(np.full((48, 64, 3), shade, np.uint8))
+
+
+def attempt(shade: int, *, success: bool) -> Attempt:
+    verdict = Verdict(success=success, reasoning=LONG, refined_prompt=LONG)
+    return Attempt(prompt=LONG, seed=0, image=picture(shade), verdict=verdict)
+
+
+def episode(index: int, steps: int = 3) -> EpisodeView:
+    """Three pictures a step but the first, which has two and two attempts; every third is unverified."""
+    verified = index % 3 != 0
+    board = tuple(
+        StoryboardStep(
+            step=Step(name=f"step {n} {LONG}", instruction=LONG, prompt=LONG, auxiliary_text=LONG),
+            segment=Segment(start=n * 10, end=n * 10 + 10),
+            attempts=(attempt(40, success=False), attempt(90 + n, success=verified)),
+            status="verified" if verified else "unverified",
+            chosen=1,
+        )
+        for n in range(steps)
+    )
+    text = f"task {index} {LONG if index % 2 else 'fold'}"
+    task = Task(id=str(index), instruction=text, image=picture(index))
+    storyboard = Storyboard(task=task, steps=board)
+    ends = tuple(picture(150 + n) for n in range(steps))
+    return EpisodeView(index, f"episode {index}", text, 10, 10 * steps, storyboard, ends)
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """(one page, many pages), with texts that would break a careless layout."""
+    one, many = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("many")
+    summary = {"preset": "hindsight", LONG: LONG}
+    views = [episode(0), episode(1), episode(2, steps=40)]
+    write_report(views, one, title=LONG, summary=summary, sheets=False)
+    write_report(
+        map(episode, range(2 * PAGE_EPISODES + 9)), many, title="many", summary=summary, sheets=False
+    )
+    return one, many
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for switch in [*SWITCHES.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
+        options.add_argument(switch)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(CHROMEDRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(params=WIDTHS.values(), ids=WIDTHS.keys())
+def browser(chromium, request):
+    size = {"width": request.param, "height": 800, "deviceScaleFactor": 1, "mobile": request.param < 500}
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    chromium.get("about:blank")
+    chromium.get_log("performance")
+    chromium.get_log("browser")
+    yield chromium
+    assert chromium.get_log("browser") == []
+    assert [url for url in requested(chromium) if not url.startswith(("file:", "data:", "about:"))] == []
+
+
+def requested(driver) -> list[str]:
+    events = (json.loads(entry["message"])["message"] for entry in driver.get_log("performance"))
+    return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+
+
+def overflow(driver) -> int:
+    return driver.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
+
+
+def find(driver, css: str):
+    return driver.find_element("css selector", css)
+
+
+def shown(driver, css: str) -> list:
+    return [node for node in driver.find_elements("css selector", css) if node.is_displayed()]
+
+
+def press(driver, key: str) -> None:
+    webdriver.ActionChains(driver).send_keys(key).perform()
+
+
+def open_page(driver, page) -> None:
+    driver.get(page.as_uri())
+    assert overflow(driver) <= 0
+
+
+def test_pages_fit_the_width(browser, reports):
+    one, many = reports
+    for page in (one / "index.html", many / "index.html", many / "page-0002.html"):
+        open_page(browser, page)
+        broken = "return [...document.images].filter(i => i.src && i.complete && !i.naturalWidth).length"
+        assert browser.execute_script(broken) == 0
+
+
+def test_a_click_enlarges_and_keys_move(browser, reports):
+    keys = webdriver.Keys
+    open_page(browser, reports[0] / "index.html")
+    buttons = shown(browser, "#episode-0 button.zoom")
+    assert len(buttons) == 1 + 3 * (2 + 2)
+    small = buttons[1].size["width"]
+    buttons[1].click()
+    image = find(browser, "#viewer img")
+    assert image.is_displayed()
+    assert image.size["width"] > small
+    assert "goal image" in find(browser, "#viewer p").text
+    assert overflow(browser) <= 0
+    press(browser, keys.ARROW_RIGHT)
+    assert "real end frame" in find(browser, "#viewer p").text
+    press(browser, keys.ARROW_LEFT)
+    press(browser, keys.ARROW_LEFT)
+    assert find(browser, "#viewer p").text == "First frame"
+    press(browser, keys.ARROW_LEFT)
+    assert "attempt 2" in find(browser, "#viewer p").text, "the row of pictures is a ring"
+    press(browser, keys.ESCAPE)
+    assert not find(browser, "#viewer").is_displayed()
+    assert browser.switch_to.active_element == buttons[-1], "focus follows the picture last seen"
+
+
+@pytest.mark.parametrize("key", ["ENTER", "SPACE"])
+def test_the_keyboard_enlarges(browser, reports, key):
+    open_page(browser, reports[0] / "index.html")
+    browser.execute_script("document.querySelector('#episode-1 button.zoom').focus()")
+    press(browser, getattr(webdriver.Keys, key))
+    assert find(browser, "#viewer img").is_displayed()
+    find(browser, "#viewer [data-close]").click()
+    assert not find(browser, "#viewer").is_displayed()
+
+
+def test_the_time_line_speaks_on_focus_and_leads_to_the_step(browser, reports):
+    open_page(browser, reports[0] / "index.html")
+    assert not shown(browser, ".tip")
+    segment = find(browser, "#episode-1 .track a:nth-of-type(2)")
+    browser.execute_script("document.querySelector('#episode-1 .track a').focus()")
+    press(browser, webdriver.Keys.TAB)
+    assert browser.switch_to.active_element == segment
+    assert "1.0–2.0 s · verified" in shown(browser, ".tip")[0].text
+    assert overflow(browser) <= 0
+    press(browser, webdriver.Keys.ENTER)
+    assert browser.current_url.endswith("#episode-1-step-2")
+    widths = [a.size["width"] for a in browser.find_elements("css selector", "#episode-1 .track a")]
+    assert max(widths) - min(widths) <= 1
+
+
+def test_the_list_is_searched_filtered_and_paged(browser, reports):
+    count = 2 * PAGE_EPISODES + 9
+    open_page(browser, reports[1] / "index.html")
+    assert len(shown(browser, ".row")) == 24
+    assert find(browser, "#where").text == "Page 1 of 3"
+    find(browser, "[data-turn='1']").click()
+    assert "task 24 fold" in shown(browser, ".row")[0].text
+    find(browser, "#query").send_keys("fold TASK")
+    assert find(browser, "#count").text == f"{(count + 1) // 2} of {count} episodes"
+    assert find(browser, "#where").text == "Page 1 of 2"
+    find(browser, "#status option[value=unverified]").click()
+    found = shown(browser, ".row")
+    assert len(found) == len(range(0, count, 6))
+    assert all("unverified" in row.text for row in found)
+    found[4].find_element("css selector", "a").click()
+    assert browser.current_url.endswith("page-0002.html#episode-24")
+    assert find(browser, "#episode-24").is_displayed()
+    browser.back()
+    assert len(shown(browser, ".row")) == len(range(0, count, 6)), "Back returns to the same search"
+    find(browser, "#query").send_keys(" nothing like it")
+    assert not shown(browser, ".row")
+    assert find(browser, "#nothing").is_displayed()
+
+
+def test_the_list_stays_whole_without_script(chromium, reports):
+    chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        chromium.get((reports[1] / "index.html").as_uri())
+        assert len(chromium.find_elements("css selector", ".row")) == 2 * PAGE_EPISODES + 9
+    finally:
+        chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_its_ground(browser, reports, scheme):
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    open_page(browser, reports[0] / "index.html")
+    ratios = browser.execute_script(CONTRAST)
+    assert len(ratios) > 50
+    assert min(ratios) >= 4.5  # WCAG 2 AA
+
+
+CONTRAST = """
+const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+const light = (c) => c.slice(0, 3).map((v) => v / 255)
+  .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+  .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+const ground = (node) => {
+  for (; node; node = node.parentElement) {
+    const c = rgb(getComputedStyle(node).backgroundColor);
+    if (c.length === 3 || c[3] > 0) return c;
+  }
+  return [255, 255, 255];
+};
+return [...document.querySelectorAll(
+  "h1,h2,h3,p,dt,dd,.badge,.number,.track b,.muted,summary,.axis span,label")]
+  .filter((n) => n.checkVisibility() && n.textContent.trim() && !n.closest("dialog"))
+  .map((n) => [light(rgb(getComputedStyle(n).color)), light(ground(n))].sort((a, b) => b - a))
+  .map(([high, low]) => (high + 0.05) / (low + 0.05));
+"""
