@@ -20,6 +20,8 @@ import numpy as np
 
 os.environ.setdefault("SVT_LOG", "1")  # the AV1 encoder otherwise reports on stderr; read at its first use
 
+import av
+from datasets.utils.logging import disable_progress_bar as disable_progress_bars
 from lerobot.configs.video import RGBEncoderConfig
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
@@ -33,6 +35,7 @@ from goalreel.datasets.tabletop.rollout import Tick, rollout
 from goalreel.datasets.tabletop.splits import split_of
 from goalreel.datasets.tabletop.truth import TrueEpisode, TrueSegment, Truth, write_truth
 
+MAX_SIZE = 1024
 PREDICATE_NAMES = (*(f"holds_{i}" for i in range(MAX_GOALS)), "grasped", "still")
 
 
@@ -52,9 +55,9 @@ def record(
 
     Raises:
         FileExistsError: `out` exists and is not an empty folder.
-        ValueError: no seeds, or an unknown camera or one named twice.
+        ValueError: no seeds, or an unknown camera or one named twice, an odd size.
     """
-    check_request(out, seeds, cameras)
+    check_request(out, seeds, cameras, size)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as workshop:
         root = Path(workshop) / "dataset"
@@ -80,8 +83,14 @@ def record(
     return truth
 
 
-def check_request(out: Path, seeds: Sequence[int], cameras: Sequence[str]) -> None:
-    """What `record` asks of its arguments, before anything is made."""
+def quiet() -> None:
+    """Silence what lerobot's writers report on stderr, for a program that shows progress of its own."""
+    av.logging.set_libav_level(av.logging.ERROR)
+    disable_progress_bars()
+
+
+def check_request(out: Path, seeds: Sequence[int], cameras: Sequence[str], size: int) -> None:
+    """Raise what `record` would, before anything is made."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FileExistsError(
             f"{out} already exists and is not empty: choose another folder, or remove it first"
@@ -92,6 +101,8 @@ def check_request(out: Path, seeds: Sequence[int], cameras: Sequence[str]) -> No
         raise ValueError(f"no camera {unknown[0]!r}: choose from {', '.join(CAMERAS)}")
     if not cameras or len(set(cameras)) < len(cameras):
         raise ValueError("name at least one camera, and each only once")
+    if size % 2 or not 16 <= size <= MAX_SIZE:
+        raise ValueError(f"size must be even and within 16 .. {MAX_SIZE} for the video encoder, got {size}")
     for seed in seeds:
         split_of(seed)
 
