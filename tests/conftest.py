@@ -87,3 +87,59 @@ def real_dataset(request) -> Path:
     if not root.is_dir():
         pytest.skip(f"no real episodes at {root}")
     return root
+
+
+def storyboard(
+    length: int,
+    statuses: Sequence[str] = ("verified", "verified", "verified"),
+    *,
+    camera: str = "observation.images.front",
+    names: Sequence[str] = ("reach the block", "grasp the block", "put it in the bowl"),
+    drawn: Sequence[int] = (),
+    tail: int = 0,
+):
+    """A storyboard of an episode of `length` frames, its last `tail` frames outside every segment.
+
+    Steps in `drawn` have a picture that is no frame of the recording.
+    """
+    from goalreel.annotator.image import Image
+    from goalreel.annotator.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
+
+    cuts = np.linspace(0, length - tail, len(statuses) + 1).astype(int).tolist()
+    steps = []
+    for i, status in enumerate(statuses):
+        frame, pixels = f"{camera}#{cuts[i + 1] - 1}", np.zeros((48, 48, 3), np.uint8)
+        if i in drawn:
+            pixels[:, :, i % 3], frame = 40 * (i + 1), None
+        verdict = Verdict(success=status == "verified")
+        attempt = Attempt(prompt="p", seed=i, image=Image(pixels, frame=frame), verdict=verdict)
+        step = Step(name=names[i], instruction=names[i], prompt=names[i])
+        segment = Segment(start=cuts[i], end=cuts[i + 1])
+        steps.append(StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=0))
+    return Storyboard(task=Task(id="t", instruction="put the block in the bowl"), steps=tuple(steps))
+
+
+@pytest.fixture(scope="session")
+def board():
+    """`storyboard`, for tests of what is made from one."""
+    return storyboard
+
+
+@pytest.fixture(scope="session")
+def annotated(board):
+    """Annotate a dataset without any model: annotated(source, out, {episode: board keywords}, **build)."""
+    from goalreel.datasets.build import build
+    from goalreel.datasets.records import Records
+    from goalreel.datasets.source import Source
+
+    def annotate(source: Path, out: Path, episodes: dict[int, dict], **options: object) -> Path:
+        dataset = Source.open(source)
+        options.setdefault("camera", dataset.camera(None))
+        with Records.open(out, {"test": 1}, dataset.fingerprint()) as records:
+            for episode, keywords in episodes.items():
+                length = dataset.episode(episode).timestamps.size
+                records.commit(episode, board(length, camera=options["camera"], **keywords))
+            build(source, out, records, **options)
+        return out
+
+    return annotate

@@ -1,0 +1,163 @@
+"""Records: durable, atomic, one writer at a time, and nothing outside their folder."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from goalreel.annotator.image import Image
+from goalreel.datasets.errors import DatasetError
+from goalreel.datasets.records import Records
+
+
+@pytest.fixture
+def out(tmp_path) -> Path:
+    return tmp_path / "out"
+
+
+def opened(out: Path, settings=None, source="s"):
+    return Records.open(out, settings or {"planner": "kinematic"}, source)
+
+
+def frame(reference: str) -> Image:
+    camera, _, index = reference.rpartition("#")
+    assert camera == "observation.images.front"
+    return Image(np.zeros((48, 48, 3), np.uint8), frame=f"{camera}#{index}")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_a_storyboard_survives_and_its_pictures_are_stored_once(out, board):
+    mine = board(12, drawn=(1,))
+    with opened(out) as records:
+        records.commit(3, mine)
+        records.commit(1003, mine)
+        assert records.load(3, frame) == mine
+        assert records.load(3, frame).steps[0].goal_image.frame == "observation.images.front#3"
+        assert records.done() == {3, 1003}
+        assert records.path(1003) == out / "meta/goalreel/episodes/chunk-001/episode_001003.json"
+    pictures = list((out / "meta/goalreel/images").rglob("*.png"))
+    assert len(pictures) == 1
+    assert b"base64" not in records.path(3).read_bytes()
+    assert "frame:observation.images.front#3" in records.path(3).read_text()
+
+
+def test_two_runs_leave_the_same_bytes(tmp_path, board):
+    for name in ("a", "b"):
+        with opened(tmp_path / name) as records:
+            for episode in (0, 1):
+                records.commit(episode, board(12, drawn=(0, 2)))
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+
+
+def test_reopening_sweeps_leftovers_and_keeps_the_work(out, board):
+    with opened(out) as records:
+        records.commit(0, board(12, drawn=(0,)))
+    before = files(out)
+    for name in ("episodes/chunk-000/.goalreel-tmp-episode_000001.json", "images/.goalreel-tmp-x.png"):
+        (out / "meta/goalreel" / name).write_bytes(b"half")
+    with opened(out) as records:
+        assert records.done() == {0}
+    assert files(out) == before
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, -3])
+def test_a_truncated_record_is_not_done(out, board, caplog, keep):
+    with opened(out) as records:
+        for episode in (0, 1):
+            records.commit(episode, board(12))
+        data = records.path(1).read_bytes()
+        records.path(1).write_bytes(data[:keep])
+        assert records.done() == {0}
+        with pytest.raises(DatasetError, match="damaged record"):
+            records.load(1, frame)
+    (message,) = [r.getMessage() for r in caplog.records]
+    assert "episode_000001.json" in message
+    assert "\n" not in message
+
+
+def test_a_lost_or_damaged_picture_is_noticed(out, board):
+    with opened(out) as records:
+        records.commit(0, board(12, drawn=(0,)))
+        (picture,) = (out / "meta/goalreel/images").rglob("*.png")
+        picture.write_bytes(Image(np.ones((4, 4, 3), np.uint8)).png())
+        with pytest.raises(DatasetError, match="damaged picture"):
+            records.load(0, frame)
+        picture.unlink()
+        assert records.done() == set()
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "images/../../../secret.png",
+        "/etc/passwd",
+        "images/aa/../../secret.png",
+        "images/aa/" + "b" * 64 + ".png",
+    ],
+)
+def test_a_record_cannot_point_outside(out, board, tmp_path, reference):
+    (tmp_path / "secret.png").write_bytes(Image(np.ones((4, 4, 3), np.uint8)).png())
+    with opened(out) as records:
+        records.commit(0, board(12, drawn=(0,)))
+        record = json.loads(records.path(0).read_text())
+        record["steps"][0]["attempts"][0]["image"] = reference
+        records.path(0).write_text(json.dumps(record))
+        with pytest.raises(DatasetError, match="names no stored picture"):
+            records.load(0, frame)
+        assert records.done() == set()
+
+
+def test_a_second_run_is_refused_and_a_later_one_is_not(out):
+    with opened(out), pytest.raises(DatasetError, match="another goalreel run is writing there"), opened(out):
+        pass
+    with opened(out):
+        pass
+
+
+def test_sigkill_releases_the_lock(out):
+    child = os.fork()
+    if child == 0:
+        with opened(out):
+            time.sleep(60)
+    while not (out / "meta/goalreel/settings.json").exists():
+        time.sleep(0.01)
+    with pytest.raises(DatasetError, match="another goalreel run"), opened(out):
+        pass
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with opened(out):
+        pass
+
+
+def test_other_settings_are_refused_in_one_line_that_names_them(out):
+    with opened(out, {"planner": "kinematic", "seed": 0}):
+        pass
+    with pytest.raises(DatasetError) as refused, opened(out, {"planner": "kinematic", "seed": 1}):
+        pass
+    assert "seed was 0 and is now 1" in str(refused.value)
+    assert "planner" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+    with opened(out, {"seed": 0, "planner": "kinematic"}):
+        pass
+
+
+def test_another_dataset_is_refused(out):
+    with opened(out):
+        pass
+    with pytest.raises(DatasetError, match="another dataset"), opened(out, source="t"):
+        pass
+
+
+def test_a_folder_with_other_files_is_refused(out):
+    out.mkdir()
+    (out / "thesis.tex").touch()
+    with pytest.raises(DatasetError, match="did not write"), opened(out):
+        pass
+    assert [p.name for p in out.rglob("*")] == ["thesis.tex"]
