@@ -29,10 +29,8 @@ def align(clauses: Sequence[Clause], motion: Motion) -> list[Part]:
     """
     grasps = _real_grasps(clauses, motion)
     if len(grasps) >= len(clauses):
-        parts = _by_grasp(clauses, grasps, motion)
-    else:
-        parts = _by_pause(clauses, grasps, motion)
-    return [piece for part in parts for piece in _split_pick(part, motion)]
+        return _by_grasp(clauses, grasps, motion)
+    return _by_pause(clauses, grasps, motion)
 
 
 def _real_grasps(clauses: Sequence[Clause], motion: Motion) -> list[Cycle]:
@@ -118,7 +116,7 @@ def _joined(clauses: Sequence[Clause]) -> Clause:
     )
 
 
-def _split_pick(part: Part, motion: Motion) -> list[Part]:
+def split_pick(part: Part, motion: Motion) -> list[Part]:
     """Picking up that the instruction names is done when the thing is up; what follows is a part of its own:
     the placing asked for, or, after a lone "pick up X", putting it down where the recording shows that."""
     clause = part.clause
@@ -130,6 +128,12 @@ def _split_pick(part: Part, motion: Motion) -> list[Part]:
         return [part]
     thing = clause.object
     pick = Clause(f"pick up {thing}", f"{thing} is held in the gripper", "pick", thing)
-    if clause.kind == "pick":
-        clause = Clause(f"put down {thing}", f"{thing} has been put down", "put", thing)
-    return [Part(pick, part.start, up, part.cycles), Part(clause, up, part.end, part.cycles)]
+    return [
+        replace(part, clause=pick, end=up),
+        replace(part, clause=put_down(thing) if clause.kind == "pick" else clause, start=up),
+    ]
+
+
+def put_down(thing: str) -> Clause:
+    """What a recording shows after a lone "pick up X", though nobody asked for it."""
+    return Clause(f"put down {thing}", f"{thing} has been put down", "put", thing)

@@ -37,9 +37,9 @@ class Motion:
         return float(away.max(initial=0.0))
 
     def failed(self, cycle: Cycle) -> bool:
-        """Held for less than half a second, or carried nothing: closed on air, or slipped."""
+        """Held for half a second at most, or carried nothing: closed on air, or slipped."""
         end = len(self) if cycle.release is None else cycle.release
-        return end - cycle.held < 0.5 * self.fps or self.carried(cycle) < _CARRY * self.extent
+        return end - cycle.held <= 0.5 * self.fps or self.carried(cycle) < _CARRY * self.extent
 
     def holds(self, cycle: Cycle, frame: int) -> bool:
         """Whether the hand is not open at a frame because of this grasp."""
@@ -66,9 +66,26 @@ class Motion:
             rise = self.height[start : end + 1] - self.height[start]
             if rise.max() > 0.05 * np.ptp(self.height):
                 return start + 1 + int(np.argmax(rise >= 0.95 * rise.max()))
+        return start + 1 + int(np.argmax(self._detour(start, end)))
+
+    def descends(self, start: int, end: int) -> int:
+        """Where the last approach begins: the corner of the way from `start` to `end`; `end` without one."""
+        if self.height is None or end - start < 2:
+            return end
+        detour = self._detour(start, end)
+        return start + int(np.argmax(detour)) if detour.max() > 1.01 * detour[0] else end
+
+    def rises(self, start: int, end: int) -> int:
+        """The first frame in [start, end) above the height of `start`; `start` itself without a height."""
+        if self.height is None or end - start < 2:
+            return start
+        above = self.height[start:end] - self.height[start] > 0.03 * np.ptp(self.height)
+        return start + int(above.argmax())
+
+    def _detour(self, start: int, end: int) -> Curve:
+        """For every frame of [start, end]: how long the way is from the first to the last through it."""
         span = self.path[start : end + 1]
-        detour = np.linalg.norm(span - span[0], axis=1) + np.linalg.norm(span - span[-1], axis=1)
-        return start + 1 + int(np.argmax(detour))
+        return np.linalg.norm(span - span[0], axis=1) + np.linalg.norm(span - span[-1], axis=1)
 
     def lifted(self, cycle: Cycle) -> int:
         """The frame at which a held object is up: near its highest, else halfway along its way."""

@@ -1,8 +1,9 @@
 """Cut a sub-task into phases: reach, grasp, lift, move, place, retreat."""
 
 import itertools
+from dataclasses import replace
 
-from goalreel.planners.kinematic.align import Part
+from goalreel.planners.kinematic.align import Part, put_down
 from goalreel.planners.kinematic.clauses import Clause
 from goalreel.planners.kinematic.motion import Motion
 from goalreel.planners.kinematic.signals import Cycle
@@ -12,8 +13,8 @@ _STATES = {
     "grasp": ("grasp {o}", "the gripper is closed on {o}"),
     "lift": ("lift {o}", "{o} is lifted in the gripper"),
     "move": ("move {o}", "{o} is held near its goal"),
-    "place": ("place {o}", "{o} is released: {done}"),
-    "retreat": ("retreat from {o}", "{done} and the gripper is away from it"),
+    "place": ("place {o}", "{o} is released, {done}"),
+    "retreat": ("retreat from {o}", "the gripper is away from {o}, {done}"),
 }
 
 
@@ -22,28 +23,32 @@ def phases(part: Part, motion: Motion) -> list[Part]:
 
     A part without a grasp is cut at its pauses only: what the arm did between them cannot be known.
     """
-    inside = [c for c in part.cycles if part.start <= c.grasp < part.end]
-    if not inside:
+    if not part.cycles:
         return _strokes(part, motion)
-    cuts = [motion.between(a, b) for a, b in itertools.pairwise(inside)]
+    cuts = [motion.between(a, b) for a, b in itertools.pairwise(part.cycles)]
     edges = [part.start, *cuts, part.end]
     found: list[Part] = []
-    for cycle, start, end in zip(inside, edges, edges[1:], strict=False):
-        found += _of_cycle(part.clause, cycle, start, end, motion)
-    return found or [part]
+    for cycle, (start, end) in zip(part.cycles, itertools.pairwise(edges), strict=True):
+        done = (
+            part.clause
+            if end == part.end
+            else replace(part.clause, state=f"not yet done: {part.clause.name}")
+        )
+        found += _of_cycle(done, cycle, start, end, motion)
+    return found
 
 
 def _of_cycle(clause: Clause, cycle: Cycle, start: int, end: int, motion: Motion) -> list[Part]:
     release = end if cycle.release is None else min(cycle.release, end)
     free = end if cycle.free is None else min(cycle.free, end)
-    lift = _rises(cycle.held, release, motion)
+    lift = motion.rises(cycle.held, release)
     marks = {
         "reach": start,
-        "grasp": motion.upright(start, cycle.grasp, last=True),
+        "grasp": motion.descends(start, cycle.grasp),
         "lift": lift,
         "move": motion.upright(lift, release, last=False) if motion.height is not None else lift,
         "place": motion.upright(lift, release, last=True) if cycle.release is not None else end,
-        "retreat": _rises(free, end, motion) if cycle.free is not None else end,
+        "retreat": motion.rises(free, end) if cycle.free is not None else end,
     }
     starts = [min(max(m, start), end) for m in marks.values()]
     starts = [max(starts[: i + 1]) for i in range(len(starts))]
@@ -51,18 +56,10 @@ def _of_cycle(clause: Clause, cycle: Cycle, start: int, end: int, motion: Motion
     return [_phase(clause, name, a, b, cycle) for name, a, b in spans if b > a]
 
 
-def _rises(start: int, end: int, motion: Motion) -> int:
-    """The frame from which the height leaves that of `start`; `start` itself without a height."""
-    if motion.height is None or end - start < 2:
-        return start
-    rise = motion.height[start:end] - motion.height[start]
-    if rise.max() <= 0:
-        return start
-    return start + int((rise > 0.1 * rise.max()).argmax())
-
-
 def _phase(clause: Clause, phase: str, start: int, end: int, cycle: Cycle) -> Part:
     name, state = _STATES[phase]
+    if clause.kind == "pick" and phase in ("move", "place", "retreat"):
+        clause = put_down(clause.object)
     words = {"o": clause.object or "the object", "done": clause.state}
     return Part(
         Clause(name.format(**words), state.format(**words), clause.kind, clause.object), start, end, (cycle,)

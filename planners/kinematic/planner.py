@@ -7,7 +7,7 @@ import numpy as np
 
 from goalreel.annotator.types import Failure, Plan, Recording, Segment, Step, Task
 from goalreel.datasets.errors import DatasetError
-from goalreel.planners.kinematic.align import Part, align
+from goalreel.planners.kinematic.align import Part, align, split_pick
 from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
 from goalreel.planners.kinematic.motion import read_motion
@@ -54,9 +54,9 @@ class KinematicPlanner:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
         motion = read_motion(recording, find_layout(recording, self._layout))
         parts = align(clauses, motion)
-        if self._granularity == "phase":
-            parts = [piece for part in parts for piece in phases(part, motion)]
-        return Plan(steps=tuple(map(_step, parts)), segments=tuple(_segment(p) for p in parts))
+        cut = phases if self._granularity == "phase" else split_pick
+        pieces = [piece for part in parts for piece in cut(part, motion)]
+        return Plan(steps=tuple(map(_step, pieces)), segments=tuple(_segment(p) for p in pieces))
 
 
 def check(recording: Recording) -> None:
