@@ -91,7 +91,7 @@ def closure(fingers: NDArray[np.floating], fps: float, closed: str | None) -> Cu
     scaled = (values - low) / (high - low) if high > low else np.zeros(len(values))
     if closed is None:
         normalised = fingers.shape[1] > 1 and fingers.min() >= 0 and fingers.max() <= 1
-        starts_low = scaled[: max(1, len(scaled) // 20)].mean() <= 0.5
+        starts_low = np.median(scaled[:3]) <= 0.5
         closed = "high" if starts_low and not normalised else "low"
     return scaled if closed == "high" else 1 - scaled
 
