@@ -95,14 +95,29 @@ class Source:
 
     def episode(self, index: int) -> Episode:
         """Read one episode's rows (not its frames) and check them."""
-        row = next((r for r in self.rows if r["episode_index"] == index), None)
-        if row is None:
-            raise DatasetError(f"{self.root}: no episode {index}; it has {_span(self.indices)}")
-        return Episode.read(self.root, self.info, row, self.tasks)
+        self.select([index])
+        return Episode.read(self.root, self.info, self._by_index[index], self.tasks)
+
+    def select(self, wanted: Iterable[int] | None) -> list[int]:
+        """The episodes wanted, in order and once each; None means all.
+
+        Raises:
+            DatasetError: the dataset has no such episode.
+        """
+        if wanted is None:
+            return list(self.indices)
+        chosen = sorted(set(wanted))
+        if unknown := [i for i in chosen if i not in self._by_index]:
+            raise DatasetError(f"{self.root}: no episode {unknown[0]}; it has {_span(self.indices)}")
+        return chosen
+
+    @cached_property
+    def _by_index(self) -> dict[int, dict[str, Any]]:
+        return {row["episode_index"]: row for row in self.rows}
 
     def episodes(self, indices: Iterable[int] | None = None) -> Iterator[Episode]:
-        """Stream episodes, all of them by default."""
-        for index in self.indices if indices is None else indices:
+        """Stream episodes in order, all of them by default."""
+        for index in self.select(indices):
             yield self.episode(index)
 
 

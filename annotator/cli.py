@@ -1,0 +1,198 @@
+"""The command line. Each command imports what it needs when it runs, so that `--help` answers at once."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from goalreel.datasets.tabletop.cli import app as tabletop_app
+from goalreel.evaluation.cli import app as eval_app
+
+app = typer.Typer(
+    name="goalreel",
+    help="Storyboards of checked visual sub-goals for robot learning.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_show_locals=False,
+)
+app.add_typer(tabletop_app, name="tabletop")
+app.add_typer(eval_app, name="eval")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")]
+
+
+class Granularity(StrEnum):
+    """How finely an episode is cut."""
+
+    subtask = "subtask"
+    phase = "phase"
+
+
+class OnUnverified(StrEnum):
+    """What follows a step without an accepted image."""
+
+    proceed = "continue"
+    stop = "stop"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from goalreel import __version__
+
+        typer.echo(f"goalreel {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what is going on.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+) -> None:
+    """Storyboards of checked visual sub-goals for robot learning."""
+    from rich.console import Console
+    from rich.logging import RichHandler
+
+    handler = RichHandler(console=Console(stderr=True), show_path=False, show_time=False)
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING, format="%(message)s", handlers=[handler]
+    )
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "- `goalreel annotate pusht --out pusht-goals`\n\n"
+    "- `goalreel annotate droid --out droid-goals --camera exterior_1 --episodes 0-9,12`\n\n"
+    "- `goalreel annotate g1 --out g1-goals --layout gripper=20:26,position=7:14 --granularity phase`"
+)
+def annotate(
+    dataset: Annotated[Path, typer.Argument(help="A LeRobot v3.0 dataset on disk; it is only read.")],
+    out: Annotated[Path, typer.Option(help="The new dataset. Run again to resume.")],
+    preset: Annotated[str, typer.Option(help="Which planner, editor and critic.")] = "hindsight",
+    camera: Annotated[
+        str | None, typer.Option(help="Camera of the goal images. [default: the first not on the wrist]")
+    ] = None,
+    episodes: Annotated[str | None, typer.Option(help="Such as 3, 0-9 or 0-4,7. [default: all]")] = None,
+    granularity: Annotated[
+        Granularity, typer.Option(help="Sub-tasks, or their phases.")
+    ] = Granularity.subtask,
+    layout: Annotated[
+        str | None, typer.Option(help="State dimensions, if not found by themselves: gripper=6,position=0:3.")
+    ] = None,
+    max_attempts: Annotated[
+        int | None, typer.Option(min=1, help="Attempts a step. [default: the preset's]")
+    ] = None,
+    on_unverified: Annotated[
+        OnUnverified, typer.Option(help="After a step without an accepted image.")
+    ] = OnUnverified.proceed,
+    use_unverified: Annotated[bool, typer.Option(help="Let unverified images become training data.")] = False,
+    subgoal_key: Annotated[str, typer.Option(help="Feature name of the sub-goal camera.")] = (
+        "observation.images.subgoal"
+    ),
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    json_output: Json = False,
+) -> None:
+    """Write sub-tasks and goal images into a copy of a LeRobot dataset."""
+    with _one_line_errors():
+        from goalreel.annotator.annotate import Settings
+        from goalreel.annotator.annotate import annotate as work
+        from goalreel.annotator.console import progress_bars, show_summary
+
+        settings = Settings(
+            preset=preset,
+            camera=camera,
+            subgoal_key=subgoal_key,
+            granularity=granularity.value,
+            layout=layout,
+            max_attempts=max_attempts,
+            on_unverified=on_unverified.value,
+            use_unverified=use_unverified,
+            seed=seed,
+        )
+        with progress_bars() as progress:
+            summary = work(dataset, out, settings, episodes=_numbers(episodes), progress=progress)
+        if json_output:
+            typer.echo(summary.as_json())
+        else:
+            show_summary(summary)
+        if summary.failures:
+            raise typer.Exit(1)
+
+
+@app.command(epilog="Example: `goalreel show pusht-goals`")
+def show(
+    dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel annotate` wrote.")],
+    out: Annotated[Path | None, typer.Option(help="Folder of the report. [default: DATASET-report]")] = None,
+    episodes: Annotated[str | None, typer.Option(help="Such as 3, 0-9 or 0-4,7. [default: all]")] = None,
+    sheets: Annotated[bool, typer.Option(help="Also write a PNG contact sheet an episode.")] = True,
+    json_output: Json = False,
+) -> None:
+    """Write a report to look at: HTML without any network, and contact sheets."""
+    with _one_line_errors():
+        import json
+
+        from goalreel.annotator.console import progress_bars
+        from goalreel.annotator.show import show as work
+
+        folder = out or dataset.with_name(dataset.resolve().name + "-report")
+        with progress_bars() as progress:
+            index = work(dataset, folder, episodes=_numbers(episodes), sheets=sheets, progress=progress)
+        if json_output:
+            typer.echo(json.dumps({"report": str(index)}))
+        else:
+            typer.echo(f"Look at {index}")
+
+
+@app.command()
+def doctor(json_output: Json = False) -> None:
+    """Check what is installed here, and name the command that installs what is missing."""
+    with _one_line_errors():
+        from goalreel.annotator.doctor import doctor as work
+
+        raise typer.Exit(work(json_output))
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Turn what a user can mend into one line and exit status 1; anything else is a bug and shows itself."""
+    from goalreel.datasets.errors import DatasetError
+
+    try:
+        yield
+    except (DatasetError, ValueError) as e:
+        _fail(str(e).splitlines()[0])
+    except ModuleNotFoundError as e:
+        extra = {
+            "lerobot": "lerobot",
+            "pyarrow": "lerobot",
+            "av": "lerobot",
+            "torch": "lerobot",
+            "mujoco": "sim",
+        }
+        if (e.name or "").split(".")[0] not in extra:
+            raise
+        _fail(f"{e.name} is not installed: pip install 'goalreel[{extra[e.name.split('.')[0]]}]'")
+    except KeyboardInterrupt:
+        _fail("interrupted; what was finished is saved: run the same command again to go on", status=130)
+
+
+def _fail(message: str, status: int = 1) -> None:
+    typer.secho(f"goalreel: {message}", err=True, fg="red")
+    raise typer.Exit(status)
+
+
+def _numbers(text: str | None) -> list[int] | None:
+    """Parse '0-4,7' into episode numbers."""
+    if text is None:
+        return None
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise ValueError(f"--episodes takes numbers and ranges such as 0-4,7, not {text!r}")
+        found.update(range(int(first), int(last or first) + 1))
+    return sorted(found)

@@ -1,0 +1,72 @@
+"""What the command line shows while it works and when it is done. Progress goes to stderr."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from goalreel.annotator.annotate import Summary
+
+
+class _Rate(ProgressColumn):
+    """Items a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.1f}/s" if task.speed else "", style="dim")
+
+
+@contextmanager
+def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
+    """One bar a stage: call the yielded function with (stage, done, total)."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    bars: dict[str, TaskID] = {}
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+
+        def update(stage: str, done: int, total: int) -> None:
+            if stage not in bars:
+                bars[stage] = progress.add_task(stage, total=total)
+            progress.update(bars[stage], completed=done, total=total)
+
+        yield update
+
+
+def show_summary(summary: "Summary") -> None:
+    """Print what an annotation run did, and what to do next."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_row("episodes annotated", str(summary.annotated))
+    if summary.resumed:
+        table.add_row("episodes already done", str(summary.resumed))
+    if summary.failures:
+        table.add_row("episodes left out", str(len(summary.failures)), style="red")
+    for status in ("verified", "unverified", "failed", "skipped"):
+        if summary.steps[status]:
+            table.add_row(f"steps {status}", str(summary.steps[status]))
+    table.add_row("goal images from", summary.camera)
+    table.add_row("dataset", str(summary.out))
+    console = Console()
+    console.print(table)
+    for episode, reason in sorted(summary.failures.items()):
+        console.print(f"episode {episode}: {reason}", style="red", highlight=False)
+    console.print(f"Look at it:  goalreel show {summary.out}", highlight=False)

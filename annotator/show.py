@@ -1,0 +1,92 @@
+"""From an annotated dataset to its report: every record with its pictures, one episode at a time."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.write import write_report
+from goalreel.annotator.types import Storyboard
+from goalreel.datasets.episode import Episode
+from goalreel.datasets.errors import DatasetError
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.source import Source
+
+
+def show(
+    dataset: Path,
+    out: Path,
+    *,
+    episodes: Sequence[int] | None = None,
+    sheets: bool = True,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+) -> Path:
+    """Write the report of an annotated dataset into `out`; returns its index page.
+
+    Raises:
+        DatasetError: the dataset was not annotated by goalreel, or is damaged.
+    """
+    source = Source.open(dataset)
+    records = Records(dataset / FOLDER, source="")
+    done = sorted(records.done())
+    wanted = done if episodes is None else sorted(set(episodes))
+    if missing := sorted(set(wanted) - set(done)):
+        raise DatasetError(f"{dataset}: episode {missing[0]} is not annotated")
+    if not wanted:
+        raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
+    totals: Counter[str] = Counter()
+    for index in wanted:
+        totals.update(s.status for s in records.outline(index).steps)
+    summary = {"episodes": str(len(wanted)), **{f"steps {k}": str(v) for k, v in sorted(totals.items())}}
+
+    def views() -> Iterator[EpisodeView]:
+        for count, index in enumerate(wanted, start=1):
+            yield episode_view(source.episode(index), records)
+            progress("report", count, len(wanted))
+
+    return write_report(views(), out, title=dataset.resolve().name, summary=summary, sheets=sheets)
+
+
+def episode_view(episode: Episode, records: Records) -> EpisodeView:
+    """One episode with all its pictures; the recording's frames are decoded in one pass a camera."""
+    outline = records.outline(episode.index)
+    ends = [s.segment.end - 1 if s.segment else None for s in outline.steps]
+    camera = _camera(outline)
+    references = {r.removeprefix("frame:") for r in _references(outline) if r.startswith("frame:")}
+    if camera:
+        references |= {f"{camera}#{end}" for end in ends if end is not None}
+    frames = _decode(episode, references)
+    board = records.load(episode.index, frames.__getitem__)
+    return EpisodeView(
+        index=episode.index,
+        title=f"Episode {episode.index}",
+        instruction=board.task.instruction,
+        fps=episode.fps,
+        length=len(episode),
+        storyboard=board,
+        end_frames=tuple(None if e is None or not camera else frames[f"{camera}#{e}"] for e in ends),
+    )
+
+
+def _references(board: Storyboard) -> Iterator[str]:
+    images = [board.task.image, *(a.image for s in board.steps for a in s.attempts)]
+    return (i.frame for i in images if i is not None and i.frame is not None)
+
+
+def _camera(board: Storyboard) -> str | None:
+    """The camera the task's first frame came from."""
+    frame = board.task.image.frame if board.task.image else None
+    return frame.removeprefix("frame:").rpartition("#")[0] if frame and frame.startswith("frame:") else None
+
+
+def _decode(episode: Episode, references: set[str]) -> dict[str, Image]:
+    by_camera: defaultdict[str, list[int]] = defaultdict(list)
+    for reference in references:
+        camera, _, index = reference.rpartition("#")
+        by_camera[camera].append(int(index))
+    return {
+        f"{camera}#{i}": image
+        for camera, indices in by_camera.items()
+        for i, image in zip(indices, episode.frames(camera, indices), strict=True)
+    }

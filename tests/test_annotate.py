@@ -1,0 +1,183 @@
+"""The main job and its command line, on real lerobot datasets."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from goalreel.annotator.annotate import Settings, annotate
+from goalreel.annotator.cli import app
+from goalreel.annotator.show import show
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.source import Source
+
+KEY = "observation.images.subgoal"
+GOALREEL = str(Path(sys.executable).with_name("goalreel"))
+
+
+def goalreel(*args: object) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in args], catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def fails(*args: object) -> str:
+    """The one line a failed command prints on stderr."""
+    result = CliRunner().invoke(app, [str(a) for a in args], catch_exceptions=False)
+    assert result.exit_code == 1
+    lines = [line for line in result.stderr.splitlines() if line.startswith("goalreel: ")]
+    assert len(lines) == 1, result.stderr
+    return lines[0]
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def annotated(video_dataset, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("annotated") / "out"
+    annotate(video_dataset, out, Settings())
+    return out
+
+
+def test_the_main_job(video_dataset, tmp_path):
+    before = contents(video_dataset)
+    out = tmp_path / "out"
+    summary = json.loads(goalreel("annotate", video_dataset, "--out", out, "--json").splitlines()[-1])
+    assert summary["annotated"] == 3
+    assert summary["failures"] == {}
+    assert contents(video_dataset) == before
+
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    dataset = LeRobotDataset("local/out", root=out)
+    assert len(dataset) == 36
+    item = dataset[20]
+    assert item[KEY].shape == item["observation.images.front"].shape
+    rows = [r for r in item["language_persistent"] if r["style"] == "subtask"]
+    assert rows[0]["content"] == "put the red block in the blue bowl"
+
+    records = Records(out / FOLDER, source="")
+    assert records.done() == {0, 1, 2}
+    report = goalreel("show", out).strip()
+    assert Path(report.removeprefix("Look at ")).is_file()
+    assert len(list((tmp_path / "out-report" / "sheets").glob("*.png"))) == 3
+
+
+def test_the_goal_images_are_the_accepted_frames(annotated):
+    source = Source.open(annotated)
+    records = Records(annotated / FOLDER, source="")
+    for episode in source.episodes():
+        for step in records.outline(episode.index).steps:
+            assert step.status == "verified"
+            camera, _, number = step.goal_image.frame.removeprefix("frame:").rpartition("#")
+            assert step.segment.start <= int(number) < step.segment.end
+            goal = episode.frames(camera, [int(number)])[0].pixels.astype(int)
+            for frame in (step.segment.start, step.segment.end - 1):
+                shown = episode.frames(KEY, [frame])[0].pixels.astype(int)
+                assert np.abs(shown - goal).mean() < 6
+
+
+def test_a_second_run_does_nothing(video_dataset, annotated, tmp_path):
+    out = shutil.copytree(annotated, tmp_path / "out")
+    before = contents(out)
+    summary = annotate(video_dataset, out, Settings())
+    assert (summary.annotated, summary.resumed) == (0, 3)
+    assert contents(out) == before
+
+
+def test_other_settings_are_refused(video_dataset, annotated):
+    message = fails("annotate", video_dataset, "--out", annotated, "--granularity", "phase")
+    assert "granularity was 'subtask' and is now 'phase'" in message
+
+
+def test_a_second_pass_over_the_result(annotated, tmp_path):
+    out = tmp_path / "again"
+    summary = annotate(annotated, out, Settings(granularity="phase"))
+    assert summary.annotated == 3
+    assert summary.camera == "observation.images.front", "never the sub-goal camera itself"
+    show(out, tmp_path / "report")
+
+
+def test_one_episode_later_leaves_the_others_untouched(annotated, video_dataset, tmp_path):
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    out = tmp_path / "again"
+    annotate(annotated, out, Settings(granularity="phase"), episodes=[1])
+    one, two = LeRobotDataset("local/a", root=annotated), LeRobotDataset("local/b", root=out)
+    changed = set()
+    for i in range(len(one)):
+        a, b = one[i], two[i]
+        same = a["language_persistent"] == b["language_persistent"] and bool((a[KEY] == b[KEY]).all())
+        if not same:
+            changed.add(int(a["episode_index"]))
+    assert changed == {1}
+
+
+def test_a_broken_episode_is_left_out_and_named(sharded_dataset, tmp_path):
+    root, out = shutil.copytree(sharded_dataset, tmp_path / "in"), tmp_path / "out"
+    (root / "videos/observation.images.front/chunk-000/file-001.mp4").unlink()
+    result = CliRunner().invoke(app, ["annotate", str(root), "--out", str(out), "--json"])
+    assert result.exit_code == 1
+    summary = json.loads(result.stdout.splitlines()[-1])
+    assert summary["annotated"] == 3
+    assert list(summary["failures"]) == ["1"]
+    assert "file-001.mp4: the video file is missing" in summary["failures"]["1"]
+    assert Records(out / FOLDER, source="").done() == {0, 2, 3}
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
+def test_stopped_and_resumed_ends_with_the_same_bytes(stop, video_dataset, annotated, tmp_path):
+    out = tmp_path / "out"
+    command = [GOALREEL, "annotate", str(video_dataset), "--out", str(out)]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    episodes = out / FOLDER / "episodes"
+    while running.poll() is None and not list(episodes.rglob("*.json")):
+        time.sleep(0.001)
+    running.send_signal(stop)
+    _, errors = running.communicate(timeout=60)
+    if stop == signal.SIGINT and running.returncode:
+        assert running.returncode == 130
+        assert "run the same command again" in errors
+        assert "Traceback" not in errors
+    annotate(video_dataset, out, Settings())
+    assert contents(out) == contents(annotated)
+
+
+def test_two_runs_into_one_out(video_dataset, annotated, tmp_path):
+    out = shutil.copytree(annotated, tmp_path / "out")
+    settings = json.loads((out / FOLDER / "settings.json").read_text())
+    with Records.open(out, settings["settings"], settings["source"]):
+        assert "another goalreel run" in fails("annotate", video_dataset, "--out", out)
+
+
+def test_help_answers_at_once():
+    """No time is asserted: what `--help` loads decides how fast it is (see test_house)."""
+    text = goalreel("--help")
+    for command in ("annotate", "show", "doctor", "tabletop", "eval"):
+        assert command in text
+        assert "Usage" in goalreel(command, "--help")
+    assert "goalreel annotate" in goalreel("annotate", "--help")
+
+
+def test_command_line_errors_are_one_line(video_dataset, annotated, tmp_path):
+    out = tmp_path / "out"
+    assert "not a LeRobot dataset" in fails("annotate", tmp_path, "--out", out)
+    assert "no camera 'top'" in fails("annotate", video_dataset, "--out", out, "--camera", "top")
+    assert "no episode 3; it has 3 from 0 to 2" in fails(
+        "annotate", video_dataset, "--out", out, "--episodes", "0-7"
+    )
+    assert "such as 0-4,7" in fails("annotate", video_dataset, "--out", out, "--episodes", "first")
+    assert "no preset 'magic'" in fails("annotate", video_dataset, "--out", out, "--preset", "magic")
+    assert "never" in fails("annotate", video_dataset, "--out", video_dataset / "inside")
+    assert "no annotated episode" in fails("show", video_dataset)
+    assert "episode 9 is not annotated" in fails("show", annotated, "--episodes", "9")
+    assert not out.exists()
