@@ -1,0 +1,177 @@
+"""What this machine has, what it lacks, and the command that installs it.
+
+Looks, never changes anything. Whatever loads native code runs in a process of its own.
+"""
+
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from goalreel import __version__
+from goalreel.annotator import probe
+from goalreel.annotator.installed import install, install_goalreel, present, requirements, unmet, version
+
+EXTRAS = {
+    "lerobot": "read and write LeRobot datasets",
+    "gpu": "preset klein: full-size planner, editor and critic",
+    "sim": "the simulated tabletop",
+    "serve": "serve models over HTTP",
+    "train": "train planner and critic",
+}
+SCARCE_GIB = 5
+EGL = {} if sys.platform != "linux" or os.environ.get("MUJOCO_GL") else {"MUJOCO_GL": "egl"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at. `fix` is a command or advice, empty when nothing is to be done."""
+
+    name: str
+    status: Literal["ok", "missing", "warning"]
+    found: str
+    fix: str = ""
+    required: bool = False
+    """Whether goalreel cannot work at all without it."""
+
+
+def _python() -> Check:
+    return Check("python", "ok", f"{platform.python_version()} ({sys.executable})", required=True)
+
+
+def _goalreel() -> Check:
+    lacks = [problem for wanted in requirements("goalreel") for problem in unmet(wanted)]
+    if version("goalreel") is None:
+        lacks = ["not installed in this Python"]
+    found = "; ".join(lacks) or f"{__version__} ({Path(__file__).parents[1]})"
+    fix = install_goalreel() if lacks else ""
+    return Check("goalreel", "missing" if lacks else "ok", found, fix, required=True)
+
+
+def _extra(extra: str) -> Check:
+    name = f"[{extra}] {EXTRAS[extra]}"
+    wanted = requirements("goalreel", extra)
+    lacks = list(dict.fromkeys(problem for one in wanted for problem in unmet(one)))
+    if lacks or not wanted:
+        return Check(name, "missing", "; ".join(lacks) or "unknown here", install_goalreel(extra))
+    others = [one.name for one in wanted if one.name != "goalreel"]
+    return Check(name, "ok", ", ".join(f"{package} {version(package)}" for package in others))
+
+
+def _native(name: str, module: str, script: str, absent: str, broken: str, **environment: str) -> Check:
+    """A module with native code: `absent` and `broken` are the advice when it is so."""
+    if not present(module):
+        return Check(name, "missing", f"{module} is not installed", absent)
+    outcome = probe.python(script, **environment)
+    return Check(name, "ok" if outcome.ok else "warning", outcome.text, "" if outcome.ok else broken)
+
+
+def _pyav() -> Check:
+    again = install("--force-reinstall --no-deps av")
+    return _native("video: PyAV", "av", probe.PYAV, install_goalreel("lerobot"), again, SVT_LOG="1")
+
+
+def _torchcodec() -> Check:
+    broken = f"{_system('ffmpeg')}   (or pass video_backend='pyav' to LeRobotDataset)"
+    return _native(
+        "video: torchcodec", "torchcodec", probe.TORCHCODEC, install_goalreel("lerobot"), broken, SVT_LOG="1"
+    )
+
+
+def _ffmpeg() -> Check:
+    if shutil.which("ffmpeg") is None:
+        return Check("ffmpeg", "missing", "not on the PATH", _system("ffmpeg"))
+    outcome = probe.run(["ffmpeg", "-version"])
+    # ffmpeg prints its libraries last, and they say nothing to a user.
+    found = shutil.which("ffmpeg") if outcome.ok else outcome.text
+    return Check(
+        "ffmpeg", "ok" if outcome.ok else "warning", str(found), "" if outcome.ok else _system("ffmpeg")
+    )
+
+
+def _mujoco() -> Check:
+    libraries = _system("libegl1 libegl-mesa0 libgl1-mesa-dri")
+    return _native("rendering: MuJoCo", "mujoco", probe.MUJOCO, install_goalreel("sim"), libraries, **EGL)
+
+
+def _gpu() -> Check:
+    query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+    card = probe.run(query) if shutil.which("nvidia-smi") else probe.Outcome(False, "no NVIDIA driver")
+    seen = probe.python(probe.GPU) if present("torch") else probe.Outcome(False, "torch is not installed")
+    if seen.ok:
+        return Check("GPU", "ok", seen.text)
+    if not card.ok:
+        return Check(
+            "GPU",
+            "missing",
+            f"{card.text}; torch: {seen.text}",
+            "not needed for the presets hindsight and nano",
+        )
+    fix = install("--force-reinstall torch") if present("torch") else install_goalreel("gpu")
+    return Check("GPU", "warning", f"{card.text}, but torch cannot use it: {seen.text}", fix)
+
+
+def _ros() -> Check:
+    setups = sorted(Path("/opt/ros").glob("*/setup.bash"))
+    absent = f"source {setups[-1]}" if setups else install_goalreel("ros")
+    return _native("ROS 2", "rclpy", probe.ROS, absent, absent)
+
+
+def _disk() -> Check:
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    found = f"{free:.1f} GiB free in {Path.cwd()}"
+    if free < SCARCE_GIB:
+        return Check("disk", "warning", found, "make room, or give --out on a larger disk")
+    return Check("disk", "ok", found)
+
+
+def _system(packages: str) -> str:
+    """The command that installs system packages, by their Debian and Ubuntu names."""
+    if shutil.which("apt-get") is None:
+        return f"install with your system's package manager: {packages}"
+    return f"{'' if os.geteuid() == 0 else 'sudo '}apt-get install {packages}"
+
+
+def run_checks() -> list[Check]:
+    """Look at everything, the slow ones side by side; takes some seconds where torch is installed."""
+    native: tuple[Callable[[], Check], ...] = (_pyav, _torchcodec, _ffmpeg, _mujoco, _gpu, _ros)
+    with ThreadPoolExecutor() as pool:
+        running = [pool.submit(check) for check in native]
+        quick = [_python(), _goalreel(), *map(_extra, EXTRAS)]
+        return [*quick, *(one.result() for one in running), _disk()]
+
+
+def doctor(json_output: bool) -> int:
+    """Print every check, as a table or as one JSON object; 1 if something required is missing, else 0."""
+    checks = run_checks()
+    sound = all(check.status == "ok" for check in checks if check.required)
+    if json_output:
+        report = {"ok": sound, "checks": [asdict(check) for check in checks]}
+        sys.stdout.write(json.dumps(report) + "\n")
+    else:
+        _show(checks)
+    return 0 if sound else 1
+
+
+def _show(checks: list[Check]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    styles = {"ok": "green", "missing": "red", "warning": "yellow"}
+    table = Table("", "check", "found", box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for check in checks:
+        style = "dim" if check.status == "missing" and not check.required else styles[check.status]
+        table.add_row(Text(check.status, style), Text(check.name), Text(check.found, overflow="fold"))
+    console = Console()
+    console.print(table)
+    for check in checks:
+        if check.fix:
+            # Commands are printed unwrapped, so that they can be copied.
+            console.print(Text(f"\n{check.name}:"), Text(f"  {check.fix}", "bold"), sep="\n", soft_wrap=True)
