@@ -1,0 +1,242 @@
+"""The written dataset, as lerobot itself sees it: loader, decoders, language, statistics, metadata."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from goalreel.datasets.source import Source
+
+KEY = "observation.images.subgoal"
+MASK = f"{KEY}_padding_mask"
+STATUSES = ("verified", "unverified", "verified")
+EPISODES = {0: {"tail": 2, "drawn": (2,)}, 1: {"statuses": STATUSES}}
+"""Episode 2 (and 3) is left alone."""
+
+
+@pytest.fixture(scope="session", params=["video", "image", "sharded"])
+def pair(request, annotated, tmp_path_factory) -> tuple[Path, Path]:
+    """(IN, OUT) of every kind of dataset."""
+    source = request.getfixturevalue(f"{request.param}_dataset")
+    return source, annotated(source, tmp_path_factory.mktemp("out") / "out", EPISODES)
+
+
+def load(root: Path, backend: str = "pyav"):
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    return LeRobotDataset("local/test", root=root, video_backend=backend)
+
+
+def expected_goals(source: Path, board, episode: int, keywords: dict) -> list[np.ndarray | None]:
+    """Frame -> goal picture, from the storyboard alone."""
+    recording = Source.open(source).episode(episode)
+    frames: list[np.ndarray | None] = [None] * len(recording)
+    for step in board(len(recording), **keywords).steps:
+        image, span = step.goal_image, step.segment
+        if step.status != "verified":
+            continue
+        if image.frame:
+            (image,) = recording.frames("observation.images.front", [span.end - 1])
+        frames[span.start : span.end] = [image.pixels] * (span.end - span.start)
+    return frames
+
+
+def subsampled(picture: np.ndarray) -> np.ndarray:
+    """What 4:2:0 video keeps at best: half the colour resolution (the test pictures' ground is noise)."""
+    import av
+
+    frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+    return frame.reformat(format="yuv420p").to_ndarray(format="rgb24").astype(int)
+
+
+def data_tables(root: Path) -> list[pa.Table]:
+    return [pq.read_table(path) for path in sorted((root / "data").glob("*/*.parquet"))]
+
+
+@pytest.mark.parametrize("backend", ["pyav", "torchcodec"])
+def test_every_frame_shows_its_goal_and_the_mask_says_so(pair, board, backend):
+    source, out = pair
+    dataset = load(out, backend)
+    wanted = [f for e, keywords in EPISODES.items() for f in expected_goals(source, board, e, keywords)]
+    others = [w for w in wanted if w is not None]
+    for index, goal in enumerate(wanted):
+        item = dataset[index]
+        shown = (item[KEY].permute(1, 2, 0).numpy() * 255).round()
+        assert bool(item[MASK]) == (goal is not None), index
+        if goal is None:
+            assert shown.max() < 8
+            continue
+        errors = [np.abs(shown - other).mean() for other in others]
+        assert np.abs(shown - goal).mean() == min(errors), index
+        assert np.abs(shown - subsampled(goal)).mean() < 3
+    for index in range(len(wanted), len(dataset)):
+        item = dataset[index]
+        assert not item[MASK]
+        assert item[KEY].max() < 8 / 255
+
+
+def test_the_rest_of_the_data_is_as_it_was(pair):
+    source, out = pair
+    for old, new in zip(data_tables(source), data_tables(out), strict=True):
+        assert new.select(old.column_names).equals(old)
+        assert new.schema.names == [*old.schema.names, "language_persistent", "language_events", MASK]
+    for path in (out / "data").glob("*/*.parquet"):
+        file = pq.ParquetFile(path)
+        groups = [file.read_row_group(i, ["episode_index"]) for i in range(file.num_row_groups)]
+        assert all(len(set(g["episode_index"].to_pylist())) == 1 for g in groups)
+        assert file.num_row_groups == len(set(file.read(["episode_index"])["episode_index"].to_pylist()))
+    old, new = load(source)[len(load(source)) - 1], load(out)[len(load(out)) - 1]
+    for key, value in old.items():
+        assert np.array_equal(value, new[key]) if hasattr(value, "numpy") else value == new[key], key
+
+
+def test_columns_have_exactly_lerobots_types_in_every_shard(pair):
+    from lerobot.datasets.language import language_events_arrow_type, language_persistent_arrow_type
+
+    _, out = pair
+    for table in data_tables(out):
+        assert table.schema.field("language_persistent").type == language_persistent_arrow_type()
+        assert table.schema.field("language_events").type == language_events_arrow_type()
+        assert table.schema.field(MASK).type == pa.bool_()
+
+
+def test_shards_open_without_info_json(pair):
+    """The Hugging Face features in the parquet metadata are in step with the columns."""
+    import datasets
+
+    _, out = pair
+    paths = [str(p) for p in sorted((out / "data").glob("*/*.parquet"))]
+    rows = datasets.Dataset.from_parquet(paths)
+    assert rows.features[MASK] == datasets.Value("bool")
+    assert rows[0]["language_persistent"][0]["style"] == "plan"
+
+
+def test_language_rows_are_those_of_lerobots_own_writer(pair, board, tmp_path):
+    """Staged, validated and written by lerobot, the same rows come out."""
+    import shutil
+
+    from lerobot.annotations.steerable_pipeline import LanguageColumnsWriter, StagingValidator
+    from lerobot.annotations.steerable_pipeline.reader import iter_episodes
+    from lerobot.annotations.steerable_pipeline.staging import EpisodeStaging
+
+    source, out = pair
+    shutil.copytree(source, tmp_path / "theirs")
+    records = list(iter_episodes(tmp_path / "theirs"))
+    names = ["reach the block", "grasp the block", "put it in the bowl"]
+    for record in records[: len(EPISODES)]:
+        times = record.frame_timestamps
+        segments = [s.segment for s in board(len(times), **EPISODES[record.episode_index]).steps]
+        texts = [("plan", "1. reach the block\n2. grasp the block\n3. put it in the bowl", 0)]
+        texts += [("subtask", name, s.start) for name, s in zip(names, segments, strict=True)]
+        rows = [
+            {"role": "assistant", "content": c, "style": s, "timestamp": times[i], "camera": None}
+            for s, c, i in texts
+        ]
+        EpisodeStaging(tmp_path / "staging", record.episode_index).write("plan", rows)
+    report = StagingValidator().validate(records, tmp_path / "staging")
+    assert report.ok, report.errors
+    LanguageColumnsWriter().write_all(records, tmp_path / "staging", tmp_path / "theirs")
+    for ours, theirs in zip(data_tables(out), data_tables(tmp_path / "theirs"), strict=True):
+        for name in ("language_persistent", "language_events"):
+            assert ours[name].to_pylist() == theirs[name].to_pylist()
+
+
+def test_recipes_find_the_subtask_of_every_frame(pair, board):
+    from lerobot.configs.recipe import MessageTurn, TrainingRecipe
+    from lerobot.datasets.language_render import render_sample
+
+    source, out = pair
+    dataset = load(out)
+    turns = [
+        MessageTurn(role="user", content="${task}", stream="high_level"),
+        MessageTurn(role="assistant", content="${subtask}", stream="high_level", target=True),
+    ]
+    recipe = TrainingRecipe(messages=turns)
+    length = Source.open(source).episode(0).timestamps.size
+    segments = [s.segment for s in board(length, **EPISODES[0]).steps]
+    for index in range(segments[-1].end):
+        item = dataset[index]
+        sample = render_sample(
+            recipe=recipe,
+            persistent=item["language_persistent"],
+            events=item["language_events"],
+            t=float(item["timestamp"]),
+            sample_idx=index,
+            task=item["task"],
+        )
+        at = next(i for i, s in enumerate(segments) if s.start <= index < s.end)
+        want = ("reach the block", "grasp the block", "put it in the bowl")[at]
+        assert sample["messages"][1]["content"] == want
+
+
+def test_statistics_are_lerobots(pair, board, tmp_path):
+    """Against lerobot's own function over the same pictures as PNG files."""
+    from lerobot.datasets.compute_stats import compute_episode_stats
+
+    from goalreel.annotator.image import Image
+
+    source, out = pair
+    black = np.zeros((48, 48, 3), np.uint8)
+    paths = []
+    for i, goal in enumerate(expected_goals(source, board, 0, EPISODES[0])):
+        paths.append(str(tmp_path / f"{i}.png"))
+        Path(paths[-1]).write_bytes(Image(black if goal is None else goal).png())
+    want = compute_episode_stats({KEY: paths}, {KEY: {"dtype": "video"}})[KEY]
+    row = pq.read_table(next((out / "meta/episodes").glob("*/*.parquet"))).slice(0, 1).to_pylist()[0]
+    for name, value in want.items():
+        got = np.array(row[f"stats/{KEY}/{name}"])
+        assert got.shape == value.shape
+        np.testing.assert_allclose(got, value, atol=1.01 / 255, err_msg=name)
+    np.testing.assert_allclose(row[f"stats/{KEY}/mean"], want["mean"], atol=1e-5)
+
+
+def test_metadata_is_typed_like_any_other_camera(pair):
+    source, out = pair
+    schemas = [pq.read_schema(p) for p in sorted((out / "meta/episodes").glob("*/*.parquet"))]
+    assert all(s.equals(schemas[0]) for s in schemas)
+    for name in schemas[0].names:
+        if KEY in name and name.startswith("stats/"):
+            other = name.replace(KEY, "observation.images.front")
+            assert schemas[0].field(name).type == schemas[0].field(other).type, name
+    if f"videos/{KEY.replace('subgoal', 'front')}/chunk_index" in schemas[0].names:
+        for part in ("chunk_index", "file_index", "from_timestamp", "to_timestamp"):
+            mine, other = (f"videos/{k}/{part}" for k in (KEY, "observation.images.front"))
+            assert schemas[0].field(mine).type == schemas[0].field(other).type
+    old, new = (json.loads((r / "meta/info.json").read_text()) for r in (source, out))
+    assert {k: v for k, v in new.items() if k not in ("features", "video_path")} == {
+        k: v for k, v in old.items() if k not in ("features", "video_path")
+    }
+    assert new["features"].items() >= old["features"].items()
+    stats = json.loads((out / "meta/stats.json").read_text())
+    assert MASK not in stats
+    assert set(stats[KEY]) == set(stats["observation.images.front"])
+    assert stats.items() >= json.loads((source / "meta/stats.json").read_text()).items()
+
+
+def test_lerobots_tools_take_the_result(pair, tmp_path):
+    """Deleting an episode re-encodes our camera and keeps rows and mask."""
+    from lerobot.datasets.dataset_tools import delete_episodes
+
+    _, out = pair
+    dataset = load(out)
+    length = dataset.meta.episodes[0]["length"]
+    rest = delete_episodes(dataset, [0], output_dir=tmp_path / "rest", repo_id="local/rest")
+    for index in (0, 4, len(rest) - 1):
+        one, two = dataset[length + index], rest[index]
+        assert np.abs(one[KEY].numpy() - two[KEY].numpy()).mean() < 0.02
+        assert bool(one[MASK]) == bool(two[MASK])
+        assert one["language_persistent"] == two["language_persistent"]
+
+
+def test_real_episodes(real_dataset, annotated, tmp_path):
+    out = annotated(real_dataset, tmp_path / "out", {1: {"tail": 3}})
+    for backend in ("pyav", "torchcodec"):
+        dataset = load(out, backend)
+        first, last = (dataset.meta.episodes[1][f"dataset_{k}_index"] for k in ("from", "to"))
+        assert [bool(dataset[i][MASK]) for i in (first - 1, first, last - 4, last - 1)] == [0, 1, 1, 0]
+        item = dataset[last - 4]
+        camera = Source.open(out).camera(None)
+        assert np.abs(item[KEY].numpy() - item[camera].numpy()).mean() < 0.02

@@ -1,0 +1,117 @@
+"""Policies train on the result unchanged: one step of ACT and of Diffusion policy, with and without goals."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+KEY = "observation.images.subgoal"
+MASK = f"{KEY}_padding_mask"
+
+
+@pytest.fixture(scope="module")
+def pair(video_dataset, annotated, tmp_path_factory) -> dict[str, Path]:
+    out = annotated(video_dataset, tmp_path_factory.mktemp("out") / "out", {0: {"tail": 4}, 1: {}})
+    return {"without": video_dataset, "with": out}
+
+
+def tiny(name: str):
+    """A policy configuration of a few thousand parameters, without pretrained weights."""
+    from lerobot.policies.act.configuration_act import ACTConfig
+    from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
+
+    if name == "act":
+        small = {"dim_model": 16, "n_heads": 2, "dim_feedforward": 16, "n_encoder_layers": 1, "latent_dim": 4}
+        return ACTConfig(
+            chunk_size=4,
+            n_action_steps=4,
+            pretrained_backbone_weights=None,
+            n_vae_encoder_layers=1,
+            device="cpu",
+            push_to_hub=False,
+            **small,
+        )
+    return DiffusionConfig(
+        horizon=8,
+        n_action_steps=4,
+        crop_shape=None,
+        resize_shape=None,
+        pretrained_backbone_weights=None,
+        down_dims=(16, 32),
+        n_groups=4,
+        spatial_softmax_num_keypoints=4,
+        diffusion_step_embed_dim=8,
+        num_train_timesteps=4,
+        device="cpu",
+        push_to_hub=False,
+    )
+
+
+def train_one_step(root: Path, name: str):
+    """As lerobot's training script does it: (policy, batch, loss)."""
+    import torch
+    from lerobot.datasets.factory import resolve_delta_timestamps
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset, LeRobotDatasetMetadata
+    from lerobot.policies.factory import make_policy, make_pre_post_processors
+    from lerobot.utils.collate import lerobot_collate_fn
+
+    torch.manual_seed(0)
+    config = tiny(name)
+    meta = LeRobotDatasetMetadata("local/test", root=root)
+    times = resolve_delta_timestamps(config, meta)
+    dataset = LeRobotDataset("local/test", root=root, delta_timestamps=times, video_backend="pyav")
+    policy = make_policy(config, ds_meta=dataset.meta)
+    prepare, _ = make_pre_post_processors(config, dataset_stats=dataset.meta.stats)
+    batch = prepare(lerobot_collate_fn([dataset[i] for i in (0, 5, 11, 14)]))
+    policy.train()
+    loss, _ = policy.forward(batch)
+    loss.backward()
+    torch.optim.SGD(policy.parameters(), lr=1e-3).step()
+    return SimpleNamespace(policy=policy, batch=batch, loss=float(loss.detach()), dataset=dataset)
+
+
+@pytest.mark.parametrize("which", ["without", "with"])
+@pytest.mark.parametrize("name", ["act", "diffusion"])
+def test_one_training_step(pair, name, which):
+    import torch
+
+    if name == "diffusion":
+        pytest.importorskip("diffusers")
+    step = train_one_step(pair[which], name)
+    assert torch.isfinite(torch.tensor(step.loss))
+    assert (KEY in step.policy.config.image_features) == (which == "with")
+    if which == "without":
+        return
+    mask = step.batch[MASK]
+    assert mask.dtype == torch.bool  # no statistics, so no normaliser has touched it
+    assert mask.reshape(4, -1)[:, -1].tolist() == [True, True, False, True]
+    assert step.batch[KEY].shape[-3:] == (3, 48, 48)
+
+
+def test_the_goal_reaches_the_policy(pair):
+    """Another goal picture gives other actions: the camera is an input, not an ornament."""
+    import torch
+
+    step = train_one_step(pair["with"], "act")
+    step.policy.eval()
+    batch = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in step.batch.items()}
+    with torch.no_grad():
+        one = step.policy.predict_action_chunk(dict(batch))
+        batch[KEY] = -batch[KEY]
+        two = step.policy.predict_action_chunk(dict(batch))
+    assert not torch.allclose(one, two)
+
+
+def test_smolvla_finds_the_mask_where_we_put_it():
+    """Its image preparation reads `{camera}_padding_mask` and takes True for a real picture."""
+    import inspect
+
+    modeling = pytest.importorskip("lerobot.policies.smolvla.modeling_smolvla")
+    import torch
+
+    prepare = modeling.SmolVLAPolicy.prepare_images
+    assert "_padding_mask" in inspect.getsource(prepare)
+    config = SimpleNamespace(image_features={KEY: None}, resize_imgs_with_padding=None, empty_cameras=0)
+    batch = {KEY: torch.rand(2, 3, 8, 8), MASK: torch.tensor([True, False])}
+    _, masks = prepare(SimpleNamespace(config=config), batch)
+    assert masks[0].tolist() == [True, False]
