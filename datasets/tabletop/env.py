@@ -7,8 +7,6 @@ gripper from -1 (closed) to +1 (open), at `CONTROL_HZ`.
 import math
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
@@ -135,10 +133,10 @@ class Tabletop:
         """Where every block and bowl is now."""
         return {name: self.data.body(name).xpos.copy() for name in (*self.blocks, *self.bowls)}
 
-    def place(self, block: str, position: Array) -> None:
-        """Set a block down at rest, square to the table, with its centre at `position`."""
+    def place(self, block: str, position: Array, yaw: float = 0.0) -> None:
+        """Set a block down at rest, upright, with its centre at `position` (3,)."""
         joint = self.data.joint(block)
-        joint.qpos[:] = [*position, 1, 0, 0, 0]
+        joint.qpos[:] = [*position, math.cos(yaw / 2), 0, 0, math.sin(yaw / 2)]
         joint.qvel[:] = 0
         mujoco.mj_forward(self.model, self.data)
 
@@ -185,13 +183,3 @@ class Tabletop:
         if self._renderer is not None:
             self._renderer.close()
             self._renderer = None
-
-
-@contextmanager
-def restored(env: Tabletop) -> Iterator[State]:
-    """Try something, then put the environment back as it was."""
-    state = env.get_state()
-    try:
-        yield state
-    finally:
-        env.set_state(state)

@@ -68,7 +68,7 @@ def beside(layout: Layout, block: str, target: str, kind: str) -> bool:
     along = float(offset @ DIRECTIONS[kind])
     across = float(np.abs(offset - along * DIRECTIONS[kind]).max())
     near = BESIDE_MIN <= along <= BESIDE_MAX and across <= BESIDE_SLACK
-    return near and abs(layout[block][2] - HALF) < 0.012
+    return bool(near and abs(layout[block][2] - HALF) < 0.012)
 
 
 def shows(layout: Layout, goal: SubGoal) -> bool:

@@ -1,0 +1,137 @@
+"""Numbers about the simulator itself: how often the expert succeeds, how well pictures read back."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from goalreel.datasets.tabletop.env import Tabletop
+from goalreel.datasets.tabletop.expert import PHASES, Move, pick_and_place
+from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.predicates import KINDS, SubGoal, shows
+from goalreel.datasets.tabletop.readback import read_back
+from goalreel.datasets.tabletop.rollout import Policy, rollout
+from goalreel.datasets.tabletop.scene import Layout, is_bowl
+from goalreel.datasets.tabletop.teleport import teleport
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One episode: which sub-goals hold at its end, and the actions every visit to a phase took."""
+
+    seed: int
+    held: tuple[bool, ...]
+    visits: tuple[tuple[str, int], ...]
+
+    @property
+    def success(self) -> bool:
+        return all(self.held)
+
+
+def run(seed: int, policy: Policy = pick_and_place) -> Outcome:
+    """Carry out the episode of a seed, without pictures."""
+    episode = sample_episode(seed)
+    with Tabletop(episode.scene) as env:
+        actions = Counter((tick.goal, tick.phase) for tick in rollout(env, episode.goals, policy))
+        held = tuple(env.holds(goal) for goal in episode.goals)
+    return Outcome(seed, held, tuple((phase, count) for (_, phase), count in actions.items()))
+
+
+def never_closing(env: Tabletop, goal: SubGoal) -> Iterator[Move]:
+    """Control: the expert's motion with the gripper held open."""
+    for action, phase in pick_and_place(env, goal):
+        yield np.array([*action[:4], 1.0], np.float32), phase
+
+
+def random_actions(seed: int) -> Policy:
+    """Control: 50 random actions a sub-goal, about as many as the expert takes."""
+    rng = np.random.default_rng(seed)
+
+    def policy(env: Tabletop, goal: SubGoal) -> Iterator[Move]:
+        limit = np.array([0.035, 0.035, 0.035, 0.3, 1.0])
+        for _ in range(50):
+            yield rng.uniform(-limit, limit).astype(np.float32), PHASES[0]
+
+    return policy
+
+
+@dataclass
+class Tally:
+    """How often a question was answered rightly, by what the right answer was."""
+
+    true: int = 0
+    right_true: int = 0
+    false: int = 0
+    right_false: int = 0
+
+    def add(self, truth: bool, answer: bool) -> None:
+        if truth:
+            self.true += 1
+            self.right_true += answer
+        else:
+            self.false += 1
+            self.right_false += not answer
+
+    @property
+    def accuracy(self) -> float:
+        """Mean of the accuracies on true and on false questions, 0-1."""
+        return (self.right_true / max(self.true, 1) + self.right_false / max(self.false, 1)) / 2
+
+
+@dataclass
+class Reading:
+    """`goals`: does the picture show the sub-goal, asked before (no) and after (yes) it is reached.
+    `predicates`: every predicate of every pair of objects, borderline ones included. `errors`: m, a block.
+    """
+
+    goals: Tally
+    predicates: Tally
+    errors: list[float]
+    missing: int = 0
+
+
+def measure_reading(
+    seeds: Iterable[int],
+    size: int = 128,
+    camera: str = "front",
+    change: Callable[[np.ndarray], np.ndarray] = lambda picture: picture,
+) -> Reading:
+    """Teleport through every episode, read every state's picture back, compare with the layout itself.
+
+    `change` alters a picture before it is read, as an encoder or an editor would.
+    """
+    reading = Reading(Tally(), Tally(), [])
+    for seed in seeds:
+        episode = sample_episode(seed)
+        with Tabletop(episode.scene) as env:
+            for goal in episode.goals:
+                for reached in (False, True):
+                    if reached:
+                        teleport(env, goal)
+                    found = read_back(change(env.render(camera, size)), episode.scene, camera)
+                    reading.goals.add(reached, shown(found, goal))
+                _compare(reading, env.layout(), found)
+    return reading
+
+
+def shown(found: Layout, goal: SubGoal) -> bool:
+    """Whether a layout read off a picture, where objects may be missing, satisfies the sub-goal."""
+    return goal.object in found and goal.target in found and shows(found, goal)
+
+
+def _compare(reading: Reading, truth: Layout, found: Layout) -> None:
+    for goal in questions(truth):
+        reading.predicates.add(shows(truth, goal), shown(found, goal))
+    seen = [name for name in truth if name in found]
+    reading.missing += len(truth) - len(seen)
+    reading.errors += [float(np.linalg.norm(truth[n] - found[n])) for n in seen if not is_bowl(n)]
+
+
+def questions(names: Iterable[str]) -> Iterator[SubGoal]:
+    """Every predicate of every fitting pair of objects, `out_of` excepted (it is `inside` denied)."""
+    everything = list(names)
+    for block in (n for n in everything if not is_bowl(n)):
+        for target in (n for n in everything if n != block):
+            unfit = "on" if is_bowl(target) else "inside"
+            yield from (SubGoal(kind, block, target) for kind in KINDS if kind not in ("out_of", unfit))

@@ -1,0 +1,211 @@
+"""Reads a picture back into object positions: colour segmentation, then analysis by synthesis.
+
+Every block is drawn as the convex outline of its cube, nearest last, and moved until the outline's visible
+part lies where its colour was seen. What a block stands on is the support under which all outlines fit best.
+Bowls never move: one is reported where the scene has it, if the picture still shows it there.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations, permutations, product
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.datasets.tabletop.cameras import FIXED, Camera
+from goalreel.datasets.tabletop.scene import (
+    BOWL_FLOOR,
+    BOWL_HEIGHT,
+    BOWL_RADIUS,
+    COLOURS,
+    HALF,
+    Layout,
+    Scene,
+    colour,
+)
+
+type Array = NDArray[np.float64]
+type Mask = NDArray[np.bool_]
+
+SATURATION, VALUE = 105, 45
+"""Less than this (of 255) is table, arm or glaze, never an object."""
+HUE_SLACK = 11
+"""Largest distance to a colour's hue (OpenCV's half degrees)."""
+LEAST = 0.15
+"""A block is missing when less than this share of its outline shows its colour."""
+
+_CUBE = HALF * np.array(list(product((-1, 1), repeat=3)))
+_CIRCLE = np.array([[np.cos(a), np.sin(a)] for a in np.linspace(0, 2 * np.pi, 24, endpoint=False)])
+
+
+def read_back(picture: NDArray[np.uint8], scene: Scene, camera: str = "front") -> Layout:
+    """Positions of what the picture shows; an object that is not seen is left out.
+
+    `picture` is (size, size, 3) RGB from a fixed camera, at least 64 px, arm out of the way. From the top a
+    block under another is invisible, so read stacks from the front or the side.
+
+    Raises:
+        ValueError: the camera is not fixed, or the picture not square.
+    """
+    if camera not in FIXED:
+        raise ValueError(f"cannot read camera {camera!r}: choose from {', '.join(FIXED)}")
+    if picture.ndim != 3 or picture.shape[0] != picture.shape[1]:
+        raise ValueError(f"a tabletop picture is square RGB, got {picture.shape}")
+    return _Reader(picture, scene, FIXED[camera]).read()
+
+
+def segment(picture: NDArray[np.uint8]) -> dict[str, Mask]:
+    """Where every colour of COLOURS shows, (size, size) each."""
+    hue, saturation, value = (c.astype(int) for c in cv2.split(cv2.cvtColor(picture, cv2.COLOR_RGB2HSV)))
+    names = list(COLOURS)
+    paint = np.array([[COLOURS[n] for n in names]], np.float32)
+    hues = cv2.cvtColor((255 * paint).astype(np.uint8), cv2.COLOR_RGB2HSV)[0, :, 0].astype(int)
+    away = np.abs(hue[..., None] - hues)
+    away = np.minimum(away, 180 - away)
+    nearest = np.where((saturation > SATURATION) & (value > VALUE), away.argmin(-1), -1)
+    nearest[away.min(-1) > HUE_SLACK] = -1
+    return {name: nearest == i for i, name in enumerate(names)}
+
+
+class _Reader:
+    """One picture under inspection."""
+
+    def __init__(self, picture: NDArray[np.uint8], scene: Scene, camera: Camera) -> None:
+        self.size, self.camera = picture.shape[0], camera
+        self.bowls = {b.name: np.array([b.x, b.y, 0.0]) for b in scene.bowls}
+        seen = segment(picture)
+        rings = self._draw({})
+        self.shown = {
+            name
+            for i, name in enumerate(self.bowls, 1)
+            if np.mean(seen[colour(name)][rings == i]) > 0.4  # a block in front hides a part
+        }
+        self.seen = {}
+        for block in scene.blocks:
+            mask = seen[colour(block.name)].copy()
+            for i, name in enumerate(self.bowls, 1):
+                if colour(name) == colour(block.name) and name in self.shown:
+                    mask &= ~_grown(rings == i)
+            mask = _largest(mask)
+            if mask.sum() >= LEAST * self._outline_area():
+                self.seen[block.name] = mask
+
+    def read(self) -> Layout:
+        """Try every way the blocks could stand on each other, keep what fits best."""
+        fits = [self._fit(under) for under in self._stackings()]
+        best, _ = max(fits, key=lambda fit: fit[1])
+        return best | {name: self.bowls[name] for name in self.shown}
+
+    def _stackings(self) -> Iterator[dict[str, str]]:
+        """Block -> the block it stands on, none first; only stacks whose blocks line up in the picture."""
+        centres = {block: _centre(mask) for block, mask in self.seen.items()}
+        pairs = [
+            (block, base)
+            for block, base in permutations(centres, 2)
+            if any(self._lined_up(centres[block], centres[base], height) for height in (HALF, 3 * HALF))
+        ]
+        for count in range(min(len(pairs), 4) + 1):
+            for chosen in combinations(pairs, count):
+                under = dict(chosen)
+                if len(under) == len(set(under.values())) == count and all(
+                    _grounded(under, b) for b in under
+                ):
+                    yield under
+
+    def _lined_up(self, block: Array, base: Array, height: float) -> bool:
+        """Whether the pixels fit a block one storey above a base at `height`."""
+        apart = self._at(block, height + 2 * HALF) - self._at(base, height)
+        return bool(np.linalg.norm(apart[:2]) < 1.7 * HALF)
+
+    def _fit(self, under: dict[str, str]) -> tuple[Layout, float]:
+        """The layout whose outlines lie where the colours were seen, given what stands on what, and how
+        well they overlap (mean intersection over union, 0-1)."""
+        order = sorted(self.seen, key=lambda b: len(_below(under, b)))
+        centres = {block: _centre(self.seen[block]) for block in order}
+        for last in (False, False, False, True):
+            layout: Layout = {}
+            for block in order:
+                layout[block] = self._stand(centres[block], layout.get(under.get(block, "")))
+            drawn = self._draw(layout)
+            visible = {b: drawn == i for i, b in enumerate(layout, 1 + len(self.bowls))}
+            if last:
+                break
+            for block in order:
+                if visible[block].sum() > 2:
+                    centres[block] = centres[block] + _centre(self.seen[block]) - _centre(visible[block])
+        overlaps = [(self.seen[b] & v).sum() / (self.seen[b] | v).sum() for b, v in visible.items()]
+        return layout, float(np.mean(overlaps)) if overlaps else 0.0
+
+    def _stand(self, centre: Array, base: Array | None) -> Array:
+        """A block's position from the pixel its centre projects to: on its base, in a bowl, on the table."""
+        if base is not None:
+            return self._at(centre, base[2] + 2 * HALF)
+        held = self._at(centre, BOWL_FLOOR + HALF)
+        if any(np.linalg.norm(held[:2] - p[:2]) < 0.8 * BOWL_RADIUS for p in self.bowls.values()):
+            return held
+        return self._at(centre, HALF)
+
+    def _at(self, centre: Array, height: float) -> Array:
+        return self.camera.on_plane(centre, height, self.size)
+
+    def _outline_area(self) -> float:
+        """Pixels of a cube in the middle of the table."""
+        corners = self.camera.project(np.array([0.5, 0, HALF]) + _CUBE, self.size)
+        return float(cv2.contourArea(cv2.convexHull(corners.astype(np.float32))))
+
+    def _draw(self, layout: Layout) -> NDArray[np.uint8]:
+        """Label image: 0 nothing, 1 .. the rings of the bowls, then the blocks in the layout's order."""
+        image = np.zeros((self.size, self.size), np.uint8)
+        labels = {name: i for i, name in enumerate([*self.bowls, *layout], 1)}
+        everything = self.bowls | layout
+        for name in sorted(everything, key=lambda n: -self._distance(everything[n], n in self.bowls)):
+            at = everything[name]
+            if name in self.bowls:
+                rim = np.c_[at[:2] + BOWL_RADIUS * _CIRCLE, np.full(len(_CIRCLE), BOWL_HEIGHT)]
+                foot = np.c_[at[:2] + 0.8 * BOWL_RADIUS * _CIRCLE, np.zeros(len(_CIRCLE))]
+                inner = np.c_[at[:2] + 0.9 * BOWL_RADIUS * _CIRCLE, np.full(len(_CIRCLE), BOWL_HEIGHT)]
+                self._fill(image, np.r_[rim, foot], labels[name])
+                self._fill(image, inner, 0)
+            else:
+                self._fill(image, at + _CUBE, labels[name])
+        return image
+
+    def _distance(self, at: Array, is_bowl: bool) -> float:
+        """For drawing far to near; a bowl counts as farther, since its content stands in front of it."""
+        return float(np.linalg.norm(at - self.camera.position)) + (0.5 * BOWL_RADIUS if is_bowl else 0.0)
+
+    def _fill(self, image: NDArray[np.uint8], points: Array, label: int) -> None:
+        # Four fractional bits; OpenCV puts pixel centres, the camera pixel corners, on whole numbers.
+        pixels = np.round(16 * (self.camera.project(points, self.size) - 0.5)).astype(np.int32)
+        cv2.fillConvexPoly(image, cv2.convexHull(pixels), label, shift=4)
+
+
+def _below(under: dict[str, str], block: str) -> list[str]:
+    """What a block stands on, from the top down; stops where it would come round again."""
+    found: list[str] = []
+    while block in under and under[block] not in found:
+        block = under[block]
+        found.append(block)
+    return found
+
+
+def _grounded(under: dict[str, str], block: str) -> bool:
+    return block not in _below(under, block)
+
+
+def _centre(mask: Mask) -> Array:
+    """Mean (column, row) of a mask, in the camera's pixel coordinates."""
+    rows, columns = np.nonzero(mask)
+    return np.array([columns.mean() + 0.5, rows.mean() + 0.5])
+
+
+def _grown(mask: Mask) -> Mask:
+    return cv2.dilate(mask.astype(np.uint8), np.ones((3, 3), np.uint8)).astype(bool)
+
+
+def _largest(mask: Mask) -> Mask:
+    """The largest connected part."""
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
+    if count == 1:
+        return mask
+    return labels == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
