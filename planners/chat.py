@@ -1,0 +1,41 @@
+"""The seam between the agents that think and whatever answers them: conversations in, texts out, batch first."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from goalreel.annotator.image import Image
+
+type Part = str | Image
+
+
+@dataclass(frozen=True)
+class Message:
+    """One turn; text and images in the order in which the model is to read them."""
+
+    role: Literal["system", "user", "assistant"]
+    parts: tuple[Part, ...]
+
+
+type Conversation = tuple[Message, ...]
+
+
+@dataclass(frozen=True)
+class NoReply:
+    """The back end gave no text for one conversation, and why: one line, without any secret."""
+
+    reason: str
+
+
+class Chat(Protocol):
+    """A vision-language model. Answer i belongs to conversation i; one bad one never fails the others."""
+
+    def complete(
+        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
+    ) -> Sequence[str | NoReply]:
+        """Continue each conversation. `schema`: a JSON schema the back end may enforce, if it can.
+
+        Raises:
+            goalreel.annotator.batch.BackendError: the model cannot be called at all.
+        """
+        ...
