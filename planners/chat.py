@@ -1,4 +1,4 @@
-"""The seam between the agents that think and whatever answers them: conversations in, texts out, batch first."""
+"""The seam between the agents that think and what answers them: conversations in, texts out, batch first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
