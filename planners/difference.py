@@ -21,7 +21,7 @@ class DifferenceCritic:
         self,
         min_changed: float = 0.001,
         level: float = 20.0,
-        min_sharpness: float = 0.3,
+        min_sharpness: float = 0.2,
         min_brightness: float = 10.0,
         max_saturated: float = 0.6,
         min_contrast: float = 3.0,

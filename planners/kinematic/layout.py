@@ -80,17 +80,16 @@ def find_layout(recording: Recording, given: Layout | None = None) -> Layout:
     """
     given = given or Layout()
     body, body_names = _body(recording)
-    layout = given
-    if not layout.gripper:
-        layout = _find_gripper(recording, layout)
-    if not layout.position:
-        taken = layout.gripper if layout.source == "state" and recording.state.shape[1] else ()
-        position, vertical = _find_position(body_names, body.shape[1], taken)
-        layout = layout.model_copy(update={"position": position, "vertical": layout.vertical or vertical})
+    layout = given if given.gripper else _find_gripper(recording, given)
     source = recording.state if layout.source == "state" else recording.action
     _check(layout.gripper, source.shape[1], f"gripper (in {layout.source})")
     _check((*layout.position, *_optional(layout.vertical)), body.shape[1], "position")
-    return layout
+    if layout.position:
+        return layout
+    position, vertical = _find_position(body_names, body.shape[1], layout.gripper if source is body else ())
+    return layout.model_copy(
+        update={"position": position, "vertical": vertical if given.vertical is None else given.vertical}
+    )
 
 
 def _body(recording: Recording) -> tuple[NDArray[np.float32], tuple[str, ...]]:

@@ -6,7 +6,16 @@ import numpy as np
 
 from goalreel.annotator.types import Recording
 from goalreel.planners.kinematic.layout import Layout
-from goalreel.planners.kinematic.signals import Curve, Cycle, arm_speed, closure, cycles, moves, smooth
+from goalreel.planners.kinematic.signals import (
+    Curve,
+    Cycle,
+    arm_speed,
+    closure,
+    cycles,
+    hand_signal,
+    moves,
+    smooth,
+)
 
 _CARRY = 0.05
 """A grasp that moves the arm less than this share of its extent carried nothing."""
@@ -131,6 +140,6 @@ def read_motion(recording: Recording, layout: Layout) -> Motion:
     grasps: list[Cycle] = []
     if layout.gripper:
         fingers = source[:, list(layout.gripper)]
-        if moves(smooth(fingers.mean(axis=1), round(0.2 * recording.fps))):
+        if moves(hand_signal(fingers)):
             grasps = cycles(closure(fingers, recording.fps, layout.closed), recording.fps)
     return Motion(recording.fps, path, arm_speed(path, recording.fps), height, tuple(grasps))

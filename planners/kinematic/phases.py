@@ -51,9 +51,14 @@ def _of_cycle(clause: Clause, cycle: Cycle, start: int, end: int, motion: Motion
         "retreat": motion.rises(free, end) if cycle.free is not None else end,
     }
     starts = [min(max(m, start), end) for m in marks.values()]
-    starts = [max(starts[: i + 1]) for i in range(len(starts))]
-    spans = zip(marks, starts, [*starts[1:], end], strict=True)
-    return [_phase(clause, name, a, b, cycle) for name, a, b in spans if b > a]
+    edges = [*(max(starts[: i + 1]) for i in range(len(starts))), end]
+    for i in range(1, len(starts)):  # a phase of one frame is no phase: the next one takes it
+        if edges[i] - edges[i - 1] == 1:
+            edges[i] = edges[i - 1]
+    if end - edges[-2] == 1 and edges[-2] > start:
+        edges[-2] = end
+    spans = zip(marks, itertools.pairwise(edges), strict=True)
+    return [_phase(clause, name, a, b, cycle) for name, (a, b) in spans if b > a]
 
 
 def _phase(clause: Clause, phase: str, start: int, end: int, cycle: Cycle) -> Part:

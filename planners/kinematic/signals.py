@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 Curve = NDArray[np.float64]
 
-_NOISE = 8.0
+_NOISE = 12.0
 """A gripper's range must exceed its median frame-to-frame change this many times to be a movement."""
 
 

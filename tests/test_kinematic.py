@@ -1,0 +1,329 @@
+"""The kinematic planner on recordings made by hand, whose cuts are known."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from goalreel.annotator.types import Failure, Plan, Task
+from goalreel.planners.kinematic import KinematicPlanner, Layout
+
+XYZ = ("x", "y", "z", "gripper")
+
+
+@dataclass(frozen=True)
+class Fake:
+    """A Recording without pictures."""
+
+    instruction: str
+    state: np.ndarray
+    action: np.ndarray
+    state_names: tuple[str, ...] = XYZ
+    action_names: tuple[str, ...] = ()
+    fps: float = 10.0
+    id: str = "it"
+
+    @property
+    def timestamps(self):
+        return np.arange(max(len(self.state), len(self.action)), dtype=np.float32) / self.fps
+
+
+def fake(instruction, state, **more):
+    state = np.asarray(state, np.float32)
+    return Fake(instruction, state, np.zeros((len(state), 0), np.float32), **more)
+
+
+def places(count, fps=10.0, slow=1.0, seed=0):
+    """State x, y, z, gripper (1 open) of `count` pick-and-places, and where each but the first begins."""
+    rng = np.random.default_rng(seed)
+    home = np.array([0.3, 0.0, 0.3])
+    rows, cuts = [[*home, 1.0]], []
+
+    def go(to, seconds, grip):
+        here = np.array(rows[-1][:3])
+        for t in np.linspace(0, 1, max(2, round(seconds * slow * fps)) + 1)[1:]:
+            rows.append([*(here + (np.asarray(to) - here) * t), grip])
+
+    for k in range(count):
+        if k:
+            cuts.append(len(rows))
+        a, b = (np.array([*rng.uniform((0.4, -0.3), (0.7, 0.3)), 0.02]) for _ in range(2))
+        up = np.array([0, 0, 0.15])
+        go(a + up, 1.0, 1.0)
+        go(a, 0.6, 1.0)
+        go(a, 0.5, 0.4)
+        go(a + up, 0.6, 0.4)
+        go(b + up, 1.2, 0.4)
+        go(b, 0.6, 0.4)
+        go(b, 0.5, 1.0)
+        go(b + up, 0.5, 1.0)
+        go(home, 0.8, 1.0)
+    return np.array(rows), cuts
+
+
+def plan(recording, granularity="subtask", layout=None):
+    planner = KinematicPlanner({recording.id: recording}, granularity, layout)
+    return planner.plan([Task(id=recording.id, instruction=recording.instruction)])[0]
+
+
+def starts(p):
+    return [s.start for s in p.segments]
+
+
+def names(p):
+    return [s.name for s in p.steps]
+
+
+THREE = "put the red block in the bowl, then stack the blue block on the green block, then close the lid"
+PUTS = "put the red cup in the box, then put the blue cup in the box, then put the pink cup in the box"
+
+
+def assert_covers(p, frames):
+    assert p.segments[0].start == 0
+    assert p.segments[-1].end == frames
+    assert all(a.end == b.start for a, b in zip(p.segments, p.segments[1:], strict=False))
+
+
+@pytest.mark.parametrize("fps", [4.0, 10.0, 30.0, 50.0])
+@pytest.mark.parametrize("slow", [0.7, 1.0, 2.0])
+def test_one_clause_a_grasp(fps, slow):
+    state, cuts = places(3, fps, slow)
+    p = plan(fake(PUTS, state, fps=fps))
+    assert names(p) == [f"put the {c} cup in the box" for c in ("red", "blue", "pink")]
+    assert np.abs(np.array(starts(p)[1:]) - cuts).max() <= 0.5 * fps
+    assert_covers(p, len(state))
+
+
+def test_the_cut_is_where_the_arm_has_retreated_not_where_it_let_go():
+    state, cuts = places(2)
+    assert abs(starts(plan(fake("put a in b, then put c in d", state)))[1] - cuts[0]) <= 1
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_either_end_of_the_gripper_may_be_closed(flip):
+    state, cuts = places(3)
+    if flip:
+        state[:, 3] = 1 - state[:, 3]
+    assert np.abs(np.array(starts(plan(fake(PUTS, state)))[1:]) - cuts).max() <= 5
+
+
+def test_a_recording_that_starts_closed_needs_to_be_told():
+    state, cuts = places(3)
+    state[:8, 3] = 0.4
+    told = plan(fake(PUTS, state), layout=Layout(closed="low"))
+    assert np.abs(np.array(starts(told)[1:]) - cuts).max() <= 5
+
+
+def test_unnamed_dimensions_are_found_by_behaviour():
+    state, cuts = places(3)
+    shuffled = state[:, [3, 2, 0, 1]]
+    p = plan(fake(PUTS, shuffled, state_names=()))
+    assert np.abs(np.array(starts(p)[1:]) - cuts).max() <= 5
+
+
+def test_noise_is_not_a_grasp():
+    state, _ = places(1)
+    state[:, 3] = np.random.default_rng(0).normal(0.5, 0.01, len(state))
+    assert names(plan(fake("put the cup in the box", state), "phase"))[0] != "reach for the cup"
+
+
+def test_the_gripper_may_be_in_the_action_only():
+    state, cuts = places(3)
+    recording = Fake(
+        PUTS, state[:, :3].astype(np.float32), state[:, 3:].astype(np.float32), XYZ[:3], ("gripper",)
+    )
+    assert np.abs(np.array(starts(plan(recording))[1:]) - cuts).max() <= 5
+
+
+def test_a_recording_may_have_actions_only():
+    state, cuts = places(3)
+    n = len(state)
+    recording = Fake(PUTS, np.zeros((n, 0), np.float32), state.astype(np.float32), (), XYZ)
+    assert np.abs(np.array(starts(plan(recording))[1:]) - cuts).max() <= 5
+
+
+def test_of_two_hands_the_one_that_moves():
+    state, cuts = places(3)
+    idle = np.tile([0.1, 0.2, 0.3, 0.9], (len(state), 1)) + np.random.default_rng(0).normal(
+        0, 1e-4, state.shape
+    )
+    both = np.concatenate([idle, state], axis=1)
+    sides = tuple(f"{side}_{name}" for side in ("left", "right") for name in XYZ)
+    p = plan(fake(PUTS, both, state_names=sides))
+    assert np.abs(np.array(starts(p)[1:]) - cuts).max() <= 5
+
+
+def test_a_hand_of_many_joints_closes_as_one():
+    state, cuts = places(3)
+    rng = np.random.default_rng(0)
+    fingers = state[:, 3:] * rng.uniform(0.7, 1.0, 5) + rng.normal(0, 0.003, (len(state), 5))
+    joints = ("x", "y", "z", *(f"kRightHand{f}" for f in ("Pinky", "Ring", "Middle", "Index", "Thumb")))
+    p = plan(fake(PUTS, np.concatenate([state[:, :3], np.clip(fingers, 0, 1)], axis=1), state_names=joints))
+    assert np.abs(np.array(starts(p)[1:]) - cuts).max() <= 5
+
+
+def test_a_layout_overrides_what_would_be_found():
+    state, cuts = places(3)
+    decoy = np.concatenate([np.sign(np.sin(np.arange(len(state)) / 5))[:, None], state], axis=1)
+    recording = fake(PUTS, decoy, state_names=("gripper", "a", "b", "c", "d"))
+    wrong = plan(recording)
+    right = plan(recording, layout=Layout.parse("gripper=4,position=1:4,vertical=3,closed=low"))
+    assert np.abs(np.array(starts(right)[1:]) - cuts).max() <= 5
+    assert starts(wrong) != starts(right)
+
+
+def test_several_things_in_one_clause_are_counted():
+    state, _ = places(3)
+    p = plan(fake("sort the blocks by colour", state))
+    assert names(p) == [f"sort the blocks by colour ({k} of 3)" for k in (1, 2, 3)]
+    assert p.steps[2].instruction == "the blocks have been sorted by colour"
+    assert p.steps[0].instruction.startswith("1 of 3 things done")
+
+
+def test_surplus_grasps_go_to_the_clause_about_several_things():
+    state, cuts = places(4)
+    p = plan(fake("put the cup in the box, then sort the blocks, then fold the cloth", state))
+    assert [n.split(" (")[0] for n in names(p)] == [
+        "put the cup in the box",
+        "sort the blocks",
+        "sort the blocks",
+        "fold the cloth",
+    ]
+    assert len(cuts) == 3
+
+
+def test_grasping_the_same_thing_again_is_no_new_sub_task():
+    state, _ = places(1)
+    again = state.copy()
+    middle = int(np.argmax(state[:, 2] > 0.17)) + 25  # carried: let go, take it again, go on
+    drop = np.repeat(state[middle : middle + 1], 20, 0)
+    drop[5:12, 3] = 1.0
+    again = np.concatenate([state[:middle], drop, state[middle:]])
+    second, _ = places(1, seed=5)
+    p = plan(fake("put the cup in the box, then put the lid in the sink", np.concatenate([again, second])))
+    assert names(p) == ["put the cup in the box", "put the lid in the sink"]
+    assert abs(starts(p)[1] - len(again)) <= 5
+
+
+def test_fewer_grasps_than_clauses_are_cut_at_pauses():
+    one, _ = places(1)
+    push = np.array([[0.3 + 0.2 * np.sin(t), 0.0, 0.3, 1.0] for t in np.linspace(0, np.pi, 40)])
+    still = np.repeat(one[-1:], 15, 0)
+    p = plan(fake("put the cup in the box, then push the button", np.concatenate([one, still, push])))
+    assert names(p) == ["put the cup in the box", "push the button"]
+    assert len(one) - 2 <= starts(p)[1] <= len(one) + 17
+
+
+def test_without_any_pause_the_clauses_share_one_step():
+    ramp = np.linspace(0, 1, 50)[:, None] * np.ones(4)
+    p = plan(fake(THREE, ramp))
+    assert len(p.steps) == 1
+    assert "close the lid" in names(p)[0]
+    assert "put the red block" in names(p)[0]
+
+
+def test_picking_up_ends_when_the_thing_is_up():
+    state, _ = places(1)
+    p = plan(fake("pick up the bottle", state))
+    assert names(p) == ["pick up the bottle", "put down the bottle"]
+    cut = starts(p)[1]
+    assert state[cut, 3] < 0.5
+    assert state[cut, 2] > 0.12
+    both = plan(fake("pick up the bottle and place it on the shelf", state))
+    assert names(both) == ["pick up the bottle", "put the bottle on the shelf"]
+
+
+def test_picking_up_without_letting_go_is_one_step():
+    state, _ = places(1)
+    closed = state[: int(np.flatnonzero(state[:, 3] < 0.5)[-1]) - 3]
+    assert names(plan(fake("pick up the bottle", closed))) == ["pick up the bottle"]
+
+
+def test_phases_of_a_placing():
+    state, _ = places(1)
+    p = plan(fake("put the cup in the box", state), "phase")
+    assert [n.split()[0] for n in names(p)] == ["reach", "grasp", "lift", "move", "place", "retreat"]
+    assert np.abs(np.array(starts(p)) - [0, 10, 21, 27, 39, 50]).max() <= 3
+    assert_covers(p, len(state))
+
+
+def test_one_frame_is_one_segment():
+    for granularity in ("subtask", "phase"):
+        p = plan(fake(THREE, np.zeros((1, 4))), granularity)
+        assert starts(p) == [0]
+        assert p.segments[0].end == 1
+
+
+@pytest.mark.parametrize(
+    ("recording", "words"),
+    [
+        (fake("fold it", np.full((5, 4), np.nan)), "NaN or infinite at frame 0"),
+        (fake(" . ", np.zeros((5, 4))), "no words"),
+        (fake("fold it", np.zeros((5, 0)), state_names=()), "neither observation.state nor action"),
+        (fake("fold it", np.zeros((0, 4))), "no frame"),
+    ],
+)
+def test_what_cannot_be_planned_is_a_failure_in_one_line(recording, words):
+    answer = plan(recording)
+    assert isinstance(answer, Failure)
+    assert answer.stage == "plan"
+    assert words in answer.message
+    assert "\n" not in answer.message
+
+
+def test_a_bad_layout_is_a_failure_and_others_still_get_plans():
+    state, _ = places(1)
+    good = fake("put the cup in the box", state)
+    bad = replace(fake("fold it", np.full((5, 4), np.inf)), id="bad")
+    tasks = [Task(id=i, instruction="put the cup in the box") for i in ("it", "bad", "gone")]
+    answers = KinematicPlanner({"it": good, "bad": bad}).plan(tasks)
+    assert isinstance(answers[0], Plan)
+    assert [type(a) for a in answers[1:]] == [Failure, Failure]
+    assert "no recording 'gone'" in answers[2].message
+    outside = plan(good, layout=Layout(gripper=(9,)))
+    assert isinstance(outside, Failure)
+    assert "dimension 9" in outside.message
+
+
+def test_layouts_are_read_from_text():
+    assert Layout.parse("gripper=14:17+20, position=0:3") == Layout(
+        gripper=(14, 15, 16, 20), position=(0, 1, 2)
+    )
+    assert Layout.parse("closed=high,source=action,vertical=2").source == "action"
+    for wrong in ("gripper=x", "hand=3", "closed=shut", "gripper=-1", "gripper"):
+        with pytest.raises(ValueError, match="is not understood: write it like"):
+            Layout.parse(wrong)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    state=hnp.arrays(
+        np.float32,
+        st.tuples(st.integers(1, 60), st.integers(1, 6)),
+        elements=st.floats(-3, 3, width=32) | st.sampled_from([0.0, 1.0]),
+    ),
+    instruction=st.sampled_from(
+        [
+            PUTS,
+            THREE,
+            "sort the blocks",
+            "pick up the cup",
+            "close it",
+            "clear the bowl, then push it",
+            "wobble",
+        ]
+    ),
+    granularity=st.sampled_from(["subtask", "phase"]),
+    named=st.booleans(),
+    fps=st.sampled_from([1.0, 4.0, 10.0, 60.0]),
+)
+def test_whatever_the_signal_the_segments_cover_the_episode(state, instruction, granularity, named, fps):
+    labels = ("x", "y", "z", "gripper", "left_gripper", "joint")[: state.shape[1]] if named else ()
+    recording = fake(instruction, state, state_names=labels, fps=fps)
+    p = plan(recording, granularity)
+    assert isinstance(p, Plan)
+    assert_covers(p, len(state))
+    assert plan(recording, granularity) == p
