@@ -73,7 +73,7 @@ def read(instruction: str) -> list[Clause]:
     """
     found: list[Clause] = []
     for text in _split(spell_out(" ".join(instruction.split()))):
-        clause = _clause(text, found[-1].object if found else "")
+        clause = _clause(text, found)
         if found and found[-1].kind == "pick" and clause.kind == "put" and clause.object == found[-1].object:
             found.pop()
             clause = replace(clause, picked=True)
@@ -120,13 +120,14 @@ def _gapped(left: str, right: str) -> list[str] | None:
     return [f"{verb[1]} {thing} {right[relation.start() :]}" for thing in things] + [f"{verb[1]} {right}"]
 
 
-def _clause(text: str, before: str) -> Clause:
-    """`before` is the object of the clause before, which "it" stands for."""
+def _clause(text: str, found: list[Clause]) -> Clause:
+    """`found`: the clauses before, to know what "it" is."""
     match = _VERB.match(text)
     if not match:
         text = text[0].lower() + text[1:]
         return Clause(text, f'"{text}" is done', "act")
     verb = VERBS[match[1].lower()]
+    before = _antecedent(verb, found)
     thing, rest = _object_and_rest(re.sub(r"\s+(?:up|down)$", "", text[match.end() :]))
     thing = before if _PRONOUN.match(thing) and before else _with_article(thing)
     if before:
@@ -135,6 +136,14 @@ def _clause(text: str, before: str) -> Clause:
         text = text[0].lower() + text[1:]
         return Clause(text, f'"{text}" is done', "act")
     return _worded(verb, thing, rest)
+
+
+def _antecedent(verb: Verb, found: list[Clause]) -> str:
+    """What "it" is: the object of the clause before; for "close it" that of the last thing acted on."""
+    acted = [c.object for c in found if c.kind == "act" and c.object]
+    if verb.kind == "act" and acted:
+        return acted[-1]
+    return found[-1].object if found else ""
 
 
 def _worded(verb: Verb, thing: str, rest: str) -> Clause:
