@@ -19,9 +19,9 @@ from goalreel.datasets.tabletop.scene import BOWL_RADIUS, HALF, Layout, is_bowl
 from goalreel.datasets.tabletop.spots import find_spot
 
 PHASES = ("reach", "grasp", "lift", "move", "place", "retreat")
-OPEN, CLOSED = 0.7, -1.0
-"""Gripper commands; OPEN leaves 14 mm on either side of a block, and room inside a bowl."""
-CRUISE = 0.19
+OPEN, CLOSED = 0.8, -1.0
+"""Gripper commands; OPEN leaves 11 mm on either side of a block, and room inside a bowl."""
+CRUISE = 0.21
 """Fingertip height at which a held block passes over a tower of three (m)."""
 SPEED, TURN = 0.035, 0.30
 """Largest step of the fingertip (m) and of the yaw (rad) in one action."""
@@ -37,7 +37,7 @@ def pick_and_place(env: Tabletop, goal: SubGoal) -> Iterator[Move]:
     block = env.layout()[goal.object]
     grip_yaw = _clear_yaw(env.layout(), goal.object, block, env.block_yaw(goal.object), env.yaw)
     low = block + np.array([0, 0, 0.002])
-    yield from _go(env, "reach", [*block[:2], max(block[2] + 0.09, 0.11)], grip_yaw, OPEN)
+    yield from _go(env, "reach", [*block[:2], max(block[2] + 0.09, 0.15)], grip_yaw, OPEN)
     yield from _go(env, "grasp", low, grip_yaw, OPEN)
     yield from _wait(env, "grasp", 1, OPEN)
     yield from _wait(env, "grasp", 3, CLOSED)
@@ -55,7 +55,7 @@ def pick_and_place(env: Tabletop, goal: SubGoal) -> Iterator[Move]:
     yield from _go(env, "place", above + np.array([0, 0, 0.003]), place_yaw, CLOSED)
     yield from _wait(env, "place", 1, CLOSED)
     yield from _wait(env, "place", 3, OPEN)
-    yield from _go(env, "retreat", [*env.tip[:2], max(above[2] + 0.08, 0.14)], place_yaw, OPEN)
+    yield from _go(env, "retreat", [*env.tip[:2], max(above[2] + 0.08, 0.16)], place_yaw, OPEN)
     yield from _go(env, "retreat", HOME_TIP, 0.0, OPEN, speed=1.6)
     yield from _wait(env, "retreat", 1, OPEN)
 
@@ -94,7 +94,7 @@ def _clear_yaw(layout: Layout, block: str, at: Array, yaw: float, now: float) ->
 
     def cost(candidate: float) -> float:
         along = _rotate(np.array([0.0, 1.0]), candidate)
-        tips = [at[:2] + sign * 0.046 * along for sign in (-1, 1)]
+        tips = [at[:2] + sign * 0.050 * along for sign in (-1, 1)]
         gaps = [
             np.linalg.norm(tip - p[:2]) - (BOWL_RADIUS if is_bowl(name) else 1.4 * HALF)
             for name, p in layout.items()

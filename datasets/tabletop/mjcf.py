@@ -4,7 +4,16 @@ import math
 
 from goalreel.datasets.tabletop import panda
 from goalreel.datasets.tabletop.cameras import FIXED
-from goalreel.datasets.tabletop.scene import BOWL_FLOOR, BOWL_HEIGHT, BOWL_RADIUS, HALF, Look, Placed, Scene
+from goalreel.datasets.tabletop.scene import (
+    BOWL_FLOOR,
+    BOWL_HEIGHT,
+    BOWL_LIP,
+    BOWL_RADIUS,
+    HALF,
+    Look,
+    Placed,
+    Scene,
+)
 
 GLAZE = ".96 .95 .92 1"
 WALLS = 20
@@ -91,10 +100,11 @@ def _bowl(bowl: Placed) -> str:
             (0.0, 0.0035, f"{_rgb(bowl.rgb)} 1", ""),
             (0.0042, 0.001, GLAZE, panda.SEEN_ONLY),
         ):
-            r = BOWL_RADIUS - lean - 0.0035 - inset
-            at = f"{r * math.cos(angle):.5f} {r * math.sin(angle):.5f} {BOWL_HEIGHT / 2 - inset / 4:.5f}"
+            low = BOWL_LIP / 2 if inset else 0.0
+            r = BOWL_RADIUS - lean - 0.0035 - inset - low * math.tan(TILT)
+            at = f"{r * math.cos(angle):.5f} {r * math.sin(angle):.5f} {BOWL_HEIGHT / 2 - low:.5f}"
             parts.append(
-                f'<geom type="box" size="{thick} {half_width:.5f} {BOWL_HEIGHT / 2}" pos="{at}"'
+                f'<geom type="box" size="{thick} {half_width:.5f} {BOWL_HEIGHT / 2 - low:.5f}" pos="{at}"'
                 f' quat="{_plank(angle)}" rgba="{rgba}" {extra}/>'
             )
     return f'<body name="{bowl.name}" pos="{bowl.x} {bowl.y} 0">{"".join(parts)}</body>'

@@ -4,8 +4,8 @@ Kinematics are the Franka Panda's (its published DH parameters); shapes, masses 
 """
 
 WHITE, GREY, DARK = ".94 .94 .93 1", ".62 .64 .67 1", ".20 .21 .24 1"
-TCP_OFFSET = 0.122
-"""Hand to fingertip (m): 19 mm longer than the Panda's, so that the palm clears a tower of two."""
+TCP_OFFSET = 0.138
+"""Hand to fingertip (m): 35 mm longer than the Panda's, so that the palm clears a tower of two."""
 SEEN_ONLY = 'contype="0" conaffinity="0" mass="0"'
 
 _LINKS = (
@@ -85,7 +85,7 @@ def _hand() -> str:
     finger = """<body name="{name}" pos="0 0 .0584" gravcomp="1">
  <joint name="{name}" type="slide" axis="0 {side} 0" range="0 .04" damping="10" armature=".05"/>
  <inertial pos="0 0 .03" mass=".05" diaginertia=".0001 .0001 .0001"/>
- <geom name="{name}" class="pad" size=".01 .006 .0345" pos="0 {y} .0375"/>
+ <geom name="{name}" class="pad" size=".01 .006 .0425" pos="0 {y} .0455"/>
 </body>"""
     return f"""<geom type="cylinder" size=".04 .04" pos="0 0 .07" rgba="{WHITE}" {SEEN_ONLY}/>
 <body name="hand" pos="0 0 .107" quat="0.9238795 0 0 -0.3826834" gravcomp="1">

@@ -22,8 +22,8 @@ DIRECTIONS = {
 }
 """World (x, y) direction from the target to the object."""
 
-BESIDE_MIN, BESIDE_MAX, BESIDE_SLACK = 0.05, 0.18, 0.04
-"""`left_of` and its like hold from 5 to 18 cm along the direction and within 4 cm across it."""
+BESIDE_MIN, BESIDE_MAX, BESIDE_SLACK = 0.06, 0.20, 0.04
+"""`left_of` and its like hold from 6 to 20 cm along the direction and within 4 cm across it."""
 
 TEXTS = {
     "inside": "put the {object} in the {target}",
@@ -57,7 +57,7 @@ def inside(layout: Layout, block: str, bowl: str) -> bool:
 
 
 def on(layout: Layout, block: str, base: str) -> bool:
-    """The block rests on the base, off centre by less than 24 mm."""
+    """The block rests on the base, off centre by less than 3 cm."""
     p, q = layout[block], layout[base]
     return bool(np.linalg.norm(p[:2] - q[:2]) < 1.2 * HALF and abs(p[2] - q[2] - 2 * HALF) < 0.012)
 

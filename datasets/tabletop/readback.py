@@ -16,6 +16,7 @@ from goalreel.datasets.tabletop.cameras import FIXED, Camera
 from goalreel.datasets.tabletop.scene import (
     BOWL_FLOOR,
     BOWL_HEIGHT,
+    BOWL_LIP,
     BOWL_RADIUS,
     COLOURS,
     HALF,
@@ -163,12 +164,21 @@ class _Reader:
             if name in self.bowls:
                 rim = np.c_[at[:2] + BOWL_RADIUS * _CIRCLE, np.full(len(_CIRCLE), BOWL_HEIGHT)]
                 foot = np.c_[at[:2] + 0.8 * BOWL_RADIUS * _CIRCLE, np.zeros(len(_CIRCLE))]
-                inner = np.c_[at[:2] + 0.9 * BOWL_RADIUS * _CIRCLE, np.full(len(_CIRCLE), BOWL_HEIGHT)]
                 self._fill(image, np.r_[rim, foot], labels[name])
-                self._fill(image, inner, 0)
+                image[self._glaze(at)] = 0
             else:
                 self._fill(image, at + _CUBE, labels[name])
         return image
+
+    def _glaze(self, at: Array) -> Mask:
+        """Where a bowl is white: seen through its opening, below the coloured lip."""
+        opening = np.ones((self.size, self.size), np.uint8)
+        for radius, height in ((0.90, BOWL_HEIGHT), (0.86, BOWL_HEIGHT - BOWL_LIP)):
+            circle = np.c_[at[:2] + radius * BOWL_RADIUS * _CIRCLE, np.full(len(_CIRCLE), height)]
+            inside = np.zeros_like(opening)
+            self._fill(inside, circle, 1)
+            opening &= inside
+        return opening.astype(bool)
 
     def _distance(self, at: Array, is_bowl: bool) -> float:
         """For drawing far to near; a bowl counts as farther, since its content stands in front of it."""

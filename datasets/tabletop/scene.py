@@ -5,12 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-HALF = 0.02
+HALF = 0.025
 """Half the edge of a block (m)."""
-BOWL_RADIUS = 0.068
+BOWL_RADIUS = 0.072
 """Outer radius of a bowl's rim (m)."""
 BOWL_HEIGHT = 0.04
 BOWL_FLOOR = 0.008
+BOWL_LIP = 0.009
+"""How far down the inside the rim's colour reaches (m)."""
 WORKSPACE = ((0.37, 0.67), (-0.27, 0.27))
 """Where objects may stand, ((x_min, x_max), (y_min, y_max)) in m."""
 
@@ -114,7 +116,7 @@ def sample_scene(rng: np.random.Generator, blocks: int, bowls: int) -> Scene | N
     placed_bowls = []
     placed_blocks = []
     for name in bowl_colours:
-        if (at := _free(rng, taken, BOWL_RADIUS + 0.012)) is None:
+        if (at := _free(rng, taken, BOWL_RADIUS + 0.010)) is None:
             return None
         placed_bowls.append(Placed(f"{name} bowl", *at))
     loaded = [b for b in placed_bowls if rng.random() < 0.25]
@@ -125,7 +127,7 @@ def sample_scene(rng: np.random.Generator, blocks: int, bowls: int) -> Scene | N
             loaded.remove(home)
             placed_blocks.append(Placed(f"{name} block", home.x, home.y, BOWL_FLOOR + HALF, yaw))
             continue
-        if (at := _free(rng, taken, 0.045)) is None:
+        if (at := _free(rng, taken, 0.050)) is None:
             return None
         placed_blocks.append(Placed(f"{name} block", *at, HALF, yaw))
     order = rng.permutation(len(placed_blocks))

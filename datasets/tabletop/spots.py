@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from goalreel.datasets.tabletop.predicates import DIRECTIONS, SubGoal
 from goalreel.datasets.tabletop.scene import BOWL_FLOOR, BOWL_RADIUS, HALF, WORKSPACE, Layout, is_bowl
 
-BLOCK_CLEARANCE = 0.080
+BLOCK_CLEARANCE = 0.090
 """Least distance between centres, so that open fingers fit beside a neighbour (m)."""
-BOWL_CLEARANCE = BOWL_RADIUS + 0.040
+BOWL_CLEARANCE = BOWL_RADIUS + 0.043
 REACH = 0.03
 """How far beyond the starting area a block may be set down (m)."""
 
