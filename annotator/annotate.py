@@ -3,22 +3,27 @@
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from goalreel.annotator import presets
+from goalreel.annotator.align import align
 from goalreel.annotator.batch import Limits, run
 from goalreel.annotator.loop import OnUnverified
-from goalreel.annotator.types import Storyboard, Task
+from goalreel.annotator.models import build_critic, build_editor, build_planner
+from goalreel.annotator.types import Plan, Storyboard, Task
 from goalreel.datasets.build import build
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
+from goalreel.editors.hindsight import HindsightEditor
+from goalreel.planners.difference import DifferenceCritic
+from goalreel.planners.kinematic import KinematicPlanner, Layout
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +36,9 @@ class Settings:
     """Everything that decides the result; kept in OUT, and a second run must agree with it."""
 
     preset: str = "hindsight"
+    planner: str | None = None
+    editor: str | None = None
+    critic: str | None = None
     camera: str | None = None
     subgoal_key: str = "observation.images.subgoal"
     granularity: Literal["subtask", "phase"] = "subtask"
@@ -39,6 +47,15 @@ class Settings:
     on_unverified: OnUnverified = "continue"
     use_unverified: bool = False
     seed: int = 0
+
+    def models(self) -> presets.Preset:
+        """The preset with this run's own choices in their places.
+
+        Raises:
+            ValueError: there is no such preset.
+        """
+        mine = {k: getattr(self, k) for k in ("planner", "editor", "critic", "max_attempts")}
+        return presets.load(self.preset, **mine)
 
 
 @dataclass
@@ -87,7 +104,7 @@ def annotate(
     """
     source = Source.open(root)
     camera = source.camera(settings.camera)
-    preset = presets.load(settings.preset)
+    preset = settings.models()
     wanted = source.select(episodes)
     check_apart(root, out)
     summary = Summary(out=out, camera=camera)
@@ -100,9 +117,9 @@ def annotate(
         done = records.done()
         summary.resumed = len(done & set(wanted))
         todo = [i for i in wanted if i not in done]
-        job = _Job(source, camera, settings, facts["max_attempts"], limits)
+        job = _Job(source, camera, settings, preset, limits)
         for board in job.run(todo):
-            records.commit(job.close(board), board)
+            records.commit(job.index(board), board)
             summary.annotated += 1
             summary.steps.update(s.status for s in board.steps)
             progress("annotate", summary.annotated + len(job.failures), len(todo))
@@ -120,33 +137,59 @@ def annotate(
 
 
 class _Job:
-    """The episodes under way: tasks out of recordings, and recordings for the hindsight back ends."""
+    """The episodes under way: tasks out of recordings, and recordings for the back ends that look at them."""
 
     def __init__(
-        self, source: Source, camera: str, settings: Settings, max_attempts: int, limits: Limits | None
+        self,
+        source: Source,
+        camera: str,
+        settings: Settings,
+        preset: presets.Preset,
+        limits: Limits | None,
     ) -> None:
         self.failures: dict[int, str] = {}
         self._source, self._camera, self._seed = source, camera, settings.seed
         self._open: dict[str, Episode] = {}
+        layout = Layout.parse(settings.layout) if settings.layout else None
+        self._kinematic = KinematicPlanner(self._open, granularity=settings.granularity, layout=layout)
         self._run = partial(
             run,
-            **_back_ends(presets.load(settings.preset), settings, self._open, camera),
-            max_attempts=max_attempts,
+            planner=self._kinematic if preset.planner == "kinematic" else build_planner(preset.planner),
+            editor=HindsightEditor(self._open, camera)
+            if not preset.predictive
+            else build_editor(preset.editor),
+            critic=DifferenceCritic()
+            if preset.critic == "difference"
+            else build_critic(preset.critic, mode=preset.critic_mode),
+            max_attempts=preset.max_attempts,
             on_unverified=settings.on_unverified,
             limits=limits,
         )
 
     def run(self, indices: Sequence[int]) -> Iterator[Storyboard]:
-        """A storyboard an episode that could be read and planned, as they finish; the others fail."""
+        """Storyboards as they finish; an episode that cannot be read, planned or aligned is a failure."""
         for board in self._run(self._tasks(indices)):
-            if board.failure is None:
-                yield board
+            try:
+                aligned = self._aligned(board)
+            except (DatasetError, ValueError) as e:
+                self._fail(self.index(board), str(e))
             else:
-                self._fail(self.close(board), board.failure.message)
+                yield aligned
+            self._open.pop(board.task.id)
 
-    def close(self, board: Storyboard) -> int:
-        """Forget a finished episode; returns its index."""
-        return self._open.pop(board.task.id).index
+    def index(self, board: Storyboard) -> int:
+        """The episode a storyboard belongs to."""
+        return self._open[board.task.id].index
+
+    def _aligned(self, board: Storyboard) -> Storyboard:
+        if board.failure is not None:
+            raise ValueError(board.failure.message)
+        if board.steps[0].segment is not None:
+            return board
+        read_off = self._kinematic.plan([board.task])[0]
+        known = read_off.segments if isinstance(read_off, Plan) else None
+        episode = self._open[board.task.id]
+        return align(board, episode, self._camera, boundaries=[s.end - 1 for s in known or ()])
 
     def _tasks(self, indices: Sequence[int]) -> Iterator[Task]:
         for index in indices:
@@ -163,19 +206,3 @@ class _Job:
     def _fail(self, index: int, message: str) -> None:
         log.error("episode %d is left without annotation: %s", index, message)
         self.failures[index] = message
-
-
-def _back_ends(
-    preset: presets.Preset, settings: Settings, recordings: Mapping[str, Episode], camera: str
-) -> dict[str, Any]:
-    """Build the planner, editor and critic a preset names."""
-    from goalreel.editors.hindsight import HindsightEditor
-    from goalreel.planners.difference import DifferenceCritic
-    from goalreel.planners.kinematic import KinematicPlanner, Layout
-
-    layout = Layout.parse(settings.layout) if settings.layout else None
-    return {
-        "planner": KinematicPlanner(recordings, granularity=settings.granularity, layout=layout),
-        "editor": HindsightEditor(recordings, camera),
-        "critic": DifferenceCritic(),
-    }

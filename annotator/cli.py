@@ -23,6 +23,10 @@ app = typer.Typer(
 app.add_typer(tabletop_app, name="tabletop")
 app.add_typer(eval_app, name="eval")
 
+Planner = Annotated[str | None, typer.Option(help="Instead of the preset's: hf:DIR, openai:MODEL@URL.")]
+Editor = Annotated[str | None, typer.Option(help="Instead of the preset's: diffusers:DIR, server:URL.")]
+Critic = Annotated[str | None, typer.Option(help="Instead of the preset's: hf:DIR, openai:MODEL@URL.")]
+BatchSize = Annotated[int, typer.Option(min=1, help="Requests of one kind in one model call.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")]
 
 
@@ -73,6 +77,9 @@ def annotate(
     dataset: Annotated[Path, typer.Argument(help="A LeRobot v3.0 dataset on disk; it is only read.")],
     out: Annotated[Path, typer.Option(help="The new dataset. Run again to resume.")],
     preset: Annotated[str, typer.Option(help="Which planner, editor and critic.")] = "hindsight",
+    planner: Planner = None,
+    editor: Editor = None,
+    critic: Critic = None,
     camera: Annotated[
         str | None, typer.Option(help="Camera of the goal images. [default: the first not on the wrist]")
     ] = None,
@@ -93,6 +100,7 @@ def annotate(
     subgoal_key: Annotated[str, typer.Option(help="Feature name of the sub-goal camera.")] = (
         "observation.images.subgoal"
     ),
+    batch_size: BatchSize = 16,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     json_output: Json = False,
 ) -> None:
@@ -100,10 +108,14 @@ def annotate(
     with _one_line_errors():
         from goalreel.annotator.annotate import Settings
         from goalreel.annotator.annotate import annotate as work
+        from goalreel.annotator.batch import Limits
         from goalreel.annotator.console import progress_bars, show_summary
 
         settings = Settings(
             preset=preset,
+            planner=planner,
+            editor=editor,
+            critic=critic,
             camera=camera,
             subgoal_key=subgoal_key,
             granularity=granularity.value,
@@ -113,8 +125,11 @@ def annotate(
             use_unverified=use_unverified,
             seed=seed,
         )
+        limits = Limits(batch_size, in_flight=4 * batch_size)
         with progress_bars() as progress:
-            summary = work(dataset, out, settings, episodes=_numbers(episodes), progress=progress)
+            summary = work(
+                dataset, out, settings, episodes=_numbers(episodes), limits=limits, progress=progress
+            )
         if json_output:
             typer.echo(summary.as_json())
         else:

@@ -5,16 +5,24 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+Name = Annotated[str, Field(min_length=1)]
+
 
 class Preset(BaseModel):
-    """Which back ends to build, and the paper's T."""
+    """Which models to build (see `goalreel.annotator.models`), and the paper's T."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    planner: Literal["kinematic"]
-    editor: Literal["hindsight"]
-    critic: Literal["difference"]
+    planner: Name
+    editor: Name
+    critic: Name
+    critic_mode: Literal["strict", "fast"] = "strict"
     max_attempts: Annotated[int, Field(ge=1)]
+
+    @property
+    def predictive(self) -> bool:
+        """It renders goals nobody has filmed, rather than read them off a recording."""
+        return self.editor != "hindsight"
 
 
 def names() -> list[str]:
@@ -22,8 +30,8 @@ def names() -> list[str]:
     return sorted(f.name.removesuffix(".yaml") for f in files(__name__).iterdir() if f.name.endswith(".yaml"))
 
 
-def load(name: str) -> Preset:
-    """Read a preset by name.
+def load(name: str, **overrides: object) -> Preset:
+    """Read a preset by name and replace the fields of `overrides` that are not None.
 
     Raises:
         ValueError: there is no such preset.
@@ -32,4 +40,5 @@ def load(name: str) -> Preset:
 
     if name not in names():
         raise ValueError(f"no preset {name!r}; there are {', '.join(names())}")
-    return Preset.model_validate(yaml.safe_load((files(__name__) / f"{name}.yaml").read_text()))
+    fields = yaml.safe_load((files(__name__) / f"{name}.yaml").read_text())
+    return Preset.model_validate(fields | {k: v for k, v in overrides.items() if v is not None})
