@@ -98,9 +98,9 @@ def sharpness(image: Image) -> float:
 
 
 def _grey(image: Image) -> NDArray[np.float32]:
-    """A thumbnail at most 64 pixels wide, grey, 0-255: enough to see an arm pass."""
+    """A thumbnail at most 32 pixels wide, grey, 0-255: enough to see an arm pass, too coarse to see blur."""
     width, height = image.size
-    size = (min(64, width), max(1, round(height * min(64, width) / width)))
+    size = (min(32, width), max(1, round(height * min(32, width) / width)))
     grey = cv2.cvtColor(image.pixels, cv2.COLOR_RGB2GRAY)
     return cv2.resize(grey, size, interpolation=cv2.INTER_AREA).astype(np.float32)
 

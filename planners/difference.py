@@ -19,7 +19,7 @@ class DifferenceCritic:
 
     def __init__(
         self,
-        min_changed: float = 0.001,
+        min_changed: float = 0.002,
         level: float = 20.0,
         min_sharpness: float = 0.2,
         min_brightness: float = 10.0,

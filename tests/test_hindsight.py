@@ -1,0 +1,203 @@
+"""The hindsight editor and the difference critic, on pictures made by hand and on real ones."""
+
+from dataclasses import dataclass, field
+
+import cv2
+import numpy as np
+import pytest
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Candidate, Edit, Failure, Segment
+from goalreel.datasets.errors import DatasetError
+from goalreel.editors.hindsight import HindsightEditor, rank, sharpness
+from goalreel.planners.difference import DifferenceCritic
+
+RNG = np.random.default_rng(0)
+GREY = cv2.resize(RNG.uniform(60, 180, (6, 8)), (160, 120), interpolation=cv2.INTER_CUBIC)
+GREY += RNG.normal(0, 10, GREY.shape)
+GROUND = np.clip(GREY, 0, 255).astype(np.uint8)[:, :, None].repeat(3, axis=2)
+
+
+def scene(block=None, arm=None, blur=0.0):
+    """A textured ground with a block at x, and an arm across the picture at x."""
+    picture = GROUND.copy()
+    if block is not None:
+        picture[80:92, block : block + 12] = (210, 60, 50)
+    if arm is not None:
+        picture[:90, arm : arm + 30] = (15, 15, 15)
+    return cv2.GaussianBlur(picture, (0, 0), blur) if blur else picture
+
+
+@dataclass
+class Film:
+    """A Recording of pictures; remembers which frames were decoded."""
+
+    pictures: list[np.ndarray]
+    fps: float = 10.0
+    id: str = "film"
+    decoded: list[int] = field(default_factory=list)
+
+    def frames(self, camera, indices):
+        if camera != "front":
+            raise DatasetError(f"no camera {camera!r}")
+        self.decoded += indices
+        return [Image(self.pictures[i].copy(), f"{camera}#{i}") for i in indices]
+
+
+def edit(segment, attempt=0, task="film", step=0):
+    span = Segment(start=segment[0], end=segment[1]) if segment else None
+    return Edit(task_id=task, step=step, attempt=attempt, image=None, prompt="go", seed=attempt, segment=span)
+
+
+def judged(source, image, **thresholds):
+    before = None if source is None else Image(source.copy())
+    candidate = Candidate(
+        task_id="t", step=0, source=before, image=Image(image.copy()), instruction="it is so", prompt="go"
+    )
+    return DifferenceCritic(**thresholds).judge([candidate])[0]
+
+
+def test_the_sharpest_of_the_last_frames_is_taken():
+    film = Film(
+        [scene(10)] * 20
+        + [scene(60, blur=3), scene(60, blur=3), scene(60), scene(60, blur=2), scene(60, blur=3)]
+    )
+    image = HindsightEditor({"film": film}, "front").edit([edit((0, 25))])[0]
+    assert image.frame == "front#22"
+
+
+def test_a_frame_the_arm_passes_through_is_taken_last():
+    film = Film([scene(10)] * 20 + [scene(60), scene(60), scene(60, arm=50), scene(60), scene(60)])
+    editor = HindsightEditor({"film": film}, "front")
+    order = [editor.edit([edit((0, 25), k)])[0].frame for k in range(5)]
+    assert order[-1] == "front#22"
+    assert order[0] == "front#24"  # all else equal, the latest
+
+
+def test_every_attempt_gets_another_frame_until_none_is_left():
+    film = Film([scene(k) for k in range(30)])
+    editor = HindsightEditor({"film": film}, "front", window=0.4)
+    answers = [editor.edit([edit((0, 30), k)])[0] for k in range(5)]
+    assert {a.frame for a in answers[:4]} == {f"front#{i}" for i in (26, 27, 28, 29)}
+    assert isinstance(answers[4], Failure)
+    assert answers[4].stage == "edit"
+    assert "all 4 last frames have been tried" in answers[4].message
+
+
+def test_only_what_is_needed_is_decoded_and_only_once():
+    film = Film([scene(k) for k in range(40)])
+    editor = HindsightEditor({"film": film}, "front", window=1.0, candidates=4)
+    for k in range(4):
+        editor.edit([edit((0, 20), k), edit((20, 40), k, step=1)])
+    assert sorted(film.decoded) == sorted({*film.decoded})
+    assert len(film.decoded) == 8
+    assert min(film.decoded) >= 10
+
+
+def test_a_small_cache_gives_the_same_answers():
+    film = Film([scene(k) for k in range(40)])
+    wide, narrow = (HindsightEditor({"film": film}, "front", cached_segments=n) for n in (32, 1))
+    edits = [edit(s, k) for k in range(3) for s in ((0, 20), (20, 40))]
+    assert [a.frame for a in wide.edit(edits)] == [narrow.edit([e])[0].frame for e in edits]
+
+
+def test_a_window_never_reaches_into_the_segment_before():
+    film = Film([scene(k) for k in range(20)])
+    editor = HindsightEditor({"film": film}, "front", window=5.0)
+    answers = [editor.edit([edit((18, 20), k)])[0] for k in range(3)]
+    assert {a.frame for a in answers[:2]} == {"front#18", "front#19"}
+    assert isinstance(answers[2], Failure)
+
+
+def test_what_cannot_be_shown_is_a_failure_and_the_rest_of_the_batch_is_not():
+    film = Film([scene(k) for k in range(10)])
+    answers = HindsightEditor({"film": film}, "front").edit(
+        [edit(None), edit((0, 10), task="gone"), edit((0, 10))]
+    )
+    assert "has no segment" in answers[0].message
+    assert "no recording 'gone'" in answers[1].message
+    assert isinstance(answers[2], Image)
+    assert "no camera" in HindsightEditor({"film": film}, "top").edit([edit((0, 10))])[0].message
+
+
+@pytest.mark.parametrize("wrong", [{"window": -1}, {"candidates": 0}, {"cached_segments": 0}])
+def test_settings_without_sense_are_refused(wrong):
+    with pytest.raises(ValueError, match="1 or more"):
+        HindsightEditor({}, "front", **wrong)
+
+
+def test_ranking_one_picture_and_black_ones():
+    black = Image(np.zeros((8, 8, 3), np.uint8), "c#0")
+    assert rank([black]) == [black]
+    assert sharpness(black) == 0
+    assert [i.frame for i in rank([black, Image(black.pixels.copy(), "c#1")])] == ["c#1", "c#0"]
+
+
+def test_a_moved_block_is_accepted():
+    verdict = judged(scene(10), scene(60))
+    assert verdict.success
+    assert verdict.score > 5
+    assert "changed" in verdict.reasoning
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        (scene(10), "Nothing visible changed"),
+        (scene(60, blur=3), "Blurred"),
+        (np.zeros_like(GROUND), "Black"),
+        (np.full_like(GROUND, 255), "Washed out"),
+        (np.full_like(GROUND, 128), "Flat"),
+    ],
+)
+def test_unusable_pictures_are_rejected_with_the_reason(image, words):
+    verdict = judged(scene(10), image)
+    assert not verdict.success
+    assert verdict.reasoning.startswith(words)
+    assert verdict.refined_prompt is None
+    assert verdict.score < judged(scene(10), scene(60)).score
+
+
+def test_compression_and_exposure_are_no_change():
+    source = scene(10)
+    twice = [
+        cv2.imdecode(cv2.imencode(".jpg", source, [cv2.IMWRITE_JPEG_QUALITY, q])[1], cv2.IMREAD_COLOR)
+        for q in (70, 85)
+    ]
+    assert judged(*twice).reasoning.startswith("Nothing")
+    brighter = np.clip(source.astype(int) + 15, 0, 255).astype(np.uint8)
+    assert judged(source, brighter).reasoning.startswith("Nothing")
+    noisy = np.clip(source + RNG.normal(0, 8, source.shape), 0, 255).astype(np.uint8)
+    assert judged(source, noisy).reasoning.startswith("Nothing")
+
+
+def test_without_a_source_only_the_picture_counts():
+    assert judged(None, scene(10)).success
+    assert not judged(None, np.zeros_like(GROUND)).success
+
+
+def test_pictures_of_other_sizes_are_compared():
+    bigger = cv2.resize(scene(60), (320, 240))
+    assert judged(scene(10), bigger, min_sharpness=0.01).success
+    assert judged(cv2.resize(scene(10), (320, 240)), scene(10)).reasoning.startswith("Nothing")
+
+
+def test_thresholds_can_be_set():
+    assert judged(scene(10), scene(60, blur=3), min_sharpness=0.0).success
+    assert not judged(scene(10), scene(60), min_changed=0.5).success
+
+
+def test_real_episodes_their_ends_are_accepted_their_beginnings_are_not(real_dataset):
+    from goalreel.datasets.source import Source
+
+    source = Source.open(real_dataset)
+    camera = source.camera(None)
+    for index in source.indices[:4]:
+        episode = source.episode(index)
+        n = len(episode)
+        first = episode.frames(camera, [0])[0].pixels
+        goal = HindsightEditor({episode.id: episode}, camera).edit([edit((0, n), task=episode.id)])[0]
+        assert n - episode.fps <= int(goal.frame.split("#")[1]) < n
+        assert judged(first, goal.pixels).success
+        assert judged(first, episode.frames(camera, [1])[0].pixels).reasoning.startswith("Nothing")
+        assert judged(first, cv2.GaussianBlur(goal.pixels, (0, 0), 3)).reasoning.startswith("Blurred")

@@ -1,0 +1,54 @@
+"""The kinematic planner on real robots. There is no ground truth: these hold what was seen by eye to be right
+(docs/hindsight.md says what is not)."""
+
+import itertools
+
+from goalreel.annotator.types import Plan, Task
+from goalreel.datasets.source import Source
+from goalreel.planners.kinematic import KinematicPlanner
+from goalreel.planners.kinematic.layout import find_layout
+
+
+def plans(source, granularity="subtask"):
+    episodes = {e.id: e for e in source.episodes()}
+    tasks = [Task(id=i, instruction=e.instruction) for i, e in episodes.items()]
+    return list(zip(episodes.values(), KinematicPlanner(episodes, granularity).plan(tasks), strict=True))
+
+
+def test_every_episode_gets_a_plan_that_covers_it(real_dataset):
+    for granularity in ("subtask", "phase"):
+        for episode, plan in plans(Source.open(real_dataset), granularity):
+            assert isinstance(plan, Plan), plan
+            edges = [0, *(s.end for s in plan.segments)]
+            assert edges[-1] == len(episode)
+            assert [s.start for s in plan.segments] == edges[:-1]
+            assert all(b > a for a, b in itertools.pairwise(edges))
+
+
+def test_the_hand_and_the_arm_are_found(real_dataset):
+    droid = real_dataset.name == "droid_new_setup"
+    for episode in Source.open(real_dataset).episodes():
+        layout = find_layout(episode)
+        assert layout.gripper == ((6,) if droid else tuple(range(20, 26)))
+        assert layout.position == ((0, 1, 2) if droid else tuple(range(7, 14)))
+        assert layout.vertical == (2 if droid else None)
+
+
+def test_the_cuts_are_where_they_were_seen(real_dataset):
+    """First frame of the second sub-task, read off the pictures: the thing hangs in the hand, on its way."""
+    carried = {
+        "droid_new_setup": {0: (36, 58), 1: (62, 79), 2: (171, 185)},
+        "g1_inspire": {0: (138, 185), 1: (140, 190), 2: (130, 180), 3: (135, 190), 4: (115, 175)},
+    }[real_dataset.name]
+    found = {e.index: plan for e, plan in plans(Source.open(real_dataset))}
+    for index, (first, last) in carried.items():
+        assert len(found[index].steps) == 2
+        assert first <= found[index].segments[1].start <= last
+    assert all(len(p.steps) == 1 for i, p in found.items() if i not in carried)
+
+
+def test_grasps_are_named_where_there_are_any(real_dataset):
+    for episode, plan in plans(Source.open(real_dataset), "phase"):
+        grasped = any(step.name.startswith("grasp") for step in plan.steps)
+        swept = real_dataset.name == "droid_new_setup" and episode.index in (5, 9, 10)
+        assert grasped is not swept
