@@ -92,6 +92,7 @@ class Tabletop:
         """Let physics run while the arm holds still."""
         for _ in range(round(seconds / self.model.opt.timestep)):
             self._substep(self.joints)
+        mujoco.mj_forward(self.model, self.data)
 
     def get_state(self) -> State:
         spec = mujoco.mjtState.mjSTATE_INTEGRATION
@@ -120,6 +121,8 @@ class Tabletop:
         self.joints = self._arm.solve(self.data, before, self.tip, self.yaw)
         for i in range(1, self._substeps + 1):
             self._substep(before + (self.joints - before) * i / self._substeps)
+        # mj_step leaves positions and contacts one substep behind: bring them up to the state just reached.
+        mujoco.mj_forward(self.model, self.data)
         return self.observation()
 
     def _substep(self, joints: Array) -> None:
