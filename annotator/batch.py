@@ -15,6 +15,7 @@ from goalreel.annotator.types import Candidate, Critic, Edit, Editor, Failure, P
 
 log = logging.getLogger(__name__)
 
+type Observer = Callable[[Request, Answer], None]
 type Kind = Literal["plan", "edit", "judge"]
 
 
@@ -46,10 +47,12 @@ def run(
     max_attempts: int,
     on_unverified: OnUnverified = "continue",
     limits: Limits | None = None,
+    observe: Observer | None = None,
 ) -> Iterator[Storyboard]:
     """Yield one storyboard a task, as they finish; `Storyboard.task` says whose it is.
 
-    The result does not depend on `limits` as long as each answer depends on its own request alone.
+    `observe` is told every request with its answer before the loop goes on. The result does not depend on
+    `limits` as long as each answer depends on its own request alone.
 
     Raises:
         ValueError: a back end broke its contract (not one answer a request, or of the wrong kind).
@@ -77,7 +80,9 @@ def run(
         kind = max(reversed(queues), key=lambda k: min(len(queues[k]), limits.batch_size))
         batch = [queues[kind].popleft() for _ in range(min(len(queues[kind]), limits.batch_size))]
         answers = _call(kind, calls[kind], [request for _, request in batch])
-        for (trajectory, _), answer in zip(batch, answers, strict=True):
+        for (trajectory, request), answer in zip(batch, answers, strict=True):
+            if observe:
+                observe(request, answer)
             try:
                 request = trajectory.send(answer)
             except StopIteration as finished:

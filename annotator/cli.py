@@ -23,6 +23,20 @@ app = typer.Typer(
 app.add_typer(tabletop_app, name="tabletop")
 app.add_typer(eval_app, name="eval")
 
+EXTRAS = {
+    "av": "lerobot",
+    "diffusers": "gpu",
+    "fastapi": "serve",
+    "lerobot": "lerobot",
+    "mujoco": "sim",
+    "openai": "gpu",
+    "pyarrow": "lerobot",
+    "torch": "gpu",
+    "transformers": "gpu",
+    "uvicorn": "serve",
+}
+"""Which extra brings a package that turned out to be missing."""
+
 Planner = Annotated[str | None, typer.Option(help="Instead of the preset's: hf:DIR, openai:MODEL@URL.")]
 Editor = Annotated[str | None, typer.Option(help="Instead of the preset's: diffusers:DIR, server:URL.")]
 Critic = Annotated[str | None, typer.Option(help="Instead of the preset's: hf:DIR, openai:MODEL@URL.")]
@@ -138,6 +152,69 @@ def annotate(
             raise typer.Exit(1)
 
 
+@app.command(
+    epilog="Examples:\n\n"
+    "- `goalreel plan frame.png 'put the blue block in the yellow bowl' --out plan --preset klein`\n\n"
+    "- `goalreel plan 'how to tie a bowline' --out bowline --preset server`\n\n"
+    "- `goalreel plan frame.png 'open the drawer' --out p --planner hf:DIR --editor diffusers:DIR`"
+)
+def plan(
+    task: Annotated[
+        list[str],
+        typer.Argument(metavar="[FRAME] INSTRUCTION", help="A picture to start from, if any; the task."),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the storyboard. Run again to resume.")],
+    preset: Annotated[str, typer.Option(help="Which planner, editor and critic.")] = "klein",
+    planner: Planner = None,
+    editor: Editor = None,
+    critic: Critic = None,
+    max_attempts: Annotated[
+        int | None, typer.Option(min=1, help="Attempts a step. [default: the preset's]")
+    ] = None,
+    on_unverified: Annotated[
+        OnUnverified, typer.Option(help="After a step without an accepted image.")
+    ] = OnUnverified.proceed,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    json_output: Json = False,
+) -> None:
+    """Render a storyboard nobody has filmed, from a frame and an instruction or from text alone."""
+    with _one_line_errors():
+        import json
+        from collections import Counter
+
+        from goalreel.annotator import presets
+        from goalreel.annotator.image import Image
+        from goalreel.annotator.live import live_view
+        from goalreel.annotator.plan import plan as work
+
+        if len(task) > 2:
+            raise ValueError("give one FRAME and one INSTRUCTION: put quotes around the instruction")
+        image = Image.decode(_read(Path(task[0]))) if len(task) == 2 else None
+        models = presets.load(
+            preset, planner=planner, editor=editor, critic=critic, max_attempts=max_attempts
+        )
+        with live_view() as observe:
+            board = work(
+                task[-1], image, out, models, seed=seed, on_unverified=on_unverified.value, observe=observe
+            )
+        counts = Counter(step.status for step in board.steps)
+        if json_output:
+            typer.echo(
+                json.dumps({"report": str(out / "index.html"), "complete": board.complete, "steps": counts})
+            )
+        elif board.failure is None:
+            typer.echo(f"Look at {out / 'index.html'}")
+        if board.failure is not None:
+            _fail(f"no plan: {board.failure.message}")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as e:
+        raise ValueError(f"{path}: cannot be read ({e.strerror})") from e
+
+
 @app.command(epilog="Example: `goalreel show pusht-goals`")
 def show(
     dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel annotate` wrote.")],
@@ -174,11 +251,12 @@ def doctor(json_output: Json = False) -> None:
 @contextmanager
 def _one_line_errors() -> Iterator[None]:
     """Turn what a user can mend into one line and exit status 1; anything else is a bug and shows itself."""
+    from goalreel.annotator.batch import BackendError
     from goalreel.datasets.errors import DatasetError
 
     try:
         yield
-    except (DatasetError, ValueError) as e:
+    except (DatasetError, BackendError, ValueError) as e:
         _fail(str(e).splitlines()[0])
     except ModuleNotFoundError as e:
         extra = {

@@ -1,0 +1,54 @@
+"""The live view of `goalreel plan`: one line a step, with its attempts as they come."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from goalreel.annotator.batch import Observer
+from goalreel.annotator.loop import Answer, Request
+from goalreel.annotator.types import Candidate, Edit, Failure, Plan, Verdict
+
+
+class _Board:
+    """What is known of the storyboard so far."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.marks: list[str] = []
+        self.said: list[str] = []
+        self.note = "planning"
+
+    def observe(self, request: Request, answer: Answer) -> None:
+        match request, answer:
+            case _, Plan():
+                self.names = [step.name for step in answer.steps]
+                self.marks, self.said = [""] * len(self.names), [""] * len(self.names)
+                self.note = "rendering"
+            case ((Edit() | Candidate()), Failure()):
+                self.marks[request.step] += "[red]![/] "
+                self.said[request.step] = answer.message
+            case Candidate(), Verdict():
+                self.marks[request.step] += "[green]✓[/]" if answer.success else "[yellow]✗[/] "
+                self.said[request.step] = answer.reasoning or answer.refined_prompt or ""
+            case _, Failure():
+                self.note = f"[red]{escape(answer.message)}[/]"
+
+    def __rich__(self) -> Table:
+        table = Table("", "step", "attempts", "the critic", box=None, padding=(0, 2, 0, 0), caption=self.note)
+        for i, (name, marks, said) in enumerate(zip(self.names, self.marks, self.said, strict=True), start=1):
+            short = said if len(said) < 80 else said[:79] + "…"
+            table.add_row(str(i), escape(name), marks, escape(short))
+        return table
+
+
+@contextmanager
+def live_view() -> Iterator[Observer]:
+    """Show the storyboard on stderr while it grows: pass what is yielded to the driver as `observe`."""
+    board = _Board()
+    with Live(board, console=Console(stderr=True), refresh_per_second=4):
+        yield board.observe
+        board.note = ""

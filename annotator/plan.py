@@ -1,0 +1,116 @@
+"""Plan one task: a storyboard nobody has filmed, written into a folder.
+
+OUT/storyboard.json     the complete record; pictures by their relative path
+OUT/images/             the first frame and every attempt
+OUT/index.html          a page to look at, and sheets/ with the contact sheet
+OUT/preview.gif         the goal images one after the other
+OUT/answers/            what the models said, so that a killed run goes on where it stopped
+"""
+
+from pathlib import Path
+
+from goalreel.annotator.batch import Limits, Observer, run
+from goalreel.annotator.image import Image
+from goalreel.annotator.journal import Journal
+from goalreel.annotator.loop import OnUnverified
+from goalreel.annotator.models import build_critic, build_editor, build_planner
+from goalreel.annotator.presets import Preset
+from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.write import write_report
+from goalreel.annotator.types import Storyboard, Task
+
+PREVIEW_SIDE = 480
+PREVIEW_MS = 1200
+
+
+def plan(
+    instruction: str,
+    image: Image | None,
+    out: Path,
+    preset: Preset,
+    *,
+    seed: int = 0,
+    on_unverified: OnUnverified = "continue",
+    observe: Observer | None = None,
+) -> Storyboard:
+    """Plan, render and judge one task with the models of `preset`, and write everything into `out`.
+
+    Raises:
+        ValueError: the preset needs a recording, or names no such model; an empty instruction.
+    """
+    if not preset.predictive:
+        raise ValueError("this preset only reads recordings: use goalreel annotate, or another --preset")
+    journal = Journal(out / "answers")
+    boards = run(
+        [Task(id="task", instruction=instruction, image=image, seed=seed)],
+        journal.planner(build_planner(preset.planner), preset.planner),
+        journal.editor(build_editor(preset.editor), preset.editor),
+        journal.critic(build_critic(preset.critic, mode=preset.critic_mode), preset.critic),
+        max_attempts=preset.max_attempts,
+        on_unverified=on_unverified,
+        limits=Limits(1, 1),
+        observe=observe,
+    )
+    board = next(boards)
+    save(board, out)
+    view = EpisodeView(0, "Storyboard", instruction, storyboard=board)
+    models = {"planner": preset.planner, "editor": preset.editor, "critic": preset.critic}
+    write_report([view], out, title=instruction, summary=models)
+    _preview(board, out / "preview.gif")
+    return board
+
+
+def save(board: Storyboard, out: Path) -> None:
+    """Write `storyboard.json` and `images/`; the file appears last, so it never points at nothing."""
+    names = _names(board)
+    for picture, name in names.items():
+        path = out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture.png())
+    text = board.model_dump_json(indent=1, context={"put_image": names.__getitem__})
+    tmp = out / "storyboard.json.tmp"
+    tmp.write_text(text, encoding="utf-8")
+    tmp.replace(out / "storyboard.json")
+
+
+def load(out: Path) -> Storyboard:
+    """Read what `save` wrote.
+
+    Raises:
+        ValueError: not a storyboard, or a picture outside `out` or missing.
+    """
+
+    def get(name: str) -> Image:
+        path = (out / name).resolve()
+        if not path.is_relative_to(out.resolve()) or not path.is_file():
+            raise ValueError(f"no picture {name!r} in {out}")
+        return Image.decode(path.read_bytes())
+
+    data = (out / "storyboard.json").read_bytes()
+    return Storyboard.model_validate_json(data, context={"get_image": get})
+
+
+def _names(board: Storyboard) -> dict[Image, str]:
+    """A file name for each different picture, by where it is first seen."""
+    names: dict[Image, str] = {}
+    if board.task.image is not None:
+        names[board.task.image] = "images/first.png"
+    for i, step in enumerate(board.steps, start=1):
+        for j, attempt in enumerate(step.attempts, start=1):
+            if attempt.image is not None:
+                names.setdefault(attempt.image, f"images/step_{i:02d}_attempt_{j}.png")
+    return names
+
+
+def _preview(board: Storyboard, path: Path) -> None:
+    import PIL.Image
+
+    pictures = [board.task.image, *(s.goal_image for s in board.steps)]
+    frames = [PIL.Image.fromarray(p.pixels) for p in pictures if p is not None]
+    if not frames:
+        return
+    for frame in frames:
+        frame.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
+    # One canvas: a GIF's frames share a size, and a text-to-image start may differ from its edits.
+    fitted = [frame if frame.size == frames[0].size else frame.resize(frames[0].size) for frame in frames]
+    fitted[0].save(path, save_all=True, append_images=fitted[1:], duration=PREVIEW_MS, loop=0)
