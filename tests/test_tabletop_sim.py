@@ -152,8 +152,8 @@ def test_pictures_from_every_camera(env):
 
 @pytest.mark.parametrize("size", [96, 128])
 def test_goal_images_read_back_to_their_predicates(size):
-    reading = measure.measure_reading(SEEDS, size)
-    assert reading.goals.true > 25
+    reading = measure.measure_reading(SEEDS[:8], size)
+    assert reading.goals.true > 15
     assert reading.goals.right_true / reading.goals.true >= 0.97
     assert reading.goals.right_false / reading.goals.false >= 0.99
     assert reading.predicates.accuracy >= 0.95
@@ -167,7 +167,7 @@ def test_a_compressed_goal_image_reads_back_too():
             cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, 85])[1], cv2.IMREAD_COLOR
         )
 
-    reading = measure.measure_reading(SEEDS[:6], change=compress)
+    reading = measure.measure_reading(SEEDS[:5], change=compress)
     assert reading.goals.accuracy >= 0.95
 
 

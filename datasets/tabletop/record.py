@@ -71,11 +71,13 @@ def record(
             image_writer_threads=2,
         )
         episodes = []
-        for seed in seeds:
-            episodes.append(_record_episode(dataset, sample_episode(seed), cameras, size))
-            if progress:
-                progress(len(episodes))
-        dataset.finalize()
+        try:
+            for seed in seeds:
+                episodes.append(_record_episode(dataset, sample_episode(seed), cameras, size))
+                if progress:
+                    progress(len(episodes))
+        finally:
+            dataset.finalize()  # else its destructor would write again after the workshop is gone
         write_language(root, [[(s.text, s.start) for s in e.segments] for e in episodes])
         truth = Truth(phases=PHASES, episodes=tuple(episodes))
         write_truth(root, truth)
