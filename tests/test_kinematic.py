@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from goalreel.annotator.types import Failure, Plan, Task
 from goalreel.planners.kinematic import KinematicPlanner, Layout
+from goalreel.planners.kinematic.layout import find_layout
 
 XYZ = ("x", "y", "z", "gripper")
 
@@ -163,6 +164,28 @@ def test_a_hand_of_many_joints_closes_as_one():
     joints = ("x", "y", "z", *(f"kRightHand{f}" for f in ("Pinky", "Ring", "Middle", "Index", "Thumb")))
     p = plan(fake(PUTS, np.concatenate([state[:, :3], np.clip(fingers, 0, 1)], axis=1), state_names=joints))
     assert np.abs(np.array(starts(p)[1:]) - cuts).max() <= 5
+
+
+def test_mirrored_fingers_close_together():
+    state, cuts = places(3)
+    mirrored = np.concatenate([state, -state[:, 3:]], axis=1)
+    p = plan(fake(PUTS, mirrored, state_names=("x", "y", "z", "gripper", "gripper")))
+    assert np.abs(np.array(starts(p)[1:]) - cuts).max() <= 5
+
+
+def test_a_gripper_that_stands_still_in_the_state_is_read_in_the_action():
+    state, cuts = places(3)
+    still = state.copy()
+    still[:, 3] = 1.0
+    recording = Fake(PUTS, still.astype(np.float32), state.astype(np.float32), XYZ, XYZ)
+    assert np.abs(np.array(starts(plan(recording))[1:]) - cuts).max() <= 5
+
+
+def test_an_angle_that_wraps_is_no_gripper():
+    state, _ = places(1)
+    turn = (0.3 * np.sin(np.arange(len(state)) / 4)) % (2 * np.pi) - np.pi  # wanders to and fro across pi
+    layout = find_layout(fake("fold it", np.column_stack([state, turn]), state_names=()))
+    assert layout.gripper == (3,)
 
 
 def test_a_layout_overrides_what_would_be_found():

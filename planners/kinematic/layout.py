@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from goalreel.annotator.types import Recording
-from goalreel.planners.kinematic.signals import hand_signal, two_levels
+from goalreel.planners.kinematic.signals import hand_signal, moves, two_levels
 
 _GRIPPER = re.compile(r"grip|finger|hand|thumb|pinky|claw|jaw|pinch|(?:^|[^a-z])ee_?f?_?width", re.IGNORECASE)
 _TWO_LEVELS = 0.85
 """Share of a signal's variance that its two levels must explain to pass for a gripper."""
+_RATE = re.compile(r"vel|force|torque|effort|current", re.IGNORECASE)
+_NOT_A_PLACE = frozenset(
+    ("rot", "rotation", "quat", "q", "ori", "orientation", "angle", "vel", "velocity", "force")
+)
 _JOINT = re.compile(r"wrist|shoulder|elbow|waist|hip|knee|ankle|head|neck|torso|joint_?pos", re.IGNORECASE)
 
 
@@ -111,23 +115,27 @@ def _check(indices: Sequence[int], dims: int, what: str) -> None:
 
 
 def _find_gripper(recording: Recording, layout: Layout) -> Layout:
-    """The hand that moves most, of those named; without names the dimension that best shows two levels."""
+    """The hand that moves most of those named, in the state before the action; without names by behaviour."""
     sources = (
         ("state", recording.state, recording.state_names),
         ("action", recording.action, recording.action_names),
     )
-    for source, values, names in sources:
-        hands = _named_hands(names, values.shape[1])
-        if hands:
-            best = max(hands, key=lambda hand: float(np.ptp(hand_signal(values[:, hand]))))
-            return layout.model_copy(update={"gripper": tuple(best), "source": source})
-    for source, values, names in sources:
-        if len(names) == values.shape[1] and _position_named(names):
-            continue
-        scores = [two_levels(values[:, i]) for i in range(values.shape[1])]
-        if scores and max(scores) >= _TWO_LEVELS:
-            last_best = max(range(len(scores)), key=lambda i: (round(scores[i], 2), i))
-            return layout.model_copy(update={"gripper": (last_best,), "source": source})
+    named = [
+        (source, hand, hand_signal(values[:, hand]))
+        for source, values, names in sources
+        for hand in _named_hands(names, values.shape[1])
+    ]
+    moving = [hand for hand in named if moves(hand[2])]
+    pool = [hand for hand in moving if hand[0] == moving[0][0]] or named[:1]
+    if pool:
+        source, hand, _ = max(pool, key=lambda h: float(np.ptp(h[2])))
+        return layout.model_copy(update={"gripper": tuple(hand), "source": source})
+    for source, values, _ in sources:
+        scores = [two_levels(column) for column in values.T]
+        best = max(scores, default=0.0)
+        if best >= _TWO_LEVELS:  # of much the same, the last: by custom the gripper comes last
+            last = max(i for i, score in enumerate(scores) if score >= max(_TWO_LEVELS, best - 0.1))
+            return layout.model_copy(update={"gripper": (last,), "source": source})
     return layout
 
 
@@ -143,7 +151,7 @@ def _named_hands(names: Sequence[str], dims: int) -> list[list[int]]:
 
 
 def _is_hand(name: str) -> bool:
-    return bool(_GRIPPER.search(name) and not _JOINT.search(name))
+    return bool(_GRIPPER.search(name) and not _JOINT.search(name) and not _RATE.search(name))
 
 
 def _side(name: str) -> str:
@@ -155,24 +163,7 @@ def _side(name: str) -> str:
 def _axis(name: str) -> str | None:
     """`x` of `x`, `ee_x`, `eef.pos.x`, `tcp_pos_x`; None for `wx`, `dx`, `rot_x` and the rest."""
     words = re.split(r"[_.\-\s/]+", name.lower())
-    rotation = {
-        "rot",
-        "rotation",
-        "quat",
-        "q",
-        "ori",
-        "orientation",
-        "rx",
-        "angle",
-        "vel",
-        "velocity",
-        "force",
-    }
-    return words[-1] if words and words[-1] in ("x", "y", "z") and not rotation & set(words) else None
-
-
-def _position_named(names: Sequence[str]) -> bool:
-    return {"x", "y", "z"} <= {_axis(name) for name in names}
+    return words[-1] if words[-1] in ("x", "y", "z") and not _NOT_A_PLACE & set(words) else None
 
 
 def _find_position(

@@ -15,6 +15,7 @@ from goalreel.planners.kinematic.signals import (
     hand_signal,
     moves,
     smooth,
+    unwrap,
 )
 
 _CARRY = 0.05
@@ -46,9 +47,10 @@ class Motion:
         return float(away.max(initial=0.0))
 
     def failed(self, cycle: Cycle) -> bool:
-        """Held for half a second at most, or carried nothing: closed on air, or slipped."""
+        """Carried nothing, or hardly anything within a second: closed on air, or slipped."""
         end = len(self) if cycle.release is None else cycle.release
-        return end - cycle.held <= 0.5 * self.fps or self.carried(cycle) < _CARRY * self.extent
+        short = end - cycle.held <= self.fps
+        return self.carried(cycle) < (3 * _CARRY if short else _CARRY) * self.extent
 
     def holds(self, cycle: Cycle, frame: int) -> bool:
         """Whether the hand is not open at a frame because of this grasp."""
@@ -133,7 +135,7 @@ def read_motion(recording: Recording, layout: Layout) -> Motion:
     """An episode's motion under a layout found or given (`layout.find_layout`)."""
     body = recording.state if recording.state.shape[1] else recording.action
     source = recording.state if layout.source == "state" else recording.action
-    path = smooth(body[:, list(layout.position)], round(0.2 * recording.fps))
+    path = smooth(unwrap(body[:, list(layout.position)]), round(0.2 * recording.fps))
     height = None
     if layout.vertical is not None:
         height = smooth(body[:, layout.vertical], round(0.2 * recording.fps))

@@ -11,6 +11,10 @@ _NOISE = 12.0
 """A gripper's range must exceed its median frame-to-frame change this many times to be a movement."""
 
 
+_BETWEEN = 0.2
+"""Share of frames a gripper may spend in the middle half of the way between its two levels."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cycle:
     """One grasp and its release. `grasp`: closing begins; `held`: closed; `release`: opening begins;
@@ -35,8 +39,12 @@ def smooth(values: NDArray[np.floating], frames: int) -> Curve:
 
 
 def hand_signal(fingers: NDArray[np.floating]) -> Curve:
-    """One curve for a hand of many joints, (n, joints) -> (n,): their mean."""
-    return np.asarray(fingers, np.float64).mean(axis=1)
+    """One curve for a hand of many joints, (n, joints) -> (n,): their mean, with joints that run against the
+    one that moves most turned round (the two fingers of some parallel grippers are mirrored)."""
+    fingers = np.asarray(fingers, np.float64)
+    centred = fingers - fingers.mean(axis=0)
+    leader = centred[:, np.ptp(fingers, axis=0).argmax()]
+    return (fingers * np.where(leader @ centred < 0, -1.0, 1.0)).mean(axis=1)
 
 
 def _split_level(values: Curve) -> float:
@@ -50,16 +58,29 @@ def _split_level(values: Curve) -> float:
     return float(level)
 
 
-def two_levels(values: NDArray[np.floating]) -> float:
-    """How much of a signal's variance two levels explain, 0-1: about 0.75 for a ramp, 1 for a switch."""
+def unwrap(values: NDArray[np.floating]) -> Curve:
+    """Take the jumps of a turn out of angles, (n, ...); what reaches beyond pi is no angle and stays."""
     values = np.asarray(values, np.float64)
+    angles = np.abs(values).max(axis=0, initial=0.0) < 3.2
+    return np.where(angles, np.unwrap(values, axis=0), values)
+
+
+def two_levels(values: NDArray[np.floating]) -> float:
+    """How much of a signal's variance two levels explain, 0-1: 0.75 for a ramp, 1 for a switch.
+
+    0 for what does not move, or lingers between its extremes as an arm does.
+    """
+    values = unwrap(values)
     if not moves(values):
         return 0.0
     high = values > _split_level(values)
     share = high.mean()
     if not 0 < share < 1:
         return 0.0
-    gap = values[high].mean() - values[~high].mean()
+    low_level, gap = values[~high].mean(), values[high].mean() - values[~high].mean()
+    way = (values - low_level) / gap
+    if ((way > 0.25) & (way < 0.75)).mean() > _BETWEEN:
+        return 0.0
     return float(share * (1 - share) * gap**2 / values.var())
 
 
