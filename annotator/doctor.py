@@ -110,7 +110,7 @@ def _gpu() -> Check:
         return Check(
             "GPU",
             "missing",
-            f"{card.text}; torch: {seen.text}",
+            f"{card.text}; {seen.text}",
             "not needed for the presets hindsight and nano",
         )
     fix = install("--force-reinstall torch") if present("torch") else install_goalreel("gpu")

@@ -75,7 +75,7 @@ def board(index: int, text: str) -> Storyboard:
 
 def episode(index: int, text: str = "stack the blocks") -> EpisodeView:
     storyboard = board(index, text)
-    ends = tuple(picture(n * 40, frame=f"front#{25 * n + 24}") for n in range(4))
+    ends = tuple(picture(n * 40, frame=f"observation.images.front#{25 * n + 24}") for n in range(4))
     return EpisodeView(index, f"episode {index}", text, 10.0, 100, storyboard, ends)
 
 
@@ -125,7 +125,16 @@ def test_a_small_report_is_one_page_that_carries_everything(tmp_path):
     # First frame; goal of two steps; four end frames; both attempts of the retried step.
     assert len(images) == 3 * (1 + 2 + 4 + 2)
     assert all(src and src.startswith("data:image/jpeg;base64,") for src in images)
-    for wanted in ("Preset", "hindsight", "too blurred", "prompt 200", "editor down", "7.5/10", "seed 50"):
+    for wanted in (
+        "Preset",
+        "hindsight",
+        "too blurred",
+        "prompt 200",
+        "editor down",
+        "7.5/10",
+        "seed 50",
+        "front · frame 99",
+    ):
         assert wanted in page.text
     for status in ("verified", "unverified", "failed", "skipped", "rejected", "accepted"):
         assert page.with_class(status), status

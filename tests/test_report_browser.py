@@ -21,6 +21,8 @@ WIDTHS = {"desktop": 1280, "phone": 390}
 LONG = "put the " + "very" * 60 + " <b>red</b> block 🥣 into ضع القلم في الوعاء"
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
+TimeoutException = pytest.importorskip("selenium.common").TimeoutException
+WebDriverWait = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and CHROMEDRIVER), reason="needs chromium: apt-get install chromium chromium-driver"
 )
@@ -126,6 +128,24 @@ def test_pages_fit_the_width(browser, reports):
         assert browser.execute_script(broken) == 0
 
 
+def eventually(driver, condition, wanted=True) -> None:
+    """Wait for `condition()` to equal `wanted`: a busy browser answers input late."""
+    seen = []
+
+    def equal(_) -> bool:
+        seen.append(condition())
+        return seen[-1] == wanted
+
+    try:
+        WebDriverWait(driver, 20, poll_frequency=0.05).until(equal)
+    except TimeoutException:
+        pytest.fail(f"wanted {wanted!r}, saw {seen[-1]!r}")
+
+
+def caption(driver) -> str:
+    return find(driver, "#viewer p").text.rpartition(" · ")[2]
+
+
 def test_a_click_enlarges_and_keys_move(browser, reports):
     keys = webdriver.Keys
     open_page(browser, reports[0] / "index.html")
@@ -134,20 +154,22 @@ def test_a_click_enlarges_and_keys_move(browser, reports):
     small = buttons[1].size["width"]
     buttons[1].click()
     image = find(browser, "#viewer img")
-    assert image.is_displayed()
+    eventually(browser, image.is_displayed)
     assert image.size["width"] > small
-    assert "goal image" in find(browser, "#viewer p").text
     assert overflow(browser) <= 0
-    press(browser, keys.ARROW_RIGHT)
-    assert "real end frame" in find(browser, "#viewer p").text
-    press(browser, keys.ARROW_LEFT)
-    press(browser, keys.ARROW_LEFT)
-    assert find(browser, "#viewer p").text == "First frame"
-    press(browser, keys.ARROW_LEFT)
-    assert "attempt 2" in find(browser, "#viewer p").text, "the row of pictures is a ring"
+    eventually(browser, lambda: caption(browser), "goal image, unverified")
+    for key, text in [
+        (keys.ARROW_RIGHT, "real end frame"),
+        (keys.ARROW_LEFT, "goal image, unverified"),
+        (keys.ARROW_LEFT, "First frame"),
+        (keys.ARROW_LEFT, "attempt 2, rejected"),  # the row of pictures is a ring
+    ]:
+        press(browser, key)
+        eventually(browser, lambda: caption(browser), text)
     press(browser, keys.ESCAPE)
-    assert not find(browser, "#viewer").is_displayed()
-    assert browser.switch_to.active_element == buttons[-1], "focus follows the picture last seen"
+    eventually(browser, find(browser, "#viewer").is_displayed, False)
+    # Focus follows the picture last seen.
+    eventually(browser, lambda: browser.switch_to.active_element, buttons[-1])
 
 
 @pytest.mark.parametrize("key", ["ENTER", "SPACE"])
@@ -155,9 +177,9 @@ def test_the_keyboard_enlarges(browser, reports, key):
     open_page(browser, reports[0] / "index.html")
     browser.execute_script("document.querySelector('#episode-1 button.zoom').focus()")
     press(browser, getattr(webdriver.Keys, key))
-    assert find(browser, "#viewer img").is_displayed()
+    eventually(browser, find(browser, "#viewer img").is_displayed)
     find(browser, "#viewer [data-close]").click()
-    assert not find(browser, "#viewer").is_displayed()
+    eventually(browser, find(browser, "#viewer").is_displayed, False)
 
 
 def test_the_time_line_speaks_on_focus_and_leads_to_the_step(browser, reports):
@@ -166,44 +188,53 @@ def test_the_time_line_speaks_on_focus_and_leads_to_the_step(browser, reports):
     segment = find(browser, "#episode-1 .track a:nth-of-type(2)")
     browser.execute_script("document.querySelector('#episode-1 .track a').focus()")
     press(browser, webdriver.Keys.TAB)
-    assert browser.switch_to.active_element == segment
-    assert "1.0–2.0 s · verified" in shown(browser, ".tip")[0].text
+    eventually(browser, lambda: browser.switch_to.active_element, segment)
+    eventually(
+        browser, lambda: [tip.text[-22:] for tip in shown(browser, ".tip")], ["· 1.0–2.0 s · verified"]
+    )
     assert overflow(browser) <= 0
     press(browser, webdriver.Keys.ENTER)
-    assert browser.current_url.endswith("#episode-1-step-2")
+    eventually(browser, lambda: browser.current_url.partition("#")[2], "episode-1-step-2")
     widths = [a.size["width"] for a in browser.find_elements("css selector", "#episode-1 .track a")]
     assert max(widths) - min(widths) <= 1
+
+
+def rows(driver) -> list[str]:
+    """The first line of every row on show, such as `episode 24`."""
+    return driver.execute_script(
+        "return [...document.querySelectorAll('.row')].filter(r => r.checkVisibility())"
+        ".map(r => r.querySelector('.about .muted').textContent)"
+    )
 
 
 def test_the_list_is_searched_filtered_and_paged(browser, reports):
     count = 2 * PAGE_EPISODES + 9
     open_page(browser, reports[1] / "index.html")
-    assert len(shown(browser, ".row")) == 24
+    eventually(browser, lambda: rows(browser), [f"episode {i}" for i in range(24)])
     assert find(browser, "#where").text == "Page 1 of 3"
     find(browser, "[data-turn='1']").click()
-    assert "task 24 fold" in shown(browser, ".row")[0].text
+    eventually(browser, lambda: rows(browser), [f"episode {i}" for i in range(24, 48)])
     find(browser, "#query").send_keys("fold TASK")
-    assert find(browser, "#count").text == f"{(count + 1) // 2} of {count} episodes"
-    assert find(browser, "#where").text == "Page 1 of 2"
+    eventually(browser, lambda: find(browser, "#count").text, f"{(count + 1) // 2} of {count} episodes")
+    eventually(browser, lambda: find(browser, "#where").text, "Page 1 of 2")
     find(browser, "#status option[value=unverified]").click()
-    found = shown(browser, ".row")
-    assert len(found) == len(range(0, count, 6))
-    assert all("unverified" in row.text for row in found)
-    found[4].find_element("css selector", "a").click()
-    assert browser.current_url.endswith("page-0002.html#episode-24")
+    both = [f"episode {i}" for i in range(0, count, 6)]
+    eventually(browser, lambda: rows(browser), both)
+    shown(browser, ".row a")[4].click()
+    eventually(browser, lambda: browser.current_url.rpartition("/")[2], "page-0002.html#episode-24")
     assert find(browser, "#episode-24").is_displayed()
     browser.back()
-    assert len(shown(browser, ".row")) == len(range(0, count, 6)), "Back returns to the same search"
+    eventually(browser, lambda: rows(browser), both)
     find(browser, "#query").send_keys(" nothing like it")
-    assert not shown(browser, ".row")
-    assert find(browser, "#nothing").is_displayed()
+    eventually(browser, lambda: rows(browser), [])
+    eventually(browser, find(browser, "#nothing").is_displayed)
 
 
 def test_the_list_stays_whole_without_script(chromium, reports):
     chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         chromium.get((reports[1] / "index.html").as_uri())
-        assert len(chromium.find_elements("css selector", ".row")) == 2 * PAGE_EPISODES + 9
+        assert len(shown(chromium, ".row")) == 2 * PAGE_EPISODES + 9
     finally:
         chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 

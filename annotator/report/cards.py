@@ -25,7 +25,7 @@ class Picture:
     width: int
     height: int
     source: str | None
-    """`CAMERA#INDEX` of a recorded picture."""
+    """Camera and frame of a recorded picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,14 @@ def _picture(image: Image | None, alt: str) -> Picture | None:
         return None
     scale = min(1.0, SHOWN / max(image.size))
     width, height = (max(1, round(side * scale)) for side in image.size)
-    return Picture(data_uri(image), alt, width, height, image.frame)
+    source = None if image.frame is None else _source(image.frame)
+    return Picture(data_uri(image), alt, width, height, source)
+
+
+def _source(frame: str) -> str:
+    """`CAMERA#INDEX` as a person reads it; LeRobot's own prefix says nothing here."""
+    camera, _, index = frame.rpartition("#")
+    return f"{camera.removeprefix('observation.images.')} · frame {index}" if camera else frame
 
 
 def _attempt(number: int, attempt: Attempt, step: str, pictured: bool) -> AttemptCard:

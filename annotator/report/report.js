@@ -23,6 +23,7 @@
     all = [...button.closest("article").querySelectorAll("button.zoom")].filter((b) => b.checkVisibility());
     show(all.indexOf(button));
     dialog.showModal();
+    dialog.querySelector("[data-close]").focus();
   });
 
   dialog.addEventListener("click", (event) => {
@@ -31,9 +32,10 @@
     else if (event.target !== picture && !event.target.closest("p")) dialog.close();
   });
 
-  dialog.addEventListener("keydown", (event) => {
+  // On the document: focus may fall to the body, when a caption stops being scrollable.
+  document.addEventListener("keydown", (event) => {
     const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (move) {
+    if (dialog.open && move) {
       event.preventDefault();
       show(at + move);
     }
