@@ -1,0 +1,121 @@
+"""The image editors goalreel knows by name, as data (`catalogue.yaml`), and how one is built."""
+
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from goalreel.annotator.types import Editor
+
+SETTINGS = "goalreel.json"
+"""A checkpoint's own entry, stored beside its `model_index.json`."""
+
+Positive = Annotated[int, Field(gt=0)]
+type Kind = Literal["text-to-image", "edit"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Lora(_Frozen):
+    """Low-rank weights laid over the model's own: one safetensors file of a repository."""
+
+    repository: str
+    weight: str
+
+
+class Entry(_Frozen):
+    """A diffusers pipeline and how it is called."""
+
+    name: str = ""
+    repository: str = ""
+    """A Hugging Face repository, or a folder made by `save_pretrained`."""
+    pipeline: str | None = None
+    """The diffusers class; None where diffusers has none."""
+    components: dict[str, str] = {}
+    """Parts loaded as another diffusers class than `model_index.json` says."""
+    requires: tuple[str, ...] = ()
+    """Packages it needs beside diffusers and transformers."""
+    kinds: Annotated[tuple[Kind, ...], Field(min_length=1)]
+    steps: Positive | None = None
+    guidance: dict[str, float] = {}
+    arguments: dict[str, Any] = {}
+    """More of the call's arguments, as they are."""
+    size: tuple[Positive, Positive] | None = None
+    """(width, height): drawn from text at this size, edited at its area; None for the source's own size."""
+    multiple: Positive = 16
+    """Width and height are multiples of it."""
+    lora: Lora | None = None
+    scheduler: dict[str, Any] = {}
+    """Changes to the scheduler's configuration."""
+    weights_gb: float | None = None
+    licence: str = ""
+    note: str = ""
+
+    def build(self, **options: Any) -> Editor:
+        """Load the model; `options` are those of `DiffusersEditor.load`.
+
+        Raises:
+            ValueError: diffusers has no class for it, or it cannot be loaded.
+        """
+        if self.pipeline is None:
+            raise ValueError(f"{self.name} cannot be built here: {self.note}")
+        from goalreel.editors.diffusers import DiffusersEditor
+
+        return DiffusersEditor.load(self.repository, entry=self, **options)
+
+    def save(self, folder: Path) -> None:
+        """Store the entry with its checkpoint, for `diffusers:FOLDER` to call the model by."""
+        (folder / SETTINGS).write_text(self.model_dump_json(indent=2, exclude_defaults=True) + "\n")
+
+
+@cache
+def catalogue() -> dict[str, Entry]:
+    """All entries by name, in the file's order."""
+    data = yaml.safe_load(files("goalreel.editors").joinpath("catalogue.yaml").read_text(encoding="utf-8"))
+    return {name: Entry(name=name, **fields) for name, fields in data.items()}
+
+
+def find(name: str) -> Entry:
+    """The entry called `name`; `NAME@FOLDER` is the same model from a local folder.
+
+    Raises:
+        ValueError: no such entry.
+    """
+    name, _, folder = name.partition("@")
+    entry = catalogue().get(name)
+    if entry is None:
+        known = ", ".join(catalogue())
+        raise ValueError(
+            f"no editor called {name!r}: use diffusers:DIR, openai:MODEL@URL, server:URL or one of {known}"
+        )
+    return entry.model_copy(update={"repository": folder}) if folder else entry
+
+
+def stored(folder: Path) -> Entry | None:
+    """The entry kept in a checkpoint's folder, if there is one.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    path = folder / SETTINGS
+    if not path.is_file():
+        return None
+    try:
+        return Entry.model_validate_json(path.read_bytes())
+    except ValidationError as e:
+        first = e.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{path} is not an editor's settings: {where or 'file'}: {first['msg']}") from e
+
+
+def like(pipeline: str) -> Entry | None:
+    """The first entry of that pipeline class without a LoRA: how such models are called."""
+    for entry in catalogue().values():
+        if entry.pipeline == pipeline and entry.lora is None:
+            return entry
+    return None

@@ -1,0 +1,231 @@
+"""Any diffusers pipeline with a prompt, and perhaps an image, as an Editor: batched, and safe from bad items.
+
+torch and diffusers are imported when a model is loaded.
+"""
+
+import inspect
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Edit, Failure
+from goalreel.editors.catalogue import Entry, like, stored
+from goalreel.editors.sizes import Size, resize, to_pil, working_size
+
+log = logging.getLogger(__name__)
+
+MASK_BORDER = 1 / 8
+"""What an inpainter keeps on each side, as a share of the picture, since an edit has no mask."""
+
+
+class DiffusersEditor:
+    """Renders edits with a pipeline. Not for several threads at once.
+
+    >>> editor = DiffusersEditor.load("black-forest-labs/FLUX.2-klein-4B")  # doctest: +SKIP
+    """
+
+    def __init__(self, pipeline: Any, entry: Entry, *, batch_size: int = 8) -> None:
+        """`batch_size`: the most edits in one call of the pipeline; halved for good when memory runs out."""
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        self.entry = entry
+        self._pipeline = pipeline
+        self._batch_size = batch_size
+        self._parameters = inspect.signature(type(pipeline).__call__).parameters
+
+    @classmethod
+    def load(
+        cls,
+        source: str | Path,
+        *,
+        entry: Entry | None = None,
+        device: str | None = None,
+        dtype: str | None = None,
+        offload: str | None = None,
+        vae_tiling: bool = False,
+        quantize: str | None = None,
+        batch_size: int = 8,
+    ) -> Self:
+        """Load a pipeline from a folder or a repository; safetensors only, never the checkpoint's own code.
+
+        `entry`: how to call it; by default the folder's own `goalreel.json`, else the catalogue's entry of
+        the same class. `device`: by default the GPU if there is one. `dtype`: a torch name, by default
+        bfloat16 on a GPU and float32 on the CPU. `offload`: "model" or "sequential". `quantize`: "fp8" or
+        "int8".
+
+        Raises:
+            ValueError: it cannot be loaded here; the message is one line that says what to do.
+        """
+        try:
+            import torch
+
+            from goalreel.editors.loading import load_pipeline, model_index
+        except ImportError as e:
+            raise ValueError(f"an editor needs {e.name}: pip install 'goalreel[gpu]'") from e
+        source = str(source)
+        index = model_index(source)
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
+        if not isinstance(getattr(torch, dtype, None), torch.dtype):
+            raise ValueError(f"no torch dtype {dtype!r}: use bfloat16, float16 or float32")
+        entry = entry or stored(Path(source)) or like(str(index.get("_class_name"))) or _by_signature(index)
+        pipeline = load_pipeline(
+            source,
+            index,
+            entry,
+            device=device,
+            dtype=getattr(torch, dtype),
+            offload=offload,
+            vae_tiling=vae_tiling,
+            quantize=quantize,
+        )
+        return cls(pipeline, entry, batch_size=batch_size)
+
+    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
+        """Answer i is the picture of edit i at its source's size (from text: the model's own), or why not.
+
+        The same edit gives the same picture, up to numerics, whatever it is batched with.
+        """
+        answers: list[Image | Failure | None] = [None] * len(edits)
+        groups: dict[tuple[bool, Size | None], list[int]] = {}
+        for i, edit in enumerate(edits):
+            refusal = self._refusal(edit)
+            if refusal:
+                answers[i] = _failure(refusal)
+                continue
+            size = self._working_size(edit)
+            groups.setdefault((edit.image is None, size), []).append(i)
+        for (_, size), members in groups.items():
+            for i, picture in zip(members, self._render([edits[i] for i in members], size), strict=True):
+                source = edits[i].image
+                keep = isinstance(picture, Failure) or source is None
+                answers[i] = picture if keep else resize(picture, source.size)
+        return [a for a in answers if a is not None]
+
+    def _refusal(self, edit: Edit) -> str | None:
+        name = self.entry.name or type(self._pipeline).__name__
+        if edit.image is None and "text-to-image" not in self.entry.kinds:
+            return f"{name} edits pictures and cannot draw one from text alone: start from a frame"
+        if edit.image is not None and "edit" not in self.entry.kinds:
+            return f"{name} draws from text alone and cannot edit a picture: use an edit model"
+        return None
+
+    def _working_size(self, edit: Edit) -> Size | None:
+        if edit.image is None:
+            return self.entry.size
+        return working_size(edit.image.size, self.entry.size, self.entry.multiple)
+
+    def _render(self, edits: Sequence[Edit], size: Size | None) -> list[Image | Failure]:
+        pictures: list[Image | Failure] = []
+        while len(pictures) < len(edits):
+            # Read each time: running out of memory makes it smaller.
+            room = self._batch_size if self._batches(edits[0]) else 1
+            pictures += self._attempt(edits[len(pictures) : len(pictures) + room], size)
+        return pictures
+
+    def _batches(self, edit: Edit) -> bool:
+        from goalreel.editors.batching import PAIR_BATCHES, TEXT_BATCHES
+
+        if edit.image is None:
+            return _stock_name(self._pipeline) in TEXT_BATCHES
+        return hasattr(self._pipeline, "edit_pairs") or type(self._pipeline).__name__ in PAIR_BATCHES
+
+    def _attempt(self, edits: Sequence[Edit], size: Size | None) -> list[Image | Failure]:
+        """One call; if it fails, two calls of half the edits each, down to the one that is to blame."""
+        import torch
+
+        half = len(edits) // 2
+        try:
+            return [_checked(pixels) for pixels in self._call(edits, size)]
+        except torch.OutOfMemoryError:
+            reason = "out of memory for a single edit: use offload, vae_tiling or quantize"
+            self._batch_size = max(1, half)
+        except (ValueError, IndexError, RuntimeError) as e:
+            reason = f"{type(e).__name__}: {(str(e).strip() or 'no message').splitlines()[0]}"
+        # Outside the handler, where the failed call's tensors are no longer held by the exception.
+        torch.cuda.empty_cache()
+        if not half:
+            return [_failure(reason)]
+        log.warning("a call of %d edits failed and is split: %s", len(edits), reason)
+        return self._attempt(edits[:half], size) + self._attempt(edits[half:], size)
+
+    def _call(self, edits: Sequence[Edit], size: Size | None) -> NDArray[np.floating]:
+        """Pictures (n, height, width, 3), 0 to 1, of edits that have one working size."""
+        import torch
+
+        arguments = self._arguments(size)
+        prompts = [e.prompt for e in edits]
+        # On the CPU, one each: the noise depends on neither the device nor the batch.
+        generators = [torch.Generator("cpu").manual_seed(e.seed) for e in edits]
+        images = [to_pil(e.image, size) for e in edits if e.image is not None]
+        if len(edits) == 1:
+            given = {"image": images[0]} if images else {}
+            output = self._pipeline(prompt=prompts[0], generator=generators[0], **given, **arguments)
+        elif images and hasattr(self._pipeline, "edit_pairs"):
+            output = self._pipeline.edit_pairs(images, prompts, generators, **arguments)
+        else:
+            if "negative_prompt" in arguments:
+                arguments["negative_prompt"] = [arguments["negative_prompt"]] * len(edits)
+            given = {"image": images} if images else {}
+            output = self._pipeline(prompt=prompts, generator=generators, **given, **arguments)
+        frames = output.frames if hasattr(output, "frames") else output.images
+        pixels = np.asarray(frames, dtype=np.float32)
+        return pixels[:, -1] if pixels.ndim == 5 else pixels
+
+    def _arguments(self, size: Size | None) -> dict[str, Any]:
+        entry = self.entry
+        arguments = {**entry.arguments, **entry.guidance, "output_type": "np"}
+        if entry.steps is not None:
+            arguments["num_inference_steps"] = entry.steps
+        if size is not None:
+            width, height = size
+            fitting = {"width": width, "height": height, "max_area": width * height}
+            arguments.update({k: v for k, v in fitting.items() if k in self._parameters})
+            if "mask_image" in self._parameters:
+                arguments["mask_image"] = _mask(size)
+        return arguments
+
+
+def _by_signature(index: dict[str, Any]) -> Entry:
+    """How to call a pipeline that nothing is known of: with an image if it takes one, else from text."""
+    import diffusers
+
+    stock = getattr(diffusers, str(index.get("_class_name")), None)
+    takes_image = stock is not None and "image" in inspect.signature(stock.__call__).parameters
+    return Entry(kinds=("edit",) if takes_image else ("text-to-image",))
+
+
+def _stock_name(pipeline: Any) -> str:
+    """diffusers' own name for the class, also where it is loaded as ours."""
+    from goalreel.editors.batching import PAIRED
+
+    ours = {loaded: stock for stock, loaded in PAIRED.items()}
+    return ours.get(type(pipeline), type(pipeline).__name__)
+
+
+def _mask(size: Size) -> PIL.Image.Image:
+    """White where an inpainter draws: all but a border."""
+    width, height = size
+    mask = PIL.Image.new("L", size)
+    across, down = round(width * MASK_BORDER), round(height * MASK_BORDER)
+    mask.paste(255, (across, down, width - across, height - down))
+    return mask
+
+
+def _checked(pixels: NDArray[np.floating]) -> Image | Failure:
+    """A picture from one item of the output, unless the model broke down on it."""
+    if not np.isfinite(pixels).all():
+        return _failure("the model's output is not a number: try another seed or dtype='float32'")
+    if pixels.max() <= 0:
+        return _failure("the model's output is black: try another seed or prompt")
+    return Image((pixels.clip(0, 1) * 255).round().astype(np.uint8))
+
+
+def _failure(message: str) -> Failure:
+    return Failure(stage="edit", message=message)

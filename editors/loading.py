@@ -1,0 +1,188 @@
+"""A diffusers pipeline from its folder or repository: class, weights, LoRA, precision and device."""
+
+import importlib.util
+import json
+import logging
+from pathlib import Path
+from typing import Any, Literal
+
+import diffusers
+import torch
+import transformers
+from torch import nn
+
+from goalreel.editors.batching import PAIRED
+from goalreel.editors.catalogue import Entry
+
+log = logging.getLogger(__name__)
+
+type Offload = Literal["model", "sequential"]
+type Quantize = Literal["fp8", "int8"]
+
+
+def model_index(source: str) -> dict[str, Any]:
+    """`model_index.json` of a folder, or of a repository (fetched unless it is cached).
+
+    Raises:
+        ValueError: there is none.
+    """
+    folder = Path(source)
+    if folder.is_dir():
+        try:
+            return json.loads((folder / "model_index.json").read_bytes())
+        except (OSError, ValueError) as e:
+            raise ValueError(f"{source} is not a diffusers pipeline: no readable model_index.json") from e
+    if source.count("/") != 1 or source.startswith((".", "/", "~")):
+        raise ValueError(
+            f"no folder {source!r}: give a folder made by save_pretrained or a repository OWNER/NAME"
+        )
+    try:
+        return diffusers.DiffusionPipeline.load_config(source)
+    except OSError as e:
+        raise ValueError(
+            f"cannot fetch {source}: download it once with `hf download {source}`, or give a local folder"
+        ) from e
+
+
+def pipeline_class(source: str, index: dict[str, Any], entry: Entry) -> type[diffusers.DiffusionPipeline]:
+    """The class to load: ours where it pairs images with prompts, else diffusers' own.
+
+    Raises:
+        ValueError: the checkpoint wants code that does not come with diffusers or transformers.
+    """
+    name = entry.pipeline or index.get("_class_name")
+    parts = [v[0] for k, v in index.items() if not k.startswith("_") and isinstance(v, list)]
+    foreign = {library for library in parts if library not in (None, "diffusers", "transformers")}
+    # A safety checker's module is one of diffusers' own pipelines, named without its package.
+    foreign -= set(dir(diffusers.pipelines))
+    if not isinstance(name, str) or foreign:
+        raise ValueError(f"{source} brings its own code, which goalreel does not run")
+    stock = getattr(diffusers, name, None)
+    if not (isinstance(stock, type) and issubclass(stock, diffusers.DiffusionPipeline)):
+        raise ValueError(f"diffusers {diffusers.__version__} has no pipeline {name}, which {source} asks for")
+    return PAIRED.get(name, stock)
+
+
+def load_pipeline(
+    source: str,
+    index: dict[str, Any],
+    entry: Entry,
+    *,
+    device: str,
+    dtype: torch.dtype,
+    offload: Offload | None,
+    vae_tiling: bool,
+    quantize: Quantize | None,
+) -> diffusers.DiffusionPipeline:
+    """The pipeline, ready to call.
+
+    Raises:
+        ValueError: weights are missing or not safetensors, or an option cannot be had here.
+    """
+    if offload and device == "cpu":
+        raise ValueError("offload needs a GPU to move the parts to: leave it out on the CPU")
+    for package in entry.requires:
+        _require(package, entry.name or source)
+    shared: dict[str, Any] = {"use_safetensors": True, "dtype": dtype}
+    options = dict(shared)
+    if quantize:
+        options["quantization_config"] = quantization(index, quantize)
+    try:
+        for part, name in entry.components.items():
+            options[part] = getattr(diffusers, name).from_pretrained(source, subfolder=part, **shared)
+        pipeline = pipeline_class(source, index, entry).from_pretrained(source, **options)
+        if entry.lora:
+            _add_lora(pipeline, entry, fuse=quantize is None)
+    except OSError as e:
+        raise ValueError(f"cannot load {source} (safetensors only): {_first_line(e)}") from e
+    if entry.scheduler:
+        pipeline.scheduler = type(pipeline.scheduler).from_config(
+            pipeline.scheduler.config, **entry.scheduler
+        )
+    if vae_tiling:
+        _tile(pipeline)
+    _mark_image_tokens(pipeline)
+    pipeline.set_progress_bar_config(disable=True)
+    _place(pipeline, device, offload)
+    return pipeline
+
+
+def quantization(index: dict[str, Any], kind: Quantize) -> diffusers.PipelineQuantizationConfig:
+    """Weight-only torchao quantisation of the denoiser and the text encoders.
+
+    Raises:
+        ValueError: torchao is not installed, or no such kind.
+    """
+    _require("torchao", f"quantize={kind!r}")
+    from torchao.quantization import Float8WeightOnlyConfig, Int8WeightOnlyConfig
+
+    configs = {"fp8": Float8WeightOnlyConfig, "int8": Int8WeightOnlyConfig}
+    if kind not in configs:
+        raise ValueError(f"quantize is one of {', '.join(configs)}, got {kind!r}")
+    mapping: dict[str, Any] = {}
+    for part, value in index.items():
+        if part in ("transformer", "unet"):
+            mapping[part] = diffusers.TorchAoConfig(configs[kind]())
+        elif part.startswith("text_encoder") and value[0] == "transformers":
+            mapping[part] = transformers.TorchAoConfig(configs[kind]())
+    return diffusers.PipelineQuantizationConfig(quant_mapping=mapping)
+
+
+def _require(package: str, wanted_by: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise ValueError(f"{wanted_by} needs {package}: pip install {package}")
+
+
+def _add_lora(pipeline: Any, entry: Entry, *, fuse: bool) -> None:
+    _require("peft", f"the LoRA of {entry.name or entry.lora.repository}")
+    pipeline.load_lora_weights(entry.lora.repository, weight_name=entry.lora.weight, use_safetensors=True)
+    if fuse:
+        pipeline.fuse_lora()
+        pipeline.unload_lora_weights()
+
+
+def _tile(pipeline: Any) -> None:
+    enable = getattr(pipeline.vae, "enable_tiling", None)
+    if enable is None:
+        raise ValueError(f"{type(pipeline.vae).__name__} cannot be tiled: leave vae_tiling out")
+    enable()
+
+
+def _place(pipeline: Any, device: str, offload: Offload | None) -> None:
+    if offload == "model":
+        pipeline.enable_model_cpu_offload(device=device)
+    elif offload == "sequential":
+        pipeline.enable_sequential_cpu_offload(device=device)
+    elif offload:
+        raise ValueError(f"offload is model or sequential, got {offload!r}")
+    else:
+        try:
+            pipeline.to(device)
+        except torch.OutOfMemoryError as e:
+            raise ValueError(
+                f"the model does not fit on {device}: use offload='model' or quantize='fp8'"
+            ) from e
+
+
+def _mark_image_tokens(pipeline: Any) -> None:
+    """Tell a Qwen2.5-VL text encoder which tokens are pictures.
+
+    transformers 5 gives pictures their two-dimensional positions only if it is told, and the pipelines of
+    diffusers 0.42 do not tell it: the encoder would see a picture as a line of text.
+    """
+    encoder = getattr(pipeline, "text_encoder", None)
+    if isinstance(encoder, transformers.Qwen2_5_VLForConditionalGeneration):
+        encoder.register_forward_pre_hook(_token_types, with_kwargs=True)
+
+
+def _token_types(
+    encoder: nn.Module, args: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if named.get("pixel_values") is not None and "mm_token_type_ids" not in named:
+        pictures = named["input_ids"] == encoder.config.image_token_id
+        named = {**named, "mm_token_type_ids": pictures.int()}
+    return args, named
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

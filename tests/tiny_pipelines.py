@@ -1,0 +1,336 @@
+"""Every pipeline class of the catalogue with tiny random weights, saved as a real one would be."""
+
+import string
+from collections.abc import Callable
+from pathlib import Path
+
+import diffusers
+import torch
+import transformers
+from tokenizers import pre_tokenizers
+from torch import nn
+
+HIDDEN = 32
+QWEN_SPECIAL = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+)
+CHAT = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def byte_alphabet() -> list[str]:
+    return sorted(pre_tokenizers.ByteLevel.alphabet())
+
+
+def qwen_tokenizer() -> transformers.Qwen2Tokenizer:
+    vocab = {token: i for i, token in enumerate([*QWEN_SPECIAL, *byte_alphabet()])}
+    tokenizer = transformers.Qwen2Tokenizer(
+        vocab=vocab, merges=[], extra_special_tokens=list(QWEN_SPECIAL[1:])
+    )
+    tokenizer.chat_template = CHAT
+    return tokenizer
+
+
+def clip_tokenizer() -> transformers.CLIPTokenizer:
+    letters = byte_alphabet()
+    tokens = ["<|startoftext|>", "<|endoftext|>", *letters, *(f"{letter}</w>" for letter in letters)]
+    vocab = {token: i for i, token in enumerate(tokens)}
+    return transformers.CLIPTokenizer(vocab=vocab, merges=[], model_max_length=77)
+
+
+def t5_tokenizer() -> transformers.T5Tokenizer:
+    pieces = ["<pad>", "</s>", "<unk>", "▁", *string.ascii_letters, *string.digits, *string.punctuation]
+    return transformers.T5Tokenizer(vocab=[(p, -float(i)) for i, p in enumerate(pieces)], extra_ids=0)
+
+
+def clip_text() -> transformers.CLIPTextModel:
+    tokenizer = clip_tokenizer()
+    return transformers.CLIPTextModel(
+        transformers.CLIPTextConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=HIDDEN,
+            intermediate_size=HIDDEN,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            bos_token_id=0,
+            eos_token_id=1,
+            pad_token_id=1,
+        )
+    )
+
+
+def t5(kind: str) -> nn.Module:
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=128, d_model=HIDDEN, d_kv=16, d_ff=HIDDEN, num_layers=1, num_heads=2
+    )
+    return getattr(transformers, f"{kind}EncoderModel")(config)
+
+
+def qwen_vl() -> transformers.Qwen2_5_VLForConditionalGeneration:
+    ids = {token: i for i, token in enumerate(QWEN_SPECIAL)}
+    config = transformers.Qwen2_5_VLConfig(
+        text_config={
+            "vocab_size": 300,
+            "hidden_size": HIDDEN,
+            "intermediate_size": HIDDEN,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 2,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]},
+            "pad_token_id": 0,
+            "bos_token_id": None,
+            "eos_token_id": 0,
+        },
+        vision_config={
+            "depth": 1,
+            "hidden_size": HIDDEN,
+            "intermediate_size": HIDDEN,
+            "num_heads": 2,
+            "out_hidden_size": HIDDEN,
+            "fullatt_block_indexes": [0],
+        },
+        image_token_id=ids["<|image_pad|>"],
+        video_token_id=ids["<|video_pad|>"],
+        vision_start_token_id=ids["<|vision_start|>"],
+        vision_end_token_id=ids["<|vision_end|>"],
+    )
+    return transformers.Qwen2_5_VLForConditionalGeneration(config)
+
+
+def qwen_processor() -> transformers.Qwen2VLProcessor:
+    return transformers.Qwen2VLProcessor(
+        image_processor=transformers.Qwen2VLImageProcessor(
+            size={"shortest_edge": 28 * 28, "longest_edge": 10**7}
+        ),
+        tokenizer=qwen_tokenizer(),
+        video_processor=transformers.Qwen2VLVideoProcessor(),
+        chat_template=CHAT,
+    )
+
+
+def vae_kl(latent_channels: int = 16) -> diffusers.AutoencoderKL:
+    return diffusers.AutoencoderKL(
+        down_block_types=("DownEncoderBlock2D",) * 4,
+        up_block_types=("UpDecoderBlock2D",) * 4,
+        block_out_channels=(8,) * 4,
+        layers_per_block=1,
+        latent_channels=latent_channels,
+        norm_num_groups=4,
+        sample_size=64,
+        shift_factor=0.1,
+        scaling_factor=0.5,
+        mid_block_add_attention=False,
+        use_quant_conv=latent_channels == 4,
+        use_post_quant_conv=latent_channels == 4,
+    )
+
+
+def flow(**options: object) -> diffusers.FlowMatchEulerDiscreteScheduler:
+    return diffusers.FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True, **options)
+
+
+def flux2_klein() -> diffusers.DiffusionPipeline:
+    vae = diffusers.AutoencoderKLFlux2(
+        down_block_types=("DownEncoderBlock2D",) * 4,
+        up_block_types=("UpDecoderBlock2D",) * 4,
+        block_out_channels=(8,) * 4,
+        layers_per_block=1,
+        latent_channels=4,
+        norm_num_groups=4,
+        sample_size=64,
+        mid_block_add_attention=False,
+    )
+    # The default call reads hidden states 9, 18 and 27.
+    text = transformers.Qwen3ForCausalLM(
+        transformers.Qwen3Config(
+            vocab_size=300,
+            hidden_size=16,
+            intermediate_size=16,
+            num_hidden_layers=27,
+            num_attention_heads=1,
+            num_key_value_heads=1,
+            head_dim=16,
+            tie_word_embeddings=True,
+            pad_token_id=0,
+            bos_token_id=None,
+            eos_token_id=0,
+        )
+    )
+    transformer = diffusers.Flux2Transformer2DModel(
+        in_channels=16,
+        num_layers=1,
+        num_single_layers=1,
+        attention_head_dim=16,
+        num_attention_heads=2,
+        joint_attention_dim=48,
+        timestep_guidance_channels=16,
+        axes_dims_rope=(4, 4, 4, 4),
+        guidance_embeds=False,
+    )
+    return diffusers.Flux2KleinPipeline(
+        scheduler=flow(),
+        vae=vae,
+        text_encoder=text,
+        tokenizer=qwen_tokenizer(),
+        transformer=transformer,
+        is_distilled=True,
+    )
+
+
+def flux(pipeline: str, *, in_channels: int = 64) -> diffusers.DiffusionPipeline:
+    transformer = diffusers.FluxTransformer2DModel(
+        in_channels=in_channels,
+        out_channels=64,
+        num_layers=1,
+        num_single_layers=1,
+        attention_head_dim=16,
+        num_attention_heads=2,
+        joint_attention_dim=HIDDEN,
+        pooled_projection_dim=HIDDEN,
+        guidance_embeds=True,
+        axes_dims_rope=(4, 6, 6),
+    )
+    return getattr(diffusers, pipeline)(
+        scheduler=flow(),
+        vae=vae_kl(),
+        text_encoder=clip_text(),
+        tokenizer=clip_tokenizer(),
+        text_encoder_2=t5("T5"),
+        tokenizer_2=t5_tokenizer(),
+        transformer=transformer,
+    )
+
+
+def qwen_image(pipeline: str) -> diffusers.DiffusionPipeline:
+    parts = {"processor": qwen_processor()} if "Edit" in pipeline else {}
+    return getattr(diffusers, pipeline)(
+        scheduler=flow(shift_terminal=0.02, max_shift=0.9, max_image_seq_len=8192),
+        vae=diffusers.AutoencoderKLQwenImage(base_dim=4, dim_mult=[1, 1, 1, 1], num_res_blocks=1),
+        text_encoder=qwen_vl(),
+        tokenizer=qwen_tokenizer(),
+        transformer=diffusers.QwenImageTransformer2DModel(
+            num_layers=1,
+            attention_head_dim=16,
+            num_attention_heads=2,
+            joint_attention_dim=HIDDEN,
+            axes_dims_rope=(4, 6, 6),
+        ),
+        **parts,
+    )
+
+
+def longcat() -> diffusers.DiffusionPipeline:
+    return diffusers.LongCatImageEditPipeline(
+        scheduler=flow(),
+        vae=vae_kl(),
+        text_encoder=qwen_vl(),
+        tokenizer=qwen_tokenizer(),
+        text_processor=qwen_processor(),
+        transformer=diffusers.LongCatImageTransformer2DModel(
+            num_layers=1,
+            num_single_layers=1,
+            attention_head_dim=16,
+            num_attention_heads=2,
+            joint_attention_dim=HIDDEN,
+            pooled_projection_dim=HIDDEN,
+            axes_dims_rope=[4, 6, 6],
+        ),
+    )
+
+
+def chronoedit() -> diffusers.DiffusionPipeline:
+    vision = transformers.CLIPVisionConfig(
+        hidden_size=HIDDEN,
+        intermediate_size=HIDDEN,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        image_size=28,
+        patch_size=14,
+    )
+    size = {"height": 28, "width": 28}
+    return diffusers.ChronoEditPipeline(
+        tokenizer=t5_tokenizer(),
+        text_encoder=t5("UMT5"),
+        image_encoder=transformers.CLIPVisionModel(vision),
+        image_processor=transformers.CLIPImageProcessor(size=size, crop_size=size),
+        transformer=diffusers.ChronoEditTransformer3DModel(
+            num_attention_heads=2,
+            attention_head_dim=16,
+            in_channels=36,
+            out_channels=16,
+            text_dim=HIDDEN,
+            freq_dim=16,
+            ffn_dim=HIDDEN,
+            num_layers=1,
+            image_dim=HIDDEN,
+            added_kv_proj_dim=HIDDEN,
+        ),
+        vae=diffusers.AutoencoderKLWan(base_dim=4, dim_mult=[1, 1, 1, 1], num_res_blocks=1),
+        scheduler=diffusers.UniPCMultistepScheduler(
+            prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=5.0
+        ),
+    )
+
+
+def instruct_pix2pix() -> diffusers.DiffusionPipeline:
+    return diffusers.StableDiffusionInstructPix2PixPipeline(
+        vae=vae_kl(latent_channels=4),
+        text_encoder=clip_text(),
+        tokenizer=clip_tokenizer(),
+        unet=diffusers.UNet2DConditionModel(
+            sample_size=8,
+            in_channels=8,
+            out_channels=4,
+            down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+            up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+            block_out_channels=(16, 32),
+            layers_per_block=1,
+            cross_attention_dim=HIDDEN,
+            attention_head_dim=2,
+            norm_num_groups=4,
+        ),
+        scheduler=diffusers.EulerAncestralDiscreteScheduler(),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
+
+
+BUILDERS: dict[str, Callable[[], diffusers.DiffusionPipeline]] = {
+    "Flux2KleinPipeline": flux2_klein,
+    "FluxPipeline": lambda: flux("FluxPipeline"),
+    "FluxKontextPipeline": lambda: flux("FluxKontextPipeline"),
+    "FluxFillPipeline": lambda: flux("FluxFillPipeline", in_channels=64 + 64 + 256),
+    "QwenImagePipeline": lambda: qwen_image("QwenImagePipeline"),
+    "QwenImageEditPipeline": lambda: qwen_image("QwenImageEditPipeline"),
+    "QwenImageEditPlusPipeline": lambda: qwen_image("QwenImageEditPlusPipeline"),
+    "LongCatImageEditPipeline": longcat,
+    "ChronoEditPipeline": chronoedit,
+    "StableDiffusionInstructPix2PixPipeline": instruct_pix2pix,
+}
+
+
+def tiny_pipeline(pipeline: str, folder: Path) -> Path:
+    """Save a random pipeline of that class (seed 0) into `folder`; it has what `from_pretrained` needs."""
+    torch.manual_seed(0)
+    built = BUILDERS[pipeline]()
+    for part in built.components.values():
+        if isinstance(part, nn.Module):
+            _spread(part)
+    built.save_pretrained(folder)
+    return folder
+
+
+def _spread(part: nn.Module) -> None:
+    """Give zero-initialised tensors values, so that prompt, image and seed all reach the picture."""
+    for tensor in part.parameters():
+        if tensor.ndim > 1 and not tensor.any():
+            nn.init.normal_(tensor, std=0.1)
