@@ -220,7 +220,10 @@ def show(
     dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel annotate` wrote.")],
     out: Annotated[Path | None, typer.Option(help="Folder of the report. [default: DATASET-report]")] = None,
     episodes: Annotated[str | None, typer.Option(help="Such as 3, 0-9 or 0-4,7. [default: all]")] = None,
-    sheets: Annotated[bool, typer.Option(help="Also write a PNG contact sheet an episode.")] = True,
+    sheets: Annotated[
+        bool | None,
+        typer.Option(help="Write a PNG contact sheet an episode. [default: for 200 episodes at most]"),
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Write a report to look at: HTML without any network, and contact sheets."""

@@ -13,16 +13,20 @@ from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 
+MANY = 200
+
 
 def show(
     dataset: Path,
     out: Path,
     *,
     episodes: Sequence[int] | None = None,
-    sheets: bool = True,
+    sheets: bool | None = None,
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> Path:
     """Write the report of an annotated dataset into `out`; returns its index page.
+
+    `sheets`: a contact sheet an episode, about 1 MB each; None writes them for MANY episodes at most.
 
     Raises:
         DatasetError: the dataset was not annotated by goalreel, or is damaged.
@@ -45,7 +49,13 @@ def show(
             yield episode_view(source.episode(index), records)
             progress("report", count, len(wanted))
 
-    return write_report(views(), out, title=dataset.resolve().name, summary=summary, sheets=sheets)
+    return write_report(
+        views(),
+        out,
+        title=dataset.resolve().name,
+        summary=summary,
+        sheets=len(wanted) <= MANY if sheets is None else sheets,
+    )
 
 
 def episode_view(episode: Episode, records: Records) -> EpisodeView:

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(ffmpeg libegl1 libegl-mesa0 libgl1-mesa-dri chromium fonts-dejavu-core)
+packages=(ffmpeg libegl1 libegl-mesa0 libgl1-mesa-dri chromium chromium-driver fonts-dejavu-core)
 missing=()
 if command -v dpkg-query >/dev/null; then
   for package in "${packages[@]}"; do

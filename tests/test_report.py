@@ -76,7 +76,7 @@ def board(index: int, text: str) -> Storyboard:
 def episode(index: int, text: str = "stack the blocks") -> EpisodeView:
     storyboard = board(index, text)
     ends = tuple(picture(n * 40, frame=f"observation.images.front#{25 * n + 24}") for n in range(4))
-    return EpisodeView(index, f"episode {index}", text, 10.0, 100, storyboard, ends)
+    return EpisodeView(index, f"episode {index}", text, storyboard, 10.0, 100, ends)
 
 
 def plain(index: int) -> EpisodeView:
@@ -90,7 +90,7 @@ def plain(index: int) -> EpisodeView:
     )
     task = Task(id=str(index), instruction=f"lift block {index}", image=picture(index % 256, (16, 16)))
     return EpisodeView(
-        index, f"episode {index}", task.instruction, 10, 20, Storyboard(task=task, steps=(step,))
+        index, f"episode {index}", task.instruction, Storyboard(task=task, steps=(step,)), 10, 20
     )
 
 
@@ -206,7 +206,7 @@ def test_pages_are_bounded_in_bytes(tmp_path):
     def heavy() -> Iterator[EpisodeView]:
         for i in range(PAGE_EPISODES):
             view = episode(i)
-            yield EpisodeView(i, "t", "x", 10, 100, view.storyboard, (Image(noise),) * 4)
+            yield EpisodeView(i, "t", "x", view.storyboard, 10, 100, (Image(noise),) * 4)
 
     write_report(heavy(), tmp_path, title="x", summary={}, sheets=False)
     sizes = [p.stat().st_size for p in tmp_path.glob("page-*.html")]
@@ -255,8 +255,8 @@ def test_an_episode_that_failed_says_why(tmp_path):
     lost = Failure(stage="plan", message="not JSON <3 tries>", reply="Sure! <i>")
     task = Task(id="0", instruction="stack")
     views = [
-        EpisodeView(0, "a", "stack", 10, 5, Storyboard(task=task, failure=lost)),
-        EpisodeView(1, "b", "stack", 10, 100, board(1, "stack"), failure="video file is truncated"),
+        EpisodeView(0, "a", "stack", Storyboard(task=task, failure=lost), 10, 5),
+        EpisodeView(1, "b", "stack", board(1, "stack"), 10, 100, failure="video file is truncated"),
     ]
     page = Reader(write_report(views, tmp_path, title="x", summary={}))
     assert [v.status for v in views] == ["failed", "failed"]
@@ -270,7 +270,7 @@ def test_an_empty_report_says_so(tmp_path):
 
 def test_text_without_a_utf8_form_is_still_written(tmp_path):
     view = plain(0)
-    view = EpisodeView(0, "odd \ud800 name", "x\x00y", 10, 20, view.storyboard)
+    view = EpisodeView(0, "odd \ud800 name", "x\x00y", view.storyboard, 10, 20)
     assert "odd ? name" in Reader(write_report([view], tmp_path, title="x", summary={})).text
 
 
@@ -282,7 +282,7 @@ def test_an_episode_comes_once(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"length": 0}, "length >= 1"),
+        ({"length": -1}, "length >= 0"),
         ({"fps": float("nan")}, "fps > 0"),
         ({"index": -1}, "index >= 0"),
         ({"length": 60}, r"segment \[50, 75\) ends after"),
@@ -334,7 +334,7 @@ def test_a_contact_sheet_takes_any_text(text):
     task = Task(id="0", instruction="stack", image=picture(3))
     name = text.encode("utf-8", "replace").decode()
     step = StoryboardStep(step=Step(name=name, instruction=name, prompt=name))
-    sheet = contact_sheet(EpisodeView(0, text, text, 10, 5, Storyboard(task=task, steps=(step,))))
+    sheet = contact_sheet(EpisodeView(0, text, text, Storyboard(task=task, steps=(step,)), 10, 5))
     assert sheet.size[0] == 1600
     assert sheet.size[1] < calm.size[1] + 300
     assert (sheet.pixels[:, -20:] == 255).all(), "text ran over the margin"
@@ -347,3 +347,13 @@ def test_a_contact_sheet_keeps_proportions_and_wraps():
     assert narrow.size[1] > 4 * 200
     with pytest.raises(ValueError, match="at least 160"):
         contact_sheet(episode(0), width=100)
+
+
+def test_a_storyboard_without_a_recording(tmp_path):
+    recorded = board(0, "tidy up")
+    steps = tuple(s.model_copy(update={"segment": None}) for s in recorded.steps)
+    planned = EpisodeView(0, "Storyboard", "tidy up", recorded.model_copy(update={"steps": steps}))
+    page = write_report([planned], tmp_path, title="t", summary={}).read_text()
+    assert "Goal image" in page
+    assert "Real end frame" not in page
+    assert "frames at" not in page

@@ -54,7 +54,7 @@ def episode(index: int, steps: int = 3) -> EpisodeView:
     task = Task(id=str(index), instruction=text, image=picture(index))
     storyboard = Storyboard(task=task, steps=board)
     ends = tuple(picture(150 + n) for n in range(steps))
-    return EpisodeView(index, f"episode {index}", text, 10, 10 * steps, storyboard, ends)
+    return EpisodeView(index, f"episode {index}", text, storyboard, 10, 10 * steps, ends)
 
 
 @pytest.fixture(scope="module")

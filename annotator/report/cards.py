@@ -84,7 +84,7 @@ class EpisodeCard:
     instruction: str
     status: Status
     verified: int
-    seconds: str
+    seconds: str | None
     length: int
     fps: str
     first: Picture | None
@@ -188,12 +188,12 @@ def episode_card(view: EpisodeView) -> EpisodeCard:
         instruction=view.instruction,
         status=view.status,
         verified=sum(step.status == "verified" for step in steps),
-        seconds=f"{view.length / view.fps:.1f} s",
+        seconds=view.seconds,
         length=view.length,
         fps=f"{view.fps:g}",
         first=_picture(view.storyboard.task.image, "First frame"),
         bars=tuple(bars(view)),
-        ticks=tuple(ticks(view.length / view.fps)),
+        ticks=tuple(ticks(view.length / view.fps)) if view.length else (),
         steps=tuple(_step(view, i, step) for i, step in enumerate(steps)),
         message=view.message,
         reply=failure.reply if failure is not None else None,

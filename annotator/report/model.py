@@ -9,7 +9,7 @@ from goalreel.annotator.types import Status, Storyboard
 
 @dataclass(frozen=True, slots=True)
 class EpisodeView:
-    """One annotated episode. The first frame is the storyboard's `task.image`.
+    """One annotated episode, or a storyboard of its own. The first frame is the storyboard's `task.image`.
 
     Raises:
         ValueError: the parts do not fit one another.
@@ -19,20 +19,20 @@ class EpisodeView:
     """The episode's number in its dataset; unique within a report."""
     title: str
     instruction: str
-    fps: float
-    """Frames a second of the recording."""
-    length: int
-    """Frames in the recording."""
     storyboard: Storyboard
+    fps: float = 1.0
+    """Frames a second of the recording."""
+    length: int = 0
+    """Frames in the recording; 0 for a storyboard that was planned and never recorded."""
     end_frames: tuple[Image | None, ...] = ()
     """The real frame at the end of each step's segment, one a step; empty when there is none at all."""
     failure: str | None = None
     """Why the episode could not be annotated; the storyboard's own failure needs no copy here."""
 
     def __post_init__(self) -> None:
-        if self.index < 0 or self.length < 1 or not (math.isfinite(self.fps) and self.fps > 0):
+        if self.index < 0 or self.length < 0 or not (math.isfinite(self.fps) and self.fps > 0):
             raise ValueError(
-                f"episode {self.index}: needs index >= 0, length >= 1 and fps > 0, "
+                f"episode {self.index}: needs index >= 0, length >= 0 and fps > 0, "
                 f"got length {self.length}, fps {self.fps}"
             )
         steps = self.storyboard.steps
@@ -46,6 +46,11 @@ class EpisodeView:
                     f"episode {self.index}: segment [{step.segment.start}, {step.segment.end}) "
                     f"ends after the last of {self.length} frames"
                 )
+
+    @property
+    def seconds(self) -> str | None:
+        """The recording's length as a person reads it; None without one."""
+        return f"{self.length / self.fps:.1f} s" if self.length else None
 
     @property
     def message(self) -> str | None:

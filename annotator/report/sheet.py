@@ -133,7 +133,8 @@ def contact_sheet(view: EpisodeView, width: int = 1600) -> Image:
         raise ValueError(f"a contact sheet is at least 160 pixels wide, got {width}")
     sheet = _Sheet(width)
     sheet.paragraph(_Line(view.instruction, 24, _INK, 3))
-    sheet.paragraph(_Line(f"{view.title} · {view.length / view.fps:.1f} s", 15, _MUTED, 1))
+    about = " · ".join(filter(None, (view.title, view.seconds)))
+    sheet.paragraph(_Line(about, 15, _MUTED, 1))
     if view.message is not None:
         sheet.paragraph(_Line(view.message, 17, _COLOURS["failed"], 4))
     sheet.grow(_GAP // 2)
