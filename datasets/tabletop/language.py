@@ -24,6 +24,8 @@ from lerobot.datasets.language import (
     language_persistent_arrow_type,
 )
 
+from goalreel.datasets.writing.language import canonical
+
 type Subtask = tuple[str, int]
 """A sub-task's text and its first frame."""
 
@@ -73,22 +75,8 @@ def declare_types(shard: Path) -> None:
         (LANGUAGE_EVENTS, language_events_arrow_type()),
     ):
         index = table.schema.get_field_index(name)
-        column = _cast(table.column(index).combine_chunks(), wanted)
+        column = canonical(table.column(index).combine_chunks(), wanted)
         table = table.set_column(index, pa.field(name, wanted), column)
     temporary = shard.with_suffix(".parquet.tmp")
     write_table_one_row_group_per_episode(table, temporary)
     temporary.replace(shard)
-
-
-def _cast(column: pa.ListArray, wanted: pa.ListType) -> pa.ListArray:
-    """The same lists with every field cast; a field, or rows, without any value become typed nulls."""
-    rows, struct = column.values, wanted.value_type
-    if pa.types.is_null(rows.type):
-        return pa.ListArray.from_arrays(column.offsets, pa.nulls(len(rows), struct), type=wanted)
-    fields = []
-    for field in struct:
-        values = rows.field(field.name)
-        empty = values.null_count == len(values)
-        fields.append(pa.nulls(len(values), field.type) if empty else values.cast(field.type))
-    structs = pa.StructArray.from_arrays(fields, fields=list(struct))
-    return pa.ListArray.from_arrays(column.offsets, structs, type=wanted)

@@ -138,7 +138,7 @@ def _record_episode(
             dataset.add_frame(pictures | _frame(env, episode, tick))
         held_after.append(env.holds(episode.goals[-1]))
         success = all(env.holds(goal) for goal in episode.goals)
-    dataset.save_episode()
+    dataset.save_episode(parallel_encoding=False)  # forks otherwise, with a GL context and threads alive
     return _truth(episode, [t.goal for t in ticks], held_after, success)
 
 
