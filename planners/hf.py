@@ -1,0 +1,193 @@
+"""A chat back end on transformers: any checkpoint `AutoModelForImageTextToText` can load, in batches.
+
+Weights are read from safetensors only, and no code out of a checkpoint is run.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import PIL.Image
+import torch
+from jinja2 import TemplateError
+from transformers import AutoModelForImageTextToText, AutoProcessor
+from transformers.utils import is_flash_attn_2_available
+
+from goalreel.annotator.batch import BackendError
+from goalreel.annotator.image import Image
+from goalreel.planners.chat import Conversation, NoReply
+
+if TYPE_CHECKING:
+    from transformers import BatchFeature, PreTrainedModel, ProcessorMixin
+
+log = logging.getLogger(__name__)
+
+type Reply = str | NoReply
+
+
+class HfChat:
+    """A vision-language model in this process.
+
+    Greedy unless `temperature` is above 0. Greedy answers do not depend on the batch up to the rounding of
+    the model's dtype. Sampling draws from torch's global generator: seed that to repeat a run.
+    """
+
+    def __init__(
+        self,
+        model: "PreTrainedModel",
+        processor: "ProcessorMixin",
+        *,
+        max_new_tokens: int = 4096,
+        batch_size: int = 8,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+    ) -> None:
+        """
+        Args:
+            model: in evaluation mode, on its device.
+            processor: the model's own, with a chat template; its padding side is set to left.
+            max_new_tokens: where a reply is cut.
+            batch_size: conversations a call of the model; halved for good when memory runs out.
+            temperature: 0 is greedy.
+            top_p: when sampling, the probability mass to draw from.
+
+        Raises:
+            ValueError: a number out of range, or a processor without a chat template.
+        """
+        if max_new_tokens < 1 or batch_size < 1 or temperature < 0 or not 0 < top_p <= 1:
+            raise ValueError("max_new_tokens and batch_size start at 1, temperature at 0; top_p is in (0, 1]")
+        tokenizer = processor.tokenizer
+        if not (processor.chat_template or tokenizer.chat_template):
+            raise ValueError("the checkpoint has no chat template: use an instruction-tuned one")
+        if tokenizer.pad_token_id is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        tokenizer.padding_side = "left"
+        self.model = model
+        self.processor = processor
+        self.batch_size = batch_size
+        self._reserved = _reserved(processor)
+        # The checkpoint's own sampling settings are overridden: a repetition penalty, for one, would count
+        # the padding of shorter neighbours, and answers would depend on the batch.
+        self._generation: dict[str, Any] = {
+            "max_new_tokens": max_new_tokens,
+            "do_sample": temperature > 0,
+            "temperature": temperature or None,
+            "top_p": top_p if temperature > 0 else None,
+            "top_k": 0 if temperature > 0 else None,
+            "repetition_penalty": 1.0,
+            "pad_token_id": tokenizer.pad_token_id,
+        }
+
+    @classmethod
+    def load(
+        cls, repo_or_dir: str | Path, *, device: str | None = None, dtype: str | None = None, **options: Any
+    ) -> Self:
+        """A checkpoint from a folder or from the Hugging Face hub.
+
+        Args:
+            repo_or_dir: a folder written by `save_pretrained`, or a repository's name.
+            device: "cuda", "cuda:1", "cpu", or "auto" (all GPUs); None is a GPU if there is one.
+            dtype: "bfloat16", "float32", ...; None is bfloat16 on a GPU and float32 on the CPU.
+            options: as in the constructor.
+
+        Raises:
+            ValueError: not a checkpoint that transformers can load with safetensors and without its own code.
+        """
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        on_gpu = device != "cpu" and torch.cuda.is_available()
+        dtype = dtype or ("bfloat16" if on_gpu else "float32")
+        flash = on_gpu and dtype in ("bfloat16", "float16") and is_flash_attn_2_available()
+        try:
+            processor = AutoProcessor.from_pretrained(repo_or_dir, trust_remote_code=False)
+            model = AutoModelForImageTextToText.from_pretrained(
+                repo_or_dir,
+                dtype=dtype,
+                device_map=device,
+                use_safetensors=True,
+                trust_remote_code=False,
+                attn_implementation="flash_attention_2" if flash else "sdpa",
+            )
+        except (OSError, ValueError) as e:
+            raise ValueError(f"cannot load {repo_or_dir} as an image-text-to-text model: {_line(e)}") from e
+        log.info("loaded %s: %s on %s as %s", repo_or_dir, type(model).__name__, device, dtype)
+        return cls(model.eval(), processor, **options)
+
+    def complete(
+        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
+    ) -> list[Reply]:
+        """Continue each conversation. `schema` is not enforced.
+
+        Raises:
+            BackendError: the device failed.
+        """
+        replies: list[Reply] = []
+        while len(replies) < len(conversations):
+            done = len(replies)
+            replies += self._batch(conversations[done : done + self.batch_size])
+        return replies
+
+    def _batch(self, batch: Sequence[Conversation]) -> list[Reply]:
+        """Answer a batch; one that fails is split, down to the conversation to blame."""
+        try:
+            return [text or NoReply("the model said nothing") for text in self._generate(batch)]
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            if len(batch) == 1:
+                return [NoReply("out of memory for this conversation alone: use smaller or fewer images")]
+            self.batch_size = max(1, len(batch) // 2)
+            log.warning("out of memory: going on with batches of %d", self.batch_size)
+        except (ValueError, TemplateError) as e:
+            if len(batch) == 1:
+                return [NoReply(_line(e))]
+        except RuntimeError as e:
+            raise BackendError(f"the model failed on {self.model.device}: {_line(e)}") from e
+        half = len(batch) // 2
+        return self._batch(batch[:half]) + self._batch(batch[half:])
+
+    @torch.inference_mode()
+    def _generate(self, batch: Sequence[Conversation]) -> list[str]:
+        inputs = self._inputs(batch).to(self.model.device, self.model.dtype)
+        tokens = self.model.generate(**inputs, **self._generation)
+        new = tokens[:, inputs["input_ids"].shape[1] :]
+        return [text.strip() for text in self.processor.batch_decode(new, skip_special_tokens=True)]
+
+    def _inputs(self, batch: Sequence[Conversation]) -> "BatchFeature":
+        for conversation in batch:
+            self._refuse_reserved(conversation)
+        return self.processor.apply_chat_template(
+            [_content(c) for c in batch],
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            processor_kwargs={"padding": True, "return_tensors": "pt"},
+        )
+
+    def _refuse_reserved(self, conversation: Conversation) -> None:
+        """A person's text must not open a turn or an image of its own."""
+        for message in conversation:
+            for part in message.parts:
+                if isinstance(part, str) and (found := next((t for t in self._reserved if t in part), None)):
+                    raise ValueError(f"the text contains {found!r}, which this model reserves")
+
+
+def _content(conversation: Conversation) -> list[dict[str, Any]]:
+    return [{"role": m.role, "content": [_part(p) for p in m.parts]} for m in conversation]
+
+
+def _part(part: str | Image) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image", "image": PIL.Image.fromarray(part.pixels)}
+
+
+def _reserved(processor: "ProcessorMixin") -> tuple[str, ...]:
+    """The tokenizer's special tokens and the mark the processor replaces by an image."""
+    marks = (getattr(processor, name, None) for name in ("image_token", "video_token"))
+    tokens = dict.fromkeys((*processor.tokenizer.all_special_tokens, *marks))
+    return tuple(t for t in tokens if t)
+
+
+def _line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0][:300] if text else type(error).__name__

@@ -1,0 +1,223 @@
+"""A chat back end on any OpenAI-compatible server: vLLM, SGLang, goalreel serve, hosted GPT and Gemini.
+
+The key comes from the environment when a call is made and is kept nowhere: OPENAI_API_KEY, or for an
+address of your own GOALREEL_API_KEY before it. A server without keys needs neither.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import openai
+
+from goalreel.annotator.batch import BackendError
+from goalreel.planners.chat import Conversation, NoReply
+from goalreel.planners.openai_wire import blamed, error_text, message_json, reply_text
+
+type Reply = str | NoReply
+
+_OFFICIAL = "https://api.openai.com/v1"
+_CONNECT_S = 10.0
+_SERVER_SIDE = (
+    openai.APIConnectionError,
+    openai.AuthenticationError,
+    openai.PermissionDeniedError,
+    openai.NotFoundError,
+    openai.RateLimitError,
+    openai.InternalServerError,
+)
+
+
+class _Deadline(openai.DefaultAsyncHttpxClient):
+    """httpx limits each wait, so a server that drips bytes never times out; this limits the whole."""
+
+    limit_s: float
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        try:
+            async with asyncio.timeout(self.limit_s):
+                return await super().send(request, **options)
+        except TimeoutError as e:
+            raise httpx2.ReadTimeout("no whole reply in time", request=request) from e
+
+
+@dataclass
+class _Health:
+    """Tells a dead server from a bad conversation: nothing answered yet, and a whole wave of calls failed."""
+
+    wave: int
+    answered: bool = False
+    failed: int = 0
+
+    def dead(self, error: openai.APIError) -> bool:
+        self.failed += 1
+        refused = isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
+        certain = refused or isinstance(error, openai.AuthenticationError | openai.NotFoundError)
+        return not self.answered and (certain or self.failed >= self.wave)
+
+
+@dataclass
+class OpenAIChat:
+    """A model behind an OpenAI-compatible `/v1/chat/completions`; conversations are sent concurrently.
+
+    Connection errors, 408, 409, 429 and 5xx are retried by the openai client, after `Retry-After` or with
+    growing pauses. What a server refuses by its name (a JSON schema, `max_tokens`, `temperature`) is left
+    out from then on.
+
+    Raises:
+        ValueError: a number out of range, an address that is none or holds a key, or a key missing.
+    """
+
+    model: str
+    base_url: str | None = None
+    """Up to and with `/v1`; None is OpenAI, or OPENAI_BASE_URL."""
+    _: KW_ONLY
+    concurrency: int = 16
+    timeout_s: float = 120.0
+    """For one attempt, from sending to the last byte."""
+    retries: int = 5
+    max_tokens: int = 4096
+    temperature: float = 0.0
+    jpeg_quality: int | None = None
+    """1-100 sends images as JPEG; None as PNG, without loss."""
+    _refused: set[str] = field(default_factory=set, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if min(self.concurrency, self.max_tokens) < 1 or self.retries < 0 or self.timeout_s <= 0:
+            raise ValueError("concurrency and max_tokens start at 1, retries at 0; timeout_s is above 0")
+        url = urlsplit(self._address)
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise ValueError(f"{self._address!r} is no address: write http://HOST:PORT/v1")
+        if url.username or url.query:
+            raise ValueError("no key belongs into an address: put it into the environment, GOALREEL_API_KEY")
+        if self._address == _OFFICIAL and not self._key():
+            raise ValueError(
+                f"{self.model} at OpenAI needs a key: set OPENAI_API_KEY, or give another address"
+            )
+
+    def complete(
+        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
+    ) -> list[Reply]:
+        """Continue each conversation; a JSON `schema` is passed on, until the server refuses one.
+
+        Raises:
+            BackendError: the server is out of reach, refuses the key, lacks the model, or fails every call.
+        """
+        calls = self._complete(conversations, schema)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(calls)
+        with ThreadPoolExecutor(1) as pool:  # in a notebook
+            return pool.submit(asyncio.run, calls).result()
+
+    async def _complete(
+        self, conversations: Sequence[Conversation], schema: Mapping[str, Any] | None
+    ) -> list[Reply]:
+        gate = asyncio.Semaphore(self.concurrency)
+        health = _Health(wave=min(len(conversations), self.concurrency))
+
+        async def one(conversation: Conversation) -> Reply:
+            async with gate:
+                try:
+                    reply = await self._ask(client, conversation, schema)
+                except openai.APIError as e:
+                    reply = NoReply(self._reason(e))
+                    if isinstance(e, _SERVER_SIDE):
+                        if health.dead(e):
+                            raise BackendError(reply.reason) from None
+                        return reply
+                health.answered = True
+                return reply
+
+        async with self._client() as client:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(one(c)) for c in conversations]
+            except* BackendError as failures:
+                dead = failures.exceptions[0]
+            else:
+                return [task.result() for task in tasks]
+        raise dead
+
+    async def _ask(
+        self, client: openai.AsyncOpenAI, conversation: Conversation, schema: Mapping[str, Any] | None
+    ) -> Reply:
+        messages = [message_json(m, jpeg_quality=self.jpeg_quality) for m in conversation]
+        refused = set(self._refused)
+        while True:
+            arguments = self._arguments(schema, refused)
+            try:
+                raw = await client.chat.completions.with_raw_response.create(
+                    model=self.model, messages=messages, **arguments
+                )
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as e:
+                if (name := blamed(e, arguments)) is None:
+                    raise
+                refused.add(name)
+            else:
+                self._refused |= refused
+                return self._read(raw.text)
+
+    def _arguments(self, schema: Mapping[str, Any] | None, refused: set[str]) -> dict[str, Any]:
+        arguments: dict[str, Any] = {"max_tokens": self.max_tokens, "temperature": self.temperature}
+        if schema is not None:
+            form = {"name": "answer", "schema": dict(schema)}
+            arguments["response_format"] = {"type": "json_schema", "json_schema": form}
+        kept = {name: value for name, value in arguments.items() if name not in refused}
+        if "max_tokens" in refused:  # OpenAI's newer models know it by this name only
+            kept["max_completion_tokens"] = self.max_tokens
+        return kept
+
+    def _read(self, body: str) -> Reply:
+        try:
+            return reply_text(body)
+        except ValueError as e:
+            return NoReply(self._without_key(str(e)))
+
+    def _client(self) -> openai.AsyncOpenAI:
+        timeout = openai.Timeout(self.timeout_s, connect=min(self.timeout_s, _CONNECT_S))
+        http = _Deadline(timeout=timeout)
+        http.limit_s = self.timeout_s
+        return openai.AsyncOpenAI(
+            api_key=self._key() or "none",
+            base_url=self._address,
+            timeout=timeout,
+            max_retries=self.retries,
+            http_client=http,
+        )
+
+    @property
+    def _address(self) -> str:
+        return self.base_url or os.environ.get("OPENAI_BASE_URL") or _OFFICIAL
+
+    def _key(self) -> str:
+        names = ("GOALREEL_API_KEY", "OPENAI_API_KEY")
+        for name in names if self.base_url else reversed(names):
+            if key := os.environ.get(name, "").strip():
+                if not key.isascii() or not key.isprintable() or " " in key:
+                    raise ValueError(f"{name} holds a character that no key has")
+                return key
+        return ""
+
+    def _without_key(self, text: str) -> str:
+        key = self._key()
+        return text.replace(key, "***") if key else text
+
+    def _reason(self, error: openai.APIError) -> str:
+        match error:
+            case openai.APITimeoutError():
+                return f"no answer from {self._address} within {self.timeout_s:g} s"
+            case openai.APIConnectionError():
+                return f"cannot reach {self._address}: is the server running?"
+            case openai.AuthenticationError():
+                return f"{self._address} refuses the key (HTTP 401): set OPENAI_API_KEY or GOALREEL_API_KEY"
+            case openai.APIStatusError():
+                said = f"HTTP {error.status_code} from {self._address}: {error_text(error)}"
+                return self._without_key(said)
+        return self._without_key(type(error).__name__)

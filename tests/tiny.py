@@ -1,0 +1,223 @@
+"""Tiny vision-language checkpoints with random weights, in the real classes, saved as a user's would be."""
+
+from pathlib import Path
+
+import torch
+import transformers as hf
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+QWEN = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+)
+CHAT = """{%- for m in messages -%}
+{{- '<|im_start|>' + m.role + '\n' -}}
+{%- if m.content is string -%}{{- m.content -}}{%- else -%}
+{%- for c in m.content -%}{{- 'IMAGE' if c.type == 'image' else c.text -}}{%- endfor -%}
+{%- endif -%}
+{{- '<|im_end|>\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"""
+SENTENCES = (
+    "put the blue block in the yellow bowl, then close the drawer",
+    "<think>the gripper holds the block</think><answer>{'execution_plan': [{'step_number': 1}]}</answer>",
+    "move the end effector over the red bowl; everything else stays where it is",
+    '{"previous_step_success": true, "refine_prompt": "lift the block higher"}',
+)
+
+
+def tokenizer(
+    special: tuple[str, ...] = QWEN, *, image: str, eos: str = "<|im_end|>"
+) -> hf.TokenizersBackend:
+    """A byte-level BPE of its own; `image` is what its chat template writes for a picture."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=list(special), initial_alphabet=sorted(alphabet), show_progress=False
+    )
+    bpe.train_from_iterator(SENTENCES, trainer)
+    made = hf.PreTrainedTokenizerFast(
+        tokenizer_object=bpe, eos_token=eos, pad_token=special[0], extra_special_tokens=list(special[3:])
+    )
+    made.chat_template = CHAT.replace("IMAGE", image)
+    return made
+
+
+def _qwen_parts(patch: int) -> dict:
+    made = tokenizer(image="<|vision_start|><|image_pad|><|vision_end|>")
+    still = {
+        "patch_size": patch,
+        "merge_size": 2,
+        "temporal_patch_size": 2,
+        "size": {"shortest_edge": 32**2, "longest_edge": 160**2},
+        "image_mean": [0.5] * 3,
+        "image_std": [0.5] * 3,
+    }
+    return {
+        "tokenizer": made,
+        "image_processor": hf.Qwen2VLImageProcessor(**still),
+        "chat_template": made.chat_template,
+    }
+
+
+def _save(model: hf.PreTrainedModel, processor: hf.ProcessorMixin, path: Path) -> Path:
+    tokens = processor.tokenizer
+    model.generation_config = hf.GenerationConfig(
+        eos_token_id=tokens.eos_token_id,
+        pad_token_id=tokens.pad_token_id,
+        # The published Qwen-VL checkpoints ship sampling settings like these.
+        do_sample=True,
+        temperature=0.7,
+        top_k=20,
+        top_p=0.8,
+        repetition_penalty=1.05,
+    )
+    # Freshly drawn output rows are nearly alike: spread, so that greedy choices are not a matter of rounding.
+    with torch.no_grad():
+        model.get_output_embeddings().weight.mul_(8)
+    model.save_pretrained(path)
+    processor.save_pretrained(path)
+    return path
+
+
+def _qwen_ids(made: hf.TokenizersBackend) -> dict[str, int]:
+    names = {
+        "image_token_id": "<|image_pad|>",
+        "video_token_id": "<|video_pad|>",
+        "vision_start_token_id": "<|vision_start|>",
+        "vision_end_token_id": "<|vision_end|>",
+    }
+    return {name: made.convert_tokens_to_ids(token) for name, token in names.items()}
+
+
+def _text(vocabulary: int, **more: object) -> dict:
+    return {
+        "vocab_size": vocabulary,
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 4096,
+        "bos_token_id": None,
+        "eos_token_id": 2,
+        "pad_token_id": 0,
+        **more,
+    }
+
+
+def tiny_vlm(path: Path, *, seed: int = 0) -> Path:
+    """A `Qwen3VLForConditionalGeneration` of about a million parameters: the class of the published agents."""
+    torch.manual_seed(seed)
+    parts = _qwen_parts(patch=8)
+    made = parts["tokenizer"]
+    rope = {
+        "rope_type": "default",
+        "rope_theta": 10000.0,
+        "mrope_section": [6, 5, 5],
+        "mrope_interleaved": True,
+    }
+    vision = {
+        "depth": 3,
+        "hidden_size": 96,
+        "intermediate_size": 192,
+        "num_heads": 3,
+        "patch_size": 8,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 2,
+        "out_hidden_size": 128,
+        "num_position_embeddings": 400,
+        "deepstack_visual_indexes": [1],
+    }
+    text = _text(len(made), head_dim=32, rope_parameters=rope)
+    config = hf.Qwen3VLConfig(text_config=text, vision_config=vision, **_qwen_ids(made))
+    video = hf.Qwen3VLVideoProcessor(patch_size=8, merge_size=2, temporal_patch_size=2)
+    processor = hf.Qwen3VLProcessor(**parts, video_processor=video)
+    return _save(hf.Qwen3VLForConditionalGeneration(config), processor, path)
+
+
+def tiny_qwen25_vl(path: Path) -> Path:
+    """The class of Qwen2.5-VL, with its windowed vision attention."""
+    torch.manual_seed(0)
+    parts = _qwen_parts(patch=8)
+    made = parts["tokenizer"]
+    rope = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [6, 5, 5]}
+    vision = {
+        "depth": 2,
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_heads": 2,
+        "patch_size": 8,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 2,
+        "out_hidden_size": 128,
+        "window_size": 32,
+        "fullatt_block_indexes": [1],
+    }
+    text = _text(len(made), rope_parameters=rope)
+    config = hf.Qwen2_5_VLConfig(text_config=text, vision_config=vision, **_qwen_ids(made))
+    video = hf.Qwen2VLVideoProcessor(patch_size=8, merge_size=2, temporal_patch_size=2)
+    processor = hf.Qwen2_5_VLProcessor(**parts, video_processor=video)
+    return _save(hf.Qwen2_5_VLForConditionalGeneration(config), processor, path)
+
+
+def tiny_idefics3(path: Path) -> Path:
+    """The class of Idefics3 and, but for its name, SmolVLM: pictures are cut into tiles."""
+    torch.manual_seed(0)
+    special = (*QWEN[:3], "<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>")
+    made = tokenizer(special, image="<image>")
+    still = hf.Idefics3ImageProcessor(size={"longest_edge": 128}, max_image_size={"longest_edge": 64})
+    processor = hf.Idefics3Processor(still, made, image_seq_len=4, chat_template=made.chat_template)
+    vision = {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "image_size": 64,
+        "patch_size": 16,
+    }
+    config = hf.Idefics3Config(
+        text_config={"model_type": "llama", **_text(len(made))},
+        vision_config=vision,
+        scale_factor=2,
+        image_token_id=made.convert_tokens_to_ids("<image>"),
+        pad_token_id=made.pad_token_id,
+    )
+    return _save(hf.Idefics3ForConditionalGeneration(config), processor, path)
+
+
+def tiny_llava(path: Path) -> Path:
+    """The class of LLaVA 1.5: a CLIP tower, every picture of one size."""
+    torch.manual_seed(0)
+    made = tokenizer((*QWEN[:3], "<image>"), image="<image>")
+    still = hf.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
+    processor = hf.LlavaProcessor(
+        still,
+        made,
+        patch_size=8,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=made.chat_template,
+    )
+    vision = {
+        "model_type": "clip_vision_model",
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "image_size": 32,
+        "patch_size": 8,
+    }
+    config = hf.LlavaConfig(
+        text_config={"model_type": "llama", **_text(len(made))},
+        vision_config=vision,
+        image_token_id=made.convert_tokens_to_ids("<image>"),
+    )
+    return _save(hf.LlavaForConditionalGeneration(config), processor, path)
