@@ -87,7 +87,7 @@ def _save(model: hf.PreTrainedModel, processor: hf.ProcessorMixin, path: Path) -
     return path
 
 
-def _qwen_ids(made: hf.TokenizersBackend) -> dict[str, int]:
+def qwen_ids(made: hf.TokenizersBackend) -> dict[str, int]:
     names = {
         "image_token_id": "<|image_pad|>",
         "video_token_id": "<|video_pad|>",
@@ -114,7 +114,7 @@ def _text(vocabulary: int, **more: object) -> dict:
 
 
 def tiny_vlm(path: Path, *, seed: int = 0) -> Path:
-    """A `Qwen3VLForConditionalGeneration` of about a million parameters: the class of the published agents."""
+    """A `Qwen3VLForConditionalGeneration` of about a million parameters; the published agents are of that class."""
     torch.manual_seed(seed)
     parts = _qwen_parts(patch=8)
     made = parts["tokenizer"]
@@ -137,7 +137,7 @@ def tiny_vlm(path: Path, *, seed: int = 0) -> Path:
         "deepstack_visual_indexes": [1],
     }
     text = _text(len(made), head_dim=32, rope_parameters=rope)
-    config = hf.Qwen3VLConfig(text_config=text, vision_config=vision, **_qwen_ids(made))
+    config = hf.Qwen3VLConfig(text_config=text, vision_config=vision, **qwen_ids(made))
     video = hf.Qwen3VLVideoProcessor(patch_size=8, merge_size=2, temporal_patch_size=2)
     processor = hf.Qwen3VLProcessor(**parts, video_processor=video)
     return _save(hf.Qwen3VLForConditionalGeneration(config), processor, path)
@@ -162,7 +162,7 @@ def tiny_qwen25_vl(path: Path) -> Path:
         "fullatt_block_indexes": [1],
     }
     text = _text(len(made), rope_parameters=rope)
-    config = hf.Qwen2_5_VLConfig(text_config=text, vision_config=vision, **_qwen_ids(made))
+    config = hf.Qwen2_5_VLConfig(text_config=text, vision_config=vision, **qwen_ids(made))
     video = hf.Qwen2VLVideoProcessor(patch_size=8, merge_size=2, temporal_patch_size=2)
     processor = hf.Qwen2_5_VLProcessor(**parts, video_processor=video)
     return _save(hf.Qwen2_5_VLForConditionalGeneration(config), processor, path)
