@@ -1,0 +1,72 @@
+"""The Critic agent: accepts a candidate or rewrites its prompt, by a chat model that sees before and after.
+
+InterleaveThinker (arXiv 2606.13679); the reply format is that of its published checkpoints. The prompts are
+in `prompts/critic/`.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from goalreel.annotator.types import Candidate, Failure, Verdict
+from goalreel.planners.ask import Question, ask
+from goalreel.planners.chat import Chat, Message
+from goalreel.planners.interleave import interleave, plain
+from goalreel.planners.parsing import PASSING, parse_verdict, verdict_schema
+from goalreel.planners.prompts import render
+from goalreel.planners.reply import Problem
+
+_VERDICT = '{"previous_step_success": false, "refine_prompt": "the whole prompt anew, or null"%s}'
+_SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "artefacts": 0}'
+
+
+class ChatCritic:
+    """Judges with any chat model, asking at most `replies` times a candidate (see `goalreel.planners.ask`).
+
+    `strict` goes through every fault before it decides and rejects in doubt (the RL checkpoint); `fast`
+    looks whether the step's goal is reached (the SFT checkpoint). With `scores`, four sub-scores come in the
+    same reply, as a second call would read both images again; a model that gives none still gives verdicts.
+
+    Raises:
+        ValueError: `replies` is less than 1, or there is no such mode.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        *,
+        mode: Literal["strict", "fast"] = "strict",
+        scores: bool = False,
+        replies: int = 3,
+    ) -> None:
+        if replies < 1:
+            raise ValueError(f"replies must be at least 1, got {replies}")
+        if mode not in ("strict", "fast"):
+            raise ValueError(f"no mode {mode!r}: use strict or fast")
+        self._chat = chat
+        self._replies = replies
+        self._schema = verdict_schema(scores=scores)
+        self._example = _VERDICT % (_SCORES if scores else "")
+        values = {"mode": mode, "scores": scores, "passing": PASSING, "example": self._example}
+        self._system = Message("system", (render("critic/system", values),))
+
+    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict | Failure]:
+        """Answer i judges candidate i. `refined_prompt` is None where a rejection came without one.
+
+        Raises:
+            goalreel.annotator.batch.BackendError: the model cannot be called at all.
+        """
+        questions = [self._question(c) for c in candidates]
+        return ask(self._chat, questions, stage="judge", replies=self._replies, schema=self._schema)
+
+    def _question(self, candidate: Candidate) -> Question[Verdict]:
+        values = {
+            "has_source": candidate.source is not None,
+            "instruction": plain(candidate.instruction),
+            "prompt": plain(candidate.prompt),
+        }
+        images = [i for i in (candidate.source, candidate.image) if i is not None]
+        user = Message("user", interleave(render("critic/judge", values), images))
+        return Question((self._system, user), parse_verdict, self._again)
+
+    def _again(self, problem: Problem) -> str:
+        return plain(render("critic/again", {"problem": problem.message, "example": self._example}))

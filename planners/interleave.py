@@ -1,0 +1,51 @@
+"""Text and images in reading order: each `<image>` mark in a text is the place of one image.
+
+A mark counts only in text that asks for images. Whatever a model wrote, or a person wrote where no image
+belongs, goes through `plain` first, so that no back end can mistake it for a picture.
+"""
+
+from collections.abc import Sequence
+
+from goalreel.annotator.image import Image
+from goalreel.planners.chat import Part
+
+MARK = "<image>"
+MANY = 5
+MAX_SIDE = 384
+
+
+def interleave(text: str, images: Sequence[Image]) -> tuple[Part, ...]:
+    """Put images at the marks of `text`, in order; from `MANY` images on, each is capped at `MAX_SIDE`.
+
+    >>> interleave("Tie it.", ())
+    ('Tie it.',)
+
+    Raises:
+        ValueError: not one image a mark.
+    """
+    texts = text.split(MARK)
+    if len(texts) - 1 != len(images):
+        raise ValueError(f"{len(images)} image(s) for {len(texts) - 1} {MARK} mark(s): give one image a mark")
+    if len(images) >= MANY:
+        images = [shrink(image, MAX_SIDE) for image in images]
+    parts: list[Part] = [texts[0]]
+    for image, following in zip(images, texts[1:], strict=True):
+        parts += [image, following]
+    return tuple(p for p in parts if not isinstance(p, str) or p.strip())
+
+
+def plain(text: str) -> str:
+    """The text with its marks made harmless."""
+    return text.replace(MARK, "[image]")
+
+
+def shrink(image: Image, side: int) -> Image:
+    """The image fitted into `side` x `side` pixels, its aspect ratio kept; never enlarged."""
+    import cv2
+
+    width, height = image.size
+    scale = side / max(width, height)
+    if scale >= 1:
+        return image
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    return Image(cv2.resize(image.pixels, size, interpolation=cv2.INTER_AREA).astype("uint8"))

@@ -1,0 +1,192 @@
+"""The one JSON object in a model's reply, or why there is none. It knows no plan and no verdict.
+
+JSON that is right is read by the standard library. json-repair reads the rest, but it guesses: it takes
+`true or false` for true, lets the last of two equal keys win and swallows what a stray quote hides. So what
+it reads must hold every key that the text shows, and its literals must end where a value ends.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import json_repair
+
+MAX_REPLY = 100_000
+"""Characters; some hundred times a usual reply."""
+MAX_REPAIR = 12_000
+MAX_BRACKETS = 150
+MAX_DEPTH = 6
+"""What json-repair may be given, brackets in strings counted: it takes minutes over tens of thousands of
+nested brackets and stray quotes. Within these limits the slowest text found took it some seconds."""
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
+_LOOSE_LITERAL = re.compile(r""":\s*["']?(?:true|false|none|null)\b["']?+\s*+(?![,}\]]|\Z)""", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a reply is of no use, in words for the model that wrote it."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A reply's JSON object and the thinking before it."""
+
+    value: dict[str, Any]
+    thinking: str
+
+
+def clean(text: str) -> str:
+    """The text as valid Unicode: surrogate pairs joined, lone ones and control characters replaced."""
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return _CONTROLS.sub(" ", joined)
+
+
+def read_answer(reply: str, key: str, fields: Collection[str]) -> Answer | Problem:
+    """The only object in `reply` that has `key` at its top; `fields` are all keys that matter."""
+    if len(reply) > MAX_REPLY:
+        return Problem(f"it is longer than {MAX_REPLY:,} characters")
+    split = _split(clean(reply), key)
+    if isinstance(split, Problem):
+        return split
+    thinking, text = split
+    found = []
+    for block in _blocks(text):
+        if key not in block.text:
+            continue
+        value = _parse(block, fields)
+        if isinstance(value, Problem):
+            return value
+        if key in value and value not in found:
+            found.append(value)
+    if len(found) > 1:
+        return Problem(f"it holds {len(found)} answers that differ")
+    if not found:
+        return Problem(f'it holds no JSON object with "{key}"')
+    return Answer(found[0], thinking)
+
+
+def _split(text: str, key: str) -> tuple[str, str] | Problem:
+    """(thinking, the rest). The first tag may be missing: some chat templates write it themselves."""
+    opened = text.lstrip().startswith("<think>")
+    before, closed, after = text.partition("</think>")
+    if closed and not opened and re.search(rf"{key}\W{{0,4}}:", before):
+        return Problem("it answers before the thinking ends")
+    if not closed:
+        before, answered, after = text.partition("<answer>")
+        if opened and not answered:
+            return Problem("it ended before the thinking did")
+        if not answered:
+            before, after = "", text
+    return before.strip().removeprefix("<think>").strip(), after
+
+
+@dataclass(frozen=True)
+class _Block:
+    text: str
+    whole: bool
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    """Every outermost {...}; the last may be cut off, unless `</answer>` shows that no more was to come."""
+    at = text.find("{")
+    while at >= 0:
+        end, _ = _close(text, at)
+        if end is None:
+            tag = text.find("</answer>", at)
+            whole = tag >= 0 and not _close(text[:tag], at)[1]
+            yield _Block(text[at:tag] if whole else text[at:], whole)
+            return
+        yield _Block(text[at:end], True)
+        at = text.find("{", end)
+
+
+def _close(text: str, start: int) -> tuple[int | None, bool]:
+    """(where the bracket at `start` is closed, or None; whether the text ends inside a string)."""
+    depth, quote, before, at = 0, "", "", start
+    while at < len(text):
+        c = text[at]
+        if quote:
+            if c == "\\":
+                at += 1
+            elif c == quote and _AFTER_STRING.match(text, at + 1):
+                quote = ""
+        elif c in "\"'" and before in ("{", "[", ",", ":"):
+            quote = c
+        elif c in "{[":
+            depth += 1
+        elif c in "}]":
+            depth -= 1
+            if depth == 0:
+                return at + 1, False
+        before = before if c.isspace() else c
+        at += 1
+    return None, bool(quote)
+
+
+class _RepeatedKeyError(Exception):
+    pass
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    for key, count in Counter(k for k, _ in pairs).items():
+        if count > 1:
+            raise _RepeatedKeyError(key)
+    return dict(pairs)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, strict=False)
+
+
+def _parse(block: _Block, fields: Collection[str]) -> dict[str, Any] | Problem:
+    if not block.whole:
+        return Problem("it was cut off before its JSON ended: be shorter")
+    try:
+        value = _DECODER.decode(block.text)
+    except _RepeatedKeyError as e:
+        return Problem(f"its JSON has the key {str(e)[:40]!r} twice in one object")
+    except RecursionError:
+        return Problem("its JSON is nested too deeply")
+    except ValueError:
+        value = _repair(block.text, fields)
+    return value if isinstance(value, dict | Problem) else Problem("its JSON is not an object")
+
+
+def _repair(text: str, fields: Collection[str]) -> object:
+    if len(text) > MAX_REPAIR or not _flat(text):
+        return Problem("its JSON is not valid, and too long or too nested to be repaired")
+    if loose := _LOOSE_LITERAL.search(text):
+        return Problem(f"its JSON is not valid near {text[loose.start() : loose.end() + 20]!r}")
+    try:
+        value = json_repair.loads(text, skip_json_loads=True)
+    except (ValueError, RecursionError):
+        return Problem("its JSON is not valid")
+    read = Counter(_keys(value))
+    for name in fields:
+        if len(re.findall(rf"[\"']{name}\\*[\"']\s*:", text)) > read[name]:
+            return Problem(f'its JSON is not valid, and "{name}" is lost or repeated')
+    return value
+
+
+def _flat(text: str) -> bool:
+    depths = list(accumulate({"{": 1, "[": 1, "}": -1, "]": -1}.get(c, 0) for c in text))
+    return max(depths) <= MAX_DEPTH and text.count("{") + text.count("[") <= MAX_BRACKETS
+
+
+def _keys(value: object) -> Iterator[str]:
+    """Every key at any depth."""
+    open_ = [value]
+    while open_:
+        inner = open_.pop()
+        if isinstance(inner, dict):
+            yield from inner
+            open_ += inner.values()
+        elif isinstance(inner, list):
+            open_ += inner
