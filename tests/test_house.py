@@ -56,7 +56,7 @@ def wheel(tmp_path_factory) -> Path:
 def test_the_wheel_holds_one_import_package_with_all_its_files(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {n.split("/")[0] for n in names if ".dist-info/" not in n} == {"goalreel"}
-    for room in ("annotator", "planners", "editors", "datasets", "evaluation"):
+    for room in ("annotator", "planners", "editors", "datasets", "evaluation", "serving"):
         files = tracked(room)
         assert files, f"{room} holds no file"
         assert {f"goalreel/{f}" for f in files} <= set(names)

@@ -1,0 +1,36 @@
+"""The asynchronous driver: one trajectory, cancellable, which never blocks the event loop."""
+
+from collections.abc import Awaitable, Callable
+
+from goalreel.annotator.batch import Observer
+from goalreel.annotator.loop import Answer, OnUnverified, Request, storyboard
+from goalreel.annotator.types import Storyboard, Task
+
+type Ask = Callable[[Request], Awaitable[Answer]]
+
+
+async def drive(
+    task: Task,
+    ask: Ask,
+    *,
+    max_attempts: int,
+    on_unverified: OnUnverified = "continue",
+    observe: Observer | None = None,
+) -> Storyboard:
+    """Run one storyboard; each request of the loop is awaited through `ask`, which gives a Failure, not an
+    error, where a model could not be called. Cancelling the task that runs it abandons the trajectory.
+
+    Raises:
+        ValueError: `max_attempts` is less than 1.
+        TypeError: `ask` gave an answer of the wrong kind.
+    """
+    trajectory = storyboard(task, max_attempts=max_attempts, on_unverified=on_unverified)
+    request = next(trajectory)
+    while True:
+        answer = await ask(request)
+        if observe is not None:
+            observe(request, answer)
+        try:
+            request = trajectory.send(answer)
+        except StopIteration as finished:
+            return finished.value

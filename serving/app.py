@@ -1,0 +1,73 @@
+"""The application: every route, behind one gate."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, FastAPI
+from pydantic import BaseModel, Field
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from goalreel import __version__
+from goalreel.serving import chat, images
+from goalreel.serving.errors import add_handlers, responses
+from goalreel.serving.gate import Gate
+from goalreel.serving.service import Here, Service
+from goalreel.serving.settings import Models, ServeSettings
+
+router = APIRouter(tags=["operation"])
+
+
+class ModelHealth(BaseModel):
+    """One role's worker."""
+
+    alive: bool
+    waiting: Annotated[int, Field(description="Requests in its queue.")]
+
+
+class Health(BaseModel):
+    """`Healthy` with status 200, anything else with 503."""
+
+    status: Literal["Healthy", "Unhealthy", "Draining"]
+    models: dict[str, ModelHealth]
+
+
+@router.get("/health", responses={503: {"model": Health}})
+async def health(service: Here) -> Health:
+    """Whether new work is taken: 503 when a model's worker is dead, or while shutting down."""
+    status = "Draining" if service.draining else "Healthy" if service.healthy else "Unhealthy"
+    workers = service.batchers.items()
+    body = Health(
+        status=status, models={r: ModelHealth(alive=b.alive, waiting=b.waiting) for r, b in workers}
+    )
+    return JSONResponse(body.model_dump(), 200 if status == "Healthy" else 503)
+
+
+@router.get("/metrics", response_class=PlainTextResponse, responses=responses())
+async def metrics(service: Here) -> Response:
+    """Counters for Prometheus."""
+    text = service.metrics.render(service.batchers, {})
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def create_app(models: Models, settings: ServeSettings) -> FastAPI:
+    """Build the application and start one worker thread a model; they stop when the application does."""
+    service = Service(models, settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    app = FastAPI(
+        title="goalreel",
+        version=__version__,
+        summary="Storyboards of checked visual sub-goals, and the models that make them.",
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    add_handlers(app)
+    for part in (chat.router, images.router, router):
+        app.include_router(part)
+    app.add_middleware(Gate, service=service)
+    return app

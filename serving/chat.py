@@ -1,0 +1,155 @@
+"""OpenAI's chat completions, for the part that vision-language agents use: text and images in, text out."""
+
+import time
+import uuid
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from goalreel.annotator.image import Image
+from goalreel.planners.chat import Message, NoReply
+from goalreel.serving.errors import Utf8, Wording, responses
+from goalreel.serving.pictures import decode_all, from_base64
+from goalreel.serving.service import ChatRequest, Here, ask_while_connected
+
+router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
+
+
+class TextPart(BaseModel):
+    """A piece of text."""
+
+    type: Literal["text"]
+    text: Utf8
+
+
+class ImageUrl(BaseModel):
+    """`data:image/png;base64,...` (or JPEG, WebP)."""
+
+    url: str
+
+
+class ImagePart(BaseModel):
+    """A picture, in its place between the texts."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+
+type ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+
+
+class ChatMessage(BaseModel):
+    """One turn."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Utf8 | Annotated[list[ContentPart], Field(min_length=1, max_length=256)]
+
+
+class JsonSchema(BaseModel):
+    """A named JSON schema."""
+
+    schema_: Annotated[dict[str, Any], Field(alias="schema")]
+
+
+class ResponseFormat(BaseModel):
+    """Text, any JSON, or JSON by a schema (which the model behind may or may not enforce)."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchema | None = None
+
+
+class ChatBody(BaseModel):
+    """The fields that are honoured. Sampling parameters are the served model's own; others are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    model: Wording
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=256)]
+    n: Literal[1] | None = 1
+    stream: Literal[False] | None = False
+    response_format: ResponseFormat | None = None
+
+
+class Reply(BaseModel):
+    """What the model said."""
+
+    role: Literal["assistant"] = "assistant"
+    content: str
+
+
+class Choice(BaseModel):
+    """The one choice."""
+
+    index: Literal[0] = 0
+    message: Reply
+    finish_reason: Literal["stop"] = "stop"
+
+
+class ChatAnswer(BaseModel):
+    """A chat completion."""
+
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str
+    choices: list[Choice]
+
+
+class ModelCard(BaseModel):
+    """A name that `model` may take."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int = 0
+    owned_by: str = "goalreel"
+
+
+class ModelList(BaseModel):
+    """All of them."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelCard]
+
+
+@router.get("/models", responses=responses())
+async def models(service: Here) -> ModelList:
+    """What is served: the roles, and the models' own names."""
+    return ModelList(data=[ModelCard(id=name) for name in service.names()])
+
+
+@router.post("/chat/completions", responses=responses(404))
+async def complete(request: Request, body: ChatBody, service: Here) -> ChatAnswer:
+    """Continue a conversation."""
+    batcher = service.chat(body.model)
+    batcher.check_room()
+    wanted = body.response_format.json_schema if body.response_format else None
+    question = ChatRequest(
+        await _conversation(body.messages, service.settings.max_pixels), wanted.schema_ if wanted else None
+    )
+    reply = await ask_while_connected(request, batcher, question)
+    if isinstance(reply, NoReply):
+        raise HTTPException(422, f"the model gave no answer: {reply.reason}")
+    return ChatAnswer(
+        id=f"chatcmpl-{uuid.uuid4().hex}",
+        created=int(time.time()),
+        model=body.model,
+        choices=[Choice(message=Reply(content=reply))],
+    )
+
+
+async def _conversation(messages: list[ChatMessage], max_pixels: int) -> tuple[Message, ...]:
+    urls = [p.image_url.url for m in messages for p in _parts(m) if isinstance(p, ImagePart)]
+    images = iter(await decode_all([from_base64(url) for url in urls], max_pixels))
+
+    def part(p: TextPart | ImagePart) -> str | Image:
+        return p.text if isinstance(p, TextPart) else next(images)
+
+    return tuple(Message(m.role, tuple(part(p) for p in _parts(m))) for m in messages)
+
+
+def _parts(message: ChatMessage) -> list[TextPart | ImagePart]:
+    if isinstance(message.content, str):
+        return [TextPart(type="text", text=message.content)]
+    return message.content

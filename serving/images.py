@@ -1,0 +1,136 @@
+"""Image editing as OpenAI's clients and as InterleaveThinker's training code ask for it."""
+
+import asyncio
+import secrets
+import time
+import uuid
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, File, Form, Request, UploadFile
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Edit, Failure
+from goalreel.serving.errors import Wording, responses
+from goalreel.serving.pictures import decode_all, from_base64, to_base64
+from goalreel.serving.service import Here, Service, ask_while_connected
+
+router = APIRouter()
+
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+class Picture(BaseModel):
+    """A PNG."""
+
+    b64_json: str
+
+
+class Pictures(BaseModel):
+    """The one picture, and the seed that made it."""
+
+    created: int
+    data: list[Picture]
+    seed: int
+
+
+class GenerationBody(BaseModel):
+    """Text to image. The size is the served model's own."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    prompt: Wording
+    model: str | None = None
+    n: Literal[1] | None = 1
+    size: Literal["auto"] | None = None
+    response_format: Literal["b64_json"] | None = None
+    seed: Seed | None = None
+
+
+class SeedEditBody(BaseModel):
+    """The seed project's request. Its sampling parameters are accepted and left to the served model."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    image: str | None = None
+    prompt: Wording
+    seed: Seed | None = None
+
+
+class SeedEditAnswer(BaseModel):
+    """The seed project's answer, without an echo of the original image."""
+
+    success: bool = True
+    task_id: str
+    edited_image: str
+    seed: int
+    original_prompt: str
+    processing_time: float
+    error: str | None = None
+
+
+@router.post("/v1/images/edits", tags=["OpenAI-compatible"], responses=responses(404))
+async def edits(
+    request: Request,
+    service: Here,
+    prompt: Annotated[Wording, Form()],
+    image: Annotated[UploadFile | None, File()] = None,
+    image_list: Annotated[list[UploadFile] | None, File(alias="image[]")] = None,
+    mask: Annotated[UploadFile | None, File()] = None,
+    n: Annotated[int, Form(ge=1, le=1)] = 1,
+    size: Annotated[Literal["auto"] | None, Form()] = None,
+    response_format: Annotated[Literal["b64_json"] | None, Form()] = None,
+    seed: Annotated[Seed | None, Form()] = None,
+) -> Pictures:
+    """Edit one image; the answer has its size. `seed` is an extension."""
+    service.editor().check_room()
+    given = [*([image] if image else []), *(image_list or [])]
+    if len(given) != 1 or mask is not None:
+        raise HTTPException(400, "send exactly one image, and no mask")
+    (source,) = await decode_all([await given[0].read()], service.settings.max_pixels)
+    return await _answer(request, service, source, prompt, seed)
+
+
+@router.post("/v1/images/generations", tags=["OpenAI-compatible"], responses=responses(404))
+async def generations(request: Request, body: GenerationBody, service: Here) -> Pictures:
+    """Make an image from text alone."""
+    service.editor().check_room()
+    return await _answer(request, service, None, body.prompt, body.seed)
+
+
+@router.post("/edit", tags=["InterleaveThinker"], responses=responses(404))
+async def edit(request: Request, body: SeedEditBody, service: Here) -> SeedEditAnswer:
+    """Edit an image, or make one: the protocol of the seed project's edit servers."""
+    service.editor().check_room()
+    started = time.monotonic()
+    source = None
+    if body.image is not None:
+        (source,) = await decode_all([from_base64(body.image)], service.settings.max_pixels)
+    picture, seed = await _edit(request, service, source, body.prompt, body.seed)
+    return SeedEditAnswer(
+        task_id=uuid.uuid4().hex,
+        edited_image=await asyncio.to_thread(to_base64, picture),
+        seed=seed,
+        original_prompt=body.prompt,
+        processing_time=time.monotonic() - started,
+    )
+
+
+async def _answer(
+    request: Request, service: Service, source: Image | None, prompt: str, seed: int | None
+) -> Pictures:
+    picture, seed = await _edit(request, service, source, prompt, seed)
+    data = [Picture(b64_json=await asyncio.to_thread(to_base64, picture))]
+    return Pictures(created=int(time.time()), data=data, seed=seed)
+
+
+async def _edit(
+    request: Request, service: Service, source: Image | None, prompt: str, seed: int | None
+) -> tuple[Image, int]:
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    question = Edit(task_id=uuid.uuid4().hex, step=0, attempt=0, image=source, prompt=prompt, seed=seed)
+    answer = await ask_while_connected(request, service.editor(), question)
+    if isinstance(answer, Failure):
+        raise HTTPException(422, f"the editor gave no image: {answer.message}")
+    return answer, seed

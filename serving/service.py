@@ -1,0 +1,141 @@
+"""What the routes share: the models behind their batchers, the bounds, the counters, the storyboards."""
+
+import asyncio
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from starlette.exceptions import HTTPException
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Edit, Failure
+from goalreel.planners.chat import Chat, Conversation, NoReply
+from goalreel.serving.batcher import BatchBounds, Batcher
+from goalreel.serving.errors import CLIENT_GONE
+from goalreel.serving.metrics import Metrics
+from goalreel.serving.settings import Models, ServeSettings
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """One conversation, and the JSON schema its answer should follow."""
+
+    conversation: Conversation
+    schema: Mapping[str, Any] | None = None
+
+    def key(self) -> str:
+        """Only conversations with the same schema can share a call."""
+        return json.dumps(self.schema, sort_keys=True)
+
+
+type ChatBatcher = Batcher[ChatRequest, str | NoReply]
+type EditBatcher = Batcher[Edit, Image | Failure]
+
+
+class Service:
+    """One application's state. Planner and Critic share a batcher where they are the same model."""
+
+    def __init__(self, models: Models, settings: ServeSettings) -> None:
+        self.models = models
+        self.settings = settings
+        self.metrics = Metrics()
+        self.draining = False
+        self.under_way = 0
+        """POST requests being answered."""
+        self.batchers: dict[str, Batcher] = {}
+        """By role: planner, critic, editor."""
+        self._bounds = BatchBounds(settings.batch_size, settings.batch_wait_ms / 1000, settings.queue_size)
+        if models.planner is not None:
+            self.batchers["planner"] = self._chat("planner", models.planner)
+        if models.critic is not None and models.critic is models.planner:
+            self.batchers["critic"] = self.batchers["planner"]
+        elif models.critic is not None:
+            self.batchers["critic"] = self._chat("critic", models.critic)
+        if models.editor is not None:
+            observe = functools.partial(self.metrics.called, "editor")
+            self.batchers["editor"] = Batcher("editor", models.editor.edit, self._bounds, observe=observe)
+
+    def _chat(self, role: str, chat: Chat) -> ChatBatcher:
+        def call(requests: Sequence[ChatRequest]) -> Sequence[str | NoReply]:
+            return chat.complete([r.conversation for r in requests], schema=requests[0].schema)
+
+        observe = functools.partial(self.metrics.called, role)
+        return Batcher(role, call, self._bounds, key=ChatRequest.key, observe=observe)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every model's worker lives."""
+        return all(batcher.alive for batcher in self.batchers.values())
+
+    def names(self) -> dict[str, str]:
+        """What a request may call a model -> its role."""
+        models = self.models
+        served = {
+            models.planner_name: "planner",
+            models.critic_name: "critic",
+            models.editor_name: "editor",
+        }
+        roles = {role: role for role in self.batchers}
+        return roles | {name: role for name, role in served.items() if role in self.batchers}
+
+    def chat(self, model: str) -> ChatBatcher:
+        """The batcher of a chat model.
+
+        Raises:
+            HTTPException: 404, no such model here.
+        """
+        role = self.names().get(model)
+        if role not in ("planner", "critic"):
+            here = ", ".join(n for n, r in self.names().items() if r != "editor") or "no chat model"
+            raise HTTPException(404, f"no chat model of that name here: this server has {here}")
+        return self.batchers[role]
+
+    def editor(self) -> EditBatcher:
+        """The batcher of the editor.
+
+        Raises:
+            HTTPException: 404, no editor here.
+        """
+        if "editor" not in self.batchers:
+            raise HTTPException(404, "this server has no editor")
+        return self.batchers["editor"]
+
+    def close(self) -> None:
+        """Stop the workers."""
+        for batcher in self.batchers.values():
+            batcher.close()
+
+
+async def ask_while_connected[Q, A](request: Request, batcher: Batcher[Q, A], question: Q) -> A:
+    """Wait for an answer, and take the question back when the client hangs up.
+
+    Raises:
+        HTTPException: 499, the client is gone.
+        QueueFull, BackendError: from the batcher.
+    """
+    answer = asyncio.ensure_future(batcher.ask(question))
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise HTTPException(CLIENT_GONE, "the client is gone")
+        return await answer
+    finally:
+        answer.cancel()
+        gone.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def service_of(request: Request) -> Service:
+    """The service of the application that got the request."""
+    return request.app.state.service
+
+
+Here = Annotated[Service, Depends(service_of)]

@@ -1,0 +1,80 @@
+"""What is served, and within which bounds."""
+
+import ipaddress
+from dataclasses import dataclass
+
+from goalreel.annotator.types import Editor
+from goalreel.planners.chat import Chat
+
+TOKEN_VARIABLE = "GOALREEL_TOKEN"
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models of one server; None is not served. Planner and Critic may be one and the same object.
+
+    `planner_name` and the like are what `/v1/models` lists beside the roles.
+    """
+
+    planner: Chat | None = None
+    critic: Chat | None = None
+    editor: Editor | None = None
+    planner_name: str = "planner"
+    critic_name: str = "critic"
+    editor_name: str = "editor"
+    critic_mode: str = "strict"
+
+    def __post_init__(self) -> None:
+        if self.planner is None and self.critic is None and self.editor is None:
+            raise ValueError("nothing to serve: name a planner, a critic or an editor")
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """Bounds of one server process.
+
+    Raises:
+        ValueError: an address other than loopback without a token, or a bound below 1.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = None
+    """Bearer token every request but /health must carry; required for any address but loopback."""
+    batch_size: int = 16
+    """Requests in one model call, at most."""
+    batch_wait_ms: int = 20
+    """How long a request may wait for others to join its batch."""
+    queue_size: int = 64
+    """Requests waiting for one model; one more is answered 429."""
+    max_requests: int = 256
+    """HTTP requests under way at once; one more is answered 429."""
+    max_body_bytes: int = 32 * 2**20
+    max_pixels: int = 16_000_000
+    """Pixels of all images of one request together."""
+    max_attempts: int = 3
+    """Attempts a step of a storyboard, where the request does not say."""
+    max_steps: int = 50
+    """A longer plan is refused."""
+    max_running: int = 16
+    """Storyboards under way at once."""
+    max_stored: int = 256
+    max_stored_bytes: int = 2**30
+    """Finished storyboards kept (the least recently used goes first), in number and in bytes of JSON."""
+    drain_seconds: int = 30
+    """How long SIGTERM waits for what is under way."""
+
+    def __post_init__(self) -> None:
+        if not self.token and not is_loopback(self.host):
+            raise ValueError(f"serving on {self.host} needs a token: set {TOKEN_VARIABLE}, or use 127.0.0.1")
+        for name in ("batch_size", "queue_size", "max_requests", "max_body_bytes", "max_pixels"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` can only be reached from this machine."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,107 @@
+"""Deterministic models and a real server for tests of `goalreel.serving`: plain functions of the request."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import httpx
+import numpy as np
+import uvicorn
+
+from goalreel.annotator.batch import BackendError
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Edit, Failure
+from goalreel.planners.chat import Conversation, NoReply
+from goalreel.serving.app import create_app
+from goalreel.serving.settings import Models, ServeSettings
+
+
+class EchoChat:
+    """Says back the last turn: its texts, and each image as WxH and the colour of its first pixel.
+
+    `gate` holds every call until it is set; `batches` records what came together.
+    """
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.schemas: list[object] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Semaphore(0)
+
+    def complete(self, conversations: Sequence[Conversation], *, schema=None) -> list[str | NoReply]:
+        said = [" ".join(map(describe, c[-1].parts)) for c in conversations]
+        self.batches.append(said)
+        self.schemas.append(schema)
+        self.entered.release()
+        assert self.gate.wait(60)
+        if any("no backend" in s for s in said):
+            raise BackendError("the card fell off the bus\nwith details")
+        if any("bug" in s for s in said):
+            raise RuntimeError("a bug in the model")
+        return [NoReply("too long") if "no reply" in s else s for s in said]
+
+
+class TintEditor:
+    """Inverts the picture and writes prompt length and seed into its first pixel; 8x6 from text alone."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[Edit]] = []
+
+    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
+        self.batches.append(list(edits))
+        return [tinted(e.image, e.prompt, e.seed) for e in edits]
+
+
+def describe(part: str | Image) -> str:
+    if isinstance(part, str):
+        return part
+    return f"{part.size[0]}x{part.size[1]}:{','.join(map(str, part.pixels[0, 0]))}"
+
+
+def tinted(image: Image | None, prompt: str, seed: int) -> Image | Failure:
+    if "refuse" in prompt:
+        return Failure(stage="edit", message="not that")
+    pixels = np.zeros((6, 8, 3), np.uint8) if image is None else 255 - image.pixels
+    pixels[0, 0] = (len(prompt) % 256, seed % 256, seed // 256 % 256)
+    return Image(pixels)
+
+
+def picture(seed: int = 0, size: tuple[int, int] = (20, 10)) -> Image:
+    """Random pixels, (width, height)."""
+    return Image(np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), np.uint8))
+
+
+@contextlib.contextmanager
+def serving(models: Models, **settings: object) -> Iterator[str]:
+    """A real uvicorn on a free port of 127.0.0.1, in a thread; yields its URL."""
+    app = create_app(models, ServeSettings(**settings))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=5))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until(lambda: server.started)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait for what another thread does; the bound only ends a hung test."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "never happened"
+        time.sleep(0.01)
+
+
+def say(client: httpx.Client, text: str, model: str = "planner", **more: object) -> httpx.Response:
+    body = {"model": model, "messages": [{"role": "user", "content": text}], **more}
+    return client.post("/v1/chat/completions", json=body)
+
+
+def content(response: httpx.Response) -> str:
+    assert response.status_code == 200, response.text
+    return response.json()["choices"][0]["message"]["content"]
