@@ -132,9 +132,10 @@ class DiffusersEditor:
     def _batches(self, edit: Edit) -> bool:
         from goalreel.editors.batching import PAIR_BATCHES, TEXT_BATCHES
 
+        names = {base.__name__ for base in type(self._pipeline).__mro__}
         if edit.image is None:
-            return _stock_name(self._pipeline) in TEXT_BATCHES
-        return hasattr(self._pipeline, "edit_pairs") or type(self._pipeline).__name__ in PAIR_BATCHES
+            return bool(names & TEXT_BATCHES)
+        return hasattr(self._pipeline, "edit_pairs") or bool(names & PAIR_BATCHES)
 
     def _attempt(self, edits: Sequence[Edit], size: Size | None) -> list[Image | Failure]:
         """One call; if it fails, two calls of half the edits each, down to the one that is to blame."""
@@ -199,14 +200,6 @@ def _by_signature(index: dict[str, Any]) -> Entry:
     stock = getattr(diffusers, str(index.get("_class_name")), None)
     takes_image = stock is not None and "image" in inspect.signature(stock.__call__).parameters
     return Entry(kinds=("edit",) if takes_image else ("text-to-image",))
-
-
-def _stock_name(pipeline: Any) -> str:
-    """diffusers' own name for the class, also where it is loaded as ours."""
-    from goalreel.editors.batching import PAIRED
-
-    ours = {loaded: stock for stock, loaded in PAIRED.items()}
-    return ours.get(type(pipeline), type(pipeline).__name__)
 
 
 def _mask(size: Size) -> PIL.Image.Image:

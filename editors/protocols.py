@@ -1,0 +1,159 @@
+"""What is said to each kind of image server, and how its reply becomes a picture. Nothing is sent here."""
+
+import base64
+import json
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+from typing import Protocol as TypingProtocol
+
+import cv2
+import httpx2
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Edit
+from goalreel.editors.sizes import Size, resize
+
+SQUARE = 1024
+"""The side of the pictures that servers of fixed sizes all take, in pixels."""
+
+
+class Protocol(TypingProtocol):
+    """One kind of image server."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def health_url(self) -> str | None: ...
+    def request(self, edit: Edit) -> httpx2.Request: ...
+    def image(self, edit: Edit, body: bytes) -> Image:
+        """The picture in a reply of status 200, at the source's size.
+
+        Raises:
+            ValueError: there is none.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class OpenAIImages:
+    """An OpenAI-compatible API: `/images/edits` (multipart) and, without a picture, `/images/generations`."""
+
+    url: str
+    """Up to and with `/v1`."""
+    model: str
+    _: KW_ONLY
+    fixed_sizes: bool = True
+    """The server draws squares: a picture goes out as the middle of one, and is cut from the answer."""
+    seeded: bool = False
+    """Send `seed`, which OpenAI's own API lacks."""
+    health_url: str | None = None
+
+    def request(self, edit: Edit) -> httpx2.Request:
+        """What to send for `edit`."""
+        fields = {"model": self.model, "prompt": edit.prompt, "n": "1"}
+        # OpenAI's own models answer with b64_json anyway, and refuse to be told so.
+        if "gpt-image" not in self.model:
+            fields["response_format"] = "b64_json"
+        if self.fixed_sizes:
+            fields["size"] = f"{SQUARE}x{SQUARE}"
+        if self.seeded:
+            fields["seed"] = str(edit.seed)
+        if edit.image is None:
+            numbers = {k: int(fields[k]) for k in ("n", "seed") if k in fields}
+            return httpx2.Request("POST", f"{self.url}/images/generations", json={**fields, **numbers})
+        sent = to_square(edit.image) if self.fixed_sizes else edit.image
+        files = {"image": ("source.png", sent.png(), "image/png")}
+        return httpx2.Request("POST", f"{self.url}/images/edits", data=fields, files=files)
+
+    def image(self, edit: Edit, body: bytes) -> Image:
+        """The first picture of `data`."""
+        data = _object(body).get("data")
+        first = data[0] if isinstance(data, list) and data else None
+        picture = _picture(first, "b64_json")
+        if edit.image is None:
+            return picture
+        size = edit.image.size
+        return from_square(picture, size) if self.fixed_sizes else resize(picture, size)
+
+
+def goalreel_server(url: str) -> OpenAIImages:
+    """`goalreel serve` at `url`: the same API, seeded, at the source's own size."""
+    return OpenAIImages(f"{url}/v1", "editor", fixed_sizes=False, seeded=True, health_url=f"{url}/health")
+
+
+@dataclass(frozen=True)
+class SeedServer:
+    """InterleaveThinker's edit server (its `inference/server/apis/klein_api.py`, read 2026-11).
+
+    `POST /edit` takes JSON `{"image": base64 or null, "prompt", "seed"}` and answers
+    `{"success", "edited_image": base64, "error", ...}`, refusals as `{"detail"}`; it always draws
+    1024 x 1024. `GET /health` answers 200.
+    """
+
+    url: str
+
+    @property
+    def health_url(self) -> str:
+        """Where it says that it is alive."""
+        return f"{self.url}/health"
+
+    def request(self, edit: Edit) -> httpx2.Request:
+        """What to send for `edit`."""
+        image = None if edit.image is None else base64.b64encode(to_square(edit.image).png()).decode()
+        fields = {"image": image, "prompt": edit.prompt, "seed": edit.seed}
+        return httpx2.Request("POST", f"{self.url}/edit", json=fields)
+
+    def image(self, edit: Edit, body: bytes) -> Image:
+        """The edited picture."""
+        reply = _object(body)
+        if reply.get("success") is False:
+            raise ValueError(str(reply.get("error") or "it says that it failed"))
+        picture = _picture(reply, "edited_image")
+        return picture if edit.image is None else from_square(picture, edit.image.size)
+
+
+def to_square(image: Image) -> Image:
+    """The picture in the middle of a square, its edges repeated outwards, so that nothing is stretched."""
+    width, height = image.size
+    side = max(width, height)
+    left, top = (side - width) // 2, (side - height) // 2
+    right, bottom = side - width - left, side - height - top
+    return Image(cv2.copyMakeBorder(image.pixels, top, bottom, left, right, cv2.BORDER_REPLICATE))
+
+
+def from_square(image: Image, size: Size) -> Image:
+    """The part of an edited square that was the picture of that size."""
+    width, height = size
+    side = max(size)
+    left, top = (side - width) // 2, (side - height) // 2
+    square = resize(image, (side, side))
+    return Image(square.pixels[top : top + height, left : left + width].copy())
+
+
+def error_text(body: bytes) -> str:
+    """What a refusal says, in one short line: OpenAI's `error.message`, FastAPI's `detail`, or its text."""
+    try:
+        reply = _object(body)
+    except ValueError:
+        said: object = body[:500].decode(errors="replace")
+    else:
+        error = reply.get("error")
+        said = error.get("message") if isinstance(error, dict) else error or reply.get("detail")
+    return " ".join(str(said or "nothing said").split())[:200]
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        reply = json.loads(body)
+    except (ValueError, RecursionError) as e:
+        raise ValueError("not JSON") from e
+    if not isinstance(reply, dict):
+        raise ValueError("not a JSON object")
+    return reply
+
+
+def _picture(reply: object, field: str) -> Image:
+    encoded = reply.get(field) if isinstance(reply, dict) else None
+    if not isinstance(encoded, str):
+        raise ValueError(f"no {field} in it")
+    return Image.decode(base64.b64decode(encoded.encode(), validate=True))

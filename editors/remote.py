@@ -1,0 +1,165 @@
+"""Editors behind HTTP: OpenAI-compatible servers, a goalreel server, and the seed project's edit server."""
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import httpx2
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Edit, Failure
+from goalreel.editors.protocols import OpenAIImages, Protocol, SeedServer, error_text, goalreel_server
+
+log = logging.getLogger(__name__)
+
+MAX_REPLY_BYTES = 64 * 2**20
+RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504})
+_LOST = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.RemoteProtocolError, httpx2.ReadError)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long and how often a server is asked. Seconds; the pause doubles after each failed try."""
+
+    tries: int = 5
+    connect_s: float = 10.0
+    reply_s: float = 300.0
+    """From sending to the last byte of one try."""
+    pause_s: float = 0.5
+    longest_pause_s: float = 30.0
+    """Also bounds what a server asks for by Retry-After."""
+
+    def __post_init__(self) -> None:
+        if self.tries < 1 or min(self.connect_s, self.reply_s, self.pause_s, self.longest_pause_s) < 0:
+            raise ValueError("tries start at 1; times are not negative")
+
+
+class RemoteEditor:
+    """Sends edits concurrently; each has its own tries, so that one bad edit costs only itself."""
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        *,
+        key: str | None = None,
+        concurrency: int = 8,
+        patience: Patience | None = None,
+    ) -> None:
+        """`key` is sent as a bearer token and kept out of every message."""
+        if concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, got {concurrency}")
+        self._protocol = protocol
+        self._key = key
+        self._concurrency = concurrency
+        self._patience = patience or Patience()
+        self._client = httpx2.Client(
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            timeout=httpx2.Timeout(self._patience.reply_s, connect=self._patience.connect_s),
+            limits=httpx2.Limits(max_connections=concurrency),
+        )
+
+    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
+        """Answer i is the picture of edit i at its source's size (from text: the server's), or why not."""
+        with ThreadPoolExecutor(self._concurrency) as pool:
+            return list(pool.map(self._edit, edits))
+
+    def healthy(self) -> bool:
+        """Whether the server answers `GET /health` with 200; asked once. False where it has none."""
+        url = self._protocol.health_url
+        if url is None:
+            return False
+        try:
+            return self._client.get(url, timeout=self._patience.connect_s).status_code == 200
+        except httpx2.TransportError:
+            return False
+
+    def _edit(self, edit: Edit) -> Image | Failure:
+        try:
+            status, body = self._send(self._protocol.request(edit))
+            if status != 200:
+                return self._failure(f"the server answered {status}: {error_text(body)}")
+            return self._protocol.image(edit, body)
+        except httpx2.HTTPError as e:
+            return self._failure(f"no reply from {self._protocol.url}: {str(e).strip() or type(e).__name__}")
+        except ValueError as e:
+            return self._failure(f"the server's reply is unusable: {e}")
+
+    def _failure(self, message: str) -> Failure:
+        line = message.splitlines()[0]
+        return Failure(stage="edit", message=line.replace(self._key, "***") if self._key else line)
+
+    def _send(self, request: httpx2.Request) -> tuple[int, bytes]:
+        """The last try's status and body. A late reply is not asked for again: it may have cost money."""
+        pause, left = self._patience.pause_s, self._patience.tries
+        while True:
+            left, asked = left - 1, 0.0
+            try:
+                status, body, asked = self._once(request)
+                if status not in RETRIED or not left:
+                    return status, body
+                log.info("%s answered %d, trying again", self._protocol.url, status)
+            except _LOST as e:
+                if not left:
+                    raise
+                log.info("%s is out of reach (%s), trying again", self._protocol.url, type(e).__name__)
+            time.sleep(min(max(pause, asked), self._patience.longest_pause_s))
+            pause *= 2
+
+    def _once(self, request: httpx2.Request) -> tuple[int, bytes, float]:
+        """Status, body and the pause asked for by Retry-After in seconds."""
+        late = time.monotonic() + self._patience.reply_s
+        content, headers = request.read(), request.headers
+        with self._client.stream("POST", request.url, content=content, headers=headers) as response:
+            body = bytearray()
+            for chunk in response.iter_bytes():
+                body += chunk
+                if len(body) > MAX_REPLY_BYTES:
+                    raise ValueError(f"more than {MAX_REPLY_BYTES // 2**20} MiB")
+                if time.monotonic() > late:
+                    raise httpx2.ReadTimeout(f"not complete after {self._patience.reply_s:g} s")
+            asked = response.headers.get("Retry-After", "")
+        return response.status_code, bytes(body), float(asked) if asked.isdecimal() else 0.0
+
+
+def remote_editor(kind: str, rest: str, *, patience: Patience | None = None) -> RemoteEditor:
+    """`openai` with MODEL@URL (MODEL alone is OpenAI's own), `server` or `seed` with URL.
+
+    The key comes from the environment: GOALREEL_API_KEY, and for `openai` also OPENAI_API_KEY.
+
+    Raises:
+        ValueError: no such kind, no address, or no key where one is needed.
+    """
+    key = os.environ.get("GOALREEL_API_KEY")
+    if kind == "server":
+        return RemoteEditor(goalreel_server(_address(rest)), key=key, patience=patience)
+    if kind == "seed":
+        return RemoteEditor(SeedServer(_address(rest)), key=key, patience=patience)
+    if kind != "openai":
+        raise ValueError(f"no remote editor of kind {kind!r}: use openai:MODEL@URL, server:URL or seed:URL")
+    model, at, url = rest.partition("@")
+    if not model:
+        raise ValueError(
+            "an OpenAI-compatible editor is named openai:MODEL@URL, or openai:MODEL for OpenAI's own"
+        )
+    if at:
+        key = key or os.environ.get("OPENAI_API_KEY")
+    else:
+        url, key = "https://api.openai.com/v1", os.environ.get("OPENAI_API_KEY")
+        if not key:
+            raise ValueError(f"{model} at OpenAI needs a key: set OPENAI_API_KEY, or give another address")
+    return RemoteEditor(OpenAIImages(_address(url), model), key=key, patience=patience)
+
+
+def _address(text: str) -> str:
+    try:
+        url = httpx2.URL(text)
+    except httpx2.InvalidURL as e:
+        raise ValueError(f"{text!r} is no address: write http://HOST:PORT") from e
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError(f"{text!r} is no address: write http://HOST:PORT")
+    if url.userinfo or url.query:
+        raise ValueError("no key belongs into an address: put it into the environment, GOALREEL_API_KEY")
+    return text.rstrip("/")
