@@ -25,6 +25,8 @@ CRUISE = 0.21
 """Fingertip height at which a held block passes over a tower of three (m)."""
 SPEED, TURN = 0.035, 0.30
 """Largest step of the fingertip (m) and of the yaw (rad) in one action."""
+PALM, FINGERS = 0.085, 0.050
+"""How far the palm, and the open fingers, reach to either side (m)."""
 LONGEST = 40
 """No leg of a phase takes longer than this many actions."""
 
@@ -90,19 +92,27 @@ def _rotate(v: Array, angle: float) -> Array:
 
 
 def _clear_yaw(layout: Layout, block: str, at: Array, yaw: float, now: float) -> float:
-    """Of the ways to grip a cube at `at`, the nearest to `now` of those whose fingers stay clear."""
+    """Of the ways to grip a cube at `at`, the nearest to `now` of those whose hand stays clear."""
 
     def cost(candidate: float) -> float:
-        along = _rotate(np.array([0.0, 1.0]), candidate)
-        tips = [at[:2] + sign * 0.050 * along for sign in (-1, 1)]
-        gaps = [
-            np.linalg.norm(tip - p[:2]) - (BOWL_RADIUS if is_bowl(name) else 1.4 * HALF)
-            for name, p in layout.items()
-            if name != block and np.linalg.norm(p[:2] - at[:2]) > 0.03
-            for tip in tips
-        ]
+        across = _rotate(np.array([0.0, 1.0]), candidate)
+        gaps = [_gap(p - at, across, is_bowl(name)) for name, p in layout.items() if name != block]
         crowded = max(0.0, 0.015 - min(gaps, default=1.0))
         return 1000 * crowded + abs(candidate - now)
 
     ways = [yaw + quarter * math.pi / 2 for quarter in (-2, -1, 0, 1, 2)]
     return min((w for w in ways if abs(w) < 1.65), key=cost)
+
+
+def _gap(away: Array, across: Array, bowl: bool) -> float:
+    """Room (m) between a hand that reaches out along `across`, (2,), and an object `away` from it, (3,).
+
+    Next to whatever is on its own level the hand is as wide as its open fingers; next to what towers over
+    that, as wide as the palm. What it is set down on or picked up from is no obstacle.
+    """
+    if np.linalg.norm(away[:2]) < 0.03:
+        return 1.0
+    half, thickness = (PALM, 0.025) if away[2] > HALF else (FINGERS, 0.0)
+    nearest = float(np.clip(away[:2] @ across, -half, half)) * across
+    radius = BOWL_RADIUS if bowl else 1.4 * HALF
+    return float(np.linalg.norm(away[:2] - nearest)) - radius - thickness
