@@ -35,8 +35,7 @@ def build(
 
     `camera` is the camera of `source` that the goal images come from (None: its first fixed one) and gives
     their size. The new camera `camera_key` shows, on every frame of a step, the picture of that step's goal.
-    `{camera_key}_padding_mask` is True on frames that have one, the rest is black: the name and the sense
-    (True is a real picture) under which lerobot's SmolVLA looks for it. `progress(done, total)` counts files.
+    Frames without one are black and True in the column `Job.pad_key`. `progress(done, total)` counts files.
 
     Raises:
         DatasetError: `source` or a record is broken, `out` overlaps `source`, or the disk is full.
@@ -86,7 +85,7 @@ def _steps(
     job.marks.once(meta_folder / "stats.json", everything, partial(meta.write_stats, root, job.out, job.key))
     yield
     probe = None if job.had_camera else min(files)
-    describe = partial(meta.write_info, job.source, job.out, job.key, job.mask_key, job.size, probe)
+    describe = partial(meta.write_info, job.source, job.out, job.key, job.pad_key, job.size, probe)
     job.marks.once(meta_folder / "info.json", everything, describe)
     yield
 
@@ -94,5 +93,5 @@ def _steps(
 def _make_shard(job: Job, path: Path) -> None:
     target = job.out / path.relative_to(job.source.root)
     made_from = job.made_from(path.name, episodes=[e for e, c in job.clock.items() if c.shard == path])
-    write = partial(rewrite_shard, path, target, job.goals, job.mask_key, job.had_camera)
+    write = partial(rewrite_shard, path, target, job.goals, job.pad_key, job.had_camera)
     job.marks.once(target, made_from, write)

@@ -11,7 +11,7 @@ import pytest
 from goalreel.datasets.source import Source
 
 KEY = "observation.images.subgoal"
-MASK = f"{KEY}_padding_mask"
+PAD = "subgoal_is_pad"
 STATUSES = ("verified", "unverified", "verified")
 EPISODES = {0: {"tail": 2, "drawn": (2,)}, 1: {"statuses": STATUSES}}
 """Episode 2 (and 3) is left alone."""
@@ -65,7 +65,7 @@ def test_every_frame_shows_its_goal_and_the_mask_says_so(pair, board, backend):
     for index, goal in enumerate(wanted):
         item = dataset[index]
         shown = (item[KEY].permute(1, 2, 0).numpy() * 255).round()
-        assert bool(item[MASK]) == (goal is not None), index
+        assert bool(item[PAD]) == (goal is None), index
         if goal is None:
             assert shown.max() < 8
             continue
@@ -74,7 +74,7 @@ def test_every_frame_shows_its_goal_and_the_mask_says_so(pair, board, backend):
         assert np.abs(shown - subsampled(goal)).mean() < 3
     for index in range(len(wanted), len(dataset)):
         item = dataset[index]
-        assert not item[MASK]
+        assert item[PAD]
         assert item[KEY].max() < 8 / 255
 
 
@@ -82,7 +82,7 @@ def test_the_rest_of_the_data_is_as_it_was(pair):
     source, out = pair
     for old, new in zip(data_tables(source), data_tables(out), strict=True):
         assert new.select(old.column_names).equals(old)
-        assert new.schema.names == [*old.schema.names, "language_persistent", "language_events", MASK]
+        assert new.schema.names == [*old.schema.names, "language_persistent", "language_events", PAD]
     for path in (out / "data").glob("*/*.parquet"):
         file = pq.ParquetFile(path)
         groups = [file.read_row_group(i, ["episode_index"]) for i in range(file.num_row_groups)]
@@ -100,7 +100,7 @@ def test_columns_have_exactly_lerobots_types_in_every_shard(pair):
     for table in data_tables(out):
         assert table.schema.field("language_persistent").type == language_persistent_arrow_type()
         assert table.schema.field("language_events").type == language_events_arrow_type()
-        assert table.schema.field(MASK).type == pa.bool_()
+        assert table.schema.field(PAD).type == pa.bool_()
 
 
 def test_shards_open_without_info_json(pair):
@@ -110,7 +110,7 @@ def test_shards_open_without_info_json(pair):
     _, out = pair
     paths = [str(p) for p in sorted((out / "data").glob("*/*.parquet"))]
     rows = datasets.Dataset.from_parquet(paths)
-    assert rows.features[MASK] == datasets.Value("bool")
+    assert rows.features[PAD] == datasets.Value("bool")
     assert rows[0]["language_persistent"][0]["style"] == "plan"
 
 
@@ -211,7 +211,7 @@ def test_metadata_is_typed_like_any_other_camera(pair):
     }
     assert new["features"].items() >= old["features"].items()
     stats = json.loads((out / "meta/stats.json").read_text())
-    assert MASK not in stats
+    assert PAD not in stats
     assert set(stats[KEY]) == set(stats["observation.images.front"])
     assert stats.items() >= json.loads((source / "meta/stats.json").read_text()).items()
 
@@ -227,7 +227,7 @@ def test_lerobots_tools_take_the_result(pair, tmp_path):
     for index in (0, 4, len(rest) - 1):
         one, two = dataset[length + index], rest[index]
         assert np.abs(one[KEY].numpy() - two[KEY].numpy()).mean() < 0.02
-        assert bool(one[MASK]) == bool(two[MASK])
+        assert bool(one[PAD]) == bool(two[PAD])
         assert one["language_persistent"] == two["language_persistent"]
 
 
@@ -236,7 +236,7 @@ def test_real_episodes(real_dataset, annotated, tmp_path):
     for backend in ("pyav", "torchcodec"):
         dataset = load(out, backend)
         first, last = (dataset.meta.episodes[1][f"dataset_{k}_index"] for k in ("from", "to"))
-        assert [bool(dataset[i][MASK]) for i in (first - 1, first, last - 4, last - 1)] == [0, 1, 1, 0]
+        assert [bool(dataset[i][PAD]) for i in (first - 1, first, last - 4, last - 1)] == [1, 0, 0, 1]
         item = dataset[last - 4]
         camera = Source.open(out).camera(None)
         assert np.abs(item[KEY].numpy() - item[camera].numpy()).mean() < 0.02

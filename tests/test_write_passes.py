@@ -17,7 +17,7 @@ from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 
 KEY = "observation.images.subgoal"
-MASK = f"{KEY}_padding_mask"
+PAD = "subgoal_is_pad"
 FRONT = "observation.images.front"
 
 
@@ -122,7 +122,7 @@ def test_a_first_pass_over_one_episode_leaves_the_rows_of_all_others(video_datas
     out = annotated(video_dataset, tmp_path / "out", {1: {}})
     old, new = rows(video_dataset), rows(out)
     for episode in (0, 2):
-        ours = {"language_persistent": [], "language_events": [], MASK: False}
+        ours = {"language_persistent": [], "language_events": [], PAD: True}
         assert new[episode] == [{**row, **ours} for row in old[episode]]
     info = json.loads((out / "meta/info.json").read_text())
     assert not info["features"][FRONT].keys() ^ info["features"][KEY].keys()
@@ -136,15 +136,15 @@ def test_an_episode_without_a_plan_stays_as_it_was(video_dataset, annotated, tmp
     with Records.open(tmp_path / "out", {"test": 1}, dataset.fingerprint()) as records:
         records.commit(0, failed)
         build(video_dataset, tmp_path / "out", records, camera=FRONT)
-    assert not any(r["language_persistent"] or r[MASK] for r in rows(tmp_path / "out")[0])
+    assert not any(r["language_persistent"] or not r[PAD] for r in rows(tmp_path / "out")[0])
 
 
 def test_unverified_pictures_are_shown_only_when_asked_for(video_dataset, annotated, tmp_path):
     statuses = {0: {"statuses": ("verified", "unverified", "unverified")}}
     strict = annotated(video_dataset, tmp_path / "strict", statuses)
     loose = annotated(video_dataset, tmp_path / "loose", statuses, use_unverified=True)
-    assert [r[MASK] for r in rows(strict)[0]] == [True] * 4 + [False] * 8
-    assert [r[MASK] for r in rows(loose)[0]] == [True] * 12
+    assert [r[PAD] for r in rows(strict)[0]] == [False] * 4 + [True] * 8
+    assert [r[PAD] for r in rows(loose)[0]] == [False] * 12
     assert len(rows(strict)[0][0]["language_persistent"]) == 4
 
 
@@ -286,9 +286,10 @@ def test_out_inside_in_is_refused(video_dataset, tmp_path, where):
     assert tree(source) == before
 
 
-def test_a_camera_that_is_taken_is_refused(image_dataset, annotated, tmp_path):
+@pytest.mark.parametrize("key", ["observation.images.wrist", "observation.images.front", "../x", "subgoal"])
+def test_a_camera_that_is_taken_or_is_none_is_refused(image_dataset, annotated, tmp_path, key):
     with pytest.raises(DatasetError, match="cannot hold the goal images"):
-        annotated(image_dataset, tmp_path / "out", {0: {}}, camera_key="observation.images.wrist")
+        annotated(image_dataset, tmp_path / "out", {0: {}}, camera_key=key)
     assert not (tmp_path / "out/meta/info.json").exists()
 
 

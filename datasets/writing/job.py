@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from goalreel.datasets.writing.goals import Goals, read_goals
 from goalreel.datasets.writing.layout import TOLERANCE_S, Clock, clocks
 from goalreel.datasets.writing.marks import Marks
 
+_CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
 log = logging.getLogger(__name__)
 
 FORMAT = "1"
@@ -39,8 +41,14 @@ class Job:
     clock: dict[int, Clock]
 
     @property
-    def mask_key(self) -> str:
-        return f"{self.key}_padding_mask"
+    def pad_key(self) -> str:
+        """The mask: `subgoal_is_pad` for `observation.images.subgoal`; True on frames without a goal picture.
+
+        Named after lerobot's `action_is_pad`, whose suffix its processors pass on to every policy. Under
+        `observation.images.` some policies (evo1, xvla, molmoact2) would take it for a picture, and as
+        `{key}_padding_mask` SmolVLA's `embed_prefix` fails on the time axis that lerobot gives it.
+        """
+        return f"{self.key.rpartition('.')[2]}_is_pad"
 
     @property
     def marks(self) -> Marks:
@@ -68,8 +76,12 @@ class Job:
         dataset = Source.open(source)
         name = dataset.camera(camera)
         feature = dataset.features.get(key)
-        if name == key or (feature and feature["dtype"] != "video") or "/" in key:
-            raise DatasetError(f"{source}: {key} cannot hold the goal images: name another camera for them")
+        taken = name == key or (feature and feature["dtype"] != "video")
+        if taken or not _CAMERA_KEY.fullmatch(key):
+            raise DatasetError(
+                f"{source}: {key!r} cannot hold the goal images: "
+                "name a new camera for them, observation.images.NAME"
+            )
         clock = clocks(data_files(source), dataset.fps)
         if late := [e for e, c in clock.items() if c.jitter_s > TOLERANCE_S]:
             log.warning(

@@ -63,7 +63,7 @@ def _value(column: str, place: Place, stats: Stats) -> object:
 def write_stats(source: Path, out: Path, key: str) -> None:
     """stats.json of IN with the camera `key` aggregated over OUT's episodes by lerobot.
 
-    The mask gets no entry, so that normalisers leave it alone.
+    The mask gets no entry: it is nothing to normalise.
     """
     from lerobot.datasets.compute_stats import aggregate_stats
     from lerobot.datasets.utils import serialize_dict
@@ -81,7 +81,7 @@ def write_stats(source: Path, out: Path, key: str) -> None:
 
 
 def write_info(
-    source: Source, out: Path, key: str, mask_key: str, size: tuple[int, int], video: Path | None
+    source: Source, out: Path, key: str, pad_key: str, size: tuple[int, int], video: Path | None
 ) -> None:
     """info.json of OUT: IN's, the camera as lerobot describes a video, the mask, and the language columns.
 
@@ -101,7 +101,7 @@ def write_info(
             "names": ["height", "width", "channels"],
             "info": get_video_info(video, video_encoder=encoder()),
         }
-    features[mask_key] = {"dtype": "bool", "shape": [1], "names": None}
+    features[pad_key] = {"dtype": "bool", "shape": [1], "names": None}
     for name, feature in language_feature_info().items():
         features[name] = {**feature, "shape": list(feature["shape"])}
     info["video_path"] = info.get("video_path") or VIDEO_PATH

@@ -16,13 +16,13 @@ from goalreel.datasets.writing.goals import Goals
 
 
 def rewrite_shard(
-    source: Path, target: Path, goals: Mapping[int, Goals], mask_key: str, had_camera: bool
+    source: Path, target: Path, goals: Mapping[int, Goals], pad_key: str, had_camera: bool
 ) -> None:
     """Write `target`, one row group an episode, from `source`.
 
-    `goals` are those of this run's episodes; the rows of all others stay. `mask_key` is True on frames that
-    show an accepted goal. An episode outside this run keeps its mask; without one it is True throughout if
-    it `had_camera`, else False.
+    `goals` are those of this run's episodes; the rows of all others stay. `pad_key` is True on frames
+    without an accepted goal. An episode outside this run keeps its mask; without one it is False throughout
+    if it `had_camera`, else True.
 
     Raises:
         DatasetError: rows that lerobot would reject, or a full disk.
@@ -34,13 +34,13 @@ def rewrite_shard(
     kinds = {
         "language_persistent": language_persistent_arrow_type(),
         "language_events": language_events_arrow_type(),
-        mask_key: pa.bool_(),
+        pad_key: pa.bool_(),
     }
     new: dict[str, list[pa.Array]] = {name: [] for name in kinds}
     for episode, part in _episodes(table):
         columns = _old_columns(part, kinds, had_camera)
         if episode in goals:
-            columns |= _new_columns(part, columns, goals[episode], mask_key, target)
+            columns |= _new_columns(part, columns, goals[episode], pad_key, target)
         for name, values in columns.items():
             new[name].append(values)
     for name, kind in kinds.items():
@@ -81,7 +81,7 @@ def _old_columns(part: pa.Table, kinds: Mapping[str, pa.DataType], had_camera: b
     for name, kind in kinds.items():
         stored = part[name].combine_chunks() if name in part.column_names else None
         if pa.types.is_boolean(kind):
-            columns[name] = stored if stored is not None else pa.array(np.full(len(part), had_camera))
+            columns[name] = stored if stored is not None else pa.array(np.full(len(part), not had_camera))
         elif stored is None:
             columns[name] = language.broadcast([], len(part), kind)
         else:
@@ -90,7 +90,7 @@ def _old_columns(part: pa.Table, kinds: Mapping[str, pa.DataType], had_camera: b
 
 
 def _new_columns(
-    part: pa.Table, old: Mapping[str, pa.Array], goals: Goals, mask_key: str, path: Path
+    part: pa.Table, old: Mapping[str, pa.Array], goals: Goals, pad_key: str, path: Path
 ) -> dict[str, pa.Array]:
     frame = part["frame_index"].to_numpy() if "frame_index" in part.column_names else np.arange(len(part))
     order = np.argsort(frame, kind="stable")
@@ -100,20 +100,20 @@ def _new_columns(
     kind = old["language_persistent"].type
     kept = old["language_persistent"][0].as_py() or []
     interjected = _interjected(old["language_events"], part["timestamp"].to_numpy())
-    mask = np.empty(len(part), bool)
-    mask[order] = goal_mask(goals, len(part))
+    pad = np.empty(len(part), bool)
+    pad[order] = goal_pad(goals, len(part))
     return {
         "language_persistent": language.broadcast(
             language.merge_rows(kept, rows, interjected), len(part), kind
         ),
-        mask_key: pa.array(mask),
+        pad_key: pa.array(pad),
     }
 
 
-def goal_mask(goals: Goals, length: int) -> NDArray[np.bool_]:
-    """True on the frames, in order, that have a goal picture, (length,)."""
+def goal_pad(goals: Goals, length: int) -> NDArray[np.bool_]:
+    """True on the frames, in order, that have no goal picture, (length,)."""
     counts, pictures = zip(*goals.runs(length), strict=True)
-    return np.repeat([p is not None for p in pictures], counts)
+    return np.repeat([p is None for p in pictures], counts)
 
 
 def _interjected(events: pa.Array, timestamps: NDArray[np.float32]) -> set[float]:

@@ -1,0 +1,103 @@
+"""Kill runs at random moments and resume them: `python kill_write.py SOURCE FOLDER KILLS SEED`.
+
+A run commits every episode of SOURCE and builds. It is forked from this process, which has everything
+imported, so that a kill lands in the run's own work and not in an import. Prints one JSON object.
+"""
+
+import hashlib
+import importlib.util
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import av  # noqa: F401  (imported before forking)
+import lerobot.annotations.steerable_pipeline.validator
+import lerobot.datasets.lerobot_dataset  # noqa: F401
+
+from goalreel.datasets.build import build
+from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
+
+spec = importlib.util.spec_from_file_location("conftest", Path(__file__).with_name("conftest.py"))
+conftest = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(conftest)
+
+
+def annotate(source: Path, out: Path) -> None:
+    dataset = Source.open(source)
+    camera = dataset.camera(None)
+    with Records.open(out, {"test": 1}, dataset.fingerprint()) as records:
+        done = records.done()
+        for episode in dataset.indices:
+            if episode not in done:
+                length = len(dataset.episode(episode).timestamps)
+                records.commit(episode, conftest.storyboard(length, camera=camera, drawn=(episode % 3,)))
+        build(source, out, records, camera=camera)
+
+
+def start(source: Path, out: Path) -> int:
+    """Run in a child; its process id."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            annotate(source, out)
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def finish(source: Path, out: Path) -> float:
+    """Run to the end; seconds."""
+    begin = time.monotonic()
+    _, status = os.waitpid(start(source, out), 0)
+    assert status == 0, f"the run failed: {status}"
+    return time.monotonic() - begin
+
+
+def tree(root: Path) -> dict[str, str]:
+    return {
+        str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in sorted(root.rglob("*"))
+        if p.is_file()
+    }
+
+
+def main() -> None:
+    source, folder, kills, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    chance = random.Random(seed)
+    before = tree(source)
+    finish(source, folder / "warm")
+    seconds = finish(source, folder / "unkilled")
+    want = tree(folder / "unkilled")
+    report = {"kills": 0, "before_done": 0, "stages": [], "wrong": [], "half_datasets": 0, "seconds": seconds}
+    for i in range(kills):
+        out = folder / f"killed{i}"
+        for _ in range(1 + (i % 3 == 2)):  # every third is killed again while it resumes
+            child = start(source, out)
+            time.sleep(chance.uniform(0, seconds))
+            os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+            report["kills"] += os.WIFSIGNALED(status)
+        left = tree(out) if out.exists() else {}
+        report["before_done"] += left != want
+        report["stages"].append(len(left))
+        report["half_datasets"] += "meta/info.json" in left and any(
+            left.get(k) != v for k, v in want.items() if "goalreel" not in k
+        )
+        finish(source, out)
+        got = tree(out)
+        report["wrong"] += [f"{i}: {k}" for k in sorted(got | want) if got.get(k) != want.get(k)]
+        shutil.rmtree(out)
+    report["source_untouched"] = tree(source) == before
+    sys.stdout.write(json.dumps(report) + "\n")
+
+
+if __name__ == "__main__":
+    main()
