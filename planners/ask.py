@@ -9,7 +9,7 @@ from goalreel.annotator.batch import BackendError
 from goalreel.annotator.types import Failure
 from goalreel.planners.chat import Chat, Conversation, Message, NoReply
 from goalreel.planners.interleave import plain
-from goalreel.planners.reply import MAX_REPLY, Problem, clean
+from goalreel.planners.reply import MAX_REPLY, Problem, clean, valid
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +61,8 @@ def ask[T](
                 "%s: reply %d of at most %d is of no use: %s", stage, number + 1, replies, answer.message
             )
             if isinstance(reply, str):
-                raw[i] = clean(reply[:MAX_REPLY])
-                turns[i] = unread[i].conversation + _correction(raw[i], unread[i].again(answer))
+                raw[i] = valid(reply[:MAX_REPLY])
+                turns[i] = unread[i].conversation + _correction(clean(raw[i]), unread[i].again(answer))
             answers[i] = Failure(stage=stage, message=_line(answer, number + 1), reply=raw.get(i))
     return [answers[i] for i in range(len(questions))]
 

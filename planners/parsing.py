@@ -54,20 +54,25 @@ def _truth(value: object) -> object:
     return True if word in _YES else False if word in _NO else value
 
 
-type _Words = Annotated[Text, BeforeValidator(_text)]
-type _Maybe = Annotated[Text | None, BeforeValidator(_optional)]
+_Words = Annotated[Text, BeforeValidator(_text)]
+_Maybe = Annotated[Text | None, BeforeValidator(_optional)]
+
+
+def _closed(schema: dict[str, Any]) -> None:
+    """What endpoints that enforce a schema ask of it: every key given, no other, no default."""
+    schema["additionalProperties"] = False
+    for value in schema["properties"].values():
+        value.pop("default", None)
 
 
 class _Reply(BaseModel):
     model_config = ConfigDict(
-        strict=True,
-        json_schema_extra={"additionalProperties": False},
-        json_schema_serialization_defaults_required=True,
+        strict=True, json_schema_extra=_closed, json_schema_serialization_defaults_required=True
     )
 
 
 class _Step(_Reply):
-    step_number: Annotated[int | None, BeforeValidator(_number)] = None
+    step_number: Annotated[int | None, Field(ge=0, lt=10**6), BeforeValidator(_number)] = None
     step_name: _Words
     instruction: _Words
     prompt: _Words
@@ -162,9 +167,9 @@ def _lost_step(numbers: Sequence[int | None], first: int) -> str | None:
     for given in numbers:
         number = given if given is not None else first if last is None else last + 1
         if last is None and number not in (0, 1, first):
-            return f"its steps begin with number {number:.6g} and not with {first}"
+            return f"its steps begin with number {number} and not with {first}"
         if last is not None and number not in (last, last + 1):
-            return f"step {number:.6g} follows step {last}: give every step, counted up by one"
+            return f"step {number} follows step {last}: give every step, counted up by one"
         last = number
     return None
 

@@ -2,7 +2,7 @@
 
 JSON that is right is read by the standard library. json-repair reads the rest, but it guesses: it takes
 `true or false` for true, lets the last of two equal keys win and swallows what a stray quote hides. So what
-it reads must hold every key that the text shows, and its literals must end where a value ends.
+it reads must hold every key that the text shows, and every literal must be followed by what follows a value.
 """
 
 import json
@@ -25,7 +25,8 @@ nested brackets and stray quotes. Within these limits the slowest text found too
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
-_LOOSE_LITERAL = re.compile(r""":\s*["']?(?:true|false|none|null)\b["']?+\s*+(?![,}\]]|\Z)""", re.IGNORECASE)
+_ENDS = r"""(?:,?\s*\}|,\s*["']?\w+["']?\s*:|\Z)"""
+_LOOSE_LITERAL = re.compile(rf""":\s*["']?(?:true|false|none|null)\b["']?+\s*+(?!{_ENDS})""", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,14 @@ class Answer:
     thinking: str
 
 
+def valid(text: str) -> str:
+    """The text as valid Unicode: surrogate pairs joined, lone ones replaced."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def clean(text: str) -> str:
-    """The text as valid Unicode: surrogate pairs joined, lone ones and control characters replaced."""
-    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return _CONTROLS.sub(" ", joined)
+    """Valid Unicode, with a space for each control character but tabs and line ends."""
+    return _CONTROLS.sub(" ", valid(text))
 
 
 def read_answer(reply: str, key: str, fields: Collection[str]) -> Answer | Problem:
@@ -168,11 +173,23 @@ def _repair(text: str, fields: Collection[str]) -> object:
         value = json_repair.loads(text, skip_json_loads=True)
     except (ValueError, RecursionError):
         return Problem("its JSON is not valid")
+    hidden = [n for n, v in value.items() if not _shown(text, n, v)] if isinstance(value, dict) else []
+    if hidden:
+        return Problem(f'its JSON is not valid near "{hidden[0][:40]}"')
     read = Counter(_keys(value))
     for name in fields:
         if len(re.findall(rf"[\"']{name}\\*[\"']\s*:", text)) > read[name]:
             return Problem(f'its JSON is not valid, and "{name}" is lost or repeated')
     return value
+
+
+def _shown(text: str, name: str, said: object) -> bool:
+    """A yes or no, in whatever words, stands in the text as the whole value of its key. Longer words pass."""
+    word = str(said).strip()
+    if not isinstance(said, bool | str) or len(word) > len("false"):
+        return True
+    pattern = rf"""{re.escape(name)}\W{{0,3}}:\s*["']?\s*{re.escape(word)}\s*["']?\s*{_ENDS}"""
+    return re.search(pattern, text, re.IGNORECASE) is not None
 
 
 def _flat(text: str) -> bool:

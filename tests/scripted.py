@@ -1,0 +1,31 @@
+"""A chat back end that answers from a list and keeps what it was asked."""
+
+from collections.abc import Callable, Sequence
+
+from goalreel.planners.chat import Conversation, NoReply
+
+type Reply = str | NoReply
+type Batch = Sequence[Reply] | Exception | Callable[[Sequence[Conversation]], Sequence[Reply]]
+
+
+class ScriptedChat:
+    """Call i gets batch i: its replies, the error it raises, or what it makes of the conversations."""
+
+    def __init__(self, *batches: Batch) -> None:
+        self._batches = list(batches)
+        self.calls: list[list[Conversation]] = []
+        self.schemas: list[object] = []
+
+    def complete(self, conversations, *, schema=None):
+        self.calls.append(list(conversations))
+        self.schemas.append(schema)
+        batch = self._batches.pop(0)
+        if isinstance(batch, Exception):
+            raise batch
+        return batch(conversations) if callable(batch) else batch
+
+
+def words(conversation: Conversation) -> str:
+    """All text of a conversation; each image stands as [WxH]."""
+    parts = [p for message in conversation for p in message.parts]
+    return "\n".join(p if isinstance(p, str) else f"[{p.size[0]}x{p.size[1]}]" for p in parts)
