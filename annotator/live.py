@@ -47,8 +47,15 @@ class _Board:
 
 @contextmanager
 def live_view() -> Iterator[Observer]:
-    """Show the storyboard on stderr while it grows: pass what is yielded to the driver as `observe`."""
-    board = _Board()
-    with Live(board, console=Console(stderr=True), refresh_per_second=4):
+    """Show the storyboard on stderr while it grows: pass what is yielded to the driver as `observe`.
+
+    Where stderr is no terminal, it is shown once, when it is done.
+    """
+    board, console = _Board(), Console(stderr=True)
+    if not console.is_terminal:
+        yield board.observe
+        console.print(board)
+        return
+    with Live(board, console=console, refresh_per_second=4):
         yield board.observe
         board.note = ""

@@ -1,0 +1,155 @@
+"""The predictive loop end to end: agents over a real HTTP server, a real diffusers pipeline, the CLI.
+
+The server's replies are written here, in the published checkpoints' format, since random weights say nothing.
+"""
+
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import openai._base_client
+import PIL.Image
+import pytest
+from chat_server import ChatServer, said
+from tiny_pipelines import tiny_pipeline
+from typer.testing import CliRunner
+
+from goalreel.annotator.cli import app
+from goalreel.annotator.plan import load
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.editors.catalogue import Entry
+
+STEPS = ("grasp the red block", "put the red block in the blue bowl")
+
+
+def answer(request):
+    """Plan two steps; reject the first attempt at each prompt that has not been refined."""
+    if request.json["model"] == "planner":
+        steps = [
+            {
+                "step_number": i,
+                "step_name": name,
+                "instruction": f"done: {name}",
+                "prompt": name,
+                "auxiliary_text": None,
+            }
+            for i, name in enumerate(STEPS, start=1)
+        ]
+        return said(f"<think>two</think><answer>{json.dumps({'execution_plan': steps})}</answer>")
+    good = "slowly" in request.text
+    verdict = {"previous_step_success": good, "refine_prompt": None if good else "do it slowly"}
+    return said(f"<think>look</think><answer>{json.dumps(verdict)}</answer>")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with ChatServer(answer) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def models(server, tmp_path_factory) -> list[str]:
+    folder = tiny_pipeline("Flux2KleinPipeline", tmp_path_factory.mktemp("editor"))
+    Entry(
+        pipeline="Flux2KleinPipeline",
+        kinds=("text-to-image", "edit"),
+        steps=2,
+        guidance={"guidance_scale": 1.0},
+        arguments={"max_sequence_length": 32},
+        size=(96, 96),
+    ).save(folder)
+    chat = f"@{server.url}"
+    return [
+        "--planner",
+        f"openai:planner{chat}",
+        "--critic",
+        f"openai:critic{chat}",
+        "--editor",
+        f"diffusers:{folder}",
+    ]
+
+
+def goalreel(*args: object) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in args], catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def frame(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("frame") / "frame.png"
+    cv2.imwrite(str(path), np.random.default_rng(0).integers(0, 256, (72, 96, 3), np.uint8))
+    return path
+
+
+def test_plan_from_a_frame(frame, models, tmp_path):
+    out = tmp_path / "plan"
+    said = goalreel("plan", frame, "put the red block in the blue bowl", "--out", out, *models, "--json")
+    assert json.loads(said.splitlines()[-1])["complete"] is True
+    board = load(out)
+    assert [s.step.name for s in board.steps] == list(STEPS)
+    for step in board.steps:
+        assert [a.verdict.success for a in step.attempts] == [False, True]
+        assert [a.prompt for a in step.attempts] == [step.step.prompt, "do it slowly"]
+        assert step.attempts[0].seed != step.attempts[1].seed
+        assert step.goal_image.size == (96, 72), "the goal image has the frame's size"
+    page = (out / "index.html").read_text()
+    assert "put the red block in the blue bowl" in page
+    assert list((out / "sheets").glob("*.png"))
+    with PIL.Image.open(out / "preview.gif") as preview:
+        assert preview.n_frames == 3
+
+
+def test_plan_again_asks_nobody(frame, models, server, tmp_path):
+    out = tmp_path / "plan"
+    command = ("plan", frame, "tidy up", "--out", out, *models)
+    goalreel(*command)
+    before, board = len(server.requests), load(out)
+    goalreel(*command)
+    assert len(server.requests) == before
+    assert load(out) == board
+
+
+def test_plan_from_text_alone(models, tmp_path):
+    out = tmp_path / "plan"
+    goalreel("plan", "how to tie a bowline", "--out", out, *models)
+    board = load(out)
+    assert board.task.image is None
+    assert board.steps[0].goal_image.size == (96, 96)
+    assert board.complete
+
+
+def test_a_dead_server_is_one_line(frame, models, tmp_path, monkeypatch):
+    async def at_once(seconds: float) -> None:
+        """Retries need not be waited for."""
+
+    monkeypatch.setattr(openai._base_client.anyio, "sleep", at_once)
+    dead = ["--planner", "openai:planner@http://127.0.0.1:9/v1", *models[2:]]
+    result = CliRunner().invoke(app, ["plan", str(frame), "tidy up", "--out", str(tmp_path / "p"), *dead])
+    assert result.exit_code == 1
+    assert [line for line in result.stderr.splitlines() if line.startswith("goalreel: no plan: ")]
+    assert "Traceback" not in result.stderr
+
+
+def test_annotate_with_predicted_goals(models, video_dataset, tmp_path):
+    out = tmp_path / "out"
+    said = goalreel("annotate", video_dataset, "--out", out, "--preset", "api", *models, "--json")
+    assert json.loads(said.splitlines()[-1])["annotated"] == 3
+    records = Records(out / FOLDER, source="")
+    for episode, length in enumerate((12, 9, 15)):
+        steps = records.outline(episode).steps
+        assert [s.step.name for s in steps] == list(STEPS)
+        assert (steps[0].segment.start, steps[-1].segment.end) == (0, length)
+        assert steps[0].segment.end == steps[1].segment.start
+        assert steps[0].goal_image.frame.startswith("images/"), "a predicted picture, not a recorded frame"
+
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    item = LeRobotDataset("local/out", root=out)[0]
+    assert not bool(item["subgoal_is_pad"])
+    # Random weights paint noise, which video compresses badly: the pattern is compared, in grey.
+    goal = records.image(records.outline(0).steps[0].goal_image.frame).pixels.mean(axis=2)
+    shown = item["observation.images.subgoal"].numpy().mean(axis=0)
+    assert goal.shape == shown.shape
+    assert np.corrcoef(goal.ravel(), shown.ravel())[0, 1] > 0.9
