@@ -151,7 +151,9 @@ class _Job:
         self._source, self._camera, self._seed = source, camera, settings.seed
         self._open: dict[str, Episode] = {}
         layout = Layout.parse(settings.layout) if settings.layout else None
-        self._kinematic = KinematicPlanner(self._open, granularity=settings.granularity, layout=layout)
+        self._kinematic = KinematicPlanner(
+            self._open, settings.granularity, layout, camera, tuple(source.tasks.values())
+        )
         self._run = partial(
             run,
             planner=self._kinematic if preset.planner == "kinematic" else build_planner(preset.planner),

@@ -10,7 +10,8 @@ from goalreel.datasets.errors import DatasetError
 from goalreel.planners.kinematic.align import Part, align, split_pick
 from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
-from goalreel.planners.kinematic.motion import read_motion
+from goalreel.planners.kinematic.motion import Motion, read_motion
+from goalreel.planners.kinematic.naming import SEEN, name_by_look
 from goalreel.planners.kinematic.phases import phases
 
 type Granularity = Literal["subtask", "phase"]
@@ -20,16 +21,26 @@ type Recordings = Mapping[str, Recording] | Callable[[str], Recording]
 class KinematicPlanner:
     """Cuts recorded episodes at grasps, releases and pauses, and names the pieces from the instruction.
 
-    It reads the instruction, `observation.state` and `action`; never a picture and never an annotation.
+    It reads the instruction, `observation.state` and `action`, never an annotation; and pictures only of
+    `camera`, if given, where a clause does not say which thing it means ("sort the blocks by colour").
     A plan's segments cover the episode without a gap, one a step. `task.id` names the recording.
     """
 
     def __init__(
-        self, recordings: Recordings, granularity: Granularity = "subtask", layout: Layout | None = None
+        self,
+        recordings: Recordings,
+        granularity: Granularity = "subtask",
+        layout: Layout | None = None,
+        camera: str | None = None,
+        words: Sequence[str] = (),
     ) -> None:
+        """`camera`: one that stands still. `words`: other instructions of the dataset, to take nouns from for
+        things named by what was seen. A step named so says it in its `auxiliary_text`."""
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
         self._granularity = granularity
         self._layout = layout
+        self._camera = camera
+        self._words = tuple(words)
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan read off recording `tasks[i].id`, or why there is none."""
@@ -55,8 +66,20 @@ class KinematicPlanner:
         motion = read_motion(recording, find_layout(recording, self._layout))
         parts = align(clauses, motion)
         cut = phases if self._granularity == "phase" else split_pick
-        pieces = [piece for part in parts for piece in cut(part, motion)]
-        return Plan(steps=tuple(map(_step, pieces)), segments=tuple(_segment(p) for p in pieces))
+        named = self._named(parts, recording, motion)
+        pieces = [
+            (piece, None if part is blind else SEEN)
+            for blind, part in zip(parts, named, strict=True)
+            for piece in cut(part, motion)
+        ]
+        return Plan(
+            steps=tuple(_step(p, note) for p, note in pieces), segments=tuple(_segment(p) for p, _ in pieces)
+        )
+
+    def _named(self, parts: list[Part], recording: Recording, motion: Motion) -> list[Part]:
+        if self._camera is None:
+            return parts
+        return name_by_look(parts, recording, motion, self._camera, (recording.instruction, *self._words))
 
 
 def check(recording: Recording) -> None:
@@ -78,8 +101,9 @@ def check(recording: Recording) -> None:
             )
 
 
-def _step(part: Part) -> Step:
-    return Step(name=part.clause.name, instruction=part.clause.state, prompt=part.clause.prompt)
+def _step(part: Part, note: str | None) -> Step:
+    clause = part.clause
+    return Step(name=clause.name, instruction=clause.state, prompt=clause.prompt, auxiliary_text=note)
 
 
 def _segment(part: Part) -> Segment:

@@ -1,0 +1,102 @@
+"""What an episode's pictures show that its motion cannot: the colour of the thing that was moved.
+
+The camera must stand still. A robot that is not black, grey or white may be taken for the thing.
+"""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.planners.kinematic.colours import HUED, NAMES, name_colours
+
+type Pictures = NDArray[np.uint8]
+"""(k, height, width, 3) RGB."""
+type Mask = NDArray[np.bool_]
+
+_SAME = 30
+"""Levels (of 255) by which a pixel may differ and still show the same thing: video noise and soft shadow."""
+_CHANGED = 45
+_MOST = 0.3
+"""Share of the picture that may change before it is no longer one thing that moved."""
+_SMALLEST = 12
+"""Pixels below which a region's colour is not to be trusted."""
+_SECTORS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One thing went from one place to another. Colours are words; "" where there is no sure one."""
+
+    colour: str
+    left: str
+    """The colour that surrounds the place it left."""
+    reached: str
+    """The colour that surrounds the place it came to, before it did."""
+
+
+def look(before: Pictures, carry: Pictures, after: Pictures) -> Seen | None:
+    """The thing that was moved, from pictures before its grasp, while it was held, and after its release.
+
+    None unless exactly one colour both vanished at the grasp and appeared at the release. What moves within
+    `before` or `after` (the arm) is left out, and so is whatever has no hue (most robots).
+    """
+    old, still_old = _settled(before)
+    new, still_new = _settled(after)
+    changed = still_old & still_new & (_differ(old, new) > _CHANGED)
+    if changed.mean() > _MOST:
+        return None
+    as_new = sum((_differ(frame, new) < _SAME).astype(int) for frame in carry)
+    as_old = sum((_differ(frame, old) < _SAME).astype(int) for frame in carry)
+    was, now = name_colours(old), name_colours(new)
+    found = []
+    for code in HUED:
+        gone = _largest(changed & (as_new > as_old) & (was == code) & (now != code))
+        came = _largest(changed & (as_old > as_new) & (now == code) & (was != code))
+        found.append((min(int(gone.sum()), int(came.sum())), code, gone, came))
+    found.sort(key=lambda f: -f[0])
+    (size, code, gone, came), (runner_up, *_) = found[0], found[1]
+    if size < _SMALLEST or runner_up > size / 3:
+        return None
+    return Seen(NAMES[code], surrounding(now, gone), surrounding(was, came))
+
+
+def surrounding(colours: NDArray[np.uint8], place: Mask) -> str:
+    """The one colour found around a place on nearly all sides (a bowl's rim, a tray); "" without one.
+
+    In: `name_colours` of the empty place, (h, w), and where it is.
+    """
+    rows, columns = np.indices(place.shape)
+    size = np.sqrt(place.sum())
+    dy, dx = rows - rows[place].mean(), columns - columns[place].mean()
+    near = (np.hypot(dx, dy) < 2.5 * size) & ~place
+    sector = ((np.arctan2(dy, dx) / (2 * np.pi) + 0.5) * _SECTORS).astype(int) % _SECTORS
+    around = [
+        NAMES[code] for code in HUED if len(np.unique(sector[near & (colours == code)])) >= 0.75 * _SECTORS
+    ]
+    return around[0] if len(around) == 1 else ""
+
+
+def sample(start: int, end: int, count: int) -> list[int]:
+    """At most `count` frames of [start, end), evenly spread, the first and the last among them."""
+    return sorted({round(i) for i in np.linspace(start, end - 1, min(count, end - start))})
+
+
+def _settled(pictures: Pictures) -> tuple[NDArray[np.uint8], Mask]:
+    """The median picture, and where more than half of the pictures agree with it."""
+    middle = np.median(pictures, axis=0).astype(np.uint8)
+    agree = np.mean([_differ(p, middle) < _SAME for p in pictures], axis=0)
+    return middle, agree > 0.5
+
+
+def _differ(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int16]:
+    return np.abs(a.astype(np.int16) - b.astype(np.int16)).max(axis=-1)
+
+
+def _largest(mask: Mask) -> Mask:
+    """Its largest connected region."""
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
+    if count < 2:
+        return mask
+    return labels == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())

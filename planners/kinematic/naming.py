@@ -1,0 +1,58 @@
+"""Name the things an instruction leaves open: by its words, the motion and what the pictures show."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from goalreel.annotator.types import Recording
+from goalreel.planners.kinematic.align import Part
+from goalreel.planners.kinematic.looks import Pictures, Seen, look, sample
+from goalreel.planners.kinematic.motion import Motion
+from goalreel.planners.kinematic.open_words import opened
+
+SEEN = "The instruction does not name this object; its colour was seen in the recording."
+"""The `auxiliary_text` of a step named so."""
+_STILL = 9
+"""Pictures looked at while nothing is held, before and after."""
+_CARRIED = 9
+
+
+def name_by_look(
+    parts: list[Part], recording: Recording, motion: Motion, camera: str, words: Sequence[str]
+) -> list[Part]:
+    """The parts, those whose clause leaves its thing open named by what `camera` shows.
+
+    A part the pictures or the words leave in doubt is returned as it was (the same object).
+
+    Raises:
+        DatasetError: the pictures cannot be read.
+    """
+    return [_name(part, recording, motion, camera, words) for part in parts]
+
+
+def _name(part: Part, recording: Recording, motion: Motion, camera: str, words: Sequence[str]) -> Part:
+    question = opened(part.clause)
+    seen = _look(part, recording, motion, camera) if question else None
+    clause = question.close(seen, words) if question and seen else None
+    return replace(part, clause=clause) if clause else part
+
+
+def _look(part: Part, recording: Recording, motion: Motion, camera: str) -> Seen | None:
+    """From the release before to the grasp, while held, and from the release to the next grasp."""
+    if len(part.cycles) != 1:
+        return None
+    cycle = part.cycles[0]
+    if cycle.release is None or cycle.free is None:
+        return None
+    start = max((c.free or 0 for c in motion.cycles if c.grasp < cycle.grasp), default=0)
+    end = min((c.grasp for c in motion.cycles if c.grasp > cycle.grasp), default=len(motion))
+    spans = ((start, cycle.grasp, _STILL), (cycle.held, cycle.release, _CARRIED), (cycle.free, end, _STILL))
+    if any(b <= a for a, b, _ in spans):
+        return None
+    before, carry, after = (_pictures(recording, camera, sample(*span)) for span in spans)
+    return look(before, carry, after)
+
+
+def _pictures(recording: Recording, camera: str, frames: Sequence[int]) -> Pictures:
+    return np.stack([image.pixels for image in recording.frames(camera, frames)])
