@@ -23,6 +23,8 @@ _MOST = 0.3
 _SMALLEST = 12
 """Pixels below which a region's colour is not to be trusted."""
 _SECTORS = 12
+_NEAR, _BEYOND = 2.5, 4.0
+"""How far from a place's middle its surroundings reach, and what lies beyond them, in edges of the thing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +65,27 @@ def look(before: Pictures, carry: Pictures, after: Pictures) -> Seen | None:
 
 
 def surrounding(colours: NDArray[np.uint8], place: Mask) -> str:
-    """The one colour found around a place on nearly all sides (a bowl's rim, a tray); "" without one.
+    """The one colour that goes nearly all around a place and ends there (a bowl's rim, a tray); "" without
+    one. The table goes on further out; a neighbour is on one side only.
 
     In: `name_colours` of the empty place, (h, w), and where it is.
     """
     rows, columns = np.indices(place.shape)
     size = np.sqrt(place.sum())
     dy, dx = rows - rows[place].mean(), columns - columns[place].mean()
-    near = (np.hypot(dx, dy) < 2.5 * size) & ~place
+    away = np.hypot(dx, dy)
     sector = ((np.arctan2(dy, dx) / (2 * np.pi) + 0.5) * _SECTORS).astype(int) % _SECTORS
-    around = [
-        NAMES[code] for code in HUED if len(np.unique(sector[near & (colours == code)])) >= 0.75 * _SECTORS
-    ]
-    return around[0] if len(around) == 1 else ""
+    near, beyond = (away < _NEAR * size) & ~place, (away >= _NEAR * size) & (away < _BEYOND * size)
+    around = []
+    for code in HUED:
+        here, there = near & (colours == code), beyond & (colours == code)
+        sides, further = len(np.unique(sector[here])), len(np.unique(sector[there]))
+        if sides >= 0.75 * _SECTORS and further < 0.5 * _SECTORS:
+            around.append((int(here.sum()), NAMES[code]))
+    around.sort(reverse=True)
+    if not around or (len(around) > 1 and around[1][0] > around[0][0] / 2):
+        return ""
+    return around[0][1]
 
 
 def sample(start: int, end: int, count: int) -> list[int]:
