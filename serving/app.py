@@ -1,17 +1,19 @@
 """The application: every route, behind one gate."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request
 from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from goalreel import __version__
-from goalreel.serving import chat, images
+from goalreel.serving import chat, images, storyboards
 from goalreel.serving.errors import add_handlers, responses
 from goalreel.serving.gate import Gate
+from goalreel.serving.jobs import Jobs
 from goalreel.serving.service import Here, Service
 from goalreel.serving.settings import Models, ServeSettings
 
@@ -44,20 +46,22 @@ async def health(service: Here) -> Health:
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=responses())
-async def metrics(service: Here) -> Response:
+async def metrics(request: Request, service: Here) -> Response:
     """Counters for Prometheus."""
-    text = service.metrics.render(service.batchers, {})
+    text = service.metrics.render(service.batchers, request.app.state.jobs.counts())
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def create_app(models: Models, settings: ServeSettings) -> FastAPI:
     """Build the application and start one worker thread a model; they stop when the application does."""
     service = Service(models, settings)
+    jobs = Jobs(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        service.close()
+        await jobs.close()
+        await asyncio.to_thread(service.close)
 
     app = FastAPI(
         title="goalreel",
@@ -65,9 +69,9 @@ def create_app(models: Models, settings: ServeSettings) -> FastAPI:
         summary="Storyboards of checked visual sub-goals, and the models that make them.",
         lifespan=lifespan,
     )
-    app.state.service = service
+    app.state.service, app.state.jobs = service, jobs
     add_handlers(app)
-    for part in (chat.router, images.router, router):
+    for part in (chat.router, images.router, storyboards.router, router):
         app.include_router(part)
     app.add_middleware(Gate, service=service)
     return app

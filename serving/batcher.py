@@ -67,6 +67,7 @@ class Batcher[Q, A]:
         self._key = key
         self._observe = observe
         self._queue: list[_Item[Q, A]] = []
+        self._batch: list[_Item[Q, A]] = []
         self._changed = threading.Condition()
         self._closing = False
         self._seconds = 0.0
@@ -124,12 +125,13 @@ class Batcher[Q, A]:
         return await asyncio.wrap_future(self.put(request, bounded=bounded))
 
     def close(self, timeout: float = 5.0) -> None:
-        """Fail what waits, and wait up to `timeout` seconds for the running call."""
+        """Fail what waits, and after `timeout` seconds also what the model has not answered by then."""
         with self._changed:
             self._closing = True
             self._changed.notify()
         self._fail_waiting("the server is stopping")
         self._thread.join(timeout)
+        self._fail_batch("the server is stopping")
 
     def _forget(self, item: _Item[Q, A]) -> None:
         with self._changed:
@@ -143,26 +145,28 @@ class Batcher[Q, A]:
             if item.future.set_running_or_notify_cancel():
                 item.future.set_exception(WorkerDead(reason))
 
+    def _fail_batch(self, reason: str) -> None:
+        for item in self._batch:
+            if not item.future.done():
+                item.future.set_exception(WorkerDead(reason))
+
     def _work(self) -> None:
-        batch: list[_Item[Q, A]] = []
         try:
-            while batch := self._collect():
-                self._answer(batch)
+            while self._collect():
+                self._answer()
         finally:
             with self._changed:
                 self._closing = True
-            for item in batch:
-                if not item.future.done():
-                    item.future.set_exception(WorkerDead(f"the {self.name} model died: see the server's log"))
+            self._fail_batch(f"the {self.name} model died: see the server's log")
             self._fail_waiting(f"the {self.name} model is not running")
 
-    def _collect(self) -> list[_Item[Q, A]]:
-        """Wait for a batch; empty when closing."""
+    def _collect(self) -> bool:
+        """Wait for a batch; False when closing."""
         with self._changed:
             while True:
                 self._changed.wait_for(lambda: self._queue or self._closing)
                 if self._closing:
-                    return []
+                    return False
                 first = self._queue[0]
                 batch = [i for i in self._queue if i.key == first.key][: self._bounds.size]
                 left = first.arrived + self._bounds.wait - time.monotonic()
@@ -170,21 +174,30 @@ class Batcher[Q, A]:
                     self._changed.wait(left)
                     continue
                 self._queue = [i for i in self._queue if i not in batch]
-                if batch := [i for i in batch if i.future.set_running_or_notify_cancel()]:
-                    return batch
+                self._batch = [i for i in batch if i.future.set_running_or_notify_cancel()]
+                if self._batch:
+                    return True
 
-    def _answer(self, batch: list[_Item[Q, A]]) -> None:
-        started = time.monotonic()
+    def _answer(self) -> None:
+        batch, started = self._batch, time.monotonic()
         try:
             answers = self._call([i.request for i in batch])
         except BackendError as e:
             log.warning("%s failed for %d request(s): %s", self.name, len(batch), e)
-            for item in batch:
-                item.future.set_exception(BackendError(str(e) or "no reason given"))
+            self._finish([BackendError(str(e) or "no reason given") for _ in batch])
         else:
-            if len(answers) != len(batch):
-                raise ValueError(f"{self.name}: {len(batch)} requests but {len(answers)} answers")
-            for item, answer in zip(batch, answers, strict=True):
-                item.future.set_result(answer)
+            self._finish(answers)
         self._seconds = time.monotonic() - started
         self._observe(len(batch), self._seconds)
+
+    def _finish(self, answers: Sequence[A | BackendError]) -> None:
+        if len(answers) != len(self._batch):
+            raise ValueError(f"{self.name}: {len(self._batch)} requests but {len(answers)} answers")
+        for item, answer in zip(self._batch, answers, strict=True):
+            if item.future.done():
+                continue  # given up by close()
+            if isinstance(answer, BackendError):
+                item.future.set_exception(answer)
+            else:
+                item.future.set_result(answer)
+        self._batch = []

@@ -79,7 +79,7 @@ class Service:
             models.editor_name: "editor",
         }
         roles = {role: role for role in self.batchers}
-        return roles | {name: role for name, role in served.items() if role in self.batchers}
+        return {name: role for name, role in served.items() if role in self.batchers} | roles
 
     def chat(self, model: str) -> ChatBatcher:
         """The batcher of a chat model.

@@ -1,6 +1,7 @@
 """Deterministic models and a real server for tests of `goalreel.serving`: plain functions of the request."""
 
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -105,3 +106,32 @@ def say(client: httpx.Client, text: str, model: str = "planner", **more: object)
 def content(response: httpx.Response) -> str:
     assert response.status_code == 200, response.text
     return response.json()["choices"][0]["message"]["content"]
+
+
+class PlannerChat(EchoChat):
+    """Plans one step a `#` of the instruction; with `...` in it, gives no plan at all."""
+
+    def complete(self, conversations: Sequence[Conversation], *, schema=None) -> list[str | NoReply]:
+        replies = super().complete(conversations, schema=schema)
+        return [r if isinstance(r, NoReply) or "..." in r else plan_of(r) for r in replies]
+
+
+class CriticChat(EchoChat):
+    """Accepts a prompt that was refined once, refines every other."""
+
+    def complete(self, conversations: Sequence[Conversation], *, schema=None) -> list[str | NoReply]:
+        replies = super().complete(conversations, schema=schema)
+        return [verdict_of("carefully" in r) for r in replies if isinstance(r, str)]
+
+
+def plan_of(text: str) -> str:
+    steps = [
+        {"step_number": i + 1, "step_name": f"s{i}", "instruction": f"i{i}", "prompt": f"do {i}"}
+        for i in range(text.count("#"))
+    ]
+    return f"<think>.</think><answer>{json.dumps({'execution_plan': steps})}</answer>"
+
+
+def verdict_of(success: bool) -> str:
+    verdict = {"previous_step_success": success, "refine_prompt": "" if success else "carefully"}
+    return f"<think>.</think><answer>{json.dumps(verdict)}</answer>"

@@ -1,0 +1,98 @@
+"""`goalreel serve`. What it needs is imported when it runs."""
+
+import os
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from goalreel.serving.settings import Models
+
+EXTRAS = {
+    "diffusers": "gpu",
+    "fastapi": "serve",
+    "httpx2": "api",
+    "openai": "api",
+    "prometheus_client": "serve",
+    "ray": "serve",
+    "torch": "gpu",
+    "transformers": "gpu",
+    "uvicorn": "serve",
+}
+"""Which extra brings a package that turned out to be missing."""
+
+
+class CriticMode(StrEnum):
+    """How the Critic of a storyboard judges."""
+
+    strict = "strict"
+    fast = "fast"
+
+
+Model = Annotated[str | None, typer.Option(help="hf:DIR, openai:MODEL@URL or server:URL.")]
+
+
+def serve(
+    planner: Model = None,
+    critic: Model = None,
+    editor: Annotated[str | None, typer.Option(help="A catalogue name, diffusers:DIR or server:URL.")] = None,
+    critic_mode: Annotated[CriticMode, typer.Option(help="For storyboards.")] = CriticMode.strict,
+    host: Annotated[
+        str, typer.Option(help="Any but loopback needs a token in GOALREEL_TOKEN.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
+    batch_size: Annotated[int, typer.Option(min=1, help="Requests in one model call, at most.")] = 16,
+    batch_wait_ms: Annotated[int, typer.Option(min=0, help="How long one waits for others.")] = 20,
+    queue_size: Annotated[int, typer.Option(min=1, help="Requests that may wait for a model.")] = 64,
+    drain_seconds: Annotated[int, typer.Option(min=0, help="For what is under way at SIGTERM.")] = 30,
+    ray: Annotated[bool, typer.Option("--ray", help="Run as a Ray Serve deployment.")] = False,
+    replicas: Annotated[int, typer.Option(min=1, help="With --ray.")] = 1,
+    gpus: Annotated[float, typer.Option(min=0, help="GPUs of a replica, with --ray.")] = 0.0,
+) -> None:
+    """Serve models over HTTP: OpenAI's chat and image API, /edit, whole storyboards. See /docs there."""
+    try:
+        from goalreel.serving.settings import TOKEN_VARIABLE, ServeSettings
+
+        if not (planner or critic or editor):
+            raise ValueError("nothing to serve: name --planner, --critic or --editor")
+        if not ray and (replicas > 1 or gpus):
+            raise ValueError("--replicas and --gpus need --ray")
+        settings = ServeSettings(
+            host=host,
+            port=port,
+            token=os.environ.get(TOKEN_VARIABLE),
+            batch_size=batch_size,
+            batch_wait_ms=batch_wait_ms,
+            queue_size=queue_size,
+            drain_seconds=drain_seconds,
+        )
+        build = partial(_build, planner, critic, editor, critic_mode.value)
+        if ray:
+            from goalreel.serving.cluster import serve_cluster
+
+            serve_cluster(build, settings, replicas=replicas, gpus=gpus)
+        else:
+            from goalreel.serving.app import create_app
+            from goalreel.serving.server import serve_app
+
+            serve_app(create_app(build(), settings))
+    except (OSError, ValueError) as e:
+        _fail(str(e).splitlines()[0])
+    except ModuleNotFoundError as e:
+        extra = EXTRAS.get((e.name or "").split(".")[0])
+        if extra is None:
+            raise
+        _fail(f"{e.name} is not installed: pip install 'goalreel[{extra}]'")
+
+
+def _build(planner: str | None, critic: str | None, editor: str | None, mode: str) -> "Models":
+    from goalreel.serving.build import build_models
+
+    return build_models(planner, critic, editor, critic_mode=mode)
+
+
+def _fail(message: str) -> NoReturn:
+    typer.secho(f"goalreel: {message}", err=True, fg="red")
+    raise typer.Exit(1)

@@ -1,0 +1,104 @@
+"""The same application on many machines: replicas under Ray Serve, behind one address.
+
+The models are replicated. Storyboards are one small application more, `/v1/storyboards`, whose agents call
+the replicas over HTTP as any client does, and try again when one dies. Ray's own ports know no token: keep
+them on a network you trust.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+import ray
+from fastapi import FastAPI
+from ray import serve
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from goalreel.serving.app import create_app
+from goalreel.serving.settings import Models, ServeSettings
+
+HEALTH_SECONDS = 5
+
+
+class _Replica:
+    """What Ray asks of a replica besides answering HTTP."""
+
+    app: FastAPI
+
+    def check_health(self) -> None:
+        """Ray replaces a replica whose check fails."""
+        if not self.app.state.service.healthy:
+            raise RuntimeError("a model's worker is dead")
+
+
+def deploy(
+    build: Callable[[], Models], settings: ServeSettings, *, replicas: int = 1, gpus: float = 0.0
+) -> None:
+    """Start the application on this machine, or on the cluster RAY_ADDRESS names; return when it answers.
+
+    `build` runs once in each replica, which holds `gpus` GPUs.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if not ray.is_initialized():
+        ray.init(include_dashboard=None if "RAY_ADDRESS" in os.environ else False)
+    serve.start(http_options={"host": settings.host, "port": settings.port})
+
+    def models_app() -> FastAPI:
+        return create_app(build(), settings)
+
+    def storyboards_app() -> ASGIApp:
+        return _at_root(create_app(_replicated(settings), settings))
+
+    models = serve.deployment(
+        name="models",
+        num_replicas=replicas,
+        # One batch in the model and one collecting; the rest waits where any replica can take it.
+        max_ongoing_requests=2 * settings.batch_size,
+        max_queued_requests=replicas * settings.queue_size,
+        health_check_period_s=HEALTH_SECONDS,
+        graceful_shutdown_timeout_s=settings.drain_seconds,
+        ray_actor_options={"num_gpus": gpus},
+    )(serve.ingress(models_app)(_Replica))
+    serve.run(models.bind(), name="models", route_prefix="/")
+    jobs = serve.deployment(
+        name="storyboards", max_ongoing_requests=settings.max_requests, ray_actor_options={"num_cpus": 0}
+    )(serve.ingress(storyboards_app)())
+    serve.run(jobs.bind(), name="storyboards", route_prefix="/v1/storyboards")
+
+
+def serve_cluster(
+    build: Callable[[], Models], settings: ServeSettings, *, replicas: int, gpus: float
+) -> None:
+    """`deploy`, then wait for Ctrl-C or SIGTERM; Ray lets every replica finish what it has begun."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    deploy(build, settings, replicas=replicas, gpus=gpus)
+    stop.wait()
+    serve.shutdown()
+    ray.shutdown()
+
+
+def _replicated(settings: ServeSettings) -> Models:
+    """The replicas, as a client sees them."""
+    from goalreel.annotator.models import build_chat, build_editor
+
+    if settings.token:
+        os.environ["GOALREEL_API_KEY"] = settings.token
+    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
+    name = f"server:http://{f'[{host}]' if ':' in host else host}:{settings.port}"
+    return Models(
+        planner=build_chat(name, role="planner"),
+        critic=build_chat(name, role="critic"),
+        editor=build_editor(name),
+    )
+
+
+def _at_root(app: ASGIApp) -> ASGIApp:
+    """Ray mounts an application below its prefix; this one's routes already begin with it."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "root_path": ""}, receive, send)
+
+    return call

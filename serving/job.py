@@ -1,0 +1,155 @@
+"""One storyboard as a job: its requests join the server's batches; it can be watched and cancelled."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Literal
+
+from goalreel.annotator.asynchronous import drive
+from goalreel.annotator.batch import BackendError
+from goalreel.annotator.image import Image
+from goalreel.annotator.loop import Answer, OnUnverified, Request
+from goalreel.annotator.types import Candidate, Edit, Failure, Plan, Task, Verdict
+from goalreel.planners.chat import Conversation, NoReply
+from goalreel.planners.critic import ChatCritic
+from goalreel.planners.planner import ChatPlanner
+from goalreel.serving.service import ChatBatcher, ChatRequest, Service
+
+type Status = Literal["running", "done", "failed", "cancelled"]
+HEARTBEAT_SECONDS = 15
+
+
+class QueuedChat:
+    """A Chat for a job's agents, whose conversations join the server's batches. Blocks its caller's thread.
+
+    Its requests are not refused by the queue's bound: a job has one at a time, and jobs are bounded.
+    """
+
+    def __init__(self, batcher: ChatBatcher) -> None:
+        self._batcher = batcher
+        self._waiting: list[Future[str | NoReply]] = []
+        self._cancelled = False
+
+    def complete(
+        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
+    ) -> list[str | NoReply]:
+        """Wait for every answer.
+
+        Raises:
+            BackendError: the model cannot be called.
+            concurrent.futures.CancelledError: the job was cancelled.
+        """
+        put = self._batcher.put
+        self._waiting = [put(ChatRequest(c, schema), bounded=False) for c in conversations]
+        if self._cancelled:
+            self.cancel()
+        return [future.result() for future in self._waiting]
+
+    def cancel(self) -> None:
+        """Take back what waits, and whatever comes later."""
+        self._cancelled = True
+        for future in self._waiting:
+            future.cancel()
+
+
+class Job:
+    """One storyboard under way or finished. Used from the event loop only."""
+
+    def __init__(self, service: Service, threads: ThreadPoolExecutor) -> None:
+        self.id = uuid.uuid4().hex
+        self.status: Status = "running"
+        self.body = b""
+        """The finished storyboard as JSON."""
+        self.owed = False
+        """It finished while the server shut down, and nobody has fetched it yet."""
+        self.running: asyncio.Task[None] | None = None
+        self._service = service
+        self._events: list[bytes] = []
+        self._changed = asyncio.Event()
+        self._threads = threads
+        chats = QueuedChat(service.chat("planner")), QueuedChat(service.chat("critic"))
+        self._chats = chats
+        self._planner = ChatPlanner(chats[0])
+        self._critic = ChatCritic(chats[1], mode=service.models.critic_mode)
+        self._editor = service.editor()
+
+    async def run(self, task: Task, max_attempts: int, on_unverified: OnUnverified) -> None:
+        """Make the storyboard; `status` says how it ended."""
+        status: Status = "failed"
+        try:
+            board = await drive(
+                task,
+                self._ask,
+                max_attempts=max_attempts,
+                on_unverified=on_unverified,
+                observe=self._observe,
+            )
+            self.body = await asyncio.to_thread(lambda: board.model_dump_json().encode())
+            status = "done"
+        except asyncio.CancelledError:
+            status = "cancelled"
+            raise
+        finally:
+            for chat in self._chats:
+                chat.cancel()
+            self.status = status
+            self.owed = self._service.draining and status == "done"
+            self._tell("finished", {"status": status})
+
+    async def follow(self, seen: int) -> AsyncIterator[bytes]:
+        """Server-sent events from number `seen` on, until the job is finished."""
+        while True:
+            changed = self._changed
+            for number in range(seen, len(self._events)):
+                yield b"id: %d\n%s" % (number + 1, self._events[number])
+            seen = max(seen, len(self._events))
+            if self.status != "running":
+                return
+            try:
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await changed.wait()
+            except TimeoutError:
+                yield b": still here\n\n"
+
+    async def _ask(self, request: Request) -> Answer:
+        try:
+            match request:
+                case Task():
+                    return self._bounded(await self._in_thread(self._planner.plan, request))
+                case Edit():
+                    return await self._editor.ask(request, bounded=False)
+                case Candidate():
+                    return await self._in_thread(self._critic.judge, request)
+        except BackendError as e:
+            stage = {Task: "plan", Edit: "edit", Candidate: "judge"}[type(request)]
+            return Failure(stage=stage, message=str(e) or type(e).__name__)
+
+    async def _in_thread[Q, A](self, call: Callable[[Sequence[Q]], Sequence[A]], request: Q) -> A:
+        loop = asyncio.get_running_loop()
+        return (await loop.run_in_executor(self._threads, call, [request]))[0]
+
+    def _bounded(self, plan: Plan | Failure) -> Plan | Failure:
+        most = self._service.settings.max_steps
+        if isinstance(plan, Failure) or len(plan.steps) <= most:
+            return plan
+        message = f"a plan of {len(plan.steps)} steps; this server makes at most {most}"
+        return Failure(stage="plan", message=message)
+
+    def _observe(self, request: Request, answer: Answer) -> None:
+        place = {} if isinstance(request, Task) else {"step": request.step}
+        match answer:
+            case Plan():
+                self._tell("planned", {"steps": [s.name for s in answer.steps]})
+            case Image():
+                self._tell("edited", place)
+            case Verdict():
+                self._tell("judged", {**place, "success": answer.success, "reasoning": answer.reasoning})
+            case Failure():
+                self._tell("failure", {**place, "stage": answer.stage, "message": answer.message})
+
+    def _tell(self, event: str, data: Mapping[str, object]) -> None:
+        self._events.append(f"event: {event}\ndata: {json.dumps(data)}\n\n".encode())
+        self._changed.set()
+        self._changed = asyncio.Event()

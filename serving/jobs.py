@@ -1,0 +1,105 @@
+"""All storyboards of a server: bounded in number under way, and in number and bytes kept."""
+
+import asyncio
+import logging
+from collections import Counter, OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+
+from starlette.exceptions import HTTPException
+
+from goalreel.annotator.loop import OnUnverified
+from goalreel.annotator.types import Task
+from goalreel.serving.job import Job
+from goalreel.serving.service import Service
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 10
+
+
+class Jobs:
+    """Starts, finds and forgets jobs. Used from the event loop only."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._settings = service.settings
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._threads = ThreadPoolExecutor(self._settings.max_running, thread_name_prefix="goalreel-agent")
+
+    @property
+    def busy(self) -> bool:
+        """Whether a client still waits: for a job to finish, or with a right to fetch it."""
+        return any(job.status == "running" or job.owed for job in self._jobs.values())
+
+    def counts(self) -> dict[str, int]:
+        """How many there are by status; every status is named."""
+        found = Counter(job.status for job in self._jobs.values())
+        return {status: found[status] for status in ("running", "done", "failed")}
+
+    def check_room(self) -> None:
+        """Refuse early.
+
+        Raises:
+            HTTPException: 404, a model is missing; 429, too many under way.
+        """
+        for role in ("planner", "critic", "editor"):
+            if role not in self._service.batchers:
+                raise HTTPException(404, f"storyboards need all three models, and this server has no {role}")
+        if self.counts()["running"] >= self._settings.max_running:
+            message = f"too many storyboards under way: try again in {RETRY_SECONDS} s"
+            raise HTTPException(429, message, {"Retry-After": str(RETRY_SECONDS)})
+
+    def submit(self, task: Task, max_attempts: int, on_unverified: OnUnverified) -> Job:
+        """Start a storyboard.
+
+        Raises:
+            HTTPException: as `check_room`.
+        """
+        self.check_room()
+        job = Job(self._service, self._threads)
+        self._jobs[job.id] = job
+        job.running = asyncio.create_task(job.run(task, max_attempts, on_unverified), name=f"job-{job.id}")
+        job.running.add_done_callback(self._finished)
+        return job
+
+    def find(self, job_id: str) -> Job:
+        """The job, from now on the last to be forgotten.
+
+        Raises:
+            HTTPException: 404, none of that name.
+        """
+        if job_id not in self._jobs:
+            raise HTTPException(404, "no such storyboard: it was never here, was cancelled, or was forgotten")
+        self._jobs.move_to_end(job_id)
+        return self._jobs[job_id]
+
+    def cancel(self, job_id: str) -> None:
+        """Stop it if it runs, and forget it.
+
+        Raises:
+            HTTPException: 404, none of that name.
+        """
+        job = self.find(job_id)
+        del self._jobs[job_id]
+        if job.running is not None:
+            job.running.cancel()
+
+    async def close(self) -> None:
+        """Cancel everything."""
+        running = [j.running for j in self._jobs.values() if j.running is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            log.error("%s failed", task.get_name(), exc_info=task.exception())
+        kept = [j for j in self._jobs.values() if j.status != "running"]
+        size = sum(len(j.body) for j in kept)
+        for job in kept[:-1]:
+            if len(kept) <= self._settings.max_stored and size <= self._settings.max_stored_bytes:
+                break
+            kept.remove(job)
+            size -= len(job.body)
+            del self._jobs[job.id]

@@ -1,0 +1,50 @@
+"""One process: uvicorn, and a SIGTERM that loses nothing."""
+
+import time
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+CLOSE_SECONDS = 5
+"""After the drain, for connections to end."""
+
+
+class DrainingServer(uvicorn.Server):
+    """On the first SIGTERM or SIGINT new work is answered 503 and /health says Draining, while requests and
+    storyboards under way are finished, for `drain_seconds` at most; a second signal exits at once.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        self._service, self._jobs = app.state.service, app.state.jobs
+        settings = self._service.settings
+        config = uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            timeout_graceful_shutdown=CLOSE_SECONDS,
+            server_header=False,
+            log_config=None,
+        )
+        super().__init__(config)
+        self._drain_seconds = settings.drain_seconds
+        self._deadline = 0.0
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Uvicorn's signal handler."""
+        if self._service.draining:
+            self.should_exit = self.force_exit = True
+        self._service.draining = True
+        self._deadline = time.monotonic() + self._drain_seconds
+
+    async def on_tick(self, counter: int) -> bool:
+        """Uvicorn asks ten times a second whether to go on."""
+        if self._service.draining:
+            busy = self._service.under_way or self._jobs.busy
+            self.should_exit = self.should_exit or not busy or time.monotonic() >= self._deadline
+        return await super().on_tick(counter)
+
+
+def serve_app(app: FastAPI) -> None:
+    """Serve until told to stop."""
+    DrainingServer(app).run()

@@ -1,0 +1,89 @@
+"""Whole storyboards over HTTP: submit, watch, fetch, cancel."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Request, Response
+from fastapi import Path as PathParameter
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import StreamingResponse
+
+from goalreel.annotator.types import Task
+from goalreel.serving.errors import Wording, responses
+from goalreel.serving.jobs import Jobs
+from goalreel.serving.pictures import decode_all, from_base64
+from goalreel.serving.service import Here
+
+router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
+
+JobId = Annotated[str, PathParameter(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z-]+$")]
+
+
+class Submission(BaseModel):
+    """What to make a storyboard of. `image` is base64 or a data URL; none: from text alone."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    instruction: Wording
+    image: str | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    max_attempts: Annotated[int, Field(ge=1, le=10)] | None = None
+    on_unverified: Literal["continue", "stop"] = "continue"
+
+
+class JobState(BaseModel):
+    """`storyboard` is the complete record once `status` is done, with its pictures inline as PNG."""
+
+    id: str
+    status: Literal["running", "done", "failed", "cancelled"]
+    storyboard: dict[str, Any] | None = None
+
+
+@router.post("", status_code=202, responses=responses(404))
+async def submit(body: Submission, request: Request, response: Response, service: Here) -> JobState:
+    """Start one; fetch it under the id that comes back."""
+    jobs = _jobs(request)
+    jobs.check_room()
+    image = None
+    if body.image is not None:
+        (image,) = await decode_all([from_base64(body.image)], service.settings.max_pixels)
+    task = Task(id="task", instruction=body.instruction, image=image, seed=body.seed)
+    job = jobs.submit(task, body.max_attempts or service.settings.max_attempts, body.on_unverified)
+    response.headers["Location"] = f"/v1/storyboards/{job.id}"
+    return JobState(id=job.id, status=job.status)
+
+
+@router.get("/{job_id}", response_model=JobState, responses=responses(404))
+async def fetch(job_id: JobId, request: Request) -> Response:
+    """How it stands, and the storyboard when it is done."""
+    job = _jobs(request).find(job_id)
+    job.owed = False
+    head = JobState(id=job.id, status=job.status).model_dump_json(exclude={"storyboard"}).encode()
+    # The record is JSON already, perhaps many megabytes of it: it is not read and written again.
+    body = head[:-1] + b',"storyboard":' + (job.body or b"null") + b"}"
+    return Response(body, media_type="application/json")
+
+
+_EVENT = {"type": "object", "properties": {k: {"type": "string"} for k in ("id", "event", "data")}}
+EVENTS = {200: {"content": {"text/event-stream": {"schema": _EVENT}}}}
+
+
+@router.get("/{job_id}/events", response_class=StreamingResponse, responses=responses(404) | EVENTS)
+async def events(
+    job_id: JobId,
+    request: Request,
+    last_event_id: Annotated[int, Header(ge=0, lt=2**31)] = 0,
+) -> StreamingResponse:
+    """Server-sent events: planned, edited, judged, failure, finished; all, or those after Last-Event-ID."""
+    job = _jobs(request).find(job_id)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(job.follow(last_event_id), media_type="text/event-stream", headers=headers)
+
+
+@router.delete("/{job_id}", status_code=204, responses=responses(404))
+async def cancel(job_id: JobId, request: Request) -> None:
+    """Stop it if it runs, and forget it."""
+    _jobs(request).cancel(job_id)
+
+
+def _jobs(request: Request) -> Jobs:
+    return request.app.state.jobs
