@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import PIL.Image
 import torch
 from jinja2 import TemplateError
+from safetensors import SafetensorError
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from transformers.utils import is_flash_attn_2_available
 
@@ -94,22 +95,28 @@ class HfChat:
         Raises:
             ValueError: not a checkpoint that transformers can load with safetensors and without its own code.
         """
+        path = Path(repo_or_dir).expanduser()
+        if not path.is_dir() and (path.is_absolute() or len(path.parts) != 2):
+            raise ValueError(f"no folder {repo_or_dir}; a repository is written OWNER/NAME")
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         on_gpu = device != "cpu" and torch.cuda.is_available()
         dtype = dtype or ("bfloat16" if on_gpu else "float32")
         flash = on_gpu and dtype in ("bfloat16", "float16") and is_flash_attn_2_available()
         try:
-            processor = AutoProcessor.from_pretrained(repo_or_dir, trust_remote_code=False)
-            model = AutoModelForImageTextToText.from_pretrained(
-                repo_or_dir,
+            processor = AutoProcessor.from_pretrained(path, trust_remote_code=False)
+            model, info = AutoModelForImageTextToText.from_pretrained(
+                path,
                 dtype=dtype,
                 device_map=device,
                 use_safetensors=True,
                 trust_remote_code=False,
                 attn_implementation="flash_attention_2" if flash else "sdpa",
+                output_loading_info=True,
             )
-        except (OSError, ValueError) as e:
+        except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
             raise ValueError(f"cannot load {repo_or_dir} as an image-text-to-text model: {_line(e)}") from e
+        if missing := sorted(info["missing_keys"]):  # transformers would go on with random ones
+            raise ValueError(f"{repo_or_dir} lacks {len(missing)} of the model's weights, {missing[0]} first")
         log.info("loaded %s: %s on %s as %s", repo_or_dir, type(model).__name__, device, dtype)
         return cls(model.eval(), processor, **options)
 
@@ -160,7 +167,7 @@ class HfChat:
             add_generation_prompt=True,
             tokenize=True,
             return_dict=True,
-            processor_kwargs={"padding": True, "return_tensors": "pt"},
+            processor_kwargs={"padding": True, "padding_side": "left", "return_tensors": "pt"},
         )
 
     def _refuse_reserved(self, conversation: Conversation) -> None:

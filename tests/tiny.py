@@ -114,7 +114,7 @@ def _text(vocabulary: int, **more: object) -> dict:
 
 
 def tiny_vlm(path: Path, *, seed: int = 0) -> Path:
-    """A `Qwen3VLForConditionalGeneration` of about a million parameters; the published agents are of that class."""
+    """A `Qwen3VLForConditionalGeneration` of about a million parameters, the published agents' class."""
     torch.manual_seed(seed)
     parts = _qwen_parts(patch=8)
     made = parts["tokenizer"]
