@@ -212,3 +212,21 @@ def test_a_broken_stored_image_names_its_frame(image_dataset, tmp_path):
     assert episode.frames(FRONT, [2])[0].size == (48, 48)
     with pytest.raises(DatasetError, match=r"episode 0: .*front frame 3: not a readable image"):
         episode.frames(FRONT, [3])
+
+
+def test_a_hugging_face_cache_is_read_through_its_links(video_dataset, tmp_path):
+    blobs, root = shutil.copytree(video_dataset, tmp_path / "blobs"), tmp_path / "snapshot"
+    for path in blobs.rglob("*"):
+        if path.is_file():
+            link = root / path.relative_to(blobs)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(path)
+    for episode in Source.open(root).episodes():
+        assert episode.frames(FRONT, [0])[0].size == (48, 48)
+
+
+def test_the_fingerprint_tells_datasets_apart(video_dataset, tmp_path):
+    same = shutil.copytree(video_dataset, tmp_path / "same")
+    assert Source.open(same).fingerprint() == Source.open(video_dataset).fingerprint()
+    edit_table(data(same), "observation.state", lambda states: states[::-1])
+    assert Source.open(same).fingerprint() != Source.open(video_dataset).fingerprint()
