@@ -26,7 +26,8 @@ def build_chat(name: str, *, role: str) -> Chat:
     if kind == "server" and rest:
         from goalreel.planners.openai import OpenAIChat
 
-        return OpenAIChat(role, base_url=f"{rest.rstrip('/')}/v1")
+        keys = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
+        return OpenAIChat(role, base_url=f"{rest.rstrip('/')}/v1", key_variables=keys)
     raise ValueError(f"no {role} called {name!r}: use hf:DIR, openai:MODEL@URL or server:URL")
 
 

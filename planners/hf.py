@@ -161,7 +161,7 @@ class HfChat:
 
     def _inputs(self, batch: Sequence[Conversation]) -> "BatchFeature":
         for conversation in batch:
-            self._refuse_reserved(conversation)
+            self._check(conversation)
         return self.processor.apply_chat_template(
             [_content(c) for c in batch],
             add_generation_prompt=True,
@@ -170,12 +170,12 @@ class HfChat:
             processor_kwargs={"padding": True, "padding_side": "left", "return_tensors": "pt"},
         )
 
-    def _refuse_reserved(self, conversation: Conversation) -> None:
-        """A person's text must not open a turn or an image of its own."""
-        for message in conversation:
-            for part in message.parts:
-                if isinstance(part, str) and (found := next((t for t in self._reserved if t in part), None)):
-                    raise ValueError(f"the text contains {found!r}, which this model reserves")
+    def _check(self, conversation: Conversation) -> None:
+        """A person's text must not open a turn or an image of its own, and must be valid Unicode."""
+        for text in (p for message in conversation for p in message.parts if isinstance(p, str)):
+            text.encode()  # the tokenizer would stop the whole batch with a TypeError
+            if found := next((t for t in self._reserved if t in text), None):
+                raise ValueError(f"the text contains {found!r}, which this model reserves")
 
 
 def _content(conversation: Conversation) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """A chat back end on any OpenAI-compatible server: vLLM, SGLang, goalreel serve, hosted GPT and Gemini.
 
-The key comes from the environment when a call is made and is kept nowhere: OPENAI_API_KEY, or for an
-address of your own GOALREEL_API_KEY before it. A server without keys needs neither.
+The key is read from the environment when a call is made and is kept nowhere: OPENAI_API_KEY for OpenAI
+itself, GOALREEL_API_KEY and then OPENAI_API_KEY for any other address. A server without keys needs none.
 """
 
 import asyncio
@@ -85,6 +85,8 @@ class OpenAIChat:
     temperature: float = 0.0
     jpeg_quality: int | None = None
     """1-100 sends images as JPEG; None as PNG, without loss."""
+    key_variables: tuple[str, ...] | None = None
+    """The environment variables that may hold the key, the first set one counting; None is as said above."""
     _refused: set[str] = field(default_factory=set, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -112,9 +114,11 @@ class OpenAIChat:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(calls)
-        with ThreadPoolExecutor(1) as pool:  # in a notebook
-            return pool.submit(asyncio.run, calls).result()
+            pass
+        else:  # in a notebook
+            with ThreadPoolExecutor(1) as pool:
+                return pool.submit(asyncio.run, calls).result()
+        return asyncio.run(calls)
 
     async def _complete(
         self, conversations: Sequence[Conversation], schema: Mapping[str, Any] | None
@@ -126,6 +130,8 @@ class OpenAIChat:
             async with gate:
                 try:
                     reply = await self._ask(client, conversation, schema)
+                except UnicodeEncodeError as e:
+                    return NoReply(f"the text cannot be sent: {e}")
                 except openai.APIError as e:
                     reply = NoReply(self._reason(e))
                     if isinstance(e, _SERVER_SIDE):
@@ -197,13 +203,20 @@ class OpenAIChat:
         return self.base_url or os.environ.get("OPENAI_BASE_URL") or _OFFICIAL
 
     def _key(self) -> str:
-        names = ("GOALREEL_API_KEY", "OPENAI_API_KEY")
-        for name in names if self.base_url else reversed(names):
+        for name in self._names:
             if key := os.environ.get(name, "").strip():
                 if not key.isascii() or not key.isprintable() or " " in key:
                     raise ValueError(f"{name} holds a character that no key has")
                 return key
         return ""
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        if self.key_variables is not None:
+            return self.key_variables
+        if self._address == _OFFICIAL:
+            return ("OPENAI_API_KEY",)
+        return ("GOALREEL_API_KEY", "OPENAI_API_KEY")
 
     def _without_key(self, text: str) -> str:
         key = self._key()
@@ -216,7 +229,7 @@ class OpenAIChat:
             case openai.APIConnectionError():
                 return f"cannot reach {self._address}: is the server running?"
             case openai.AuthenticationError():
-                return f"{self._address} refuses the key (HTTP 401): set OPENAI_API_KEY or GOALREEL_API_KEY"
+                return f"{self._address} wants another key (HTTP 401): set {' or '.join(self._names)}"
             case openai.APIStatusError():
                 said = f"HTTP {error.status_code} from {self._address}: {error_text(error)}"
                 return self._without_key(said)

@@ -28,7 +28,7 @@ SCHEMA = {"type": "object", "properties": {"success": {"type": "boolean"}}}
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch) -> list[float]:
     """The pauses between attempts, which are recorded and not waited for."""
-    for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "OPENAI_BASE_URL"):
+    for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "GOALREEL_TOKEN", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     taken: list[float] = []
 
@@ -270,6 +270,14 @@ def test_silence_is_no_reply_and_says_why(serve, reply, why):
     assert OpenAIChat("m", server.url).complete(ask("a")) == [NoReply(f"the model said nothing: {why}")]
 
 
+def test_text_that_is_not_unicode_is_no_reply(serve):
+    server = serve(echo)
+    bad, good = OpenAIChat("m", server.url).complete(ask("lone \ud800", "good"))
+    assert isinstance(bad, NoReply)
+    assert "surrogates not allowed" in bad.reason
+    assert good == "to good"
+
+
 def test_a_model_that_is_not_there(serve):
     server = serve(lambda r: error(404, "The model `m` does not exist."))
     with pytest.raises(BackendError, match=r"HTTP 404 .*does not exist"):
@@ -278,7 +286,9 @@ def test_a_model_that_is_not_there(serve):
 
 def test_a_refused_key_is_not_waited_for(serve):
     server = serve(lambda r: error(401, "no") if r.text == "a" else server.hang())
-    with pytest.raises(BackendError, match=r"refuses the key \(HTTP 401\): set OPENAI_API_KEY"):
+    with pytest.raises(
+        BackendError, match=r"another key \(HTTP 401\): set GOALREEL_API_KEY or OPENAI_API_KEY"
+    ):
         OpenAIChat("m", server.url, timeout_s=20, retries=0).complete(ask(*"abc"))
 
 
@@ -357,11 +367,22 @@ def test_which_key_an_address_of_your_own_gets(serve, monkeypatch, environment, 
     assert server.requests[0].headers["authorization"] == f"Bearer {sent}"
 
 
-def test_a_goalreel_server_is_asked_for_the_role(serve):
+def test_openai_itself_never_gets_a_servers_key(monkeypatch):
+    monkeypatch.setenv("GOALREEL_API_KEY", "a")
+    monkeypatch.setenv("GOALREEL_TOKEN", "b")
+    with pytest.raises(ValueError, match="set OPENAI_API_KEY"):
+        OpenAIChat("m")
+
+
+def test_a_goalreel_server_is_asked_for_the_role_and_gets_its_own_token_only(serve, monkeypatch):
     server = serve(echo)
+    monkeypatch.setenv("OPENAI_API_KEY", "not-for-it")
     url = server.url.removesuffix("/v1")
     assert build_chat(f"server:{url}", role="critic").complete(ask("a")) == ["to a"]
     assert (server.requests[0].path, server.requests[0].json["model"]) == ("/v1/chat/completions", "critic")
+    monkeypatch.setenv("GOALREEL_TOKEN", "token")
+    build_chat(f"server:{url}", role="critic").complete(ask("a"))
+    assert [r.headers["authorization"] for r in server.requests] == ["Bearer none", "Bearer token"]
 
 
 @pytest.mark.parametrize(
