@@ -93,7 +93,7 @@ class OpenAIChat:
         if min(self.concurrency, self.max_tokens) < 1 or self.retries < 0 or self.timeout_s <= 0:
             raise ValueError("concurrency and max_tokens start at 1, retries at 0; timeout_s is above 0")
         url = urlsplit(self._address)
-        if url.scheme not in ("http", "https") or not url.hostname:
+        if url.scheme not in ("http", "https") or not url.hostname or url.port == 0:
             raise ValueError(f"{self._address!r} is no address: write http://HOST:PORT/v1")
         if url.username or url.query:
             raise ValueError("no key belongs into an address: put it into the environment, GOALREEL_API_KEY")

@@ -390,6 +390,7 @@ def test_a_goalreel_server_is_asked_for_the_role_and_gets_its_own_token_only(ser
     [
         ("localhost:8000/v1", "no address"),
         ("http://", "no address"),
+        ("http://host:eight/v1", "Port could not be cast"),
         (f"http://me:{KEY}@host/v1", "no key belongs into an address"),
         (f"https://host/v1?key={KEY}", "no key belongs into an address"),
         (None, "set OPENAI_API_KEY"),
