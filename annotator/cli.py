@@ -1,16 +1,16 @@
 """The command line. Each command imports what it needs when it runs, so that `--help` answers at once."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from goalreel.annotator.errors import fail, one_line_errors
 from goalreel.datasets.tabletop.cli import app as tabletop_app
 from goalreel.evaluation.cli import app as eval_app
+from goalreel.serving.cli import serve
 
 app = typer.Typer(
     name="goalreel",
@@ -22,21 +22,13 @@ app = typer.Typer(
 )
 app.add_typer(tabletop_app, name="tabletop")
 app.add_typer(eval_app, name="eval")
+app.command(
+    epilog="Examples:\n\n"
+    "- `goalreel serve --editor flux2-klein-4b`\n\n"
+    "- `goalreel serve --planner hf:DIR --critic hf:DIR --editor diffusers:DIR --ray --replicas 3`"
+)(serve)
 
-EXTRAS = {
-    "av": "lerobot",
-    "diffusers": "gpu",
-    "fastapi": "serve",
-    "lerobot": "lerobot",
-    "mujoco": "sim",
-    "openai": "gpu",
-    "pyarrow": "lerobot",
-    "torch": "gpu",
-    "transformers": "gpu",
-    "uvicorn": "serve",
-}
-"""Which extra brings a package that turned out to be missing."""
-
+INTERRUPTED = "interrupted; what was finished is saved: run the same command again to go on"
 Planner = Annotated[str | None, typer.Option(help="Instead of the preset's: hf:DIR, openai:MODEL@URL.")]
 Editor = Annotated[str | None, typer.Option(help="Instead of the preset's: diffusers:DIR, server:URL.")]
 Critic = Annotated[str | None, typer.Option(help="Instead of the preset's: hf:DIR, openai:MODEL@URL.")]
@@ -119,7 +111,7 @@ def annotate(
     json_output: Json = False,
 ) -> None:
     """Write sub-tasks and goal images into a copy of a LeRobot dataset."""
-    with _one_line_errors():
+    with one_line_errors(INTERRUPTED):
         from goalreel.annotator.annotate import Settings
         from goalreel.annotator.annotate import annotate as work
         from goalreel.annotator.batch import Limits
@@ -178,7 +170,7 @@ def plan(
     json_output: Json = False,
 ) -> None:
     """Render a storyboard nobody has filmed, from a frame and an instruction or from text alone."""
-    with _one_line_errors():
+    with one_line_errors(INTERRUPTED):
         import json
         from collections import Counter
 
@@ -205,7 +197,7 @@ def plan(
         elif board.failure is None:
             typer.echo(f"Look at {out / 'index.html'}")
         if board.failure is not None:
-            _fail(f"no plan: {board.failure.message}")
+            fail(f"no plan: {board.failure.message}")
 
 
 def _read(path: Path) -> bytes:
@@ -227,7 +219,7 @@ def show(
     json_output: Json = False,
 ) -> None:
     """Write a report to look at: HTML without any network, and contact sheets."""
-    with _one_line_errors():
+    with one_line_errors(INTERRUPTED):
         import json
 
         from goalreel.annotator.console import progress_bars
@@ -245,40 +237,10 @@ def show(
 @app.command()
 def doctor(json_output: Json = False) -> None:
     """Check what is installed here, and name the command that installs what is missing."""
-    with _one_line_errors():
+    with one_line_errors(INTERRUPTED):
         from goalreel.annotator.doctor import doctor as work
 
         raise typer.Exit(work(json_output))
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """Turn what a user can mend into one line and exit status 1; anything else is a bug and shows itself."""
-    from goalreel.annotator.batch import BackendError
-    from goalreel.datasets.errors import DatasetError
-
-    try:
-        yield
-    except (DatasetError, BackendError, ValueError) as e:
-        _fail(str(e).splitlines()[0])
-    except ModuleNotFoundError as e:
-        extra = {
-            "lerobot": "lerobot",
-            "pyarrow": "lerobot",
-            "av": "lerobot",
-            "torch": "lerobot",
-            "mujoco": "sim",
-        }
-        if (e.name or "").split(".")[0] not in extra:
-            raise
-        _fail(f"{e.name} is not installed: pip install 'goalreel[{extra[e.name.split('.')[0]]}]'")
-    except KeyboardInterrupt:
-        _fail("interrupted; what was finished is saved: run the same command again to go on", status=130)
-
-
-def _fail(message: str, status: int = 1) -> None:
-    typer.secho(f"goalreel: {message}", err=True, fg="red")
-    raise typer.Exit(status)
 
 
 def _numbers(text: str | None) -> list[int] | None:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goalreel.annotator.errors import one_line_errors
+
 if TYPE_CHECKING:
     from goalreel.evaluation.kinematic import Report
 
@@ -50,15 +52,11 @@ def segmentation(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")] = False,
 ) -> None:
     """Compare the kinematic planner's segments and labels with the truth of a tabletop recording."""
-    from goalreel.datasets.errors import DatasetError
-    from goalreel.evaluation.kinematic import evaluate
-    from goalreel.planners.kinematic import Layout
+    with one_line_errors():
+        from goalreel.evaluation.kinematic import evaluate
+        from goalreel.planners.kinematic import Layout
 
-    try:
         report = evaluate(dataset, tolerance, Layout.parse(layout) if layout else None)
-    except (DatasetError, FileNotFoundError, ValueError) as e:
-        typer.echo(f"error: {e}", err=True)
-        raise typer.Exit(1) from e
     if as_json:
         typer.echo(_json(report))
     else:

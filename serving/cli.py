@@ -3,25 +3,14 @@
 import os
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goalreel.annotator.errors import one_line_errors
+
 if TYPE_CHECKING:
     from goalreel.serving.settings import Models
-
-EXTRAS = {
-    "diffusers": "gpu",
-    "fastapi": "serve",
-    "httpx2": "api",
-    "openai": "api",
-    "prometheus_client": "serve",
-    "ray": "serve",
-    "torch": "gpu",
-    "transformers": "gpu",
-    "uvicorn": "serve",
-}
-"""Which extra brings a package that turned out to be missing."""
 
 
 class CriticMode(StrEnum):
@@ -52,7 +41,7 @@ def serve(
     gpus: Annotated[float, typer.Option(min=0, help="GPUs of a replica, with --ray.")] = 0.0,
 ) -> None:
     """Serve models over HTTP: OpenAI's chat and image API, /edit, whole storyboards. See /docs there."""
-    try:
+    with one_line_errors():
         from goalreel.serving.settings import TOKEN_VARIABLE, ServeSettings
 
         if not (planner or critic or editor):
@@ -78,21 +67,9 @@ def serve(
             from goalreel.serving.server import serve_app
 
             serve_app(create_app(build(), settings))
-    except (OSError, ValueError) as e:
-        _fail(str(e).splitlines()[0])
-    except ModuleNotFoundError as e:
-        extra = EXTRAS.get((e.name or "").split(".")[0])
-        if extra is None:
-            raise
-        _fail(f"{e.name} is not installed: pip install 'goalreel[{extra}]'")
 
 
 def _build(planner: str | None, critic: str | None, editor: str | None, mode: str) -> "Models":
     from goalreel.serving.build import build_models
 
     return build_models(planner, critic, editor, critic_mode=mode)
-
-
-def _fail(message: str) -> NoReturn:
-    typer.secho(f"goalreel: {message}", err=True, fg="red")
-    raise typer.Exit(1)

@@ -2,10 +2,11 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
+from goalreel.annotator.errors import one_line_errors
 from goalreel.datasets.tabletop.splits import seeds
 
 app = typer.Typer(
@@ -41,20 +42,9 @@ def record(
     size: Annotated[int, typer.Option(min=64, max=1024, help="Width and height in pixels.")] = 128,
 ) -> None:
     """Record the scripted expert as a LeRobot v3.0 dataset."""
-    try:
+    with one_line_errors("interrupted; nothing was written: run the same command again"):
         chosen = seeds(split.value, episodes, first)
         _record(out, chosen, [c.strip() for c in cameras.split(",")], size)
-    except (OSError, ValueError) as e:
-        _fail(str(e))
-    except ModuleNotFoundError as e:
-        _fail(f"{e.name} is not installed: pip install 'goalreel[sim]'")
-    except KeyboardInterrupt:
-        _fail("interrupted; nothing was written: run the same command again", status=130)
-
-
-def _fail(message: str, status: int = 1) -> NoReturn:
-    typer.secho(f"goalreel: {message}", err=True, fg="red")
-    raise typer.Exit(status)
 
 
 def _record(out: Path, chosen: range, cameras: list[str], size: int) -> None:

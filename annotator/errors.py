@@ -1,0 +1,49 @@
+"""What a person can mend becomes one line on stderr and an exit status; a bug still shows itself."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import typer
+
+EXTRAS = {
+    "av": "lerobot",
+    "diffusers": "gpu",
+    "fastapi": "serve",
+    "httpx2": "api",
+    "lerobot": "lerobot",
+    "mujoco": "sim",
+    "openai": "api",
+    "prometheus_client": "serve",
+    "pyarrow": "lerobot",
+    "ray": "serve",
+    "torch": "gpu",
+    "transformers": "gpu",
+    "uvicorn": "serve",
+}
+"""Which extra brings a package that turned out to be missing."""
+
+
+@contextmanager
+def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
+    """Wrap a command: bad input, a broken dataset, a dead server or a missing package ends it in one line."""
+    from goalreel.annotator.batch import BackendError
+    from goalreel.datasets.errors import DatasetError
+
+    try:
+        yield
+    except (DatasetError, BackendError, ValueError, OSError) as e:
+        fail((str(e) or type(e).__name__).splitlines()[0])
+    except ModuleNotFoundError as e:
+        package = (e.name or "").split(".")[0]
+        if package not in EXTRAS:
+            raise
+        fail(f"{package} is not installed: pip install 'goalreel[{EXTRAS[package]}]'")
+    except KeyboardInterrupt:
+        fail(interrupted, status=130)
+
+
+def fail(message: str, status: int = 1) -> NoReturn:
+    """End the command."""
+    typer.secho(f"goalreel: {message}", err=True, fg="red")
+    raise typer.Exit(status)
