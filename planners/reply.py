@@ -2,7 +2,7 @@
 
 JSON that is right is read by the standard library. json-repair reads the rest, but it guesses: it takes
 `true or false` for true, lets the last of two equal keys win and swallows what a stray quote hides. So what
-it reads must hold every key that the text shows, and every literal must be followed by what follows a value.
+it reads must hold every key that the text shows, and a yes or no must be the whole value of its key.
 """
 
 import json
@@ -26,7 +26,6 @@ nested brackets and stray quotes. Within these limits the slowest text found too
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
 _ENDS = r"""(?:,?\s*\}|,\s*["']?\w+["']?\s*:|\Z)"""
-_LOOSE_LITERAL = re.compile(rf""":\s*["']?(?:true|false|none|null)\b["']?+\s*+(?!{_ENDS})""", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -167,8 +166,6 @@ def _parse(block: _Block, fields: Collection[str]) -> dict[str, Any] | Problem:
 def _repair(text: str, fields: Collection[str]) -> object:
     if len(text) > MAX_REPAIR or not _flat(text):
         return Problem("its JSON is not valid, and too long or too nested to be repaired")
-    if loose := _LOOSE_LITERAL.search(text):
-        return Problem(f"its JSON is not valid near {text[loose.start() : loose.end() + 20]!r}")
     try:
         value = json_repair.loads(text, skip_json_loads=True)
     except (ValueError, RecursionError):
