@@ -22,6 +22,10 @@ _MOST = 0.3
 """Share of the picture that may change before it is no longer one thing that moved."""
 _SMALLEST = 12
 """Pixels below which a region's colour is not to be trusted."""
+_SMALLEST_SHARE = 0.0005
+"""The same as a share of the picture."""
+_PLAIN = 0.5
+"""Share of a thing that must be of one colour to be called by it."""
 _SECTORS = 12
 _NEAR, _BEYOND = 2.5, 4.0
 """How far from a place's middle its surroundings reach, and what lies beyond them, in edges of the thing."""
@@ -41,8 +45,9 @@ class Seen:
 def look(before: Pictures, carry: Pictures, after: Pictures) -> Seen | None:
     """The thing that was moved, from pictures before its grasp, while it was held, and after its release.
 
-    None unless exactly one colour both vanished at the grasp and appeared at the release. What moves within
-    `before` or `after` (the arm) is left out, and so is whatever has no hue (most robots).
+    None unless exactly one colour both vanished at the grasp and appeared at the release, and most of the
+    thing has it. What moves within `before` or `after` (the arm) is left out, and so is whatever has no hue
+    (most robots).
     """
     old, still_old = _settled(before)
     new, still_new = _settled(after)
@@ -52,14 +57,17 @@ def look(before: Pictures, carry: Pictures, after: Pictures) -> Seen | None:
     as_new = sum((_differ(frame, new) < _SAME).astype(int) for frame in carry)
     as_old = sum((_differ(frame, old) < _SAME).astype(int) for frame in carry)
     was, now = name_colours(old), name_colours(new)
+    vanished, appeared = changed & (as_new > as_old), changed & (as_old > as_new)
     found = []
     for code in HUED:
-        gone = _largest(changed & (as_new > as_old) & (was == code) & (now != code))
-        came = _largest(changed & (as_old > as_new) & (now == code) & (was != code))
+        gone = _largest(vanished & (was == code) & (now != code))
+        came = _largest(appeared & (now == code) & (was != code))
         found.append((min(int(gone.sum()), int(came.sum())), code, gone, came))
     found.sort(key=lambda f: -f[0])
     (size, code, gone, came), (runner_up, *_) = found[0], found[1]
-    if size < _SMALLEST or runner_up > size / 3:
+    if size < max(_SMALLEST, _SMALLEST_SHARE * gone.size) or runner_up > size / 3:
+        return None
+    if min(_share(gone, vanished & _hued(was)), _share(came, appeared & _hued(now))) < _PLAIN:
         return None
     return Seen(NAMES[code], surrounding(now, gone), surrounding(was, came))
 
@@ -104,9 +112,20 @@ def _differ(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int16]:
     return np.abs(a.astype(np.int16) - b.astype(np.int16)).max(axis=-1)
 
 
+def _hued(colours: NDArray[np.uint8]) -> Mask:
+    """Where there is a hue, with a sure name or without."""
+    return ~np.isin(colours, [NAMES.index(name) for name in ("black", "grey", "white")])
+
+
 def _largest(mask: Mask) -> Mask:
     """Its largest connected region."""
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
     if count < 2:
         return mask
     return labels == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
+
+
+def _share(part: Mask, whole: Mask) -> float:
+    """How much a connected region makes up of the region of `whole` it lies in."""
+    _, labels = cv2.connectedComponents(whole.astype(np.uint8), connectivity=8)
+    return float(part.sum() / (labels == labels[part][0]).sum())

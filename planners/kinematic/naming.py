@@ -13,9 +13,8 @@ from goalreel.planners.kinematic.open_words import opened
 
 SEEN = "The instruction does not name this object; its colour was seen in the recording."
 """The `auxiliary_text` of a step named so."""
-_STILL = 9
-"""Pictures looked at while nothing is held, before and after."""
-_CARRIED = 9
+_PICTURES = 9
+"""Pictures looked at before the grasp, while held, and after the release."""
 
 
 def name_by_look(
@@ -40,17 +39,17 @@ def _name(part: Part, recording: Recording, motion: Motion, camera: str, words: 
 
 def _look(part: Part, recording: Recording, motion: Motion, camera: str) -> Seen | None:
     """From the release before to the grasp, while held, and from the release to the next grasp."""
-    if len(part.cycles) != 1:
+    if not part.cycles:
         return None
-    cycle = part.cycles[0]
-    if cycle.release is None or cycle.free is None:
+    first, last = part.cycles[0], part.cycles[-1]
+    if last.release is None or last.free is None:
         return None
-    start = max((c.free or 0 for c in motion.cycles if c.grasp < cycle.grasp), default=0)
-    end = min((c.grasp for c in motion.cycles if c.grasp > cycle.grasp), default=len(motion))
-    spans = ((start, cycle.grasp, _STILL), (cycle.held, cycle.release, _CARRIED), (cycle.free, end, _STILL))
-    if any(b <= a for a, b, _ in spans):
+    start = max((c.free or 0 for c in motion.cycles if c.grasp < first.grasp), default=0)
+    end = min((c.grasp for c in motion.cycles if c.grasp > last.grasp), default=len(motion))
+    spans = ((start, first.grasp), (first.held, last.release), (last.free, end))
+    if any(b <= a for a, b in spans):
         return None
-    before, carry, after = (_pictures(recording, camera, sample(*span)) for span in spans)
+    before, carry, after = (_pictures(recording, camera, sample(a, b, _PICTURES)) for a, b in spans)
     return look(before, carry, after)
 
 
