@@ -32,13 +32,15 @@ def name_by_look(
 
 def _name(part: Part, recording: Recording, motion: Motion, camera: str, words: Sequence[str]) -> Part:
     question = opened(part.clause)
-    seen = _look(part, recording, motion, camera) if question else None
+    seen = look_at(part, recording, motion, camera) if question else None
     clause = question.close(seen, words) if question and seen else None
     return replace(part, clause=clause) if clause else part
 
 
-def _look(part: Part, recording: Recording, motion: Motion, camera: str) -> Seen | None:
-    """From the release before to the grasp, while held, and from the release to the next grasp."""
+def look_at(part: Part, recording: Recording, motion: Motion, camera: str) -> Seen | None:
+    """What a part's grasps moved, as `camera` saw it: before its first grasp (back to the release before),
+    while held, and after its last release (up to the next grasp). None where that is not sure, or nothing
+    was let go."""
     if not part.cycles:
         return None
     first, last = part.cycles[0], part.cycles[-1]
