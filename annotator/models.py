@@ -56,6 +56,8 @@ def build_critic(name: str, *, mode: str = "strict") -> Critic:
 def build_editor(name: str) -> Editor:
     """An image editor: `diffusers:DIR`, `openai:MODEL@URL`, `server:URL`, `seed:URL` or a catalogue name.
 
+    `NAME+EDITOR` draws first pictures with the catalogue's NAME and edits with EDITOR.
+
     Raises:
         ValueError: no such kind of name.
     """
@@ -70,4 +72,9 @@ def build_editor(name: str) -> Editor:
         return remote_editor(kind, rest)
     from goalreel.editors.catalogue import find
 
+    first, plus, rest = name.partition("+")
+    if plus and "@" not in first:
+        from goalreel.editors.split import SplitEditor
+
+        return SplitEditor(find(first).build(), build_editor(rest))
     return find(name).build()

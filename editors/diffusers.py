@@ -35,7 +35,7 @@ class DiffusersEditor:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         self.entry = entry
-        self._pipeline = pipeline
+        self.pipeline = pipeline
         self._batch_size = batch_size
         self._parameters = inspect.signature(type(pipeline).__call__).parameters
 
@@ -109,7 +109,7 @@ class DiffusersEditor:
         return [a for a in answers if a is not None]
 
     def _refusal(self, edit: Edit) -> str | None:
-        name = self.entry.name or type(self._pipeline).__name__
+        name = self.entry.name or type(self.pipeline).__name__
         if edit.image is None and "text-to-image" not in self.entry.kinds:
             return f"{name} edits pictures and cannot draw one from text alone: start from a frame"
         if edit.image is not None and "edit" not in self.entry.kinds:
@@ -132,10 +132,10 @@ class DiffusersEditor:
     def _batches(self, edit: Edit) -> bool:
         from goalreel.editors.batching import PAIR_BATCHES, TEXT_BATCHES
 
-        names = {base.__name__ for base in type(self._pipeline).__mro__}
+        names = {base.__name__ for base in type(self.pipeline).__mro__}
         if edit.image is None:
             return bool(names & TEXT_BATCHES)
-        return hasattr(self._pipeline, "edit_pairs") or bool(names & PAIR_BATCHES)
+        return hasattr(self.pipeline, "edit_pairs") or bool(names & PAIR_BATCHES)
 
     def _attempt(self, edits: Sequence[Edit], size: Size | None) -> list[Image | Failure]:
         """One call; if it fails, two calls of half the edits each, down to the one that is to blame."""
@@ -167,14 +167,14 @@ class DiffusersEditor:
         images = [to_pil(e.image, size) for e in edits if e.image is not None]
         if len(edits) == 1:
             given = {"image": images[0]} if images else {}
-            output = self._pipeline(prompt=prompts[0], generator=generators[0], **given, **arguments)
-        elif images and hasattr(self._pipeline, "edit_pairs"):
-            output = self._pipeline.edit_pairs(images, prompts, generators, **arguments)
+            output = self.pipeline(prompt=prompts[0], generator=generators[0], **given, **arguments)
+        elif images and hasattr(self.pipeline, "edit_pairs"):
+            output = self.pipeline.edit_pairs(images, prompts, generators, **arguments)
         else:
             if "negative_prompt" in arguments:
                 arguments["negative_prompt"] = [arguments["negative_prompt"]] * len(edits)
             given = {"image": images} if images else {}
-            output = self._pipeline(prompt=prompts, generator=generators, **given, **arguments)
+            output = self.pipeline(prompt=prompts, generator=generators, **given, **arguments)
         frames = output.frames if hasattr(output, "frames") else output.images
         pixels = np.asarray(frames, dtype=np.float32)
         return pixels[:, -1] if pixels.ndim == 5 else pixels

@@ -127,13 +127,15 @@ class RemoteEditor:
 def remote_editor(kind: str, rest: str, *, patience: Patience | None = None) -> RemoteEditor:
     """`openai` with MODEL@URL (MODEL alone is OpenAI's own), `server` or `seed` with URL.
 
-    The key comes from the environment: GOALREEL_API_KEY, and for `openai` also OPENAI_API_KEY.
+    The key comes from the environment: GOALREEL_TOKEN for `server`; GOALREEL_API_KEY for all of them, and
+    after it OPENAI_API_KEY for `openai`.
 
     Raises:
         ValueError: no such kind, no address, or no key where one is needed.
     """
     key = os.environ.get("GOALREEL_API_KEY")
     if kind == "server":
+        key = os.environ.get("GOALREEL_TOKEN") or key
         return RemoteEditor(goalreel_server(_address(rest)), key=key, patience=patience)
     if kind == "seed":
         return RemoteEditor(SeedServer(_address(rest)), key=key, patience=patience)

@@ -1,11 +1,16 @@
 """The catalogue of editors: its entries, the names, and the page that shows it."""
 
 import inspect
+from pathlib import Path
 
 import diffusers
+import numpy as np
 import pytest
 
-from goalreel.editors.catalogue import Entry, catalogue, find, like, stored
+from goalreel.annotator.image import Image
+from goalreel.annotator.models import build_editor
+from goalreel.annotator.types import Edit, Failure
+from goalreel.editors.catalogue import Entry, catalogue, find, like, stored, table
 
 ASKED_FOR = {
     "flux2-klein-4b",
@@ -73,3 +78,31 @@ def test_a_plain_folder_is_called_like_the_catalogue_model_of_its_class():
     assert like("Flux2KleinPipeline").name == "flux2-klein-4b"
     assert like("QwenImagePipeline").lora is None
     assert like("KolorsPipeline") is None
+
+
+def test_one_model_draws_and_another_edits(monkeypatch):
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def edit(self, edits):
+            return [Failure(stage="edit", message=f"{self.name} {e.task_id}") for e in edits]
+
+    monkeypatch.setattr(Entry, "build", lambda entry: Named(entry.name))
+    editor = build_editor("qwen-image+qwen-image-edit")
+    image = Image(np.zeros((8, 8, 3), np.uint8))
+    sources = (image, None, None, image)
+    edits = [
+        Edit(task_id=str(i), step=0, attempt=0, image=source, prompt="p", seed=0)
+        for i, source in enumerate(sources)
+    ]
+    said = [answer.message for answer in editor.edit(edits)]
+    assert said == ["qwen-image-edit 0", "qwen-image 1", "qwen-image 2", "qwen-image-edit 3"]
+    assert editor.edit([]) == []
+
+
+def test_the_page_shows_the_catalogue_as_it_is():
+    page = (Path(__file__).parents[1] / "docs" / "editors.md").read_text()
+    shown = page.partition("<!-- catalogue -->\n")[2].partition("<!-- /catalogue -->")[0]
+    assert shown == table(), "run: python scripts/editors_table.py"
+    assert all(f"| `{name}` |" in shown for name in catalogue())

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+from serving_models import TintEditor, serving, tinted
 
 from goalreel.annotator.image import Image
 from goalreel.annotator.models import build_editor
@@ -19,6 +20,7 @@ from goalreel.annotator.types import Edit, Failure
 from goalreel.editors import remote
 from goalreel.editors.protocols import from_square, to_square
 from goalreel.editors.remote import Patience, RemoteEditor, remote_editor
+from goalreel.serving.settings import Models
 
 HASTE = Patience(tries=3, connect_s=1, reply_s=5, pause_s=0.01, longest_pause_s=0.05)
 KEY = "sk-very-secret"
@@ -210,6 +212,22 @@ def test_the_seed_projects_server(server):
     assert message(editor) == "the server answered 500: Image editing failed: no GPU"
     server.reply = lambda path, fields: (200, {"success": False, "error": "Task timeout"}, {})
     assert message(editor) == "the server's reply is unusable: Task timeout"
+
+
+@pytest.mark.parametrize("kind", ["server", "seed"])
+def test_goalreels_own_server(kind, monkeypatch):
+    """`goalreel serve` speaks both; its editor inverts, and writes prompt length and seed into a corner."""
+    monkeypatch.setenv("GOALREEL_TOKEN", "let-me-in")
+    monkeypatch.setenv("GOALREEL_API_KEY", "let-me-in")
+    source = picture(64, 64)
+    edits = [edit(seed=300, image=source), edit(), edit(image=source, prompt="refuse")]
+    with serving(Models(editor=TintEditor()), token="let-me-in") as url:
+        editor = remote_editor(kind, url, patience=HASTE)
+        assert editor.healthy()
+        edited, drawn, refused = editor.edit(edits)
+    assert edited == tinted(source, edits[0].prompt, 300)
+    assert drawn == tinted(None, edits[1].prompt, 7)
+    assert "422: the editor gave no image: not that" in refused.message
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])

@@ -1,10 +1,14 @@
 """Every pipeline class of the catalogue with tiny random weights, saved as a real one would be."""
 
+import importlib
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import diffusers
+import pytest
 import torch
 import transformers
 from tokenizers import pre_tokenizers
@@ -137,7 +141,7 @@ def flow(**options: object) -> diffusers.FlowMatchEulerDiscreteScheduler:
     return diffusers.FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True, **options)
 
 
-def flux2_klein() -> diffusers.DiffusionPipeline:
+def flux2_klein(layers: int, heads: int) -> diffusers.DiffusionPipeline:
     vae = diffusers.AutoencoderKLFlux2(
         down_block_types=("DownEncoderBlock2D",) * 4,
         up_block_types=("UpDecoderBlock2D",) * 4,
@@ -166,10 +170,10 @@ def flux2_klein() -> diffusers.DiffusionPipeline:
     )
     transformer = diffusers.Flux2Transformer2DModel(
         in_channels=16,
-        num_layers=1,
-        num_single_layers=1,
+        num_layers=layers,
+        num_single_layers=layers,
         attention_head_dim=16,
-        num_attention_heads=2,
+        num_attention_heads=heads,
         joint_attention_dim=48,
         timestep_guidance_channels=16,
         axes_dims_rope=(4, 4, 4, 4),
@@ -185,14 +189,14 @@ def flux2_klein() -> diffusers.DiffusionPipeline:
     )
 
 
-def flux(pipeline: str, *, in_channels: int = 64) -> diffusers.DiffusionPipeline:
+def flux(pipeline: str, layers: int, heads: int, *, in_channels: int = 64) -> diffusers.DiffusionPipeline:
     transformer = diffusers.FluxTransformer2DModel(
         in_channels=in_channels,
         out_channels=64,
-        num_layers=1,
-        num_single_layers=1,
+        num_layers=layers,
+        num_single_layers=layers,
         attention_head_dim=16,
-        num_attention_heads=2,
+        num_attention_heads=heads,
         joint_attention_dim=HIDDEN,
         pooled_projection_dim=HIDDEN,
         guidance_embeds=True,
@@ -209,7 +213,7 @@ def flux(pipeline: str, *, in_channels: int = 64) -> diffusers.DiffusionPipeline
     )
 
 
-def qwen_image(pipeline: str) -> diffusers.DiffusionPipeline:
+def qwen_image(pipeline: str, layers: int, heads: int) -> diffusers.DiffusionPipeline:
     parts = {"processor": qwen_processor()} if "Edit" in pipeline else {}
     return getattr(diffusers, pipeline)(
         scheduler=flow(shift_terminal=0.02, max_shift=0.9, max_image_seq_len=8192),
@@ -217,9 +221,9 @@ def qwen_image(pipeline: str) -> diffusers.DiffusionPipeline:
         text_encoder=qwen_vl(),
         tokenizer=qwen_tokenizer(),
         transformer=diffusers.QwenImageTransformer2DModel(
-            num_layers=1,
+            num_layers=layers,
             attention_head_dim=16,
-            num_attention_heads=2,
+            num_attention_heads=heads,
             joint_attention_dim=HIDDEN,
             axes_dims_rope=(4, 6, 6),
         ),
@@ -227,7 +231,7 @@ def qwen_image(pipeline: str) -> diffusers.DiffusionPipeline:
     )
 
 
-def longcat() -> diffusers.DiffusionPipeline:
+def longcat(layers: int, heads: int) -> diffusers.DiffusionPipeline:
     return diffusers.LongCatImageEditPipeline(
         scheduler=flow(),
         vae=vae_kl(),
@@ -235,10 +239,10 @@ def longcat() -> diffusers.DiffusionPipeline:
         tokenizer=qwen_tokenizer(),
         text_processor=qwen_processor(),
         transformer=diffusers.LongCatImageTransformer2DModel(
-            num_layers=1,
-            num_single_layers=1,
+            num_layers=layers,
+            num_single_layers=layers,
             attention_head_dim=16,
-            num_attention_heads=2,
+            num_attention_heads=heads,
             joint_attention_dim=HIDDEN,
             pooled_projection_dim=HIDDEN,
             axes_dims_rope=[4, 6, 6],
@@ -246,7 +250,7 @@ def longcat() -> diffusers.DiffusionPipeline:
     )
 
 
-def chronoedit() -> diffusers.DiffusionPipeline:
+def chronoedit(layers: int, heads: int) -> diffusers.DiffusionPipeline:
     vision = transformers.CLIPVisionConfig(
         hidden_size=HIDDEN,
         intermediate_size=HIDDEN,
@@ -262,16 +266,16 @@ def chronoedit() -> diffusers.DiffusionPipeline:
         image_encoder=transformers.CLIPVisionModel(vision),
         image_processor=transformers.CLIPImageProcessor(size=size, crop_size=size),
         transformer=diffusers.ChronoEditTransformer3DModel(
-            num_attention_heads=2,
+            num_attention_heads=heads,
             attention_head_dim=16,
             in_channels=36,
             out_channels=16,
             text_dim=HIDDEN,
             freq_dim=16,
-            ffn_dim=HIDDEN,
-            num_layers=1,
+            ffn_dim=4 * 16 * heads,
+            num_layers=layers,
             image_dim=HIDDEN,
-            added_kv_proj_dim=HIDDEN,
+            added_kv_proj_dim=16 * heads,
         ),
         vae=diffusers.AutoencoderKLWan(base_dim=4, dim_mult=[1, 1, 1, 1], num_res_blocks=1),
         scheduler=diffusers.UniPCMultistepScheduler(
@@ -280,7 +284,7 @@ def chronoedit() -> diffusers.DiffusionPipeline:
     )
 
 
-def instruct_pix2pix() -> diffusers.DiffusionPipeline:
+def instruct_pix2pix(layers: int, heads: int) -> diffusers.DiffusionPipeline:
     return diffusers.StableDiffusionInstructPix2PixPipeline(
         vae=vae_kl(latent_channels=4),
         text_encoder=clip_text(),
@@ -291,8 +295,8 @@ def instruct_pix2pix() -> diffusers.DiffusionPipeline:
             out_channels=4,
             down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
             up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
-            block_out_channels=(16, 32),
-            layers_per_block=1,
+            block_out_channels=(8 * heads, 16 * heads),
+            layers_per_block=layers,
             cross_attention_dim=HIDDEN,
             attention_head_dim=2,
             norm_num_groups=4,
@@ -304,29 +308,48 @@ def instruct_pix2pix() -> diffusers.DiffusionPipeline:
     )
 
 
-BUILDERS: dict[str, Callable[[], diffusers.DiffusionPipeline]] = {
+BUILDERS: dict[str, Callable[[int, int], diffusers.DiffusionPipeline]] = {
     "Flux2KleinPipeline": flux2_klein,
-    "FluxPipeline": lambda: flux("FluxPipeline"),
-    "FluxKontextPipeline": lambda: flux("FluxKontextPipeline"),
-    "FluxFillPipeline": lambda: flux("FluxFillPipeline", in_channels=64 + 64 + 256),
-    "QwenImagePipeline": lambda: qwen_image("QwenImagePipeline"),
-    "QwenImageEditPipeline": lambda: qwen_image("QwenImageEditPipeline"),
-    "QwenImageEditPlusPipeline": lambda: qwen_image("QwenImageEditPlusPipeline"),
+    "FluxPipeline": partial(flux, "FluxPipeline"),
+    "FluxKontextPipeline": partial(flux, "FluxKontextPipeline"),
+    "FluxFillPipeline": partial(flux, "FluxFillPipeline", in_channels=64 + 64 + 256),
+    "QwenImagePipeline": partial(qwen_image, "QwenImagePipeline"),
+    "QwenImageEditPipeline": partial(qwen_image, "QwenImageEditPipeline"),
+    "QwenImageEditPlusPipeline": partial(qwen_image, "QwenImageEditPlusPipeline"),
     "LongCatImageEditPipeline": longcat,
     "ChronoEditPipeline": chronoedit,
     "StableDiffusionInstructPix2PixPipeline": instruct_pix2pix,
 }
 
 
-def tiny_pipeline(pipeline: str, folder: Path) -> Path:
-    """Save a random pipeline of that class (seed 0) into `folder`; it has what `from_pretrained` needs."""
+def tiny_pipeline(pipeline: str, folder: Path, *, layers: int = 1, heads: int = 2) -> Path:
+    """Save a random pipeline of that class (seed 0) into `folder`; it has what `from_pretrained` needs.
+
+    The denoiser has `layers` blocks of each kind, of `heads` heads of 16.
+    """
     torch.manual_seed(0)
-    built = BUILDERS[pipeline]()
+    built = BUILDERS[pipeline](layers, heads)
     for part in built.components.values():
         if isinstance(part, nn.Module):
             _spread(part)
     built.save_pretrained(folder)
     return folder
+
+
+@contextmanager
+def reference_area(area: int) -> Iterator[None]:
+    """Qwen's and LongCat's pipelines view every source at 1024 x 1024 pixels; within, at `area` pixels."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("qwenimage.pipeline_qwenimage_edit", "qwenimage.pipeline_qwenimage_edit_plus"):
+            _scale_dimensions(patch, name, area)
+        _scale_dimensions(patch, "longcat_image.pipeline_longcat_image_edit", area)
+        yield
+
+
+def _scale_dimensions(patch: pytest.MonkeyPatch, name: str, area: int) -> None:
+    module = importlib.import_module(f"diffusers.pipelines.{name}")
+    real = module.calculate_dimensions
+    patch.setattr(module, "calculate_dimensions", lambda wanted, ratio: real(wanted * area / 1024**2, ratio))
 
 
 def _spread(part: nn.Module) -> None:

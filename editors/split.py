@@ -1,0 +1,23 @@
+"""One model for the first picture, drawn from text, and another for all that is edited after it."""
+
+from collections.abc import Sequence
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Edit, Editor, Failure
+
+
+class SplitEditor:
+    """Sends edits without a source to `draw`, and the others to `edit`."""
+
+    def __init__(self, draw: Editor, edit: Editor) -> None:
+        self._draw = draw
+        self._edit = edit
+
+    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
+        """Answer i belongs to edit i, whichever model gave it."""
+        answers: dict[int, Image | Failure] = {}
+        for model, from_text in ((self._draw, True), (self._edit, False)):
+            mine = [i for i, e in enumerate(edits) if (e.image is None) == from_text]
+            if mine:
+                answers |= zip(mine, model.edit([edits[i] for i in mine]), strict=True)
+        return [answers[i] for i in range(len(edits))]
