@@ -66,7 +66,9 @@ def serve(
             from goalreel.serving.app import create_app
             from goalreel.serving.server import serve_app
 
-            serve_app(create_app(build(), settings))
+            app = create_app(build(), settings)
+            typer.echo(f"http://{host}:{port} serves {', '.join(app.state.service.names())}", err=True)
+            serve_app(app)
 
 
 def _build(planner: str | None, critic: str | None, editor: str | None, mode: str) -> "Models":

@@ -1,8 +1,8 @@
 """The same application on many machines: replicas under Ray Serve, behind one address.
 
 The models are replicated. Storyboards are one small application more, `/v1/storyboards`, whose agents call
-the replicas over HTTP as any client does, and try again when one dies. Ray's own ports know no token: keep
-them on a network you trust.
+the replicas over HTTP as any client does, and try again when one dies. `/metrics` and `/health` speak for the
+replica that happens to answer; Ray watches and replaces replicas by itself.
 """
 
 import os
