@@ -9,7 +9,7 @@ export MUJOCO_GL ?= egl
 .venv/.ready: pyproject.toml setup.py constraints.txt scripts/bootstrap.sh
 	@scripts/bootstrap.sh
 
-.PHONY: demo test lint bench soak help
+.PHONY: demo test lint bench soak fuzz help
 demo: .venv/.ready  ## simulate tabletop episodes, annotate them, write the report
 	@rm -rf $(DEMO)
 	$(GOALREEL) tabletop record --episodes 4 --size 192 --out $(DEMO)/recorded
@@ -25,6 +25,10 @@ lint: .venv/.ready  ## ruff format and ruff check
 
 soak: .venv/.ready  ## the long tests: 100 kills, 200 expert seeds
 	$(PYTHON) -m pytest -m slow -q
+
+fuzz: .venv/.ready  ## fuzz the reply parser for longer
+	@mkdir -p out/fuzz
+	$(PYTHON) tests/fuzz/fuzz_parsing.py out/fuzz tests/data/replies -atheris_runs=200000 -max_len=4000 -timeout=120 -artifact_prefix=out/fuzz/
 
 bench: .venv/.ready  ## every benchmark, each ending in one JSON line
 	@for b in benchmarks/*.py; do echo "== $$b"; $(PYTHON) $$b --json || exit 1; done

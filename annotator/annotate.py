@@ -162,7 +162,7 @@ class _Job:
             else build_editor(preset.editor),
             critic=DifferenceCritic()
             if preset.critic == "difference"
-            else build_critic(preset.critic, mode=preset.critic_mode),
+            else build_critic(preset.critic, mode=preset.critic_mode, scores=preset.critic_scores),
             max_attempts=preset.max_attempts,
             on_unverified=settings.on_unverified,
             limits=limits,

@@ -42,15 +42,17 @@ def build_planner(name: str) -> Planner:
     return ChatPlanner(build_chat(name, role="planner"))
 
 
-def build_critic(name: str, *, mode: str = "strict") -> Critic:
+def build_critic(name: str, *, mode: str = "strict", scores: bool = False) -> Critic:
     """The Critic agent on the model `name`; `mode` is "strict" (RL checkpoint) or "fast" (SFT checkpoint).
+
+    `scores`: it also gives 0-10 for semantics and quality.
 
     Raises:
         ValueError: no such kind of name, no such mode.
     """
     from goalreel.planners.critic import ChatCritic
 
-    return ChatCritic(build_chat(name, role="critic"), mode=mode)
+    return ChatCritic(build_chat(name, role="critic"), mode=mode, scores=scores)
 
 
 def build_editor(name: str) -> Editor:

@@ -45,7 +45,9 @@ def plan(
         [Task(id="task", instruction=instruction, image=image, seed=seed)],
         journal.planner(build_planner(preset.planner), preset.planner),
         journal.editor(build_editor(preset.editor), preset.editor),
-        journal.critic(build_critic(preset.critic, mode=preset.critic_mode), preset.critic),
+        journal.critic(
+            build_critic(preset.critic, mode=preset.critic_mode, scores=preset.critic_scores), preset.critic
+        ),
         max_attempts=preset.max_attempts,
         on_unverified=on_unverified,
         limits=Limits(1, 1),
