@@ -147,7 +147,12 @@ class DiffusersEditor:
         except torch.OutOfMemoryError:
             reason = "out of memory for a single edit: use offload, vae_tiling or quantize"
             self._batch_size = max(1, half)
-        except (ValueError, IndexError, RuntimeError) as e:
+        except (
+            ValueError,
+            IndexError,
+            RuntimeError,
+            TypeError,
+        ) as e:  # TypeError: LongCat's, on a long prompt
             reason = f"{type(e).__name__}: {(str(e).strip() or 'no message').splitlines()[0]}"
         # Outside the handler, where the failed call's tensors are no longer held by the exception.
         torch.cuda.empty_cache()
