@@ -17,9 +17,9 @@ class Preset(BaseModel):
     editor: Name
     critic: Name
     critic_mode: Literal["strict", "fast"] = "strict"
-    """"strict" for an RL checkpoint, "fast" for an SFT one."""
+    """`strict` for an RL checkpoint, `fast` for an SFT one."""
     critic_scores: bool = False
-    """Ask for 0-10 scores too; they choose the best of rejected attempts. Not what the checkpoints learned."""
+    """Ask for 0-10 scores too, to choose the best of rejected attempts by; no checkpoint learned that."""
     max_attempts: Annotated[int, Field(ge=1)]
 
     @property
