@@ -9,7 +9,7 @@ export MUJOCO_GL ?= egl
 .venv/.ready: pyproject.toml setup.py constraints.txt scripts/bootstrap.sh
 	@scripts/bootstrap.sh
 
-.PHONY: demo test lint bench soak fuzz help
+.PHONY: demo test lint bench soak fuzz picture help
 demo: .venv/.ready  ## simulate tabletop episodes, annotate them, write the report
 	@rm -rf $(DEMO)
 	$(GOALREEL) tabletop record --episodes 4 --size 192 --out $(DEMO)/recorded
@@ -25,6 +25,13 @@ lint: .venv/.ready  ## ruff format and ruff check
 
 soak: .venv/.ready  ## the long tests: 100 kills, 200 expert seeds
 	$(PYTHON) -m pytest -m slow -q
+
+picture: .venv/.ready  ## make the README's picture again
+	@rm -rf out/picture && mkdir -p docs/images
+	$(GOALREEL) tabletop record --episodes 2 --size 384 --cameras front --out out/picture/recorded
+	$(GOALREEL) annotate out/picture/recorded --out out/picture/annotated --episodes 1
+	$(GOALREEL) show out/picture/annotated --out out/picture/report
+	cp out/picture/report/sheets/episode_000001.png docs/images/storyboard.png
 
 fuzz: .venv/.ready  ## fuzz the reply parser for longer
 	@mkdir -p out/fuzz
