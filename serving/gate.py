@@ -52,7 +52,7 @@ class Gate:
         if new_work and self._service.under_way >= self._service.settings.max_requests:
             return 429, "too many requests at once"
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self._limit:
+        if not length.isdigit() or len(length) > 15 or int(length) > self._limit:
             return 413, f"the body may have at most {self._limit} bytes"
         return None
 

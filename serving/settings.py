@@ -1,6 +1,7 @@
 """What is served, and within which bounds."""
 
 import ipaddress
+import re
 from dataclasses import dataclass
 
 from goalreel.annotator.types import Editor
@@ -34,7 +35,8 @@ class ServeSettings:
     """Bounds of one server process.
 
     Raises:
-        ValueError: an address other than loopback without a token, or a bound below 1.
+        ValueError: an address other than loopback without a token, a token no header carries, or a bound
+            below 1.
     """
 
     host: str = "127.0.0.1"
@@ -67,6 +69,8 @@ class ServeSettings:
     def __post_init__(self) -> None:
         if not self.token and not is_loopback(self.host):
             raise ValueError(f"serving on {self.host} needs a token: set {TOKEN_VARIABLE}, or use 127.0.0.1")
+        if self.token and not re.fullmatch(r"[!-~]+", self.token):
+            raise ValueError(f"{TOKEN_VARIABLE} may hold letters, digits and signs of ASCII only, no space")
         for name in ("batch_size", "queue_size", "max_requests", "max_body_bytes", "max_pixels"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

@@ -16,7 +16,7 @@ from goalreel.annotator.image import Image
 from goalreel.serving.settings import Models, ServeSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-TOKEN = "correct horse"
+TOKEN = "correct-horse"
 
 
 @pytest.fixture
@@ -214,6 +214,8 @@ def test_any_other_address_needs_a_token(host):
     with pytest.raises(ValueError, match="GOALREEL_TOKEN"):
         ServeSettings(host=host, token="")
     assert ServeSettings(host=host, token=TOKEN).token == TOKEN
+    with pytest.raises(ValueError, match="no space"):
+        ServeSettings(host=host, token="two words")
 
 
 def test_with_a_token_nothing_but_health_answers_without_it(models):

@@ -18,7 +18,7 @@ from goalreel.annotator.types import Storyboard
 from goalreel.serving.settings import Models, ServeSettings
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
-TOKEN = "correct horse"
+TOKEN = "correct-horse"
 REQUESTS = 600
 REPLICAS = 3
 
