@@ -76,7 +76,7 @@ class Image:
                 if picture.width * picture.height > MAX_PIXELS:
                     raise ValueError(f"an image of {picture.width}x{picture.height} pixels is too large")
                 return cls(np.array(picture.convert("RGB")))
-        except (OSError, SyntaxError) as e:
+        except (OSError, SyntaxError, PIL.Image.DecompressionBombError) as e:
             raise ValueError(f"not a readable image: {e}") from e
 
     @classmethod

@@ -122,6 +122,15 @@ def test_a_bomb_is_refused_before_decoding(monkeypatch):
         Image.decode(data)
 
 
+def test_a_bomb_beyond_pillows_own_limit_is_refused(monkeypatch):
+    import PIL.Image
+
+    data = Image(np.zeros((20, 20, 3), np.uint8)).png()
+    monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(ValueError, match="not a readable image"):
+        Image.decode(data)
+
+
 STEP = Step(name="a", instruction="b", prompt="c")
 PICTURE = Image(np.zeros((2, 2, 3), np.uint8))
 
