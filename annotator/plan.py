@@ -65,6 +65,7 @@ def plan(
 def save(board: Storyboard, out: Path) -> None:
     """Write `storyboard.json` and `images/`; the file appears last, so it never points at nothing."""
     names = _names(board)
+    out.mkdir(parents=True, exist_ok=True)
     for picture, name in names.items():
         path = out / name
         path.parent.mkdir(parents=True, exist_ok=True)

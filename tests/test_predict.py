@@ -12,13 +12,17 @@ import openai._base_client
 import PIL.Image
 import pytest
 from chat_server import ChatServer, said
+from serving_models import CriticChat, PlannerChat, serving
 from tiny_pipelines import tiny_pipeline
 from typer.testing import CliRunner
 
 from goalreel.annotator.cli import app
+from goalreel.annotator.models import build_editor
 from goalreel.annotator.plan import load
+from goalreel.annotator.types import Edit
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.editors.catalogue import Entry
+from goalreel.serving.settings import Models
 
 STEPS = ("grasp the red block", "put the red block in the blue bowl")
 
@@ -130,6 +134,20 @@ def test_a_dead_server_is_one_line(frame, models, tmp_path, monkeypatch):
     assert result.exit_code == 1
     assert [line for line in result.stderr.splitlines() if line.startswith("goalreel: no plan: ")]
     assert "Traceback" not in result.stderr
+
+
+def test_from_a_laptop_to_a_server(frame, models, tmp_path):
+    """The whole preset `server` against `goalreel serve`'s application, over real HTTP on loopback."""
+    served = Models(planner=PlannerChat(), critic=CriticChat(), editor=build_editor(models[-1]))
+    with serving(served) as url:
+        names = [word for role in ("planner", "editor", "critic") for word in (f"--{role}", f"server:{url}")]
+        goalreel("plan", frame, "# #", "--out", tmp_path / "far", "--preset", "server", *names)
+    near, far = (build_editor(models[-1]), load(tmp_path / "far"))
+    assert far.complete
+    assert [len(s.attempts) for s in far.steps] == [2, 2]
+    first = far.steps[0].attempts[0]
+    edit = Edit(task_id="t", step=0, attempt=0, image=far.task.image, prompt=first.prompt, seed=first.seed)
+    assert near.edit([edit]) == [first.image], "nothing is lost on the way"
 
 
 def test_annotate_with_predicted_goals(models, video_dataset, tmp_path):
