@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from goalreel import __version__
 from goalreel.annotator import presets
 from goalreel.annotator.align import align
 from goalreel.annotator.batch import Limits, run

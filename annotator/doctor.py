@@ -111,7 +111,7 @@ def _gpu() -> Check:
             "GPU",
             "missing",
             f"{card.text}; {seen.text}",
-            "not needed for the presets hindsight and nano",
+            "not needed for the presets hindsight, api and server",
         )
     fix = install("--force-reinstall torch") if present("torch") else install_goalreel("gpu")
     return Check("GPU", "warning", f"{card.text}, but torch cannot use it: {seen.text}", fix)

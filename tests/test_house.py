@@ -1,5 +1,6 @@
 """The house rules that a machine can check: packaging, import weight, one import package."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,29 @@ def test_datasets_is_hugging_faces_from_inside_the_checkout():
     assert Path(python("import datasets; print(datasets.__file__)")).parts[-2:] == ("datasets", "__init__.py")
     where = python("import datasets; print(hasattr(datasets, 'load_dataset'))")
     assert where == "True"
+
+
+CORE = {f"annotator.{m}" for m in ("types", "image", "loop", "batch", "errors")}
+MAY_IMPORT = {
+    "annotator/types.py": {"annotator.image"},
+    "annotator/loop.py": {"annotator.image", "annotator.types"},
+    "annotator/batch.py": {"annotator.loop", "annotator.types"},
+    "planners": CORE | {"planners", "datasets.errors"},
+    "editors": CORE | {"editors", "datasets.errors"},
+    "datasets": CORE | {"datasets"},
+}
+
+
+@pytest.mark.parametrize("place", MAY_IMPORT)
+def test_imports_go_one_way(place):
+    """docs/architecture.md: the loop imports nothing of ours; planners, editors, datasets only its types."""
+    allowed = tuple(f"goalreel.{name}" for name in MAY_IMPORT[place])
+    files = [f for f in tracked(place) if f.endswith(".py")]
+    assert files
+    for file in files:
+        for node in ast.walk(ast.parse((ROOT / file).read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("goalreel."):
+                assert node.module.startswith(allowed), f"{file}:{node.lineno} imports {node.module}"
 
 
 @pytest.fixture(scope="module")
