@@ -109,11 +109,8 @@ def annotate(
     wanted = source.select(episodes)
     check_apart(root, out)
     summary = Summary(out=out, camera=camera)
-    facts = {
-        **asdict(settings),
-        "camera": camera,
-        "max_attempts": settings.max_attempts or preset.max_attempts,
-    }
+    # Another version may cut or name otherwise: a resumed run must not mix the two.
+    facts = {**asdict(settings), **preset.model_dump(), "camera": camera, "goalreel": __version__}
     with Records.open(out, facts, source.fingerprint()) as records:
         done = records.done()
         summary.resumed = len(done & set(wanted))

@@ -169,7 +169,7 @@ def test_a_machine_without_gpu_needs_none_for_hindsight(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(module, "present", lambda name: False)
     check = module._gpu()
-    assert (check.status, check.fix) == ("missing", "not needed for the presets hindsight and nano")
+    assert (check.status, check.fix) == ("missing", "not needed for the presets hindsight, api and server")
 
 
 def test_a_full_disk_is_a_warning(monkeypatch):
