@@ -1,10 +1,58 @@
 """A model by its name: `hf:DIR`, `openai:MODEL@URL`, `diffusers:DIR`, `server:URL`, or a catalogue name.
 
-What a name needs (torch, diffusers, openai) is imported when the model is built, not before.
+Models that run in this process take options after a question mark: `hf:DIR?dtype=bfloat16&batch_size=16`,
+`flux2-klein-4b?offload=model&vae_tiling=true`. What a name needs (torch, diffusers, openai) is imported
+when the model is built, not before.
 """
+
+from typing import Any
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from goalreel.annotator.types import Critic, Editor, Planner
 from goalreel.planners.chat import Chat
+
+
+class _Options(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    device: str | None = None
+    dtype: str | None = None
+    batch_size: int | None = None
+
+
+class ChatOptions(_Options):
+    """What may follow `hf:DIR?`; see `goalreel.planners.hf.HfChat.load`."""
+
+    max_new_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+
+
+class EditorOptions(_Options):
+    """What may follow `diffusers:DIR?` or a catalogue name; see `goalreel.editors.diffusers`."""
+
+    offload: str | None = None
+    vae_tiling: bool | None = None
+    quantize: str | None = None
+
+
+def split_options(name: str, kind: type[_Options]) -> tuple[str, dict[str, Any]]:
+    """`NAME?key=value&...` -> (NAME, options of the right types).
+
+    Raises:
+        ValueError: an option that models of this kind do not have, or a value that does not fit it.
+    """
+    bare, _, query = name.partition("?")
+    try:
+        given = kind.model_validate(dict(parse_qsl(query, strict_parsing=bool(query))))
+    except ValidationError as e:
+        wrong = ".".join(map(str, e.errors()[0]["loc"]))
+        raise ValueError(f"{name}: {wrong} is wrong: there are {', '.join(kind.model_fields)}") from e
+    except ValueError as e:
+        raise ValueError(f"{name}: options are written as ?key=value&key=value") from e
+    return bare, given.model_dump(exclude_none=True)
 
 
 def build_chat(name: str, *, role: str) -> Chat:
@@ -17,7 +65,8 @@ def build_chat(name: str, *, role: str) -> Chat:
     if kind == "hf" and rest:
         from goalreel.planners.hf import HfChat
 
-        return HfChat.load(rest)
+        folder, options = split_options(rest, ChatOptions)
+        return HfChat.load(folder, **options)
     if kind == "openai" and rest:
         from goalreel.planners.openai import OpenAIChat
 
@@ -67,7 +116,8 @@ def build_editor(name: str) -> Editor:
     if kind == "diffusers" and rest:
         from goalreel.editors.diffusers import DiffusersEditor
 
-        return DiffusersEditor.load(rest)
+        folder, options = split_options(rest, EditorOptions)
+        return DiffusersEditor.load(folder, **options)
     if kind in ("openai", "server", "seed") and rest:
         from goalreel.editors.remote import remote_editor
 
@@ -78,5 +128,6 @@ def build_editor(name: str) -> Editor:
     if plus and "@" not in first:
         from goalreel.editors.split import SplitEditor
 
-        return SplitEditor(find(first).build(), build_editor(rest))
-    return find(name).build()
+        return SplitEditor(build_editor(first), build_editor(rest))
+    known, options = split_options(name, EditorOptions)
+    return find(known).build(**options)
