@@ -56,8 +56,12 @@ def submit(client: httpx.Client, **more: object) -> str:
 
 def watch(client: httpx.Client, job: str, **headers: str) -> list[tuple[int, str, dict]]:
     with client.stream("GET", f"/v1/storyboards/{job}/events", headers=headers) as response:
-        assert response.headers["content-type"].startswith("text/event-stream")
-        blocks = "".join(response.iter_text()).strip().split("\n\n")
+        return events_of(response)
+
+
+def events_of(response: httpx.Response) -> list[tuple[int, str, dict]]:
+    assert response.headers["content-type"].startswith("text/event-stream")
+    blocks = "".join(response.iter_text()).strip().split("\n\n")
     lines = [dict(line.split(": ", 1) for line in block.splitlines()) for block in blocks]
     return [(int(e["id"]), e["event"], json.loads(e["data"])) for e in lines]
 
@@ -115,10 +119,11 @@ def test_a_cancelled_storyboard_leaves_the_queue_and_is_forgotten(client, models
     models.planner.entered.acquire()
     second = submit(client)
     until(lambda: client.get("/health").json()["models"]["planner"]["waiting"] == 1)
-    with ThreadPoolExecutor(1) as pool:
-        watched = pool.submit(watch, client, second)
-        until(lambda: client.delete(f"/v1/storyboards/{second}").status_code == 404)
-        assert watched.result()[-1][1:] == ("finished", {"status": "cancelled"})
+    # The watcher is connected before anything is cancelled: afterwards there is nothing to watch.
+    with client.stream("GET", f"/v1/storyboards/{second}/events") as response:
+        assert client.delete(f"/v1/storyboards/{second}").status_code == 204
+        assert client.delete(f"/v1/storyboards/{second}").status_code == 404
+        assert events_of(response)[-1][1:] == ("finished", {"status": "cancelled"})
     until(lambda: client.get("/health").json()["models"]["planner"]["waiting"] == 0)
     assert client.get(f"/v1/storyboards/{first}").json()["status"] == "running"
     assert client.delete(f"/v1/storyboards/{first}").status_code == 204
