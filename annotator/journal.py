@@ -6,7 +6,6 @@ states again and calls a model only where it had not got to. Failures are not ke
 
 import hashlib
 import logging
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from goalreel.annotator.types import (
     Task,
     Verdict,
 )
+from goalreel.datasets.files import write_bytes
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Journal:
         for i, answer in zip(missing, fresh, strict=True):
             found[i] = answer
             if not isinstance(answer, Failure):
-                _write(paths[i], adapter.dump_json(answer))
+                write_bytes(paths[i], adapter.dump_json(answer))
         return [answer for answer in found if answer is not None]
 
     def _path(self, name: str, question: BaseModel) -> Path:
@@ -111,10 +111,3 @@ def _read[A](path: Path, adapter: TypeAdapter[A]) -> A | None:
     except (ValidationError, OSError) as e:
         log.warning("%s: damaged, asking again (%s)", path, type(e).__name__)
         return None
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tmp = path.with_suffix(f".{os.getpid()}.tmp")
-    tmp.write_bytes(data)
-    tmp.replace(path)

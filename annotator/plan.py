@@ -8,6 +8,7 @@ OUT/answers/            what the models said, so that a killed run goes on where
 """
 
 from pathlib import Path
+from typing import Any
 
 from goalreel.annotator.batch import Limits, Observer, run
 from goalreel.annotator.image import Image
@@ -18,6 +19,7 @@ from goalreel.annotator.presets import Preset
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.annotator.types import Storyboard, Task
+from goalreel.datasets.files import exclusive, write_bytes
 
 PREVIEW_SIDE = 480
 PREVIEW_MS = 1200
@@ -37,43 +39,48 @@ def plan(
 
     Raises:
         ValueError: the preset needs a recording, or names no such model; an empty instruction.
+        DatasetError: another run is writing there, or the disk is full.
     """
     if not preset.predictive:
         raise ValueError("this preset only reads recordings: use goalreel annotate, or another --preset")
-    journal = Journal(out / "answers")
-    boards = run(
-        [Task(id="task", instruction=instruction, image=image, seed=seed)],
-        journal.planner(build_planner(preset.planner), preset.planner),
-        journal.editor(build_editor(preset.editor), preset.editor),
-        journal.critic(
-            build_critic(preset.critic, mode=preset.critic_mode, scores=preset.critic_scores), preset.critic
-        ),
-        max_attempts=preset.max_attempts,
-        on_unverified=on_unverified,
-        limits=Limits(1, 1),
-        observe=observe,
-    )
-    board = next(boards)
-    save(board, out)
-    view = EpisodeView(0, "Storyboard", instruction, storyboard=board)
-    models = {"planner": preset.planner, "editor": preset.editor, "critic": preset.critic}
-    write_report([view], out, title=instruction, summary=models)
-    _preview(board, out / "preview.gif")
+    with exclusive(out / "answers", out):
+        task = Task(id="task", instruction=instruction, image=image, seed=seed)
+        board = next(
+            run(
+                [task],
+                **_models(preset, Journal(out / "answers")),
+                max_attempts=preset.max_attempts,
+                on_unverified=on_unverified,
+                limits=Limits(1, 1),
+                observe=observe,
+            )
+        )
+        save(board, out)
+        view = EpisodeView(0, "Storyboard", instruction, storyboard=board)
+        models = {"planner": preset.planner, "editor": preset.editor, "critic": preset.critic}
+        write_report([view], out, title=instruction, summary=models)
+        _preview(board, out / "preview.gif")
     return board
+
+
+def _models(preset: Preset, journal: Journal) -> dict[str, Any]:
+    """The preset's models behind the journal, each by a name that holds all that decides its answers."""
+    critic = build_critic(preset.critic, mode=preset.critic_mode, scores=preset.critic_scores)
+    how = f"{preset.critic} {preset.critic_mode} {preset.critic_scores}"
+    return {
+        "planner": journal.planner(build_planner(preset.planner), preset.planner),
+        "editor": journal.editor(build_editor(preset.editor), preset.editor),
+        "critic": journal.critic(critic, how),
+    }
 
 
 def save(board: Storyboard, out: Path) -> None:
     """Write `storyboard.json` and `images/`; the file appears last, so it never points at nothing."""
     names = _names(board)
-    out.mkdir(parents=True, exist_ok=True)
     for picture, name in names.items():
-        path = out / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(picture.png())
+        write_bytes(out / name, picture.png())
     text = board.model_dump_json(indent=1, context={"put_image": names.__getitem__})
-    tmp = out / "storyboard.json.tmp"
-    tmp.write_text(text, encoding="utf-8")
-    tmp.replace(out / "storyboard.json")
+    write_bytes(out / "storyboard.json", text.encode())
 
 
 def load(out: Path) -> Storyboard:

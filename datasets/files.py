@@ -1,6 +1,7 @@
 """Files that are either whole or not there: atomic writing, linking, and one clear line for a full disk."""
 
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
@@ -30,6 +31,28 @@ def disk(path: Path) -> Iterator[None]:
                 f"{path}: the disk is full: free some space and run the same command again to resume"
             ) from e
         raise
+
+
+@contextmanager
+def exclusive(folder: Path, out: Path) -> Iterator[None]:
+    """Hold `folder`/lock, made if need be; the kernel drops it with the process, however that ends.
+
+    Raises:
+        DatasetError: another run holds it (`out` is what the message names), or the disk is full.
+    """
+    with disk(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as e:
+            raise DatasetError(
+                f"{out}: another goalreel run is writing there: wait, or choose another --out"
+            ) from e
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

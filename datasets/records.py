@@ -10,11 +10,9 @@ A picture in a record is "frame:CAMERA#INDEX" or "images/ab/<sha256>.png". No cl
 name enters a record, so a resumed run leaves the same bytes as an unbroken one.
 """
 
-import fcntl
 import hashlib
 import json
 import logging
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +25,7 @@ import numpy as np
 from goalreel.annotator.image import Image
 from goalreel.annotator.types import Storyboard
 from goalreel.datasets.errors import DatasetError
-from goalreel.datasets.files import digest, disk, sweep, write_bytes
+from goalreel.datasets.files import digest, exclusive, sweep, write_bytes
 
 log = logging.getLogger(__name__)
 
@@ -60,16 +58,10 @@ class Records:
         folder = Path(out) / FOLDER
         if not folder.is_dir() and any(p.is_file() for p in Path(out).rglob("*")):
             raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
-        with disk(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            _lock(handle, Path(out))
+        with exclusive(folder, Path(out)):
             sweep(folder)
             _agree(folder / "settings.json", settings, source_fingerprint, Path(out))
             yield cls(folder, source_fingerprint)
-        finally:
-            os.close(handle)
 
     def path(self, episode: int) -> Path:
         """Where an episode's record is kept."""
@@ -164,15 +156,6 @@ class Records:
         if not path.is_file():
             raise ValueError(f"{path}: the picture is missing")
         return path
-
-
-def _lock(handle: int, out: Path) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as e:
-        raise DatasetError(
-            f"{out}: another goalreel run is writing there: wait, or choose another --out"
-        ) from e
 
 
 def _agree(path: Path, settings: Mapping[str, Any], source: str, out: Path) -> None:

@@ -20,6 +20,7 @@ from goalreel.annotator.cli import app
 from goalreel.annotator.models import build_editor
 from goalreel.annotator.plan import load
 from goalreel.annotator.types import Edit
+from goalreel.datasets.files import exclusive
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.editors.catalogue import Entry
 from goalreel.serving.settings import Models
@@ -113,6 +114,13 @@ def test_plan_again_asks_nobody(frame, models, server, tmp_path):
     goalreel(*command)
     assert len(server.requests) == before
     assert load(out) == board
+
+
+def test_two_plans_into_one_folder(frame, models, tmp_path):
+    with exclusive(tmp_path / "p" / "answers", tmp_path / "p"):
+        result = CliRunner().invoke(app, ["plan", str(frame), "tidy", "--out", str(tmp_path / "p"), *models])
+    assert result.exit_code == 1
+    assert "another goalreel run is writing there" in result.stderr
 
 
 def test_plan_from_text_alone(models, tmp_path):
