@@ -6,7 +6,7 @@
 
 from setuptools import find_namespace_packages, setup
 
-ROOMS = ("annotator", "planners", "editors", "datasets", "evaluation", "serving")
+ROOMS = ("annotator", "planners", "editors", "datasets", "evaluation", "serving", "streaming")
 
 
 def packages() -> dict[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from goalreel.annotator.batch import Observer
-from goalreel.annotator.loop import Answer, OnUnverified, Request, storyboard
+from goalreel.annotator.loop import Answer, OnUnverified, Request, Trajectory, storyboard
 from goalreel.annotator.types import Storyboard, Task
 
 type Ask = Callable[[Request], Awaitable[Answer]]
@@ -24,7 +24,15 @@ async def drive(
         ValueError: `max_attempts` is less than 1.
         TypeError: `ask` gave an answer of the wrong kind.
     """
-    trajectory = storyboard(task, max_attempts=max_attempts, on_unverified=on_unverified)
+    return await advance(
+        storyboard(task, max_attempts=max_attempts, on_unverified=on_unverified), ask, observe
+    )
+
+
+async def advance[Result](
+    trajectory: Trajectory[Result], ask: Ask, observe: Observer | None = None
+) -> Result:
+    """Run any trajectory of the loop to its end, as `drive` does."""
     request = next(trajectory)
     while True:
         answer = await ask(request)

@@ -54,15 +54,16 @@ def storyboard(
         if on_unverified == "stop" and done and done[-1].status != "verified":
             done.append(StoryboardStep(step=step, segment=segment))
             continue
-        result = yield from _step(task, index, step, segment, image, max_attempts)
+        result = yield from render_step(task, index, step, segment, image, max_attempts)
         done.append(result)
         image = result.goal_image or image
     return Storyboard(task=task, steps=tuple(done))
 
 
-def _step(
+def render_step(
     task: Task, index: int, step: Step, segment: Segment | None, source: Image | None, max_attempts: int
 ) -> Trajectory[StoryboardStep]:
+    """The inner loop: one step from its source image, at most `max_attempts` times (1 or more)."""
     attempts: list[Attempt] = []
     prompt = step.prompt
     for number in range(max_attempts):

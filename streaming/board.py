@@ -1,0 +1,181 @@
+"""The words of a storyboard under way: what is drawn, streamed and latched. Frozen; a change is a new Board.
+
+Times are nanoseconds of the node's clock, 0 until the thing happened; the values of the literals are those of
+`goalreel_interfaces`, in lower case.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Literal, Self
+from uuid import UUID
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Attempt, Step, StoryboardStep
+
+type State = Literal[
+    "empty", "planning", "rendering", "ready", "executing", "paused", "succeeded", "failed", "canceled"
+]
+type StepStatus = Literal["pending", "completed", "skipped", "failed", "active"]
+type ImageStatus = Literal["none", "generating", "validating", "verified", "unverified", "failed"]
+type Stage = Literal["waiting_for_image", "loading_models", "planning", "generating", "validating"]
+
+NO_ID = UUID(int=0)
+
+
+class ErrorCode(IntEnum):
+    """Why something did not end well; the values of `goalreel_interfaces/msg/ErrorCode`."""
+
+    NONE = 0
+    UNKNOWN = 1
+    INVALID_REQUEST = 2
+    NOT_ACTIVE = 3
+    MODELS_NOT_LOADED = 4
+    NO_IMAGE = 5
+    STALE_IMAGE = 6
+    BAD_IMAGE = 7
+    PLANNER_FAILED = 8
+    EDITOR_FAILED = 9
+    CRITIC_FAILED = 10
+    ATTEMPTS_EXHAUSTED = 11
+    STEP_FAILED = 12
+    REPLANS_EXHAUSTED = 13
+    TIMEOUT = 14
+    CANCELED = 15
+    PREEMPTED = 16
+    OUT_OF_MEMORY = 17
+    NO_TASK = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One camera frame. `stamp` is the camera's own (ns), `received` is `time.monotonic()` here (s)."""
+
+    image: Image
+    stamp: int = 0
+    frame_id: str = ""
+    received: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One step as it stands. `attempt` made `goal_image`, or is the latest failed one."""
+
+    index: int
+    step: Step
+    max_attempts: int
+    status: StepStatus = "pending"
+    image_status: ImageStatus = "none"
+    attempts: int = 0
+    attempt: Attempt | None = None
+    source_stamp: int = 0
+    """When the observation was taken that the picture was imagined from."""
+    created: int = 0
+    started: int = 0
+    ended: int = 0
+
+    @property
+    def goal_image(self) -> Image | None:
+        """The picture to reach, once it may be shown."""
+        shown = self.image_status in ("verified", "unverified") and self.attempt is not None
+        return self.attempt.image if shown else None
+
+    @property
+    def rendered(self) -> bool:
+        """Nothing more will be tried for its picture."""
+        return self.image_status in ("verified", "unverified", "failed")
+
+    def finish(self, result: StoryboardStep, created: int) -> Self:
+        """The panel with the loop's result for its step."""
+        attempt = result.attempts[result.chosen if result.chosen is not None else -1]
+        status: ImageStatus = "failed" if result.status == "skipped" else result.status
+        return replace(
+            self, image_status=status, attempts=len(result.attempts), attempt=attempt, created=created
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Names, for the record."""
+
+    planner: str = ""
+    editor: str = ""
+    critic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A visual plan as it stands now; without steps there is none."""
+
+    id: UUID = NO_ID
+    task: str = ""
+    state: State = "empty"
+    revision: int = 0
+    stamp: int = 0
+    source: Frame | None = None
+    steps: tuple[Panel, ...] = ()
+    models: Models = field(default_factory=Models)
+
+    @property
+    def active(self) -> Panel | None:
+        """The step being executed."""
+        return next((p for p in self.steps if p.status == "active"), None)
+
+    @property
+    def frame_id(self) -> str:
+        """Optical frame of the camera it was planned from, or empty."""
+        return self.source.frame_id if self.source is not None else ""
+
+    def with_panel(self, panel: Panel) -> Self:
+        """The board with one panel replaced."""
+        steps = (*self.steps[: panel.index], panel, *self.steps[panel.index + 1 :])
+        return replace(self, steps=steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the policy is told. `active` False: it stops or holds, and `panel` is the step concerned, if any."""
+
+    board: Board
+    panel: Panel | None
+    active: bool
+    stamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Small and frequent companion of a Board. Shares are 0-1, NaN where not known; `elapsed` in seconds."""
+
+    board: Board
+    step_completion: float = math.nan
+    step_elapsed: float = 0.0
+    replans: int = 0
+    message: str = ""
+
+    @property
+    def task_completion(self) -> float:
+        """Completed and skipped steps, and the active one's share."""
+        return _share(self.board.steps, self.step_completion)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Feedback while a storyboard is being made."""
+
+    stage: Stage
+    step: int = 0
+    steps: int = 0
+    """0 until the planner answered."""
+    attempt: int = 0
+    completion: float = 0.0
+    """0-1, steps with their last picture."""
+    changed: Panel | None = None
+
+
+def _share(steps: Sequence[Panel], active: float) -> float:
+    if not steps:
+        return 0.0
+    share = 0.0 if math.isnan(active) else min(1.0, max(0.0, active))
+    done = sum(p.status in ("completed", "skipped") for p in steps)
+    return (done + share * any(p.status == "active" for p in steps)) / len(steps)

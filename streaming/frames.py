@@ -1,0 +1,96 @@
+"""The newest camera frame, and nothing older. Writing never waits for whoever reads."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from goalreel.annotator.image import Image
+from goalreel.streaming.board import Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Since the slot was made. `age` is that of the newest frame in seconds, None before the first."""
+
+    received: int = 0
+    read: int = 0
+    unreadable: int = 0
+    backwards: int = 0
+    """Frames whose stamp lies before their predecessor's."""
+    age: float | None = None
+    problem: str = ""
+    """Why the newest frame could not be read, or empty."""
+
+    @property
+    def dropped(self) -> int:
+        """Overwritten before anyone looked: the normal fate of most frames."""
+        return self.received - self.read - self.unreadable
+
+
+class FrameSlot[Raw]:
+    """One slot. `put` swaps the newest message in; `newest` decodes it, once, when someone asks.
+
+    Age is measured from arrival here, so a camera with a wrong clock does no harm.
+    """
+
+    def __init__(self, decode: Callable[[Raw], Image], clock: Callable[[], float] = time.monotonic) -> None:
+        self._decode = decode
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._raw: tuple[int, Raw, int, str, float] | None = None
+        self._decoded: tuple[int, Frame | ValueError] | None = None
+        self._counts = Counts()
+
+    def put(self, raw: Raw, stamp: int, frame_id: str) -> None:
+        """Replace what is there. `stamp` in ns."""
+        received = self._clock()
+        with self._lock:
+            count = self._counts.received + 1
+            backwards = self._raw is not None and stamp < self._raw[2]
+            self._raw = (count, raw, stamp, frame_id, received)
+            c = self._counts
+            self._counts = Counts(count, c.read, c.unreadable, c.backwards + backwards, problem=c.problem)
+
+    def newest(self) -> Frame | None:
+        """The newest frame, however old; None before the first.
+
+        Raises:
+            ValueError: it cannot be read; the text says why.
+        """
+        with self._lock:
+            if self._raw is None:
+                return None
+            number, raw, stamp, frame_id, received = self._raw
+            if self._decoded is not None and self._decoded[0] == number:
+                return _or_raise(self._decoded[1])
+        try:
+            result: Frame | ValueError = Frame(self._decode(raw), stamp, frame_id, received)
+        except ValueError as e:
+            result = e
+        with self._lock:
+            if self._decoded is None or self._decoded[0] < number:
+                self._decoded = (number, result)
+                c, bad = self._counts, isinstance(result, ValueError)
+                problem = str(result) if bad else ""
+                self._counts = Counts(
+                    c.received, c.read + (not bad), c.unreadable + bad, c.backwards, problem=problem
+                )
+        return _or_raise(result)
+
+    def clear(self) -> None:
+        """Forget the frame; what was counted stays."""
+        with self._lock:
+            self._raw = self._decoded = None
+
+    def counts(self) -> Counts:
+        with self._lock:
+            c = self._counts
+            age = None if self._raw is None else self._clock() - self._raw[4]
+            return Counts(c.received, c.read, c.unreadable, c.backwards, age, c.problem)
+
+
+def _or_raise(result: Frame | ValueError) -> Frame:
+    if isinstance(result, ValueError):
+        raise result
+    return result

@@ -1,0 +1,107 @@
+"""How a storyboard is made, streamed and tracked. The ROS node declares one parameter a field from here."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+READ_ONLY = {"read_only": True}
+"""Marks what is fixed once the models are loaded."""
+
+
+class Settings(BaseModel):
+    """Every field has a description and, where it is a number, a range."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    preset: Annotated[
+        str, Field(description="Which planner, editor and critic.", json_schema_extra=READ_ONLY)
+    ] = "klein"
+    planner: Annotated[
+        str,
+        Field(
+            description="Instead of the preset's: hf:DIR, openai:MODEL@URL, server:URL.",
+            json_schema_extra=READ_ONLY,
+        ),
+    ] = ""
+    editor: Annotated[
+        str,
+        Field(
+            description="Instead of the preset's: diffusers:DIR, openai:MODEL@URL, server:URL.",
+            json_schema_extra=READ_ONLY,
+        ),
+    ] = ""
+    critic: Annotated[
+        str,
+        Field(
+            description="Instead of the preset's: hf:DIR, openai:MODEL@URL, server:URL.",
+            json_schema_extra=READ_ONLY,
+        ),
+    ] = ""
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1, description="Seed of the pictures.")] = 0
+    max_steps: Annotated[
+        int, Field(ge=0, le=100, description="Refuse plans with more steps; 0: the planner's own limit.")
+    ] = 0
+    max_attempts: Annotated[int, Field(ge=0, le=20, description="Pictures a step; 0: the preset's.")] = 0
+    max_replans: Annotated[int, Field(ge=0, le=100, description="Re-plans a task.")] = 2
+    task_timeout: Annotated[float, Field(ge=0, le=86400, description="Seconds a task may take; 0: any.")] = (
+        0.0
+    )
+    model_timeout: Annotated[
+        float, Field(ge=0.1, le=3600, description="Seconds a model call may take before it counts as failed.")
+    ] = 120.0
+    on_model_failure: Annotated[
+        Literal["text_only", "fail"],
+        Field(
+            description="A model that cannot be asked: go on in words, marked UNVERIFIED, or end the task."
+        ),
+    ] = "text_only"
+    on_unverified: Annotated[
+        Literal["publish", "fail"],
+        Field(
+            description="A step whose pictures were all rejected: show the best as UNVERIFIED, or end the task."
+        ),
+    ] = "publish"
+    max_image_age: Annotated[
+        float,
+        Field(ge=0.05, le=60, description="Seconds after which a camera frame is not the scene any more."),
+    ] = 1.0
+    image_timeout: Annotated[
+        float, Field(ge=0, le=3600, description="Seconds to wait for a usable camera frame before giving up.")
+    ] = 10.0
+    track_rate: Annotated[float, Field(ge=0.1, le=30, description="Looks at the live view, in Hz.")] = 5.0
+    critic_period: Annotated[
+        float, Field(ge=0, le=600, description="Least seconds between two questions to the critic.")
+    ] = 2.0
+    gate: Annotated[
+        float,
+        Field(
+            ge=-10,
+            le=1,
+            description="Ask the critic once this share of the visible change is done (1: live view equals goal).",
+        ),
+    ] = 0.5
+    stall_timeout: Annotated[
+        float,
+        Field(ge=0.1, le=86400, description="Seconds without progress after which the rest is re-planned."),
+    ] = 60.0
+    leave_timeout: Annotated[
+        float,
+        Field(ge=0.1, le=86400, description="Seconds far off the plan (see leave) before it is re-planned."),
+    ] = 10.0
+    leave: Annotated[
+        float,
+        Field(
+            ge=-100,
+            le=0,
+            description="Share of visible change below which the scene counts as off the plan (0: as at the start).",
+        ),
+    ] = -2.0
+    rerender: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1,
+            description="Share of the picture in which the real scene may differ from the predicted one before "
+            "the next goal is rendered again from the real one.",
+        ),
+    ] = 0.05
