@@ -41,7 +41,7 @@ def test_datasets_is_hugging_faces_from_inside_the_checkout():
     assert where == "True"
 
 
-CORE = {f"annotator.{m}" for m in ("types", "image", "loop", "batch", "errors")}
+CORE = {f"annotator.{m}" for m in ("types", "image", "pixels", "loop", "batch", "errors")}
 MAY_IMPORT = {
     "annotator/types.py": {"annotator.image"},
     "annotator/loop.py": {"annotator.image", "annotator.types"},

@@ -1,0 +1,107 @@
+"""Camera messages as pictures: every encoding that is taken, and one clear line for every one that is not."""
+
+import array
+import io
+
+import numpy as np
+import PIL.Image
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.pixels import CHANNELS, decode_compressed, decode_raw
+
+RGB = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
+ALPHA = np.full((4, 6, 1), 7, np.uint8)
+FORMS = {
+    "rgb8": RGB,
+    "bgr8": RGB[:, :, ::-1],
+    "rgba8": np.concatenate([RGB, ALPHA], axis=2),
+    "bgra8": np.concatenate([RGB[:, :, ::-1], ALPHA], axis=2),
+}
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda b: array.array("B", b)])
+@pytest.mark.parametrize("padding", [0, 5])
+@pytest.mark.parametrize("encoding", FORMS)
+def test_colours_come_out_as_rgb_whatever_the_order_and_the_padding(encoding, padding, kind):
+    rows = FORMS[encoding].reshape(4, -1)
+    padded = np.pad(rows, ((0, 0), (0, padding)), constant_values=99)
+    image = decode_raw(encoding, 4, 6, padded.shape[1], kind(padded.tobytes()))
+    assert np.array_equal(image.pixels, RGB)
+    assert image.pixels.flags.c_contiguous
+
+
+def test_grey_becomes_three_equal_channels():
+    image = decode_raw("mono8", 4, 6, 6, RGB[:, :, 0].tobytes())
+    assert np.array_equal(image.pixels, np.repeat(RGB[:, :, :1], 3, axis=2))
+
+
+def test_the_picture_owns_its_pixels():
+    data = bytearray(RGB.tobytes())
+    image = decode_raw("rgb8", 4, 6, 18, data)
+    data[:] = bytes(len(data))
+    assert np.array_equal(image.pixels, RGB)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "height", "width", "step", "size", "says"),
+    [
+        ("16UC1", 4, 6, 12, 48, "depth map"),
+        ("32FC1", 4, 6, 24, 96, "colour topic"),
+        ("mono16", 4, 6, 12, 48, "more than 8 bits"),
+        ("bayer_rggb8", 4, 6, 6, 24, "debayer"),
+        ("8UC3", 4, 6, 18, 72, "order of colours"),
+        ("yuv422_yuy2", 4, 6, 12, 48, "not supported"),
+        ("", 4, 6, 18, 72, "not supported"),
+        ("rgb8", 0, 6, 18, 72, "empty image of 6x0"),
+        ("rgb8", 4, 0, 18, 72, "empty image of 0x4"),
+        ("rgb8", 4, 6, 17, 72, "step 17 and 72 bytes"),
+        ("rgb8", 4, 6, 18, 71, "step 18 and 71 bytes"),
+        ("rgb8", 2**31, 2**31, 18, 72, "too large"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_one_line(encoding, height, width, step, size, says):
+    with pytest.raises(ValueError, match=says) as refused:
+        decode_raw(encoding, height, width, step, bytes(size))
+    assert "\n" not in str(refused.value)
+
+
+@given(
+    st.sampled_from([*CHANNELS, "16UC1"]),
+    st.integers(0, 9),
+    st.integers(0, 9),
+    st.integers(0, 40),
+    st.binary(max_size=200),
+)
+def test_any_fields_give_a_picture_of_that_size_or_a_value_error(encoding, height, width, step, data):
+    try:
+        image = decode_raw(encoding, height, width, step, data)
+    except ValueError:
+        return
+    assert image.size == (width, height)
+
+
+@pytest.mark.parametrize("form", ["png", "jpeg", "webp"])
+def test_compressed_pictures(form):
+    out = io.BytesIO()
+    PIL.Image.fromarray(np.full((8, 8, 3), (200, 30, 60), np.uint8)).save(out, form)
+    image = decode_compressed(array.array("B", out.getvalue()))
+    assert image.size == (8, 8)
+    assert np.abs(image.pixels.astype(int) - (200, 30, 60)).max() < 8
+
+
+def test_compressed_refusals():
+    whole = Image(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)).png()
+    depth = io.BytesIO()
+    PIL.Image.fromarray(np.full((8, 8), 900, np.uint16)).save(depth, "png")
+    for data, says in [
+        (b"", "empty compressed"),
+        (b"\0" * 40, "not a readable image"),
+        (whole[: len(whole) // 2], "not a readable image"),
+        (depth.getvalue(), "colour topic"),
+    ]:
+        with pytest.raises(ValueError, match=says) as refused:
+            decode_compressed(data)
+        assert "\n" not in str(refused.value)
