@@ -86,6 +86,12 @@ class Panel:
         """Nothing more will be tried for its picture."""
         return self.image_status in ("verified", "unverified", "failed")
 
+    def as_step(self) -> StoryboardStep:
+        """The step with the picture that is shown, if any."""
+        if self.attempt is None or self.goal_image is None:
+            return StoryboardStep(step=self.step)
+        return StoryboardStep(step=self.step, attempts=(self.attempt,), status=self.image_status, chosen=0)
+
     def finish(self, result: StoryboardStep, created: int) -> Self:
         """The panel with the loop's result for its step."""
         attempt = result.attempts[result.chosen if result.chosen is not None else -1]
@@ -135,7 +141,7 @@ class Board:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What the policy is told. `active` False: it stops or holds, and `panel` is the step concerned, if any."""
+    """What the policy is told. `active` False: it stops or holds; `panel` is the step concerned, if any."""
 
     board: Board
     panel: Panel | None

@@ -1,100 +1,341 @@
-"""The one running storyboard, behind a thread-safe face: what a ROS node (or any other robot loop) talks to."""
+"""The one running storyboard behind a thread-safe face: what a ROS node, or any robot's own loop, talks to."""
 
+import asyncio
+import concurrent.futures
+import gc
+import logging
+import math
+import sys
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Literal, Protocol
-from uuid import UUID
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+from uuid import UUID, uuid4
 
-from goalreel.annotator.image import Image
-from goalreel.streaming.board import Board, ErrorCode, Frame, Goal, Phase, Progress
+from goalreel.streaming.board import Board, ErrorCode, Frame, Models, Phase, Progress
+from goalreel.streaming.caller import Caller, Trio, Worker
+from goalreel.streaming.camera import Camera
+from goalreel.streaming.ending import Ended
+from goalreel.streaming.job import Listener, Outcome, Request
+from goalreel.streaming.live import LiveBoard
+from goalreel.streaming.loading import load, names_of, preset_of
+from goalreel.streaming.orders import Orders
+from goalreel.streaming.session import Loaded, Session
 from goalreel.streaming.settings import Settings
+
+log = logging.getLogger(__name__)
 
 type Command = Literal["pause", "resume", "replan", "cancel"]
 type Loading = Literal["unloaded", "loading", "ready", "failed"]
 
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A task. Zero values mean the engine's settings; `timeout` in seconds."""
-
-    task: str
-    kind: Literal["generate", "annotate"] = "annotate"
-    image: Image | None = None
-    storyboard_id: UUID | None = None
-    """Execute this storyboard, made before, instead of planning (annotate only)."""
-    auxiliary_text: str = ""
-    max_steps: int = 0
-    max_attempts: int = 0
-    max_replans: int = 0
-    timeout: float = 0.0
-    text_only: bool = False
+KEPT = 8
+"""Storyboards that can still be executed by their id."""
+STOPPED = ErrorCode.PREEMPTED, "the node was deactivated"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a task ended. Times in seconds."""
+class Job:
+    """A submitted request. `id` is that of the storyboard it makes or executes.
 
-    board: Board
-    error: ErrorCode = ErrorCode.NONE
-    message: str = ""
-    replans: int = 0
-    planning_time: float = 0.0
-    elapsed: float = 0.0
+    `outcome` holds no exception: what goes wrong with a model or a camera is an Outcome.
+    """
 
+    def __init__(self, job_id: UUID, cancel: Callable[["Job", ErrorCode, str], None]) -> None:
+        self.id = job_id
+        self.outcome: Future[Outcome] = Future()
+        self._cancel = cancel
 
-class Listener(Protocol):
-    """Told of every change, in order, on the engine's own thread; must not block."""
-
-    def board(self, board: Board) -> None: ...
-    def goal(self, goal: Goal) -> None: ...
+    def cancel(self, reason: str = "cancelled") -> None:
+        """Ask it to stop. The outcome (CANCELED) follows at once; the models are idle within one call."""
+        self._cancel(self, ErrorCode.CANCELED, reason)
 
 
-class Job(Protocol):
-    """A submitted request."""
+class _Run:
+    """A job with what carries it out."""
 
-    id: UUID
-    """Of the storyboard it makes or executes."""
-    outcome: Future[Outcome]
-    """Never holds an exception that a model or a camera caused; those are Outcomes."""
+    def __init__(self, job: Job, session: Session, live: LiveBoard, orders: Orders) -> None:
+        self.job, self.session, self.live, self.orders = job, session, live, orders
+        self.task: asyncio.Task[Outcome]
 
-    def cancel(self) -> None:
-        """Ask it to stop; the outcome (CANCELED) follows at once, the models are idle within one call."""
+    def stop(self, error: ErrorCode, message: str) -> None:
+        self.session.reason = error, message
+        self.task.cancel()
 
 
-class Engine(Protocol):
-    """One task at a time; the newest request wins and the one under way ends as PREEMPTED."""
+class _Running:
+    """The event loop, its thread and the models: everything that lives from `start` to `stop`."""
+
+    def __init__(self, build: Callable[[], Trio], timeout: float, attempts: int) -> None:
+        self._ready = threading.Event()
+        self._build, self._timeout, self._attempts = build, timeout, attempts
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._main()), name="goalreel-engine", daemon=True
+        )
+        self.loop: asyncio.AbstractEventLoop
+        self.models: asyncio.Task[Loaded]
+        self.run: _Run | None = None
+        self._thread.start()
+        self._ready.wait()
+
+    async def _main(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._closing = asyncio.Event()
+        self.models = asyncio.create_task(self._load(), name="goalreel-load")
+        self._ready.set()
+        await self._closing.wait()
+
+    async def _load(self) -> Loaded:
+        worker = Worker("goalreel-load")
+        try:
+            trio = await worker.call(self._build)
+        finally:
+            worker.close()
+        return Loaded(Caller(trio, self._timeout), self._attempts)
+
+    async def loaded(self) -> Loaded:
+        """Wait for the models.
+
+        Raises:
+            Ended: they cannot be loaded.
+        """
+        await asyncio.wait([self.models])
+        if (error := self.models.exception()) is not None:
+            raise Ended(ErrorCode.MODELS_NOT_LOADED, _line(error))
+        return self.models.result()
+
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """From any thread; a loop that has ended by now does not mind."""
+        if self._thread.is_alive():
+            self.loop.call_soon_threadsafe(function, *arguments)
+
+    def close(self) -> None:
+        self.call(self._closing.set)
+        self._thread.join(0.5)
+        if self.models.done() and not self.models.cancelled() and self.models.exception() is None:
+            self.models.result().caller.close()
+
+
+class Engine:
+    """One task at a time; the newest request wins, and the one under way ends as PREEMPTED."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        newest: Callable[[], Frame | None],
+        listener: Listener,
+        now: Callable[[], int],
+        build: Callable[[Settings], Trio] = lambda settings: load(preset_of(settings)),
+    ) -> None:
+        """`newest` gives the newest camera frame (ValueError: it cannot be read), `now` the clock in ns.
+
+        Raises:
+            ValueError: the settings name no preset that predicts.
+        """
+        self._settings = settings
+        self._names = names_of(preset_of(settings))
+        self._newest, self._listener, self._now, self._build = newest, listener, now, build
+        self._running: _Running | None = None
+        self._last = Progress(Board())
+        self._kept: OrderedDict[UUID, Board] = OrderedDict()
+        self._open: set[Job] = set()
+
+    # -- life
 
     def start(self) -> None:
         """Load the models in the background."""
+        if self._running is None:
+            attempts = preset_of(self._settings).max_attempts
+            build = partial(self._build, self._settings)
+            self._running = _Running(build, self._settings.model_timeout, attempts)
 
     def stop(self) -> None:
-        """End the task under way as PREEMPTED and let the models go. Returns within a second."""
+        """End the task under way as PREEMPTED and let the models go. Takes a second at most."""
+        running, self._running = self._running, None
+        if running is None:
+            return
+        if running.run is not None:
+            running.call(running.run.stop, *STOPPED)
+        concurrent.futures.wait([job.outcome for job in tuple(self._open)], timeout=0.4)
+        running.close()
+        for job in tuple(self._open):
+            self._settle(job, Outcome(self.board, *STOPPED))
+        del running
+        gc.collect()
+        if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+
+    def configure(self, settings: Settings) -> None:
+        """Settings that are not read-only, from the next request on."""
+        self._settings = settings
+
+    # -- what it is doing
 
     @property
     def loading(self) -> tuple[Loading, str]:
         """Whether the models are there, and if not why not."""
+        if self._running is None:
+            return "unloaded", ""
+        models = self._running.models
+        if not models.done():
+            return "loading", ""
+        error = models.exception() if not models.cancelled() else None
+        return ("ready", "") if error is None else ("failed", _line(error))
 
     @property
-    def board(self) -> Board: ...
+    def models(self) -> Models:
+        """Their names."""
+        return self._names
 
-    def progress(self) -> Progress: ...
+    @property
+    def board(self) -> Board:
+        """The storyboard under way, or the last one."""
+        return self.progress().board
+
+    def progress(self) -> Progress:
+        """How far it is."""
+        running = self._running
+        if running is not None and running.run is not None:
+            self._last = running.run.session.progress()
+        return self._last
+
+    # -- what it is told
 
     def submit(self, request: Request, on_phase: Callable[[Phase], None] | None = None) -> Job:
-        """Start a request. A request that cannot be carried out ends with an Outcome that says so."""
+        """Start a request; one that cannot be carried out ends with an Outcome that says so.
+
+        `on_phase` is called on the engine's thread.
+        """
+        job = Job(request.storyboard_id or uuid4(), self._cancel)
+        running, problem = self._running, self._problem(request)
+        if running is None:
+            problem = ErrorCode.NOT_ACTIVE, "the node is not active"
+        if problem is not None or running is None:
+            job.outcome.set_result(Outcome(Board(id=job.id, task=request.task, state="failed"), *problem))
+            return job
+        self._open.add(job)
+        running.call(self._begin, running, job, request, on_phase)
+        return job
 
     def command(self, command: Command, reason: str = "") -> tuple[ErrorCode, str]:
         """Pause, resume, re-plan or cancel the task under way."""
+        run = self._current()
+        if run is None:
+            return ErrorCode.NO_TASK, f"there is no task to {command}"
+        if command == "cancel":
+            self._cancel(run.job, ErrorCode.CANCELED, reason or "cancelled by an operator")
+        elif command == "replan" and run.live.board.active is None:
+            return ErrorCode.INVALID_REQUEST, "nothing is being executed that could be re-planned"
+        else:
+            self._order(run.orders, command, reason)
+        return ErrorCode.NONE, ""
 
     def set_step(self, index: int, status: str) -> tuple[ErrorCode, str]:
-        """The override of SetActiveStep.srv."""
+        """The override of SetActiveStep.srv: `active`, `completed`, `skipped` or `failed`."""
+        run = self._current()
+        active = run.live.board.active if run is not None else None
+        if run is None or active is None:
+            return ErrorCode.NO_TASK, "no task is being executed"
+        steps = len(run.live.board.steps)
+        if not 0 <= index < steps:
+            return ErrorCode.INVALID_REQUEST, f"there is no step {index}: there are 0 to {steps - 1}"
+        if status == "active":
+            self._order(run.orders, "override", (index, status))
+        elif index != active.index:
+            return ErrorCode.INVALID_REQUEST, f"step {active.index} is the active one, not {index}"
+        elif status == "failed":
+            self._cancel(run.job, ErrorCode.STEP_FAILED, f"step {index} was marked as failed")
+        elif status in ("completed", "skipped"):
+            self._order(run.orders, "override", (index, status))
+        else:
+            return ErrorCode.INVALID_REQUEST, f"a step cannot be made {status}"
+        return ErrorCode.NONE, ""
 
-    def configure(self, settings: Settings) -> None:
-        """Settings that are not read-only, from the next request on."""
+    # -- inside
+
+    def _problem(self, request: Request) -> tuple[ErrorCode, str] | None:
+        if not math.isfinite(request.timeout) or request.timeout < 0:
+            return ErrorCode.INVALID_REQUEST, f"a timeout is 0 or more seconds, not {request.timeout}"
+        if request.storyboard_id is None:
+            return None if request.task.strip() else (ErrorCode.INVALID_REQUEST, "the task is empty")
+        kept = self._kept.get(request.storyboard_id)
+        if kept is None:
+            return ErrorCode.INVALID_REQUEST, f"there is no storyboard {request.storyboard_id}"
+        if request.task.strip() not in ("", kept.task):
+            return ErrorCode.INVALID_REQUEST, f"that storyboard is for another task: {kept.task!r}"
+        return None
+
+    def _current(self) -> _Run | None:
+        run = self._running.run if self._running is not None else None
+        return run if run is not None and not run.job.outcome.done() else None
+
+    def _order(self, orders: Orders, name: str, value: object) -> None:
+        running = self._running
+        if running is not None:
+            running.call(orders.give, name, value)
+
+    def _cancel(self, job: Job, error: ErrorCode, message: str) -> None:
+        running = self._running
+        if running is None:
+            return
+
+        def stop() -> None:
+            if running.run is not None and running.run.job is job and not job.outcome.done():
+                running.run.stop(error, message)
+
+        running.call(stop)
+
+    def _begin(
+        self, running: _Running, job: Job, request: Request, on_phase: Callable[[Phase], None] | None
+    ) -> None:
+        previous, orders, settings = running.run, Orders(), self._settings
+        board = Board(id=job.id, task=request.task, models=self._names)
+        if request.storyboard_id is not None:
+            board = self._kept[request.storyboard_id]
+        live = LiveBoard(board, self._listener, self._now, on_phase, orders.wake)
+        camera = Camera(self._newest, settings)
+        session = Session(replace(request, task=board.task), settings, live, camera, running.loaded, orders)
+        run = running.run = _Run(job, session, live, orders)
+        earlier = previous.task if previous is not None else None
+        if previous is not None and not previous.job.outcome.done():
+            previous.stop(ErrorCode.PREEMPTED, "a newer task came")
+        run.task = asyncio.create_task(_after(earlier, session), name="goalreel-task")
+        run.task.add_done_callback(lambda task: self._ended(run, task))
+
+    def _ended(self, run: _Run, task: asyncio.Task[Outcome]) -> None:
+        if task.cancelled():  # before it began
+            self._settle(run.job, Outcome(run.live.board, *run.session.reason))
+        elif (error := task.exception()) is not None:
+            log.error("the task ended by an error", exc_info=error)
+            run.live.update(state="failed")
+            self._settle(run.job, Outcome(run.live.board, ErrorCode.UNKNOWN, _line(error)))
+        else:
+            outcome = task.result()
+            if outcome.board.state == "ready":
+                self._kept[run.job.id] = outcome.board
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+            self._settle(run.job, outcome)
+
+    def _settle(self, job: Job, outcome: Outcome) -> None:
+        self._open.discard(job)
+        if not job.outcome.done():
+            job.outcome.set_result(outcome)
+
+
+async def _after(earlier: asyncio.Task[Outcome] | None, session: Session) -> Outcome:
+    if earlier is not None:
+        await asyncio.wait([earlier])
+    return await session.run()
+
+
+def _line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def make_engine(
     settings: Settings, newest: Callable[[], Frame | None], listener: Listener, now: Callable[[], int]
 ) -> Engine:
-    """`newest` gives the newest camera frame (raising ValueError when it cannot be read), `now` the clock in ns."""
-    raise NotImplementedError
+    """An Engine on the models that the settings name."""
+    return Engine(settings, newest, listener, now)

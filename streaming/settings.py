@@ -58,7 +58,7 @@ class Settings(BaseModel):
     on_unverified: Annotated[
         Literal["publish", "fail"],
         Field(
-            description="A step whose pictures were all rejected: show the best as UNVERIFIED, or end the task."
+            description="A step whose pictures were all rejected: show the best, UNVERIFIED, or end the task."
         ),
     ] = "publish"
     max_image_age: Annotated[
@@ -77,7 +77,7 @@ class Settings(BaseModel):
         Field(
             ge=-10,
             le=1,
-            description="Ask the critic once this share of the visible change is done (1: live view equals goal).",
+            description="Share of the visible change to be seen before the critic is asked (1: all of it).",
         ),
     ] = 0.5
     stall_timeout: Annotated[
@@ -93,7 +93,7 @@ class Settings(BaseModel):
         Field(
             ge=-100,
             le=0,
-            description="Share of visible change below which the scene counts as off the plan (0: as at the start).",
+            description="Share of the visible change below which the scene is off the plan (0: as at the start).",
         ),
     ] = -2.0
     rerender: Annotated[
@@ -101,7 +101,7 @@ class Settings(BaseModel):
         Field(
             ge=0,
             le=1,
-            description="Share of the picture in which the real scene may differ from the predicted one before "
-            "the next goal is rendered again from the real one.",
+            description="Share of the picture in which the scene may differ from the predicted one; above it the "
+            "next goal is rendered again from the real scene.",
         ),
     ] = 0.05

@@ -1,0 +1,144 @@
+"""Models in threads of their own: the loop never waits for one, and one that hangs or dies never stops it."""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, runtime_checkable
+
+from goalreel.annotator.batch import BackendError
+from goalreel.annotator.loop import Answer, Request
+from goalreel.annotator.types import Candidate, Critic, Edit, Editor, Failure, Plan, Planner, Task
+from goalreel.planners.planner import Progress
+
+COOL_DOWN = 10.0
+"""Seconds for which a model that could not be called is not called again."""
+
+type Stage = Literal["plan", "edit", "judge"]
+
+
+@runtime_checkable
+class Replanner(Protocol):
+    """A Planner that can go on from a storyboard under way."""
+
+    def continue_plan(self, progress: Sequence[Progress]) -> Sequence[Plan | Failure]: ...
+
+
+@dataclass(frozen=True)
+class Trio:
+    """The three models."""
+
+    planner: Planner
+    editor: Editor
+    critic: Critic
+
+
+@dataclass
+class _Work:
+    future: Future
+    run: Callable[[], object]
+
+
+@dataclass
+class Worker:
+    """One thread that makes calls one after the other. A call that hangs does not hold up the exit."""
+
+    name: str
+    _calls: queue.SimpleQueue[_Work | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._start()
+
+    async def call[Result](self, run: Callable[[], Result], timeout: float | None = None) -> Result:
+        """Run it and wait, without blocking the loop.
+
+        When it takes too long (TimeoutError) its thread is left to it and another takes over. When whoever
+        waits is cancelled, a call under way goes on to its end and one that has not begun never does.
+        """
+        future: Future[Result] = Future()
+        self._calls.put(_Work(future, run))
+        try:
+            async with asyncio.timeout(timeout):
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            self.close()
+            self._start()
+            raise
+
+    def close(self) -> None:
+        """The thread ends after what it has begun."""
+        self._calls.put(None)
+
+    def _start(self) -> None:
+        self._calls = queue.SimpleQueue()
+        threading.Thread(target=_serve, args=(self._calls,), name=self.name, daemon=True).start()
+
+
+def _serve(calls: queue.SimpleQueue[_Work | None]) -> None:
+    while (work := calls.get()) is not None:
+        if not work.future.set_running_or_notify_cancel():
+            continue
+        try:
+            result = work.run()
+        except BaseException as e:  # noqa: BLE001  (whoever waits gets it, whatever it is)
+            work.future.set_exception(e)
+        else:
+            work.future.set_result(result)
+        del work
+
+
+class Caller:
+    """Asks the models one request at a time; whatever goes wrong with a model is a Failure."""
+
+    def __init__(self, trio: Trio, timeout: float) -> None:
+        self._trio = trio
+        self.timeout = timeout
+        """Seconds a call may take."""
+        self._workers: dict[Stage, Worker] = {s: Worker(f"goalreel-{s}") for s in ("plan", "edit", "judge")}
+        self._down: dict[Stage, tuple[float, str]] = {}
+
+    async def ask(self, request: Request) -> Answer:
+        """One request of the loop."""
+        trio = self._trio
+        match request:
+            case Task():
+                return await self._call("plan", lambda: trio.planner.plan([request]))
+            case Edit():
+                return await self._call("edit", lambda: trio.editor.edit([request]))
+            case Candidate():
+                return await self._call("judge", lambda: trio.critic.judge([request]))
+
+    async def replan(self, progress: Progress) -> Plan | Failure:
+        """A plan for the rest. A planner that cannot go on is asked anew, from the scene as it is now."""
+        planner = self._trio.planner
+        if isinstance(planner, Replanner):
+            return await self._call("plan", lambda: planner.continue_plan([progress]))
+        now = progress.storyboard.task.model_copy(update={"image": progress.image})
+        return await self._call("plan", lambda: planner.plan([now]))
+
+    def down(self, stage: Stage) -> str | None:
+        """Why a model cannot be called at present, or None."""
+        since, reason = self._down.get(stage, (-COOL_DOWN, ""))
+        return reason if time.monotonic() - since < COOL_DOWN else None
+
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.close()
+
+    async def _call[A](self, stage: Stage, run: Callable[[], Sequence[A | Failure]]) -> A | Failure:
+        if (reason := self.down(stage)) is not None:
+            return Failure(stage=stage, message=reason)
+        try:
+            answers = await self._workers[stage].call(run, self.timeout)
+        except BackendError as e:
+            reason = (str(e) or "the model cannot be called").splitlines()[0]
+        except TimeoutError:
+            reason = f"no answer within {self.timeout:g} s"
+        else:
+            self._down.pop(stage, None)
+            return answers[0]
+        self._down[stage] = time.monotonic(), reason
+        return Failure(stage=stage, message=reason)

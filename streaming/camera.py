@@ -1,0 +1,65 @@
+"""The camera as a task sees it: a fresh frame, or a reason why there is none."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from goalreel.streaming.board import ErrorCode, Frame
+from goalreel.streaming.ending import Ended
+from goalreel.streaming.settings import Settings
+
+POLL = 0.02
+
+
+class Camera:
+    """Looks at the newest frame. What is older than `max_image_age` is not the scene any more."""
+
+    def __init__(self, newest: Callable[[], Frame | None], settings: Settings) -> None:
+        self._newest = newest
+        self._settings = settings
+        self._lost_since: float | None = None
+
+    def look(self) -> tuple[Frame | None, str]:
+        """A fresh frame, or None and why.
+
+        Raises:
+            Ended: there has been none for `image_timeout` seconds of looking.
+        """
+        frame, error, reason = self._fresh()
+        if frame is not None:
+            self._lost_since = None
+            return frame, ""
+        now = time.monotonic()
+        if self._lost_since is None:
+            self._lost_since = now
+        if now - self._lost_since >= self._settings.image_timeout:
+            raise Ended(error, reason)
+        return None, reason
+
+    def restart(self) -> None:
+        """Nobody looked for a while: what was lost counts from now."""
+        self._lost_since = None
+
+    async def wait(self) -> Frame:
+        """The next fresh frame.
+
+        Raises:
+            Ended: none came within `image_timeout` seconds.
+        """
+        while True:
+            frame, _ = self.look()
+            if frame is not None:
+                return frame
+            await asyncio.sleep(POLL)
+
+    def _fresh(self) -> tuple[Frame | None, ErrorCode, str]:
+        try:
+            frame = self._newest()
+        except ValueError as e:
+            return None, ErrorCode.BAD_IMAGE, f"the camera's frames cannot be read: {e}"
+        if frame is None:
+            return None, ErrorCode.NO_IMAGE, "no camera frame has arrived: is the camera topic right?"
+        age = time.monotonic() - frame.received
+        if age > self._settings.max_image_age:
+            return None, ErrorCode.STALE_IMAGE, f"the camera stopped: its newest frame is {age:.1f} s old"
+        return frame, ErrorCode.NONE, ""

@@ -1,0 +1,42 @@
+"""How a task ends before it is done, and what a Failure of a model means for it."""
+
+from goalreel.annotator.types import Failure, StoryboardStep
+from goalreel.streaming.board import ErrorCode
+from goalreel.streaming.settings import Settings
+
+_STAGES = {
+    "plan": ErrorCode.PLANNER_FAILED,
+    "edit": ErrorCode.EDITOR_FAILED,
+    "judge": ErrorCode.CRITIC_FAILED,
+}
+
+
+class Ended(Exception):
+    """The task is over: why, as a code and one line."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+def of_failure(failure: Failure) -> Ended:
+    """What a model's Failure ends a task with."""
+    message = failure.message.splitlines()[0]
+    if "out of memory" in message.lower():
+        return Ended(ErrorCode.OUT_OF_MEMORY, message)
+    return Ended(_STAGES[failure.stage], message)
+
+
+def unacceptable(result: StoryboardStep, settings: Settings) -> Ended | None:
+    """Why a rendered step ends the task under these settings, or None."""
+    if result.status == "verified":
+        return None
+    attempt = result.attempts[-1]
+    if attempt.failure is not None:
+        return of_failure(attempt.failure) if settings.on_model_failure == "fail" else None
+    if settings.on_unverified == "publish":
+        return None
+    reason = attempt.verdict.reasoning if attempt.verdict is not None else ""
+    text = f"the critic rejected all {len(result.attempts)} pictures of {result.step.name!r}. {reason}"
+    return Ended(ErrorCode.ATTEMPTS_EXHAUSTED, text.strip().splitlines()[0])

@@ -1,0 +1,73 @@
+"""Renders the steps of a board ahead of the robot, each from the picture before it.
+
+The inner loop is the paper's, `goalreel.annotator.loop.render_step`; here its course shows on the board.
+"""
+
+from dataclasses import replace
+
+from goalreel.annotator.asynchronous import advance
+from goalreel.annotator.image import Image
+from goalreel.annotator.loop import Answer, Request, render_step
+from goalreel.annotator.types import Edit, StoryboardStep, Task
+from goalreel.streaming.board import Panel
+from goalreel.streaming.caller import Caller
+from goalreel.streaming.ending import Ended, unacceptable
+from goalreel.streaming.live import LiveBoard
+from goalreel.streaming.settings import Settings
+
+
+class Renderer:
+    """For one task."""
+
+    def __init__(self, live: LiveBoard, caller: Caller, settings: Settings) -> None:
+        self._live = live
+        self._caller = caller
+        self._settings = settings
+
+    async def run(self, task: Task, first: int, source: Image | None, source_stamp: int) -> None:
+        """Render every step from `first` on, that one from `source`.
+
+        Raises:
+            Ended: a step came out in a way that the settings do not accept.
+        """
+        for index in range(first, len(self._live.board.steps)):
+            result = await self._render(task, index, source, source_stamp)
+            source = result.goal_image or source
+
+    def in_words(self) -> None:
+        """No pictures: every step is text only."""
+        now = self._live.now()
+        steps = (replace(p, image_status="unverified", created=now) for p in self._live.board.steps)
+        self._live.update(steps=tuple(steps))
+
+    async def _render(self, task: Task, index: int, source: Image | None, stamp: int) -> StoryboardStep:
+        pictures = 0
+
+        def panel() -> Panel:
+            # Read anew each time: the robot's side of the panel changes meanwhile.
+            return replace(self._live.board.steps[index], source_stamp=stamp, attempts=pictures)
+
+        async def ask(request: Request) -> Answer:
+            nonlocal pictures
+            drawing = isinstance(request, Edit)
+            pictures += drawing
+            stage = "generating" if drawing else "validating"
+            shown = replace(panel(), image_status=stage)
+            self._live.put(shown)
+            self._live.phase(stage, shown)
+            return await self._caller.ask(request)
+
+        step = panel().step
+        trajectory = render_step(task, index, step, None, source, panel().max_attempts)
+        result = await advance(trajectory, ask)
+        ended = unacceptable(result, self._settings)
+        self._finish(panel().finish(result, self._live.now()), ended)
+        if ended is not None:
+            raise ended
+        return result
+
+    def _finish(self, panel: Panel, ended: Ended | None) -> None:
+        if panel.image_status == "failed" and ended is None:
+            panel = replace(panel, image_status="unverified")
+        self._live.put(panel)
+        self._live.phase("validating", panel)

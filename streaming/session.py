@@ -1,0 +1,287 @@
+"""One task from its first frame to its end: plan, render ahead, stream sub-goals, re-plan.
+
+Everything here runs on one event loop; models run elsewhere (`goalreel.streaming.caller`).
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Failure, Plan, Storyboard, Task
+from goalreel.planners.planner import Progress as Done
+from goalreel.streaming.board import ErrorCode, Frame, Panel, Progress, State
+from goalreel.streaming.caller import Caller
+from goalreel.streaming.camera import Camera
+from goalreel.streaming.ending import Ended, of_failure
+from goalreel.streaming.follow import Follower, Turn
+from goalreel.streaming.job import Outcome, Request
+from goalreel.streaming.live import LiveBoard
+from goalreel.streaming.orders import Orders
+from goalreel.streaming.renderer import Renderer
+from goalreel.streaming.settings import Settings
+from goalreel.streaming.vision import changed
+
+ENDS: dict[ErrorCode, State] = {
+    ErrorCode.NONE: "succeeded",
+    ErrorCode.CANCELED: "canceled",
+    ErrorCode.PREEMPTED: "canceled",
+}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The models, ready; `attempts` is the preset's number of pictures a step."""
+
+    caller: Caller
+    attempts: int
+
+
+class Session:
+    """Carries one request out. `run` always ends with an Outcome. To stop it, put into `reason` what that
+    shall be called and cancel the asyncio task that runs it."""
+
+    def __init__(
+        self,
+        request: Request,
+        settings: Settings,
+        live: LiveBoard,
+        camera: Camera,
+        models: Callable[[], Awaitable[Loaded]],
+        orders: Orders,
+    ) -> None:
+        self.reason = ErrorCode.CANCELED, "cancelled"
+        self.replans = 0
+        self._request = request
+        self._settings = settings
+        self._live = live
+        self._camera = camera
+        self._models = models
+        self._orders = orders
+        self._began = time.monotonic()
+        self._planning_time = 0.0
+        self._message = ""
+        self._first: Image | None = None
+        self._loaded: Loaded
+        self._renderer: Renderer
+        self._rendering: asyncio.Task[None] | None = None
+        self._follower: Follower | None = None
+
+    async def run(self) -> Outcome:
+        """All of it."""
+        timeout = self._request.timeout or self._settings.task_timeout
+        try:
+            async with asyncio.timeout(timeout or None):
+                await self._work()
+        except Ended as e:
+            return self._end(e.error, e.message)
+        except TimeoutError:
+            return self._end(ErrorCode.TIMEOUT, f"not done within {timeout:g} s")
+        except asyncio.CancelledError:
+            return self._end(*self.reason)
+        finally:
+            if self._rendering is not None:
+                self._rendering.cancel()
+        return self._end(ErrorCode.NONE, "")
+
+    def progress(self) -> Progress:
+        """How it goes, at this moment. May be asked from any thread."""
+        board, follower = self._live.board, self._follower
+        if follower is None:
+            return Progress(board, replans=self.replans, message=self._message)
+        return Progress(board, follower.closeness, follower.elapsed, self.replans, follower.message)
+
+    # -- making the storyboard
+
+    async def _work(self) -> None:
+        planned = bool(self._live.board.steps)
+        if not planned:
+            self._live.update(source=await self._first_frame())
+        self._say("loading the models")
+        self._live.phase("loading_models")
+        self._loaded = await self._models()
+        self._loaded.caller.timeout = self._settings.model_timeout
+        self._renderer = Renderer(self._live, self._loaded.caller, self._settings)
+        if not planned:
+            await self._plan()
+        if self._request.kind == "generate":
+            await self._render_all()
+        else:
+            await self._execute()
+
+    async def _first_frame(self) -> Frame:
+        if self._request.image is not None:
+            return Frame(self._request.image, self._live.now())
+        self._live.update(state="planning")
+        self._live.phase("waiting_for_image")
+        self._say("waiting for a camera frame")
+        return await self._camera.wait()
+
+    async def _plan(self) -> None:
+        self._live.update(state="planning")
+        self._live.phase("planning")
+        self._say("planning")
+        self._first = self._source.image
+        began = time.monotonic()
+        plan = await self._loaded.caller.ask(self._task(self._first))
+        self._planning_time = time.monotonic() - began
+        if not isinstance(plan, Plan):
+            plan = self._in_one_step(plan)
+        self._live.update(state="rendering", steps=self._panels(plan, ()))
+
+    def _in_one_step(self, failure: Failure) -> Plan:
+        """Without a planner the task itself is the one sub-goal, where words will do."""
+        if self._settings.on_model_failure == "fail" or failure.reply is not None:
+            raise of_failure(failure)
+        text = self._request.task
+        return Plan.model_validate({"steps": [{"name": text, "instruction": text, "prompt": text}]})
+
+    def _panels(self, plan: Plan, before: tuple[Panel, ...]) -> tuple[Panel, ...]:
+        limit = self._request.max_steps or self._settings.max_steps
+        if limit and len(plan.steps) > limit:
+            text = f"the plan has {len(plan.steps)} steps, {limit} are allowed (max_steps)"
+            raise Ended(ErrorCode.PLANNER_FAILED, text)
+        attempts = self._request.max_attempts or self._settings.max_attempts or self._loaded.attempts
+        steps = enumerate(plan.steps, len(before))
+        return (*before, *(Panel(index, step, attempts) for index, step in steps))
+
+    def _task(self, image: Image | None) -> Task:
+        text = "\n".join(t for t in (self._request.task, self._request.auxiliary_text.strip()) if t)
+        return Task(id=self._live.board.id.hex, instruction=text, image=image, seed=self._settings.seed)
+
+    @property
+    def _source(self) -> Frame:
+        assert self._live.board.source is not None  # noqa: S101  (a board is planned from a frame)
+        return self._live.board.source
+
+    async def _render_all(self) -> None:
+        self._say("rendering")
+        if self._request.text_only:
+            self._renderer.in_words()
+        else:
+            source = self._source
+            await self._renderer.run(self._task(source.image), 0, source.image, source.stamp)
+
+    # -- executing it
+
+    async def _execute(self) -> None:
+        steps = self._live.board.steps
+        self._live.update(state="executing")
+        if any(not p.rendered for p in steps):
+            await self._render_ahead(0, self._source)
+        index = 0
+        scene: Frame | None = await self._camera.wait()
+        while index < len(self._live.board.steps):
+            await self._enter(index, scene)
+            self._follower = self._follow(index)
+            turn = await self._follower.run()
+            if turn.kind == "replan":
+                scene = await self._replan(index, turn)
+            else:
+                self._leave(index, turn)
+                index, scene = turn.index, turn.frame
+
+    def _follow(self, index: int) -> Follower:
+        live, camera, caller = self._live, self._camera, self._loaded.caller
+        return Follower(index, live, camera, caller, self._settings, self._orders, self._rendering)
+
+    async def _enter(self, index: int, scene: Frame | None) -> None:
+        """Make a step the active one. Its goal is rendered again where the scene is not as predicted."""
+        steps = self._live.board.steps
+        predicted = steps[index - 1].goal_image if index else self._source.image
+        if predicted is not None and scene is not None and self._pictured(index):
+            difference = await asyncio.to_thread(changed, predicted, scene.image)
+            if difference > self._settings.rerender:
+                await self._render_ahead(index, scene)
+        panel = replace(self._live.board.steps[index], status="active", started=self._live.now(), ended=0)
+        self._live.put(panel)
+        if not panel.rendered:
+            self._live.goal(panel, active=False)
+
+    def _pictured(self, index: int) -> bool:
+        """Whether the step has, or is getting, a picture imagined from what was predicted."""
+        panel = self._live.board.steps[index]
+        return panel.goal_image is not None or panel.image_status in ("generating", "validating")
+
+    def _leave(self, index: int, turn: Turn) -> None:
+        now, steps = self._live.now(), list(self._live.board.steps)
+        if turn.kind == "active":  # what is jumped over is skipped, what follows is still to be done
+            for i in range(min(index, turn.index), len(steps)):
+                over = i < turn.index
+                steps[i] = replace(
+                    steps[i], status="skipped" if over else "pending", ended=now if over else 0
+                )
+        else:
+            steps[index] = replace(steps[index], status=turn.kind, ended=now)
+        self._live.update(steps=tuple(steps))
+
+    async def _render_ahead(self, first: int, source: Frame) -> None:
+        """Render from step `first` on; what was under way is dropped."""
+        await self._stop_rendering()
+        steps = self._live.board.steps
+        fresh = (replace(p, image_status="none", attempts=0, attempt=None, created=0) for p in steps[first:])
+        self._live.update(steps=(*steps[:first], *fresh))
+        if self._request.text_only:
+            self._renderer.in_words()
+            return
+        work = self._renderer.run(self._task(source.image), first, source.image, source.stamp)
+        self._rendering = asyncio.create_task(work, name="goalreel-rendering")
+        self._rendering.add_done_callback(self._rendered)
+
+    def _rendered(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            task.exception()  # told when its step is due (`Follower`), not before
+        self._orders.wake()
+
+    async def _stop_rendering(self) -> None:
+        if self._rendering is not None:
+            self._rendering.cancel()
+            await asyncio.wait([self._rendering])
+
+    async def _replan(self, index: int, turn: Turn) -> Frame:
+        """A new plan for step `index` and what follows, from the scene as it is."""
+        limit = self._request.max_replans or self._settings.max_replans
+        if self.replans >= limit and not turn.ordered:
+            raise Ended(ErrorCode.REPLANS_EXHAUSTED, f"{turn.why}, and {limit} re-plans are spent")
+        self.replans += 1
+        self._follower = None
+        self._say(f"re-planning: {turn.why}")
+        await self._stop_rendering()
+        board = self._live.board
+        self._live.goal(board.steps[index], active=False)
+        self._live.update(state="planning")
+        frame = await self._camera.wait()
+        plan = await self._loaded.caller.replan(Done(self._storyboard(), index, frame.image))
+        if isinstance(plan, Failure):
+            if self._settings.on_model_failure == "fail":
+                raise of_failure(plan)
+            plan = Plan(steps=tuple(p.step for p in board.steps[index:]))
+        steps = self._panels(plan, board.steps[:index])
+        self._live.update(state="executing", revision=board.revision + 1, source=frame, steps=steps)
+        await self._render_ahead(index, frame)
+        return frame
+
+    def _storyboard(self) -> Storyboard:
+        """The board as the agents know it."""
+        steps = tuple(p.as_step() for p in self._live.board.steps)
+        return Storyboard(task=self._task(self._first or self._source.image), steps=steps)
+
+    # -- the end
+
+    def _end(self, error: ErrorCode, message: str) -> Outcome:
+        self._follower = None
+        self._say(message)
+        active = self._live.board.active
+        if active is not None:
+            status = "failed" if ENDS.get(error, "failed") == "failed" else "pending"
+            self._live.put(replace(active, status=status, ended=self._live.now()))
+        made = error is ErrorCode.NONE and self._request.kind == "generate"
+        self._live.update(state="ready" if made else ENDS.get(error, "failed"))
+        if self._request.kind == "annotate":
+            self._live.goal(None, active=False)
+        elapsed = time.monotonic() - self._began
+        return Outcome(self._live.board, error, message, self.replans, self._planning_time, elapsed)
+
+    def _say(self, message: str) -> None:
+        self._message = message

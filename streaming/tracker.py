@@ -1,0 +1,50 @@
+"""When to ask the Critic whether a sub-goal is reached, and when to give the plan up. Plain arithmetic."""
+
+import math
+from typing import Literal
+
+from goalreel.streaming.settings import Settings
+
+type Decision = Literal["wait", "ask", "stalled", "left"]
+
+STEP = 0.05
+"""Gain in closeness that counts as progress."""
+
+
+class Tracker:
+    """Follows one sub-goal. Times in seconds of any steady clock."""
+
+    def __init__(self, settings: Settings, now: float) -> None:
+        self._settings = settings
+        self._asked: float | None = None
+        self.restart(now)
+
+    def restart(self, now: float) -> None:
+        """Start counting time anew, as after a pause."""
+        self._best = -math.inf
+        self._improved = now
+        self._near = now
+        self._last_word = False
+
+    def look(self, now: float, closeness: float) -> Decision:
+        """What to do about a live view. `closeness` as in `goalreel.streaming.vision`, NaN if not known."""
+        s = self._settings
+        if closeness > self._best + STEP:
+            self._best, self._improved, self._last_word = closeness, now, False
+        if not closeness < s.leave:
+            self._near = now
+        if now - self._near >= s.leave_timeout:
+            return "left"
+        may_ask = self._asked is None or now - self._asked >= s.critic_period
+        if now - self._improved >= s.stall_timeout:
+            if self._last_word:
+                return "stalled"
+            # A goal image that is a little off may never be matched: the Critic has the last word.
+            return self._ask(now, last=True) if may_ask else "wait"
+        if may_ask and not closeness < s.gate:
+            return self._ask(now, last=False)
+        return "wait"
+
+    def _ask(self, now: float, *, last: bool) -> Decision:
+        self._asked, self._last_word = now, last
+        return "ask"
