@@ -125,7 +125,7 @@ def _picture(cell: Cell, width: int, shape: tuple[int, int]) -> PIL.Image.Image:
     size = max(1, round(wide * scale)), max(1, round(high * scale))
     if cell.image is not None:
         picture = PIL.Image.fromarray(cell.image.pixels)
-        return picture.resize(size, PIL.Image.Resampling.LANCZOS, reducing_gap=3.0)
+        return picture.resize(size, PIL.Image.Resampling.LANCZOS, reducing_gap=1.5)
     field = PIL.Image.new("RGB", size, _EMPTY)
     if cell.note is not None:
         inner, draw = max(1, size[0] - 16), PIL.ImageDraw.Draw(field)

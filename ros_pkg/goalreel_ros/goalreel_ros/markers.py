@@ -1,0 +1,213 @@
+"""A storyboard as markers for RViz: a text panel a step and, if asked for, a strip of its goal images.
+
+What RViz's marker code really does decides the form; `marker_rules` checks it. Every array starts with
+DELETEALL and is complete, so that a late joiner of the latched topic sees what everybody sees.
+"""
+
+import functools
+import textwrap
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from geometry_msgs.msg import Point, Vector3
+from sensor_msgs.msg import CompressedImage
+from std_msgs.msg import ColorRGBA
+from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.report.pictures import jpeg
+from goalreel.streaming.board import Board, Panel
+from goalreel_ros.plain import shorten, to_ascii
+
+type Rgb = tuple[float, float, float]
+
+_WHITE: Rgb = (1.0, 1.0, 1.0)
+_COLOURS: dict[str, Rgb] = {
+    "pending": (0.62, 0.66, 0.7),
+    "active": (0.35, 0.75, 1.0),
+    "completed": (0.4, 0.9, 0.55),
+    "skipped": (0.45, 0.47, 0.5),
+    "failed": (1.0, 0.42, 0.38),
+}
+_NAME_LINES = 3
+_LETTER = 0.5
+"""Mean width of a letter of RViz's font over its height, rounded up."""
+_LEADING = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Where the strip hangs and how large it is, in metres of an optical frame (REP 103: z forward, y down).
+
+    Raises:
+        ValueError: a size that leaves nothing to see.
+    """
+
+    distance: float = 1.0
+    """z of the strip, in front of the camera."""
+    offset: float = -0.35
+    """y of its middle; negative hangs it above the view axis, out of the scene."""
+    panel: float = 0.25
+    """Width of a panel."""
+    gap: float = 0.03
+    letter: float = 0.018
+    """Height of a letter."""
+    columns: int = 6
+    texture: int = 256
+    """Longest side of a goal image in pixels. RViz keeps every texture it was ever sent until it closes."""
+
+    def __post_init__(self) -> None:
+        if min(self.panel, self.letter) <= 0 or self.gap < 0 or self.columns < 1:
+            raise ValueError(f"a strip needs a size, got {self}")
+        if not 16 <= self.texture <= 512:
+            raise ValueError(f"a texture is 16 to 512 pixels, got {self.texture}")
+
+
+def build(
+    board: Board, *, frame_id: str, film_strip: bool = False, strip: Strip | None = None
+) -> MarkerArray:
+    """Everything there is to show of a board, as the whole content of its topic.
+
+    Raises:
+        ValueError: there are steps and no frame to hang them in.
+    """
+    if board.steps and not frame_id:
+        raise ValueError("markers need a frame_id: the camera's messages carry none")
+    return MarkerArray(
+        markers=[Marker(action=Marker.DELETEALL), *_Drawing(board, frame_id, film_strip, strip)]
+    )
+
+
+class MarkerBoard:
+    """Builds a board's markers when they changed, and only then.
+
+    RViz adds a texture for every ADD, so that publishing the same again costs memory and brightness.
+    """
+
+    def __init__(self, *, film_strip: bool = False, strip: Strip | None = None) -> None:
+        self._film_strip, self._strip = film_strip, strip
+        self._published: MarkerArray | None = None
+
+    def update(self, board: Board, frame_id: str) -> MarkerArray | None:
+        """What to publish now; None when that is what was last returned.
+
+        Raises:
+            ValueError: there are steps and no frame to hang them in.
+        """
+        built = build(board, frame_id=frame_id, film_strip=self._film_strip, strip=self._strip)
+        if built == self._published:
+            return None
+        self._published = built
+        return built
+
+
+class _Drawing:
+    """One board's markers, row by row; iterate over it."""
+
+    def __init__(self, board: Board, frame_id: str, film_strip: bool, strip: Strip | None) -> None:
+        self._board, self._frame_id, self._film = board, frame_id, film_strip
+        self._s = strip or Strip()
+        self._per_line = max(8, int(self._s.panel / (_LETTER * self._s.letter)))
+        shown = [p.goal_image for p in board.steps if p.goal_image is not None]
+        tallest = max((i.size[1] / i.size[0] for i in shown), default=0.75)
+        self._picture = self._s.panel * min(tallest, 2.0) if film_strip else 0.0
+
+    def __iter__(self) -> Iterator[Marker]:
+        steps, s = self._board.steps, self._s
+        if not steps:
+            return
+        leading = _LEADING * s.letter
+        height = self._picture + (_NAME_LINES + 2) * leading
+        rows = [steps[i : i + s.columns] for i in range(0, len(steps), s.columns)]
+        top = s.offset - len(rows) * height / 2
+        title = f"{self._board.state}: {to_ascii(self._board.task, 'see the contact sheet')}"
+        width = max(2, min(len(steps), s.columns)) * self._per_line
+        yield self._text("task", 0, shorten(title, width), 0.0, top - leading, _WHITE)
+        for row, panels in enumerate(rows):
+            left = -((len(panels) - 1) * (s.panel + s.gap)) / 2
+            for column, panel in enumerate(panels):
+                yield from self._panel(panel, left + column * (s.panel + s.gap), top + row * height)
+
+    def _panel(self, panel: Panel, x: float, top: float) -> Iterator[Marker]:
+        """Its picture and border, its state, its name; `x` is its middle, `top` its upper edge."""
+        colour, leading = _COLOURS[panel.status], _LEADING * self._s.letter
+        if self._film:
+            yield from self._film_panel(panel, x, top, colour)
+        y = top + self._picture + leading
+        words = [_state(panel), *_lines(panel, self._per_line)]
+        for line, text in enumerate(words):
+            ink = colour if line == 0 else _WHITE
+            number = panel.index * (_NAME_LINES + 1) + line
+            yield self._text("text", number, text, x, y + line * leading, ink)
+
+    def _film_panel(self, panel: Panel, x: float, top: float, colour: Rgb) -> Iterator[Marker]:
+        image, s = panel.goal_image, self._s
+        high = self._picture
+        if image is not None:
+            high = min(self._picture, s.panel * image.size[1] / image.size[0])
+        wide = s.panel if image is None else high * image.size[0] / image.size[1]
+        bottom = top + self._picture
+        box = (x - wide / 2, bottom - high, x + wide / 2, bottom)
+        if image is not None:
+            yield self._quad(panel.index, image, box)
+        border = self._marker("border", panel.index, Marker.LINE_STRIP, colour)
+        border.scale = Vector3(x=0.012 if panel.status == "active" else 0.004)
+        corners = _corners(box, s.distance - 0.002)
+        border.points = [*corners, corners[0]]
+        yield border
+
+    def _quad(self, index: int, image: Image, box: tuple[float, float, float, float]) -> Marker:
+        marker = self._marker("film", index, Marker.TRIANGLE_LIST, _WHITE)
+        marker.scale = Vector3(x=1.0, y=1.0, z=1.0)
+        upper_left, upper_right, lower_right, lower_left = _corners(box, self._s.distance)
+        # The normals point at the camera: RViz's light comes from the viewer and leaves the back black.
+        marker.points = [upper_left, lower_left, lower_right, upper_left, lower_right, upper_right]
+        uv = [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0), (1.0, 1.0), (1.0, 0.0)]
+        marker.uv_coordinates = [UVCoordinate(u=u, v=v) for u, v in uv]
+        marker.colors = [_rgba(_WHITE)] * 6
+        marker.texture_resource = f"embedded://{marker.ns}/{index}"
+        marker.texture = CompressedImage(format="jpeg", data=_texture(image, self._s.texture))
+        marker.texture.header.frame_id = self._frame_id
+        return marker
+
+    def _text(self, ns: str, number: int, text: str, x: float, y: float, colour: Rgb) -> Marker:
+        # One line a marker: RViz before Jazzy misplaces texts of several lines.
+        marker = self._marker(ns, number, Marker.TEXT_VIEW_FACING, colour)
+        marker.scale = Vector3(z=self._s.letter)
+        marker.pose.position = Point(x=x, y=y, z=self._s.distance)
+        marker.text = text
+        return marker
+
+    def _marker(self, ns: str, number: int, kind: int, colour: Rgb) -> Marker:
+        """Stamp, lifetime and lock stay zero: a latched marker holds until the next array."""
+        marker = Marker(ns=f"r{self._board.revision}/{ns}", id=number, type=kind, action=Marker.ADD)
+        marker.header.frame_id = self._frame_id
+        marker.pose.orientation.w = 1.0
+        marker.color = _rgba(colour)
+        return marker
+
+
+def _corners(box: tuple[float, float, float, float], z: float) -> Sequence[Point]:
+    """Upper left, upper right, lower right, lower left of (left, top, right, bottom), y down."""
+    left, top, right, bottom = box
+    return [Point(x=x, y=y, z=z) for x, y in ((left, top), (right, top), (right, bottom), (left, bottom))]
+
+
+def _rgba(colour: Rgb) -> ColorRGBA:
+    return ColorRGBA(r=colour[0], g=colour[1], b=colour[2], a=1.0)
+
+
+@functools.lru_cache(maxsize=16)
+def _texture(image: Image, side: int) -> array:
+    return array("B", jpeg(image, side))
+
+
+def _state(panel: Panel) -> str:
+    picture = "" if panel.image_status == "none" else f", {panel.image_status}"
+    return f"{panel.index + 1} {panel.status}{picture}"
+
+
+def _lines(panel: Panel, width: int) -> list[str]:
+    name = to_ascii(panel.step.name, f"step {panel.index + 1}")
+    return textwrap.wrap(name, width, max_lines=_NAME_LINES, placeholder="...")
