@@ -83,7 +83,7 @@ class Panel:
 
     @property
     def rendered(self) -> bool:
-        """Nothing more will be tried for its picture."""
+        """Nothing more will be tried for its picture; `failed` ends the task when the step is due."""
         return self.image_status in ("verified", "unverified", "failed")
 
     def as_step(self) -> StoryboardStep:

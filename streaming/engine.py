@@ -1,4 +1,4 @@
-"""The one running storyboard behind a thread-safe face: what a ROS node, or any robot's own loop, talks to."""
+"""One running storyboard behind a thread-safe face: what a ROS node, or any robot's own loop, talks to."""
 
 import asyncio
 import concurrent.futures
@@ -6,24 +6,22 @@ import gc
 import logging
 import math
 import sys
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Literal
 from uuid import UUID, uuid4
 
 from goalreel.streaming.board import Board, ErrorCode, Frame, Models, Phase, Progress
-from goalreel.streaming.caller import Caller, Trio, Worker
+from goalreel.streaming.caller import Trio
 from goalreel.streaming.camera import Camera
-from goalreel.streaming.ending import Ended
 from goalreel.streaming.job import Listener, Outcome, Request
 from goalreel.streaming.live import LiveBoard
 from goalreel.streaming.loading import load, names_of, preset_of
 from goalreel.streaming.orders import Orders
-from goalreel.streaming.session import Loaded, Session
+from goalreel.streaming.running import Job, Run, Running, after, one_line
+from goalreel.streaming.session import Session
 from goalreel.streaming.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -34,87 +32,6 @@ type Loading = Literal["unloaded", "loading", "ready", "failed"]
 KEPT = 8
 """Storyboards that can still be executed by their id."""
 STOPPED = ErrorCode.PREEMPTED, "the node was deactivated"
-
-
-class Job:
-    """A submitted request. `id` is that of the storyboard it makes or executes.
-
-    `outcome` holds no exception: what goes wrong with a model or a camera is an Outcome.
-    """
-
-    def __init__(self, job_id: UUID, cancel: Callable[["Job", ErrorCode, str], None]) -> None:
-        self.id = job_id
-        self.outcome: Future[Outcome] = Future()
-        self._cancel = cancel
-
-    def cancel(self, reason: str = "cancelled") -> None:
-        """Ask it to stop. The outcome (CANCELED) follows at once; the models are idle within one call."""
-        self._cancel(self, ErrorCode.CANCELED, reason)
-
-
-class _Run:
-    """A job with what carries it out."""
-
-    def __init__(self, job: Job, session: Session, live: LiveBoard, orders: Orders) -> None:
-        self.job, self.session, self.live, self.orders = job, session, live, orders
-        self.task: asyncio.Task[Outcome]
-
-    def stop(self, error: ErrorCode, message: str) -> None:
-        self.session.reason = error, message
-        self.task.cancel()
-
-
-class _Running:
-    """The event loop, its thread and the models: everything that lives from `start` to `stop`."""
-
-    def __init__(self, build: Callable[[], Trio], timeout: float, attempts: int) -> None:
-        self._ready = threading.Event()
-        self._build, self._timeout, self._attempts = build, timeout, attempts
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._main()), name="goalreel-engine", daemon=True
-        )
-        self.loop: asyncio.AbstractEventLoop
-        self.models: asyncio.Task[Loaded]
-        self.run: _Run | None = None
-        self._thread.start()
-        self._ready.wait()
-
-    async def _main(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self._closing = asyncio.Event()
-        self.models = asyncio.create_task(self._load(), name="goalreel-load")
-        self._ready.set()
-        await self._closing.wait()
-
-    async def _load(self) -> Loaded:
-        worker = Worker("goalreel-load")
-        try:
-            trio = await worker.call(self._build)
-        finally:
-            worker.close()
-        return Loaded(Caller(trio, self._timeout), self._attempts)
-
-    async def loaded(self) -> Loaded:
-        """Wait for the models.
-
-        Raises:
-            Ended: they cannot be loaded.
-        """
-        await asyncio.wait([self.models])
-        if (error := self.models.exception()) is not None:
-            raise Ended(ErrorCode.MODELS_NOT_LOADED, _line(error))
-        return self.models.result()
-
-    def call(self, function: Callable[..., object], *arguments: object) -> None:
-        """From any thread; a loop that has ended by now does not mind."""
-        if self._thread.is_alive():
-            self.loop.call_soon_threadsafe(function, *arguments)
-
-    def close(self) -> None:
-        self.call(self._closing.set)
-        self._thread.join(0.5)
-        if self.models.done() and not self.models.cancelled() and self.models.exception() is None:
-            self.models.result().caller.close()
 
 
 class Engine:
@@ -136,7 +53,7 @@ class Engine:
         self._settings = settings
         self._names = names_of(preset_of(settings))
         self._newest, self._listener, self._now, self._build = newest, listener, now, build
-        self._running: _Running | None = None
+        self._running: Running | None = None
         self._last = Progress(Board())
         self._kept: OrderedDict[UUID, Board] = OrderedDict()
         self._open: set[Job] = set()
@@ -148,7 +65,7 @@ class Engine:
         if self._running is None:
             attempts = preset_of(self._settings).max_attempts
             build = partial(self._build, self._settings)
-            self._running = _Running(build, self._settings.model_timeout, attempts)
+            self._running = Running(build, self._settings.model_timeout, attempts)
 
     def stop(self) -> None:
         """End the task under way as PREEMPTED and let the models go. Takes a second at most."""
@@ -181,7 +98,7 @@ class Engine:
         if not models.done():
             return "loading", ""
         error = models.exception() if not models.cancelled() else None
-        return ("ready", "") if error is None else ("failed", _line(error))
+        return ("ready", "") if error is None else ("failed", one_line(error))
 
     @property
     def models(self) -> Models:
@@ -266,7 +183,7 @@ class Engine:
             return ErrorCode.INVALID_REQUEST, f"that storyboard is for another task: {kept.task!r}"
         return None
 
-    def _current(self) -> _Run | None:
+    def _current(self) -> Run | None:
         run = self._running.run if self._running is not None else None
         return run if run is not None and not run.job.outcome.done() else None
 
@@ -287,7 +204,7 @@ class Engine:
         running.call(stop)
 
     def _begin(
-        self, running: _Running, job: Job, request: Request, on_phase: Callable[[Phase], None] | None
+        self, running: Running, job: Job, request: Request, on_phase: Callable[[Phase], None] | None
     ) -> None:
         previous, orders, settings = running.run, Orders(), self._settings
         board = Board(id=job.id, task=request.task, models=self._names)
@@ -296,20 +213,20 @@ class Engine:
         live = LiveBoard(board, self._listener, self._now, on_phase, orders.wake)
         camera = Camera(self._newest, settings)
         session = Session(replace(request, task=board.task), settings, live, camera, running.loaded, orders)
-        run = running.run = _Run(job, session, live, orders)
+        run = running.run = Run(job, session, live, orders)
         earlier = previous.task if previous is not None else None
         if previous is not None and not previous.job.outcome.done():
             previous.stop(ErrorCode.PREEMPTED, "a newer task came")
-        run.task = asyncio.create_task(_after(earlier, session), name="goalreel-task")
+        run.task = asyncio.create_task(after(earlier, session), name="goalreel-task")
         run.task.add_done_callback(lambda task: self._ended(run, task))
 
-    def _ended(self, run: _Run, task: asyncio.Task[Outcome]) -> None:
+    def _ended(self, run: Run, task: asyncio.Task[Outcome]) -> None:
         if task.cancelled():  # before it began
             self._settle(run.job, Outcome(run.live.board, *run.session.reason))
         elif (error := task.exception()) is not None:
             log.error("the task ended by an error", exc_info=error)
             run.live.update(state="failed")
-            self._settle(run.job, Outcome(run.live.board, ErrorCode.UNKNOWN, _line(error)))
+            self._settle(run.job, Outcome(run.live.board, ErrorCode.UNKNOWN, one_line(error)))
         else:
             outcome = task.result()
             if outcome.board.state == "ready":
@@ -322,16 +239,6 @@ class Engine:
         self._open.discard(job)
         if not job.outcome.done():
             job.outcome.set_result(outcome)
-
-
-async def _after(earlier: asyncio.Task[Outcome] | None, session: Session) -> Outcome:
-    if earlier is not None:
-        await asyncio.wait([earlier])
-    return await session.run()
-
-
-def _line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def make_engine(

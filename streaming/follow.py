@@ -20,7 +20,7 @@ from goalreel.streaming.vision import Closeness
 
 @dataclass(frozen=True)
 class Turn:
-    """What follows: `completed` or `skipped`, then step `index`; `active`, a jump to it; `replan`, and why."""
+    """What comes next: `completed` or `skipped`, then step `index`; `active`: a jump to it; or `replan`."""
 
     kind: Literal["completed", "skipped", "active", "replan"]
     index: int
@@ -115,7 +115,7 @@ class Follower:
         if self._orders.paused:
             self._hold(panel)
             return None
-        if not panel.rendered:
+        if not panel.rendered or panel.image_status == "failed":
             self.message = "rendering the goal image"
             if self._rendering is not None and self._rendering.done():
                 self._rendering.result()

@@ -67,7 +67,9 @@ class Renderer:
         return result
 
     def _finish(self, panel: Panel, ended: Ended | None) -> None:
-        if panel.image_status == "failed" and ended is None:
+        if ended is not None:
+            panel = replace(panel, image_status="failed")
+        elif panel.image_status == "failed":  # the step goes on in words
             panel = replace(panel, image_status="unverified")
         self._live.put(panel)
         self._live.phase("validating", panel)

@@ -152,7 +152,7 @@ class Session:
 
     @property
     def _source(self) -> Frame:
-        assert self._live.board.source is not None  # noqa: S101  (a board is planned from a frame)
+        assert self._live.board.source is not None
         return self._live.board.source
 
     async def _render_all(self) -> None:

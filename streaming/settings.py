@@ -93,7 +93,7 @@ class Settings(BaseModel):
         Field(
             ge=-100,
             le=0,
-            description="Share of the visible change below which the scene is off the plan (0: as at the start).",
+            description="Share of the visible change below which the scene is off the plan (0: no change).",
         ),
     ] = -2.0
     rerender: Annotated[
@@ -101,7 +101,7 @@ class Settings(BaseModel):
         Field(
             ge=0,
             le=1,
-            description="Share of the picture in which the scene may differ from the predicted one; above it the "
-            "next goal is rendered again from the real scene.",
+            description="Share of the picture that may differ between scene and prediction; above it the "
+            "next goal is rendered again from the scene.",
         ),
     ] = 0.05

@@ -1,0 +1,141 @@
+"""A world without ROS for the engine: a scene that a test sets, and models that know it."""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import wait
+
+import numpy as np
+
+from goalreel.annotator.batch import BackendError
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Failure, Plan, Step, Verdict
+from goalreel.streaming.board import Board, Frame, Goal
+from goalreel.streaming.caller import Trio
+from goalreel.streaming.engine import Engine
+from goalreel.streaming.settings import Settings
+
+
+def picture(square: int, extra: int = 0) -> Image:
+    """A grey table with a bright square at place `square`; `extra` adds another one below."""
+    pixels = np.full((48, 96, 3), 90, np.uint8)
+    pixels[8:20, 4 + 14 * square : 16 + 14 * square] = (240, 200, 30)
+    if extra:
+        pixels[24:44, 4 + 14 * extra : 16 + 14 * extra] = (30, 60, 250)
+    return Image(pixels)
+
+
+class World:
+    """Step i asks for the square at place i + 1. Every model call can be held up or made to fail."""
+
+    def __init__(self, steps: int = 3) -> None:
+        self.plans = [self.plan_of(range(steps))]
+        self.scene: Image | None = picture(0)
+        self.error: ValueError | None = None
+        self.age = 0.0
+        self.delay = {"plan": 0.0, "edit": 0.0, "judge": 0.0}
+        self.fails: dict[str, str] = {}
+        self.refuse: set[str] = set()
+        """Prompts whose pictures the critic rejects."""
+        self.calls: list[tuple[str, object]] = []
+        self.busy = 0
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def plan_of(places) -> Plan:
+        steps = (Step(name=f"step {i}", instruction=f"at {i + 1}", prompt=f"move to {i + 1}") for i in places)
+        return Plan(steps=tuple(steps))
+
+    def newest(self) -> Frame | None:
+        if self.error is not None:
+            raise self.error
+        if self.scene is None:
+            return None
+        return Frame(self.scene, stamp=5, frame_id="camera", received=time.monotonic() - self.age)
+
+    def _call(self, kind, requests, answer: Callable):
+        with self._lock:
+            self.busy += 1
+        try:
+            self.calls.append((kind, requests[0]))
+            time.sleep(self.delay[kind])
+            if kind in self.fails:
+                raise BackendError(self.fails[kind])
+            return [answer(r) for r in requests]
+        finally:
+            with self._lock:
+                self.busy -= 1
+
+    # -- Planner, Editor, Critic
+
+    def plan(self, tasks):
+        return self._call("plan", tasks, lambda t: self.plans.pop(0) if self.plans else _no_plan())
+
+    def edit(self, edits):
+        return self._call("edit", edits, lambda e: picture(int(e.prompt.split()[2])))
+
+    def judge(self, candidates):
+        return self._call("judge", candidates, self._verdict)
+
+    def _verdict(self, c):
+        if c.prompt in self.refuse and c.image == picture(int(c.prompt.split()[2])):
+            better = f"{c.prompt} exactly"
+            return Verdict(success=False, reasoning="not quite", refined_prompt=better)
+        wanted = picture(int(c.instruction.split()[1])).pixels[:24]
+        return Verdict(success=np.array_equal(c.image.pixels[:24], wanted), reasoning="looked")
+
+
+def _no_plan() -> Failure:
+    return Failure(stage="plan", message="no plan in the reply", reply="Sure!")
+
+
+class Listening:
+    """Keeps what the engine tells."""
+
+    def __init__(self) -> None:
+        self.boards: list[Board] = []
+        self.goals: list[Goal] = []
+
+    def board(self, board: Board) -> None:
+        self.boards.append(board)
+
+    def goal(self, goal: Goal) -> None:
+        self.goals.append(goal)
+
+    @property
+    def told(self) -> list[int]:
+        """Steps the policy was told to reach, in order."""
+        return [g.panel.index for g in self.goals if g.active]
+
+
+QUICK = {
+    "preset": "api",
+    "track_rate": 30.0,
+    "critic_period": 0.0,
+    "image_timeout": 0.3,
+    "max_image_age": 0.5,
+    "stall_timeout": 60.0,
+}
+
+
+def make(world: World, **settings) -> tuple[Engine, Listening]:
+    heard = Listening()
+    trio = Trio(world, world, world)
+    ticks = iter(range(1, 10**9))
+    engine = Engine(
+        Settings(**QUICK | settings), world.newest, heard, lambda: next(ticks), build=lambda s: trio
+    )
+    engine.start()
+    return engine, heard
+
+
+def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came about"
+        time.sleep(0.005)
+
+
+def result(job, seconds: float = 5.0):
+    wait([job.outcome], seconds)
+    return job.outcome.result(0)
