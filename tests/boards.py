@@ -59,3 +59,9 @@ def under_way(size: int = 256) -> Board:
             replace(d, image_status="none", attempts=0, attempt=None),
         ),
     )
+
+
+def long(count: int, size: int = 256) -> Board:
+    """A plan of `count` steps with their pictures."""
+    board = finished(size)
+    return replace(board, steps=tuple(replace(board.steps[i % 4], index=i) for i in range(count)))

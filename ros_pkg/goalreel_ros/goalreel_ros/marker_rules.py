@@ -1,0 +1,139 @@
+"""What RViz does to markers without a word, as problems in words: for tests, and for whoever sees nothing.
+
+Read off rviz_default_plugins' marker code (marker_common.cpp, triangle_list_marker.cpp) and movable_text.cpp.
+The rules for textures, text and latching apply to any MarkerArray; `ns` is ours ("rREVISION/...").
+"""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from visualization_msgs.msg import Marker, MarkerArray
+
+from goalreel_ros.texture_rules import points_of, textured
+
+type Key = tuple[str, int]
+
+_ACTIONS = (Marker.ADD, Marker.DELETE, Marker.DELETEALL)
+
+
+class MarkerRules:
+    """Follows the arrays of one latched topic, in order."""
+
+    def __init__(self) -> None:
+        self.live: set[Key] = set()
+        """(ns, id) of what a viewer shows that has seen every array."""
+        self._last: MarkerArray | None = None
+
+    def problems(self, array: MarkerArray) -> list[str]:
+        """Everything wrong with the next array; empty when RViz will show it as meant."""
+        found = list(self._sequence(array.markers))
+        for marker in array.markers:
+            if marker.action == Marker.ADD:
+                found += [f"{_name(marker)}: {problem}" for problem in _marker(marker)]
+        if array == self._last:
+            found.append("the same array again: publish on change only")
+        self._last = array
+        return found
+
+    def _sequence(self, markers: Sequence[Marker]) -> Iterator[str]:
+        """What comes of the order of actions: for who saw the arrays before, and for a late joiner."""
+        seen: set[Key] = set()
+        fresh: set[Key] = set()
+        for place, marker in enumerate(markers):
+            key = (marker.ns, marker.id)
+            if key in seen:
+                yield f"{_name(marker)}: twice in one array, which RViz reports as an error"
+            seen.add(key)
+            if marker.action not in _ACTIONS:
+                yield f"{_name(marker)}: no such action as {marker.action}"
+            elif marker.action == Marker.ADD:
+                if key in self.live:
+                    yield f"{_name(marker)}: ADD to a live id lays one texture over the other; DELETE first"
+                self.live.add(key)
+                fresh.add(key)
+            elif marker.action == Marker.DELETE:
+                self.live.discard(key)
+                fresh.discard(key)
+            else:
+                if place:
+                    yield "DELETEALL after other markers takes them away again"
+                if marker.ns:
+                    yield f"DELETEALL with ns {marker.ns!r}: some versions of RViz then delete everything"
+                self.live.clear()
+                fresh.clear()
+        if fresh != self.live:
+            left = len(self.live - fresh)
+            yield f"{left} markers stay from arrays before, which a late joiner of a latched topic never sees"
+
+
+def _name(marker: Marker) -> str:
+    return f"{marker.ns}/{marker.id}"
+
+
+def _marker(m: Marker) -> Iterator[str]:
+    """Problems of one ADD."""
+    if not re.match(r"r\d+/.", m.ns):
+        yield f"ns {m.ns!r} carries no plan revision"
+    if not m.header.frame_id:
+        yield "no frame_id"
+    if m.header.stamp.sec or m.header.stamp.nanosec:
+        yield "a stamp: a late joiner's transforms do not reach back to it; leave 0"
+    if m.lifetime.sec or m.lifetime.nanosec:
+        yield "a lifetime: a latched marker would vanish"
+    if m.frame_locked:
+        yield "frame_locked: RViz transforms it again on every frame"
+    p, q, s = m.pose.position, m.pose.orientation, m.scale
+    colours = [m.color, *m.colors]
+    numbers = [p.x, p.y, p.z, q.x, q.y, q.z, q.w, s.x, s.y, s.z, *points_of(m).flat]
+    if not all(map(math.isfinite, numbers)):
+        yield "a number that is not finite: RViz drops the marker"
+        return
+    if abs(math.hypot(q.x, q.y, q.z, q.w) - 1) > 1e-3:
+        yield "an orientation that is not a unit quaternion"
+    if not all(0 <= v <= 1 for c in colours for v in (c.r, c.g, c.b, c.a)):
+        yield "a colour outside 0 to 1"
+    if m.color.a == 0:
+        yield "alpha 0: invisible"
+    check = {
+        Marker.TEXT_VIEW_FACING: _text,
+        Marker.TRIANGLE_LIST: _triangles,
+        Marker.LINE_STRIP: _line,
+    }.get(m.type)
+    if check is not None:
+        yield from check(m)
+
+
+def _text(m: Marker) -> Iterator[str]:
+    if not m.text.strip():
+        yield "no text"
+    if "\n" in m.text:
+        yield "several lines: older RViz shifts them to the left; one marker a line"
+    if not all(" " <= c <= "~" for c in m.text.replace("\n", "")):
+        yield "text that is not printable ASCII"
+    if m.scale.z <= 0:
+        yield "scale.z is the height of the text and must be above 0"
+    if m.scale.x or m.scale.y:
+        yield "scale.x and scale.y mean nothing for text; leave 0"
+
+
+def _line(m: Marker) -> Iterator[str]:
+    if len(m.points) < 2:
+        yield "a line of fewer than two points"
+    if m.scale.x <= 0:
+        yield "scale.x is the width of the line and must be above 0"
+    if len(m.colors) not in (0, len(m.points)):
+        yield f"{len(m.colors)} colours for {len(m.points)} points"
+
+
+def _triangles(m: Marker) -> Iterator[str]:
+    n = len(m.points)
+    if n == 0 or n % 3:
+        yield f"{n} points are no triangles"
+        return
+    if not m.scale.x * m.scale.y * m.scale.z:
+        yield "scale 0 in x, y or z"
+    if m.texture_resource or len(m.texture.data) or m.uv_coordinates:
+        yield from textured(m)
+    elif len(m.colors) not in (0, n, n // 3):
+        yield f"{len(m.colors)} colours for {n} points"
