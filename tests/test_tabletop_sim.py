@@ -112,6 +112,14 @@ def test_teleport_makes_the_goal_hold_and_moves_nothing_else(seed):
         assert all(map(env.holds, episode.goals))
 
 
+def test_teleport_builds_a_tower_that_the_solver_throws_off_when_it_is_set_down_exactly():
+    episode = sample_episode(950_035)
+    with Tabletop(episode.scene) as env:
+        for goal in episode.goals:
+            teleport(env, goal)
+        assert all(map(env.holds, episode.goals))
+
+
 def test_teleport_gives_the_picture_the_expert_ends_with():
     episode = of_kind("on")
     with Tabletop(episode.scene) as env:

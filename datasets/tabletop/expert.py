@@ -1,4 +1,4 @@
-"""The scripted expert: pick and place for one sub-goal, as a generator of actions.
+"""The scripted expert: pick and place, for one sub-goal or to a given spot, as a generator of actions.
 
 It reads the environment before every action and never steps it; whoever drives it does:
 
@@ -7,7 +7,7 @@ It reads the environment before every action and never steps it; whoever drives 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,21 +36,30 @@ type Move = tuple[NDArray[np.float32], str]
 
 def pick_and_place(env: Tabletop, goal: SubGoal) -> Iterator[Move]:
     """Actions (5,) float32 with their phase; ends with the arm at home and the hand empty."""
-    block = env.layout()[goal.object]
-    grip_yaw = _clear_yaw(env.layout(), goal.object, block, env.block_yaw(goal.object), env.yaw)
-    low = block + np.array([0, 0, 0.002])
-    yield from _go(env, "reach", [*block[:2], max(block[2] + 0.09, 0.15)], grip_yaw, OPEN)
+
+    def where() -> tuple[Array, float]:
+        spot, _ = find_spot(env.layout(), goal)
+        return spot, env.block_yaw(goal.target) if goal.kind == "on" else 0.0
+
+    return carry(env, goal.object, where)
+
+
+def carry(env: Tabletop, block: str, where: Callable[[], tuple[Array, float]]) -> Iterator[Move]:
+    """As `pick_and_place`, to wherever `where` says once the block is lifted: its centre (3,) and its yaw."""
+    at = env.layout()[block]
+    grip_yaw = _clear_yaw(env.layout(), block, at, env.block_yaw(block), env.yaw)
+    low = at + np.array([0, 0, 0.002])
+    yield from _go(env, "reach", [*at[:2], max(at[2] + 0.09, 0.15)], grip_yaw, OPEN)
     yield from _go(env, "grasp", low, grip_yaw, OPEN)
     yield from _wait(env, "grasp", 1, OPEN)
     yield from _wait(env, "grasp", 3, CLOSED)
     yield from _go(env, "lift", [*env.tip[:2], CRUISE], grip_yaw, CLOSED)
 
     layout = env.layout()
-    spot, _ = find_spot(layout, goal)
-    square = env.block_yaw(goal.target) if goal.kind == "on" else 0.0
-    turn = square - env.block_yaw(goal.object)
-    place_yaw = _clear_yaw(layout, goal.object, spot, env.yaw + turn, env.yaw)
-    held = env.tip - layout[goal.object]
+    spot, square = where()
+    turn = square - env.block_yaw(block)
+    place_yaw = _clear_yaw(layout, block, spot, env.yaw + turn, env.yaw)
+    held = env.tip - layout[block]
     held[:2] = _rotate(held[:2], place_yaw - env.yaw)
     above = spot + held
     yield from _go(env, "move", [*above[:2], CRUISE], place_yaw, CLOSED)
