@@ -1,0 +1,169 @@
+"""Planner, editor and critic that ask the simulator for the truth, until trained checkpoints exist.
+
+Planner and critic are chat models: they read the real agents' prompts and answer in the published reply
+format (`ChatPlanner(PlannerChat(world))` is a Planner), so everything around them is the real thing.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Edit, Failure
+from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.planners.chat import Conversation
+from goalreel_ros.tabletop.sentences import order_of, read_order, read_wanted, state_of
+from goalreel_ros.tabletop.world import Moment, World
+
+log = logging.getLogger(__name__)
+
+DISTURBED = 0.02
+"""A block that was to stay and moved by more was disturbed (m)."""
+
+
+class PlannerChat:
+    """The sub-goals that do not hold in the picture yet, of the scene's instruction or of a plainer one."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def complete(
+        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
+    ) -> list[str]:
+        """A plan for each; where the instruction speaks of something else, words that are no plan."""
+        return [self._plan(conversation) for conversation in conversations]
+
+    def _plan(self, conversation: Conversation) -> str:
+        text, images = _asked(conversation)
+        instruction = _line(text, "Instruction")
+        try:
+            goals = self._goals(instruction)
+        except ValueError as e:
+            log.warning("no plan: %s", e)
+            return str(e)
+        now = self._world.shown(images[-1] if images else None)
+        missing = _missing(goals, now) or goals[-1:]
+        return _reply(f"{len(missing)} left to do.", {"execution_plan": [self._step(g) for g in missing]})
+
+    def _goals(self, instruction: str) -> Sequence[SubGoal]:
+        episode = self._world.episode
+        if instruction.casefold() == episode.instruction.casefold():
+            return episode.goals
+        return read_wanted(instruction, self._world.names)
+
+    def _step(self, goal: SubGoal) -> dict[str, str | None]:
+        state = state_of(goal)
+        return {
+            "step_name": state.replace("the ", "").replace(" is ", " "),
+            "instruction": state,
+            "prompt": order_of(goal, self._world.names),
+            "auxiliary_text": None,
+        }
+
+
+class CriticChat:
+    """Says whether a picture's moment has the wanted state, and nothing else changed since the source."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def complete(
+        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
+    ) -> list[str]:
+        """A verdict for each; where the wanted state is of another table, words that are no verdict."""
+        return [self._verdict(conversation) for conversation in conversations]
+
+    def _verdict(self, conversation: Conversation) -> str:
+        text, images = _asked(conversation)
+        try:
+            goals = read_wanted(_line(text, "Wanted state"), self._world.names)
+        except ValueError as e:
+            log.warning("no verdict: %s", e)
+            return str(e)
+        now = self._world.shown(images[-1])
+        before = self._world.shown(images[0]) if len(images) > 1 else now
+        disturbed = _disturbed(before, now, {goal.object for goal in goals})
+        faults = [f"It is not so that {state_of(goal)}." for goal in goals if not now.holds(goal)]
+        faults += [f"The {name} was moved." for name in disturbed]
+        faults += [] if now.arm_home else ["The arm is not out of the way."]
+        warning = "".join(f"Leave the {name} where it is. " for name in disturbed)
+        prompt = (
+            order_of(goals[0], self._world.names, warning or "Really do it this time. ") if faults else None
+        )
+        thinking = " ".join(faults) or f"It is so: {', and '.join(map(state_of, goals))}."
+        return _reply(thinking, {"previous_step_success": not faults, "refine_prompt": prompt})
+
+
+class SimulatorEditor:
+    """Sets the block down on a second table and takes its picture.
+
+    `misread` numbers sub-goals of the scene's instruction, from 0, whose first order it gets wrong: it moves
+    another block. The critic's refined order it gets right.
+    """
+
+    def __init__(self, world: World, misread: Sequence[int] = ()) -> None:
+        self._world = world
+        self._misread = {order_of(world.episode.goals[i], world.names) for i in misread}
+
+    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
+        """Answer i is the exact goal image of edit i, or why there is none."""
+        return [self._edit(edit) for edit in edits]
+
+    def _edit(self, edit: Edit) -> Image | Failure:
+        start = self._world.shown(edit.image)
+        try:
+            goal = read_order(edit.prompt, self._world.names)
+            if edit.prompt in self._misread:
+                return self._wrong(start, goal)
+            return self._world.imagine(start, goal)
+        except ValueError as e:
+            return Failure(stage="edit", message=str(e))
+
+    def _wrong(self, start: Moment, goal: SubGoal) -> Image:
+        """Another block in the place of the one asked for; the scene unchanged where none can go there."""
+        blocks = [block.name for block in self._world.episode.scene.blocks]
+        for other in blocks:
+            wrong = SubGoal(goal.kind, other, goal.target)
+            if other in (goal.object, goal.target) or start.holds(wrong):
+                continue
+            try:
+                return self._world.imagine(start, wrong)
+            except ValueError:
+                continue
+        return self._world.imagine(start, None)
+
+
+def _missing(goals: Sequence[SubGoal], now: Moment) -> list[SubGoal]:
+    """What does not hold, and what will not hold any more once that has been moved."""
+    missing: list[SubGoal] = []
+    for goal in goals:
+        moved = {earlier.object for earlier in missing}
+        if not now.holds(goal) or moved & {goal.object, goal.target}:
+            missing.append(goal)
+    return missing
+
+
+def _asked(conversation: Conversation) -> tuple[str, list[Image]]:
+    """Texts and images of the question itself; later turns only say what was wrong with a reply."""
+    question = next(message for message in conversation if message.role == "user")
+    texts = [part for part in question.parts if isinstance(part, str)]
+    return "\n".join(texts), [part for part in question.parts if isinstance(part, Image)]
+
+
+def _line(text: str, label: str) -> str:
+    """What follows `LABEL: ` on its line; a task's auxiliary text comes on lines of its own."""
+    found = re.search(rf"^{label}: (.*)$", text, re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def _disturbed(before: Moment, now: Moment, moved: set[str]) -> list[str]:
+    still = (name for name in now.layout if name not in moved)
+    return [n for n in still if np.linalg.norm(now.layout[n] - before.layout[n]) > DISTURBED]
+
+
+def _reply(thinking: str, answer: Mapping[str, object]) -> str:
+    return f"<think>{thinking}</think>\n<answer>{json.dumps(answer)}</answer>"

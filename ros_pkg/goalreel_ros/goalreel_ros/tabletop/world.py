@@ -1,0 +1,130 @@
+"""The simulated table as a robot and its cameras meet it, with a memory of what every picture showed.
+
+MuJoCo's contexts belong to the thread that made them, so one thread of our own does all of the work; every
+method may be called from any thread.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.annotator.image import Image
+from goalreel.datasets.tabletop.arm import HOME_TIP
+from goalreel.datasets.tabletop.env import State, Tabletop
+from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.predicates import SubGoal, shows
+from goalreel.datasets.tabletop.scene import Layout
+from goalreel.datasets.tabletop.teleport import teleport
+
+CAMERA = "front"
+REMEMBERED = 10_000
+"""Pictures whose moment is kept, some 3 kB each."""
+AT_HOME = 0.02
+"""The arm is out of the way when its tip is this near to its home (m)."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """All there is to know of the table at one time."""
+
+    state: State
+    layout: Layout
+    held: frozenset[str]
+    arm_home: bool
+
+    def holds(self, goal: SubGoal) -> bool:
+        """The sub-goal is true and the hand has let go."""
+        return shows(self.layout, goal) and goal.object not in self.held
+
+
+@dataclass(frozen=True)
+class Tick:
+    """After a control step: the robot's state (12,), as STATE_NAMES says, and the picture if one was due."""
+
+    observation: NDArray[np.float32]
+    picture: Image | None
+
+
+class World:
+    """The scene of a seed, its robot, and a second table on which sub-goals are imagined."""
+
+    def __init__(self, seed: int, size: int = 256) -> None:
+        self.episode = sample_episode(seed)
+        self.size = size
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tabletop")
+        self._moments: OrderedDict[bytes, Moment] = OrderedDict()
+        self._real, self._imagined = self._do(lambda: (self._table(), self._table()))
+        self.names: tuple[str, ...] = (*self._real.blocks, *self._real.bowls)
+
+    def tick(self, action: NDArray[np.floating], *, look: bool) -> Tick:
+        """Carry out one action (5,) for 0.1 simulated seconds, and `look` at the result."""
+
+        def run() -> Tick:
+            observation = self._real.step(action)
+            return Tick(observation, self._picture(self._real) if look else None)
+
+        return self._do(run)
+
+    def now(self) -> Moment:
+        """The table as it is."""
+        return self._do(lambda: _moment(self._real))
+
+    def shown(self, picture: Image | None) -> Moment:
+        """The moment of a picture taken or imagined here; of any other, the table as it is."""
+        known = None if picture is None else self._moments.get(_digest(picture))
+        return known or self.now()
+
+    def imagine(self, start: Moment, goal: SubGoal | None) -> Image:
+        """The exact picture after a sub-goal (None: with nothing moved), from `start` on, arm at home.
+
+        Raises:
+            ValueError: the sub-goal cannot be reached from there in one move.
+        """
+
+        def run() -> Image:
+            table = self._imagined
+            table.set_state(start.state)
+            if goal is None or start.holds(goal):
+                table.home()
+                table.settle(0.4)
+            else:
+                teleport(table, goal)
+            return self._picture(table)
+
+        return self._do(run)
+
+    def close(self) -> None:
+        """Free the renderers, in the thread that made them."""
+        self._do(self._real.close)
+        self._do(self._imagined.close)
+        self._thread.shutdown()
+
+    def _do[Result](self, run: Callable[[], Result]) -> Result:
+        return self._thread.submit(run).result()
+
+    def _table(self) -> Tabletop:
+        return Tabletop(self.episode.scene)
+
+    def _picture(self, table: Tabletop) -> Image:
+        picture = Image(table.render(CAMERA, self.size))
+        key = _digest(picture)
+        self._moments[key] = _moment(table)
+        self._moments.move_to_end(key)
+        if len(self._moments) > REMEMBERED:
+            self._moments.popitem(last=False)
+        return picture
+
+
+def _moment(table: Tabletop) -> Moment:
+    held = frozenset(b for b in table.blocks if table.grasped(b))
+    away = np.linalg.norm(table.observation()[7:10] - HOME_TIP)
+    return Moment(table.get_state(), table.layout(), held, bool(away < AT_HOME))
+
+
+def _digest(picture: Image) -> bytes:
+    return hashlib.blake2b(picture.pixels.tobytes(), digest_size=16).digest()
