@@ -1,0 +1,156 @@
+"""The words of a storyboard under way as messages of goalreel_interfaces."""
+
+import math
+from uuid import UUID
+
+from std_msgs.msg import Header
+from unique_identifier_msgs.msg import UUID as UUIDMessage
+
+from goalreel.annotator.types import Attempt, Verdict
+from goalreel.streaming.board import Board, Goal, Panel, Phase, Progress
+from goalreel_interfaces.action import GenerateStoryboard
+from goalreel_interfaces.msg import (
+    CriticScore,
+    CriticVerdict,
+    Storyboard,
+    StoryboardProgress,
+    StoryboardStep,
+    SubGoal,
+)
+from goalreel_ros.pictures import Jpegs
+from goalreel_ros.times import to_duration, to_time
+
+
+def header(stamp: int, frame_id: str) -> Header:
+    """`stamp` in ns."""
+    return Header(stamp=to_time(stamp), frame_id=frame_id)
+
+
+def to_uuid(value: UUID) -> UUIDMessage:
+    return UUIDMessage(uuid=list(value.bytes))
+
+
+def from_uuid(message: UUIDMessage) -> UUID:
+    return UUID(bytes=bytes(message.uuid))
+
+
+def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
+    """Without pictures where `jpegs` is None. `now` (ns) stands in for a board that never changed."""
+    at = header(board.stamp or now, board.frame_id)
+    message = Storyboard(
+        header=at,
+        id=to_uuid(board.id),
+        revision=board.revision,
+        task=board.task,
+        state=getattr(Storyboard, f"STATE_{board.state.upper()}"),
+        steps=[step(p, board.frame_id, jpegs) for p in board.steps],
+        planner_model=board.models.planner,
+        editor_model=board.models.editor,
+        critic_model=board.models.critic,
+    )
+    if jpegs is not None and board.source is not None:
+        taken = header(board.source.stamp, board.frame_id)
+        message.source_image = jpegs.compressed(board.source.image, taken)
+    return message
+
+
+def step(panel: Panel, frame_id: str, jpegs: Jpegs | None) -> StoryboardStep:
+    """One panel; `frame_id` is the source camera's."""
+    message = StoryboardStep(
+        index=panel.index,
+        name=panel.step.name,
+        instruction=panel.step.instruction,
+        auxiliary_text=panel.step.auxiliary_text or "",
+        prompt=panel.attempt.prompt if panel.attempt is not None else panel.step.prompt,
+        status=getattr(StoryboardStep, f"STATUS_{panel.status.upper()}"),
+        image_status=_image_status(panel),
+        attempts=panel.attempts,
+        max_attempts=panel.max_attempts,
+        critic=_critic(panel.attempt),
+        created_stamp=to_time(panel.created),
+        start_stamp=to_time(panel.started),
+        end_stamp=to_time(panel.ended),
+    )
+    if jpegs is not None:
+        message.goal_image = jpegs.compressed(panel.goal_image, header(panel.source_stamp, frame_id))
+    return message
+
+
+def subgoal(goal: Goal, jpegs: Jpegs, now: int) -> SubGoal:
+    """What the policy is told."""
+    board, panel = goal.board, goal.panel
+    message = SubGoal(
+        header=header(goal.stamp or now, board.frame_id),
+        storyboard_id=to_uuid(board.id),
+        revision=board.revision,
+        num_steps=len(board.steps),
+        active=goal.active,
+        task=board.task,
+    )
+    if panel is None:
+        message.goal_image = jpegs.compressed(None, message.header)
+        return message
+    message.index = panel.index
+    message.name = panel.step.name
+    message.instruction = panel.step.instruction
+    message.auxiliary_text = panel.step.auxiliary_text or ""
+    message.image_status = _image_status(panel)
+    message.goal_image = jpegs.compressed(panel.goal_image, header(panel.source_stamp, board.frame_id))
+    return message
+
+
+def progress(value: Progress, now: int) -> StoryboardProgress:
+    """`now` in ns."""
+    board = value.board
+    active = board.active
+    return StoryboardProgress(
+        header=header(now, board.frame_id),
+        storyboard_id=to_uuid(board.id),
+        revision=board.revision,
+        state=getattr(Storyboard, f"STATE_{board.state.upper()}"),
+        num_steps=len(board.steps),
+        active_step=active.index if active is not None else 0,
+        step_status=[getattr(StoryboardStep, f"STATUS_{p.status.upper()}") for p in board.steps],
+        step_completion=value.step_completion,
+        task_completion=value.task_completion,
+        step_elapsed=to_duration(value.step_elapsed),
+        replans=value.replans,
+        message=value.message,
+    )
+
+
+def phase(value: Phase, frame_id: str, jpegs: Jpegs) -> GenerateStoryboard.Feedback:
+    """Feedback of an action that makes a storyboard."""
+    return GenerateStoryboard.Feedback(
+        phase=getattr(GenerateStoryboard.Feedback, f"PHASE_{value.stage.upper()}"),
+        step_index=value.step,
+        num_steps=value.steps,
+        attempt=value.attempt,
+        completion=value.completion,
+        step=[] if value.changed is None else [step(value.changed, frame_id, jpegs)],
+    )
+
+
+def _image_status(panel: Panel) -> int:
+    return getattr(StoryboardStep, f"IMAGE_{panel.image_status.upper()}")
+
+
+def _critic(attempt: Attempt | None) -> CriticVerdict:
+    if attempt is None:
+        return CriticVerdict(verdict=CriticVerdict.NOT_EVALUATED, score=math.nan)
+    if attempt.failure is not None:
+        return CriticVerdict(verdict=CriticVerdict.ERROR, score=math.nan, reasoning=attempt.failure.message)
+    verdict = attempt.verdict
+    score = verdict.score
+    return CriticVerdict(
+        verdict=CriticVerdict.ACCEPTED if verdict.success else CriticVerdict.REJECTED,
+        score=math.nan if score is None else score,
+        scores=_scores(verdict),
+        reasoning=verdict.reasoning,
+        refined_prompt=verdict.refined_prompt or "",
+    )
+
+
+def _scores(verdict: Verdict) -> list[CriticScore]:
+    given = {"semantics": verdict.semantics, "quality": verdict.quality}
+    return [CriticScore(criterion=name, score=s) for name, s in given.items() if s is not None]

@@ -1,0 +1,138 @@
+"""The lifecycle node `goalreel`."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
+
+from goalreel.streaming.board import ErrorCode
+from goalreel.streaming.engine import Engine
+from goalreel.streaming.settings import Settings
+from goalreel_ros import parameters
+from goalreel_ros.parameters import Options
+from goalreel_ros.parts import Parts
+from goalreel_ros.requests import Refused
+
+SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
+
+type Transition = Callable[["GoalreelNode", LifecycleState], TransitionCallbackReturn]
+
+
+def told(transition: Transition) -> Transition:
+    """Log what a transition raises: rclpy makes it an ERROR without a word. A ValueError is a FAILURE."""
+
+    @wraps(transition)
+    def wrapper(self: "GoalreelNode", state: LifecycleState) -> TransitionCallbackReturn:
+        try:
+            return transition(self, state)
+        except ValueError as e:
+            self.get_logger().error(f"cannot {_name(transition)}: {e}")
+            return FAILURE
+        except Exception as e:
+            self.get_logger().error(f"cannot {_name(transition)}: {type(e).__name__}: {e}")
+            raise
+
+    return wrapper
+
+
+class GoalreelNode(LifecycleNode):
+    """Declares its parameters when made; everything else exists from configure to cleanup only.
+
+    Raises:
+        rclpy.exceptions.ParameterException: an override of the wrong type or out of range.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._parts: Parts | None = None
+        self._is_active = False
+        super().__init__("goalreel", **options)
+        parameters.declare(self)
+        self.add_on_set_parameters_callback(self._check)
+        self.add_post_set_parameters_callback(self._apply)
+
+    @property
+    def options(self) -> Options:
+        """The parameters that concern ROS alone.
+
+        Raises:
+            ValueError: one of them is wrong.
+        """
+        return parameters.read(self, Options)
+
+    def close(self) -> None:
+        """Leave as the process ends, from whatever state: the policy is told to stop before the topics go."""
+        self._is_active = False
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            parts.stop()
+            parts.outputs.finish()
+            parts.outputs.delivered(0.3)
+            parts.destroy()
+
+    # -- transitions
+
+    @told
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Check the parameters, create every entity."""
+        settings = parameters.read(self, Settings)
+        self._parts = Parts(self, settings, self.options, self._active)
+        return SUCCESS
+
+    @told
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Take requests. Models load in the background."""
+        self._configured.engine.start()
+        self._is_active = True
+        return super().on_activate(state)
+
+    @told
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """End the task under way as PREEMPTED, free the models."""
+        self._is_active = False
+        self._configured.stop()
+        return super().on_deactivate(state)
+
+    @told
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Destroy every entity, so that configure works again."""
+        self.close()
+        return SUCCESS
+
+    @told
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """From any state."""
+        self.close()
+        return SUCCESS
+
+    @told
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Back to unconfigured."""
+        self.close()
+        return SUCCESS
+
+    # -- inside
+
+    @property
+    def _configured(self) -> Parts:
+        if self._parts is None:
+            raise RuntimeError("the node is not configured")
+        return self._parts
+
+    def _active(self) -> Engine:
+        if not self._is_active:
+            raise Refused(ErrorCode.NOT_ACTIVE, "the node is not active: activate it first")
+        return self._configured.engine
+
+    def _check(self, changed: list[Parameter]) -> SetParametersResult:
+        return parameters.check(self, changed)
+
+    def _apply(self, _: list[Parameter]) -> None:
+        if self._parts is not None:
+            self._parts.configure(parameters.read(self, Settings), self.options)
+
+
+def _name(transition: Transition) -> str:
+    return transition.__name__.removeprefix("on_").replace("_", " ")

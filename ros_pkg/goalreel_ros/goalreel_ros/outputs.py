@@ -1,0 +1,110 @@
+"""Everything latched: what a storyboard under way looks like on topics. A Listener of the engine."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from rclpy.duration import Duration
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import CompressedImage
+from sensor_msgs.msg import Image as RawImage
+from std_msgs.msg import String
+
+from goalreel.annotator.image import Image
+from goalreel.streaming.board import Board, Goal
+from goalreel_interfaces.msg import Storyboard, SubGoal
+from goalreel_ros import convert
+from goalreel_ros.overview import Overview
+from goalreel_ros.parameters import Options
+from goalreel_ros.pictures import Jpegs, black, raw
+from goalreel_ros.worker import Newest, Worker
+
+LATCHED = QoSProfile(
+    depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
+
+
+class Outputs:
+    """Publishes every Board and every Goal, in order, in a thread of its own; the overview in another.
+
+    `board` and `goal` return at once and may be called from any thread.
+    """
+
+    def __init__(self, node: Node, options: Options, now: Callable[[], int]) -> None:
+        self.jpegs = Jpegs(options.jpeg_quality)
+        self._node, self._now = node, now
+        self.frame_id = ""
+        """Of the storyboard published last; for what is called through `do`."""
+        self._size: tuple[int, int] | None = None
+        self._publishers: list[Publisher] = []
+        self._storyboard = self._create(Storyboard, "~/storyboard")
+        self._subgoal = self._create(SubGoal, "~/subgoal")
+        self._instruction = self._create(String, "~/subgoal/instruction")
+        self._image = self._create(RawImage, "~/subgoal/image")
+        self._compressed = self._create(CompressedImage, "~/subgoal/image/compressed")
+        self._overview = Overview(options, self._create, node.get_logger(), now)
+        report = node.get_logger().error
+        self._drawn = Newest("goalreel-overview", self._overview.draw, report)
+        self._worker = Worker("goalreel-outputs", report)
+
+    def board(self, board: Board) -> None:
+        """Publish a storyboard."""
+        self._worker.do(partial(self._publish_board, board))
+        self._drawn.put(board)
+
+    def goal(self, goal: Goal) -> None:
+        """Publish a sub-goal, or that there is none."""
+        self._worker.do(partial(self._publish_goal, goal))
+
+    def do(self, function: Callable[[], None]) -> None:
+        """Call something in the publishing thread, after what was told before."""
+        self._worker.do(function)
+
+    def configure(self, options: Options) -> None:
+        """From the next message on."""
+        self.jpegs.set_quality(options.jpeg_quality)
+        self._overview.configure(options)
+
+    def finish(self) -> None:
+        """Publish what is still queued and stop; nothing may come after."""
+        self._worker.close()
+        self._drawn.close()
+
+    def destroy(self) -> None:
+        """Take the topics away; what was latched goes with them."""
+        for publisher in self._publishers:
+            self._node.destroy_publisher(publisher)
+
+    def delivered(self, seconds: float) -> None:
+        """Wait until the subscribers have the last sub-goal, so long at most."""
+        self._subgoal.wait_for_all_acked(Duration(seconds=seconds))
+
+    def _create(self, kind: type[Any], topic: str) -> Publisher:
+        self._publishers.append(self._node.create_publisher(kind, topic, LATCHED))
+        return self._publishers[-1]
+
+    def _publish_board(self, board: Board) -> None:
+        self.frame_id = board.frame_id
+        self._storyboard.publish(convert.storyboard(board, self.jpegs, self._now()))
+        self.jpegs.keep(board)
+
+    def _publish_goal(self, goal: Goal) -> None:
+        message = convert.subgoal(goal, self.jpegs, self._now())
+        self._subgoal.publish(message)
+        self._instruction.publish(String(data=message.instruction if goal.active else ""))
+        image = self._shown(goal)
+        if image is not None:
+            self._image.publish(raw(image, message.header))
+            self._compressed.publish(self.jpegs.compressed(image, message.header))
+
+    def _shown(self, goal: Goal) -> Image | None:
+        """The picture for topics that have no field for "none": black then; None if its size is not known."""
+        picture = goal.panel.goal_image if goal.panel is not None and goal.active else None
+        if picture is not None:
+            self._size = picture.size
+            return picture
+        if self._size is None and goal.board.source is not None:
+            self._size = goal.board.source.image.size
+        return None if self._size is None else black(self._size)

@@ -1,0 +1,59 @@
+"""The whole plan to look at: contact sheet and markers."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.impl.rcutils_logger import RcutilsLogger
+from rclpy.publisher import Publisher
+from sensor_msgs.msg import CompressedImage
+from sensor_msgs.msg import Image as RawImage
+from visualization_msgs.msg import MarkerArray
+
+from goalreel.streaming.board import Board
+from goalreel_ros.convert import header
+from goalreel_ros.markers import MarkerBoard
+from goalreel_ros.parameters import Options
+from goalreel_ros.pictures import Jpegs, raw
+from goalreel_ros.sheet import compose
+
+
+class Overview:
+    """Draws boards. Takes about 100 ms each, so that it belongs into a thread of its own."""
+
+    def __init__(
+        self,
+        options: Options,
+        create: Callable[[type[Any], str], Publisher],
+        log: RcutilsLogger,
+        now: Callable[[], int],
+    ) -> None:
+        self._log, self._now = log, now
+        self._sheet = create(RawImage, "~/storyboard/image")
+        self._compressed = create(CompressedImage, "~/storyboard/image/compressed")
+        self._markers = create(MarkerArray, "~/markers") if options.publish_markers else None
+        self._options = options
+        self._marker_board = MarkerBoard(film_strip=options.film_strip)
+
+    def configure(self, options: Options) -> None:
+        """From the next board on."""
+        if options.film_strip != self._options.film_strip:
+            self._marker_board = MarkerBoard(film_strip=options.film_strip)
+        self._options = options
+
+    def draw(self, board: Board) -> None:
+        """Publish one board."""
+        sheet = compose(board, self._options.contact_sheet_width)
+        at = header(board.stamp or self._now(), board.frame_id)
+        self._sheet.publish(raw(sheet, at))
+        self._compressed.publish(Jpegs(self._options.jpeg_quality).compressed(sheet, at))
+        if self._markers is not None:
+            self._mark(self._markers, board)
+
+    def _mark(self, publisher: Publisher, board: Board) -> None:
+        frame_id = board.frame_id or self._options.frame_id
+        if board.steps and not frame_id:
+            self._log.warning("no ~/markers: the camera's messages carry no frame_id, set it", once=True)
+            return
+        markers = self._marker_board.update(board, frame_id)
+        if markers is not None:
+            publisher.publish(markers)

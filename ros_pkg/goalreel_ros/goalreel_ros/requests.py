@@ -1,0 +1,84 @@
+"""Requests as they come in, by action, service or topic, in the engine's words."""
+
+from collections.abc import Callable
+from typing import Protocol
+from uuid import UUID
+
+from sensor_msgs.msg import CompressedImage
+from unique_identifier_msgs.msg import UUID as UUIDMessage
+
+from goalreel.annotator.image import Image
+from goalreel.streaming.board import NO_ID, ErrorCode, Phase
+from goalreel.streaming.engine import Job, Request
+from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
+from goalreel_interfaces.srv import StartAnnotateTask, StartGenerateStoryboard
+from goalreel_ros.convert import from_uuid
+from goalreel_ros.pictures import decode
+from goalreel_ros.times import from_duration
+
+type OnPhase = Callable[[Phase], None]
+type GenerateRequest = GenerateStoryboard.Goal | StartGenerateStoryboard.Request
+type AnnotateRequest = AnnotateTask.Goal | StartAnnotateTask.Request
+
+
+class Refused(Exception):
+    """A request that does not reach the engine: why, as a code and one line."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Submit(Protocol):
+    """Hands a request to the engine."""
+
+    def __call__(self, request: Request, on_phase: OnPhase | None = None) -> Job:
+        """Start it.
+
+        Raises:
+            Refused: the node is not active.
+        """
+        ...
+
+
+def generate(message: GenerateRequest) -> Request:
+    """Make a storyboard.
+
+    Raises:
+        Refused: the image cannot be read.
+    """
+    return Request(
+        task=message.task,
+        kind="generate",
+        image=_image(message.image[0]) if message.image else None,
+        auxiliary_text=message.auxiliary_text,
+        max_steps=message.max_steps,
+        max_attempts=message.max_attempts,
+        timeout=from_duration(message.timeout),
+        text_only=message.text_only,
+    )
+
+
+def annotate(message: AnnotateRequest) -> Request:
+    """Carry a task out."""
+    return Request(
+        task=message.task,
+        storyboard_id=_known(message.storyboard_id),
+        auxiliary_text=message.auxiliary_text,
+        max_steps=message.max_steps,
+        max_attempts=message.max_attempts,
+        max_replans=message.max_replans,
+        timeout=from_duration(message.timeout),
+    )
+
+
+def _known(message: UUIDMessage) -> UUID | None:
+    value = from_uuid(message)
+    return None if value == NO_ID else value
+
+
+def _image(message: CompressedImage) -> Image:
+    try:
+        return decode(message)
+    except ValueError as e:
+        raise Refused(ErrorCode.BAD_IMAGE, f"the request's image cannot be used: {e}") from None

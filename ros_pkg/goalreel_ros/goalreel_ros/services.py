@@ -1,0 +1,115 @@
+"""An operator's services, and the twins of the actions for tools that cannot send action goals."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, get_args
+
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.node import Node
+
+from goalreel.streaming.board import ErrorCode
+from goalreel.streaming.engine import Command as Order
+from goalreel.streaming.engine import Engine, Request
+from goalreel_interfaces.msg import StoryboardStep
+from goalreel_interfaces.srv import (
+    Command,
+    GetStoryboard,
+    SetActiveStep,
+    StartAnnotateTask,
+    StartGenerateStoryboard,
+)
+from goalreel_ros import convert, requests
+from goalreel_ros.pictures import Jpegs
+from goalreel_ros.requests import Refused, Submit
+
+STATUSES = {
+    StoryboardStep.STATUS_ACTIVE: "active",
+    StoryboardStep.STATUS_COMPLETED: "completed",
+    StoryboardStep.STATUS_SKIPPED: "skipped",
+    StoryboardStep.STATUS_FAILED: "failed",
+}
+
+
+class Answer(Protocol):
+    """Every response of goalreel_interfaces."""
+
+    error_code: int
+    error_msg: str
+
+
+class Services:
+    """All of them. `active` gives the engine, or raises Refused while the node is not active."""
+
+    def __init__(
+        self, node: Node, active: Callable[[], Engine], submit: Submit, jpegs: Jpegs, now: Callable[[], int]
+    ) -> None:
+        self._node, self._active, self._submit, self._jpegs, self._now = node, active, submit, jpegs, now
+        group = ReentrantCallbackGroup()
+
+        def create(kind: type[Any], name: str, callback: Callable[..., Any]) -> Any:
+            return node.create_service(kind, f"~/{name}", callback, callback_group=group)
+
+        self._services = [
+            create(GetStoryboard, "get_storyboard", self._get),
+            create(SetActiveStep, "set_active_step", self._set_step),
+            create(
+                StartGenerateStoryboard,
+                "start/generate_storyboard",
+                partial(self._start, requests.generate),
+            ),
+            create(StartAnnotateTask, "start/annotate_task", partial(self._start, requests.annotate)),
+            *(create(Command, order, partial(self._command, order)) for order in get_args(Order.__value__)),
+        ]
+
+    def destroy(self) -> None:
+        """Take the services away."""
+        for service in self._services:
+            self._node.destroy_service(service)
+
+    def _get(
+        self, request: GetStoryboard.Request, response: GetStoryboard.Response
+    ) -> GetStoryboard.Response:
+        jpegs = self._jpegs if request.include_images else None
+        return self._answer(response, partial(self._snapshot, response, jpegs))
+
+    def _snapshot(self, response: GetStoryboard.Response, jpegs: Jpegs | None) -> tuple[ErrorCode, str]:
+        response.storyboard = convert.storyboard(self._active().board, jpegs, self._now())
+        return ErrorCode.NONE, ""
+
+    def _set_step(
+        self, request: SetActiveStep.Request, response: SetActiveStep.Response
+    ) -> SetActiveStep.Response:
+        def order() -> tuple[ErrorCode, str]:
+            engine, status = self._active(), STATUSES.get(request.status)
+            if status is None:
+                return ErrorCode.INVALID_REQUEST, f"a step cannot be given status {request.status}"
+            return engine.set_step(request.index, status)
+
+        return self._answer(response, order)
+
+    def _command(
+        self, order: Order, request: Command.Request, response: Command.Response
+    ) -> Command.Response:
+        return self._answer(response, lambda: self._active().command(order, request.reason))
+
+    def _start[Response: Answer](
+        self, parse: Callable[[Any], Request], request: Any, response: Response
+    ) -> Response:
+        def start() -> tuple[ErrorCode, str]:
+            job = self._submit(parse(request))
+            response.storyboard_id = convert.to_uuid(job.id)
+            if not job.outcome.done():
+                return ErrorCode.NONE, ""
+            outcome = job.outcome.result()
+            return outcome.error, outcome.message
+
+        return self._answer(response, start)
+
+    def _answer[Response: Answer](
+        self, response: Response, act: Callable[[], tuple[ErrorCode, str]]
+    ) -> Response:
+        try:
+            response.error_code, response.error_msg = act()
+        except Refused as e:
+            response.error_code, response.error_msg = e.code, str(e)
+        return response
