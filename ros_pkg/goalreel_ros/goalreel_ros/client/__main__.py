@@ -1,0 +1,5 @@
+"""`python -m goalreel_ros.client`."""
+
+from goalreel_ros.client.terminal import app
+
+app()

@@ -1,0 +1,30 @@
+"""What the client raises."""
+
+from typing import Any
+
+from goalreel.streaming.board import ErrorCode
+
+
+class GoalreelError(RuntimeError):
+    """The node refused, or a task did not end well: `code`, and one line of text.
+
+    `result` is the action's result where there is one, with the storyboard as far as it came.
+    """
+
+    def __init__(self, code: int, message: str, result: Any = None) -> None:
+        try:
+            self.code = ErrorCode(code)
+        except ValueError:  # a newer node knows more codes
+            self.code = ErrorCode.UNKNOWN
+        self.result = result
+        super().__init__(f"{self.code.name}: {' '.join(message.split()) or 'no reason given'}")
+
+
+def check(answer: Any, result: Any = None) -> None:
+    """Raise if a message with `error_code` and `error_msg` says that something went wrong.
+
+    Raises:
+        GoalreelError: it does.
+    """
+    if answer.error_code != ErrorCode.NONE:
+        raise GoalreelError(answer.error_code, answer.error_msg, result)

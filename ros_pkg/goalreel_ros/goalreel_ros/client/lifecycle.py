@@ -1,0 +1,78 @@
+"""The node's lifecycle from outside: read its state, move it on."""
+
+import time
+
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+
+from goalreel.streaming.board import ErrorCode
+from goalreel_ros.client.calls import Calls
+from goalreel_ros.client.errors import GoalreelError
+
+POLL = 0.1
+TRANSITION_TIMEOUT = 30.0
+
+
+class Lifecycle:
+    """Made by `GoalreelClient`, as its attribute `lifecycle`."""
+
+    def __init__(self, call: Calls) -> None:
+        self._call = call
+
+    @property
+    def state(self) -> str:
+        """`unconfigured`, `inactive`, `active`, `finalized`, or a transition's name.
+
+        Raises:
+            TimeoutError: the node does not answer.
+        """
+        return self._call(GetState, "get_state", GetState.Request()).current_state.label
+
+    def configure(self) -> None:
+        """From unconfigured to inactive: parameters are checked, topics appear.
+
+        Raises:
+            GoalreelError: the node refuses, as with the other transitions.
+            TimeoutError: the node does not answer.
+        """
+        self._change("configure", Transition.TRANSITION_CONFIGURE)
+
+    def activate(self) -> None:
+        """From inactive to active: the models are loaded in the background."""
+        self._change("activate", Transition.TRANSITION_ACTIVATE)
+
+    def deactivate(self) -> None:
+        """From active to inactive: tasks end as PREEMPTED, memory is freed."""
+        self._change("deactivate", Transition.TRANSITION_DEACTIVATE)
+
+    def cleanup(self) -> None:
+        """From inactive to unconfigured: topics disappear."""
+        self._change("cleanup", Transition.TRANSITION_CLEANUP)
+
+    def wait_for(self, state: str, timeout: float | None = None) -> None:
+        """Wait for a state.
+
+        Raises:
+            TimeoutError: another state, or no node, after `timeout` seconds.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        found = "not there"
+        while until is None or time.monotonic() < until:
+            left = 1.0 if until is None else max(POLL, min(1.0, until - time.monotonic()))
+            try:
+                response = self._call(GetState, "get_state", GetState.Request(), left)
+            except TimeoutError:
+                found = "not there"
+                continue
+            found = response.current_state.label
+            if found == state:
+                return
+            time.sleep(POLL)
+        raise TimeoutError(f"{self._call.server} is {found}, not {state}, after {timeout:g} s")
+
+    def _change(self, name: str, transition: int) -> None:
+        request = ChangeState.Request(transition=Transition(id=transition))
+        if not self._call(ChangeState, "change_state", request, TRANSITION_TIMEOUT).success:
+            raise GoalreelError(
+                ErrorCode.NOT_ACTIVE, f"the node did not {name}: it is {self.state}; see its log"
+            )

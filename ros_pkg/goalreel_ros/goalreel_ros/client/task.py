@@ -1,0 +1,119 @@
+"""An action goal under way, as its caller sees it."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from action_msgs.msg import GoalStatus
+from rclpy.action import ActionClient
+from rclpy.action.client import ClientGoalHandle
+
+from goalreel.streaming.board import ErrorCode
+from goalreel_ros.client.beside import Beside
+from goalreel_ros.client.errors import GoalreelError, check
+
+KEPT = 64
+"""Feedback messages kept for a caller that does not ask."""
+LOOK = 0.5
+"""Seconds between two looks at whether the server still lives."""
+
+
+class TaskHandle[Result, Feedback]:
+    """A task that the node accepted. Made by `GoalreelClient`; any thread may use it.
+
+    `result` gives the action's result message, `feedback` its newest feedback message.
+    """
+
+    def __init__(self, beside: Beside, client: ActionClient, goal: Any, timeout: float) -> None:
+        self._beside, self._client = beside, client
+        self._changed = threading.Condition()
+        self._news: deque[Feedback] = deque(maxlen=KEPT)
+        self._newest: Feedback | None = None
+        self._goal: ClientGoalHandle | None = None
+        self._outcome: Result | None = None
+        self._status = GoalStatus.STATUS_UNKNOWN
+        self._abandoned = False
+        beside.run(lambda: client.send_goal_async(goal, self._on_feedback).add_done_callback(self._on_answer))
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._goal is not None, timeout):
+                self._abandoned = True
+                raise TimeoutError(f"no answer to the task within {timeout:g} s")
+        if not self._goal.accepted:
+            raise GoalreelError(ErrorCode.NOT_ACTIVE, "the node refused the task: is it active?")
+
+    @property
+    def done(self) -> bool:
+        """Ended, well or not."""
+        return self._outcome is not None
+
+    @property
+    def feedback(self) -> Feedback | None:
+        """The newest, or None before the first."""
+        return self._newest
+
+    def result(
+        self, timeout: float | None = None, on_feedback: Callable[[Feedback], None] | None = None
+    ) -> Result:
+        """Wait for the end, at most `timeout` seconds, and call `on_feedback` here, in the caller's thread.
+
+        Raises:
+            GoalreelError: it did not end well, or the node is gone.
+            TimeoutError: it is still under way.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = LOOK if deadline is None else min(LOOK, deadline - time.monotonic())
+            with self._changed:
+                self._changed.wait_for(lambda: self._news or self.done, max(0.0, left))
+                news, ended = list(self._news), self.done
+                self._news.clear()
+            for message in news if on_feedback is not None else ():
+                on_feedback(message)
+            if ended:
+                return self._judged()
+            if not self._client.server_is_ready():
+                raise GoalreelError(ErrorCode.UNKNOWN, "the node is gone")
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError(f"the task did not end within {timeout:g} s")
+
+    def cancel(self, timeout: float = 5.0) -> None:
+        """Ask the node to stop, and wait until it has, unless `timeout` is 0. What has ended is left alone.
+
+        Raises:
+            TimeoutError: it did not stop in time.
+        """
+        self._beside.run(lambda: self._goal.cancel_goal_async())
+        with self._changed:
+            if timeout and not self._changed.wait_for(lambda: self.done, timeout):
+                raise TimeoutError(f"the task did not stop within {timeout:g} s")
+
+    def _judged(self) -> Result:
+        check(self._outcome, self._outcome)
+        if self._status != GoalStatus.STATUS_SUCCEEDED:
+            raise GoalreelError(ErrorCode.UNKNOWN, f"the task ended in state {self._status}", self._outcome)
+        return self._outcome
+
+    # In the executor's thread.
+
+    def _on_answer(self, future: Any) -> None:
+        goal = future.result()
+        if goal.accepted:
+            goal.get_result_async().add_done_callback(self._on_result)
+        with self._changed:
+            self._goal = goal
+            self._changed.notify_all()
+        if self._abandoned and goal.accepted:
+            goal.cancel_goal_async()
+
+    def _on_feedback(self, message: Any) -> None:
+        with self._changed:
+            self._newest = message.feedback
+            self._news.append(message.feedback)
+            self._changed.notify_all()
+
+    def _on_result(self, future: Any) -> None:
+        with self._changed:
+            self._status, self._outcome = future.result().status, future.result().result
+            self._changed.notify_all()

@@ -1,0 +1,95 @@
+"""`python -m goalreel_ros.client`: give the node a task and watch its storyboard in the terminal."""
+
+import math
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.panel import Panel
+from rich.text import Text
+
+from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep
+from goalreel_ros.client import GoalreelClient, GoalreelError
+
+app = typer.Typer(add_completion=False)
+
+COLOURS = {"PENDING": "white", "ACTIVE": "cyan", "COMPLETED": "green", "SKIPPED": "yellow", "FAILED": "red"}
+REFRESH = 4.0
+INTERRUPTED = 130
+"""What a shell expects of a command that Ctrl-C ended."""
+
+
+def _names(kind: type, prefix: str) -> dict[int, str]:
+    """Constant -> its name without the prefix."""
+    meta = type(kind)
+    found = {n: getattr(kind, n) for n in dir(meta) if n.startswith(prefix)}
+    return {value: name.removeprefix(prefix) for name, value in found.items()}
+
+
+STATES = _names(Storyboard, "STATE_")
+STATUSES = _names(StoryboardStep, "STATUS_")
+IMAGES = _names(StoryboardStep, "IMAGE_")
+
+
+def panel(step: StoryboardStep) -> Panel:
+    """One step: what must become true, how it stands, and what the critic said."""
+    status = STATUSES[step.status]
+    lines = [step.instruction, f"picture {IMAGES[step.image_status].lower()}"]
+    if step.attempts:
+        lines[1] += f", attempt {step.attempts} of {step.max_attempts}"
+    if step.critic.verdict != CriticVerdict.NOT_EVALUATED:
+        score = "" if math.isnan(step.critic.score) else f" ({step.critic.score:.1f}/10)"
+        lines.append(f"critic{score}: {step.critic.reasoning}")
+    title = f"{step.index + 1}. {escape(step.name)}"
+    return Panel(Text("\n".join(lines)), title=title, subtitle=status.lower(), border_style=COLOURS[status])
+
+
+def picture(board: Storyboard | None, task: str) -> RenderableType:
+    """The storyboard, panel by panel, as far as it is made."""
+    if board is None or board.task != task:
+        return Text(f"{task}: waiting for the planner")
+    head = f"{board.task}: {STATES[board.state].lower()}"
+    if board.revision:
+        head += f", plan {board.revision + 1}"
+    return Group(Text(head, style="bold"), *(panel(s) for s in board.steps))
+
+
+@app.command()
+def run(
+    task: Annotated[str, typer.Argument(help="What the robot should do.")],
+    server: Annotated[str, typer.Option(help="Name of the node.")] = "goalreel",
+    only_generate: Annotated[bool, typer.Option(help="Plan and render, execute nothing.")] = False,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the node.")] = 10.0,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds the task may take; 0: any.")] = 0.0,
+) -> None:
+    """Give the goalreel node a task and show its storyboard. Ctrl-C cancels the task."""
+    console = Console()
+    with GoalreelClient(server=server) as client:
+        try:
+            client.wait_until_active(wait)
+            with Live(
+                console=console,
+                refresh_per_second=REFRESH,
+                get_renderable=lambda: picture(client.storyboard(), task),
+            ):
+                _work(client, task, only_generate, timeout)
+        except (GoalreelError, TimeoutError, ValueError) as e:
+            console.print(f"{e}", style="red", markup=False, highlight=False)
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            console.print("canceled")
+            raise typer.Exit(INTERRUPTED) from None
+
+
+def _work(client: GoalreelClient, task: str, only_generate: bool, timeout: float) -> None:
+    if only_generate:
+        client.generate(task, timeout=timeout)
+        return
+    handle = client.annotate(task, timeout=timeout)
+    try:
+        handle.result()
+    finally:
+        if not handle.done:
+            handle.cancel()

@@ -1,0 +1,75 @@
+"""What ROS tests share: a domain of their own, and other processes that end when the test does."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+ENV = {
+    "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+    # 1-100 keeps clear of ephemeral ports; workers and sessions on one machine must not hear one another.
+    "ROS_DOMAIN_ID": str(os.getpid() % 100 + 1),
+}
+
+
+@pytest.fixture(scope="module")
+def ros_env() -> Iterator[dict[str, str]]:
+    """The environment of a module's tests and of the processes they start."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ENV.items():
+            patch.setenv(name, value)
+        yield ENV
+
+
+class Other:
+    """A Python process that says READY on its standard output; `lines` is what it said."""
+
+    def __init__(self, *command: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, **ENV, "PYTHONUNBUFFERED": "1"},
+        )  # fmt: skip
+        self.lines: list[str] = []
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip())
+
+    def stop(self, how: int = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        try:
+            return self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError("it did not end:\n" + "\n".join(self.lines)) from None
+
+
+@contextmanager
+def other(*command: str, ready: str = "READY") -> Iterator[Other]:
+    """A process of `python COMMAND...`, once it said `ready`."""
+    it = Other(*command)
+    try:
+        until(lambda: any(ready in line for line in it.lines) or it.process.poll() is not None, 60)
+        assert it.process.poll() is None, "\n".join(it.lines)
+        yield it
+    finally:
+        it.stop()
+
+
+def until(there: Callable[[], object], timeout: float = 20.0) -> object:
+    """Wait for a condition and give its value; fail after `timeout` seconds."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        if value := there():
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"nothing after {timeout} s")
