@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from goalreel.annotator.errors import fail, one_line_errors
+from goalreel.datasets.bags import cli as bags
 from goalreel.datasets.tabletop.cli import app as tabletop_app
 from goalreel.evaluation.cli import app as eval_app
 from goalreel.serving.cli import serve
@@ -27,6 +28,10 @@ app.command(
     "- `goalreel serve --editor flux2-klein-4b`\n\n"
     "- `goalreel serve --planner hf:DIR --critic hf:DIR --editor diffusers:DIR --ray --replicas 3`"
 )(serve)
+
+app.command(epilog="Example: `goalreel bag2lerobot run.mcap --out run --state-topic /joint_states`")(
+    bags.bag2lerobot
+)
 
 INTERRUPTED = "interrupted; what was finished is saved: run the same command again to go on"
 Planner = Annotated[str | None, typer.Option(help="Instead of the preset's: hf:DIR, openai:MODEL@URL.")]
@@ -77,10 +82,11 @@ def main(
     epilog="Examples:\n\n"
     "- `goalreel annotate pusht --out pusht-goals`\n\n"
     "- `goalreel annotate droid --out droid-goals --camera exterior_1 --episodes 0-9,12`\n\n"
-    "- `goalreel annotate g1 --out g1-goals --layout gripper=20:26,position=7:14 --granularity phase`"
+    "- `goalreel annotate g1 --out g1-goals --layout gripper=20:26,position=7:14 --granularity phase`\n\n"
+    "- `goalreel annotate run.mcap --out run-goals --state-topic /joint_states --task 'open the drawer'`"
 )
 def annotate(
-    dataset: Annotated[Path, typer.Argument(help="A LeRobot v3.0 dataset on disk; it is only read.")],
+    dataset: Annotated[Path, typer.Argument(help="A LeRobot v3.0 dataset or a ROS 2 bag; it is only read.")],
     out: Annotated[Path, typer.Option(help="The new dataset. Run again to resume.")],
     preset: Annotated[str, typer.Option(help="Which planner, editor and critic.")] = "hindsight",
     planner: Planner = None,
@@ -109,8 +115,15 @@ def annotate(
     batch_size: BatchSize = 16,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     json_output: Json = False,
+    image_topic: bags.ImageTopic = None,
+    state_topic: bags.StateTopic = None,
+    action_topic: bags.ActionTopic = None,
+    instruction_topic: bags.InstructionTopic = None,
+    task: bags.TaskText = None,
+    fps: bags.Fps = None,
+    clock: bags.ClockOption = bags.Clock.received,
 ) -> None:
-    """Write sub-tasks and goal images into a copy of a LeRobot dataset."""
+    """Write sub-tasks and goal images into a copy of a LeRobot dataset, or of what a ROS 2 bag holds."""
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.annotate import Settings
         from goalreel.annotator.annotate import annotate as work
@@ -132,10 +145,10 @@ def annotate(
             seed=seed,
         )
         limits = Limits(batch_size, in_flight=4 * batch_size)
+        topics = bags.BagOptions(image_topic, state_topic, action_topic, instruction_topic, task, fps, clock)
         with progress_bars() as progress:
-            summary = work(
-                dataset, out, settings, episodes=_numbers(episodes), limits=limits, progress=progress
-            )
+            root = bags.dataset_of(dataset, out, topics, progress)
+            summary = work(root, out, settings, episodes=_numbers(episodes), limits=limits, progress=progress)
         if json_output:
             typer.echo(summary.as_json())
         else:

@@ -17,6 +17,7 @@ EXTRAS = {
     "prometheus_client": "serve",
     "pyarrow": "lerobot",
     "ray": "serve",
+    "rosbags": "bags",
     "torch": "gpu",
     "transformers": "gpu",
     "uvicorn": "serve",

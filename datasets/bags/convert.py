@@ -1,0 +1,219 @@
+"""From bags to a LeRobot v3.0 dataset, through lerobot's own writer; it appears whole or not at all."""
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from goalreel import __version__
+from goalreel.annotator.image import Image
+from goalreel.datasets.bags.excerpts import Cut, cut
+from goalreel.datasets.bags.reader import Bag, find_bags, fingerprint
+from goalreel.datasets.bags.topics import Request
+from goalreel.datasets.bags.values import picture
+from goalreel.datasets.errors import DatasetError
+from goalreel.datasets.files import exclusive
+
+if TYPE_CHECKING:
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+PROVENANCE = Path("meta") / "bag.json"
+"""In the dataset: which bags, topics and episodes it was made from."""
+
+type Progress = Callable[[int, int], None]
+"""Told (frames done, frames in all)."""
+
+
+def read_bags(path: Path, request: Request) -> dict[Path, Cut]:
+    """The bag at `path`, or every bag in that folder, cut into episodes.
+
+    Raises:
+        DatasetError: no bag there, or see `cut`; bags that do not go into one dataset.
+    """
+    bags = find_bags(path)
+    if not bags:
+        raise DatasetError(f"{path}: no bag there: give a folder with metadata.yaml, .mcap or .db3")
+    cuts: dict[Path, Cut] = {}
+    for each in bags:
+        with Bag.open(each) as bag:
+            cuts[each] = cut(bag, request)
+        first = cuts[bags[0]]
+        for what, mine, theirs in (
+            ("cameras", list(cuts[each].choice.cameras), list(first.choice.cameras)),
+            ("fps", cuts[each].fps, first.fps),
+            ("state and action", cuts[each].names, first.names),
+        ):
+            if mine != theirs:
+                raise DatasetError(f"{each}: {what} {mine}, but {theirs} in {bags[0]}: convert them apart")
+    return cuts
+
+
+def convert(
+    cuts: dict[Path, Cut], request: Request, out: Path, progress: Progress = lambda done, total: None
+) -> None:
+    """Write the episodes of `cuts` to `out`, without goals. An `out` made from the same is left alone.
+
+    All work happens in a hidden folder beside `out`, which a killed run leaves and the next one clears.
+
+    Raises:
+        DatasetError: `out` holds something else, another run is at it, or a picture cannot be read.
+    """
+    made_from = _provenance(cuts, request)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        _agree(out, made_from)
+        return
+    workshop = out.parent / f".{out.name}.unfinished"
+    with exclusive(workshop, out):
+        root = workshop / "dataset"
+        shutil.rmtree(root, ignore_errors=True)
+        _write(cuts, root, progress)
+        text = json.dumps(made_from, indent=2, sort_keys=True) + "\n"
+        (root / PROVENANCE).write_text(text, encoding="utf-8")
+        root.rename(out)
+        shutil.rmtree(workshop)
+
+
+def _provenance(cuts: dict[Path, Cut], request: Request) -> dict[str, Any]:
+    """Everything that decides the result; no clock and no path."""
+    episodes = [
+        {
+            "bag": bag.name,
+            "start_ns": int(excerpt.moments[0]),
+            "frames": len(excerpt.moments),
+            "task": excerpt.task,
+            "models": sorted({m for s in excerpt.spans if (m := each.storyboards.models(s.shown))}),
+        }
+        for bag, each in cuts.items()
+        for excerpt in each.excerpts
+    ]
+    content = {
+        "goalreel": __version__,
+        "bags": fingerprint(cuts),
+        "request": asdict(request),
+        "fps": next(iter(cuts.values())).fps,
+        "episodes": episodes,
+    }
+    return json.loads(json.dumps(content))
+
+
+def _agree(out: Path, made_from: dict[str, Any]) -> None:
+    try:
+        there = json.loads((out / PROVENANCE).read_bytes())
+    except (OSError, ValueError) as e:
+        raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out") from e
+    if there != made_from:
+        changed = sorted(k for k in made_from | there if made_from.get(k) != there.get(k))
+        raise DatasetError(
+            f"{out}: made from another bag or with other settings ({', '.join(changed)}): "
+            "remove it, or choose another --out"
+        )
+
+
+def _write(cuts: dict[Path, Cut], root: Path, progress: Progress) -> None:
+    total = sum(len(e.moments) for each in cuts.values() for e in each.excerpts)
+    done = 0
+    with ExitStack() as stack:
+        dataset: LeRobotDataset | None = None
+        for path, each in cuts.items():
+            frames = _pictures(path, each)
+            for excerpt in each.excerpts:
+                for i in range(len(excerpt.moments)):
+                    pictures = next(frames, None)
+                    if pictures is None:
+                        raise DatasetError(f"{path}: changed while it was read: convert it again")
+                    if dataset is None:
+                        dataset = _create(root, each, pictures)
+                        stack.callback(dataset.finalize)
+                    rows = {feature: values[i] for feature, values in excerpt.rows.items()}
+                    _check(path, each, pictures, dataset)
+                    dataset.add_frame({**_keyed(pictures), **rows, "task": excerpt.task})
+                    done += 1
+                    progress(done, total)
+                assert dataset is not None
+                dataset.save_episode(parallel_encoding=False)
+
+
+def _create(root: Path, each: Cut, pictures: dict[str, Image]) -> "LeRobotDataset":
+    os.environ.setdefault("SVT_LOG", "1")  # the AV1 encoder otherwise reports on stderr
+    import av
+    from datasets.utils.logging import disable_progress_bar
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    av.logging.set_libav_level(av.logging.ERROR)
+    disable_progress_bar()
+    names = ["height", "width", "channels"]
+    features: dict[str, dict[str, Any]] = {
+        f"observation.images.{name}": {"dtype": "video", "shape": image.pixels.shape, "names": names}
+        for name, image in pictures.items()
+    }
+    for feature, dims in each.names.items():
+        features[feature] = {"dtype": "float32", "shape": (len(dims),), "names": list(dims)}
+    return LeRobotDataset.create(
+        "goalreel/bag", fps=each.fps, features=features, root=root, image_writer_threads=2
+    )
+
+
+def _keyed(pictures: dict[str, Image]) -> dict[str, Any]:
+    return {f"observation.images.{name}": image.pixels for name, image in pictures.items()}
+
+
+def _check(path: Path, each: Cut, pictures: dict[str, Image], dataset: "LeRobotDataset") -> None:
+    """One size a camera, and even, as the video encoder wants it."""
+    for name, image in pictures.items():
+        height, width, _ = dataset.features[f"observation.images.{name}"]["shape"]
+        where = f"{path}: {each.choice.cameras[name]}"
+        if image.size != (width, height):
+            w, h = image.size
+            raise DatasetError(
+                f"{where}: pictures of {width}x{height} and of {w}x{h}: cut the bag where the camera changed"
+            )
+        if width % 2 or height % 2:
+            raise DatasetError(f"{where}: pictures of {width}x{height}: the video encoder wants even sides")
+
+
+def _pictures(path: Path, each: Cut) -> Iterator[dict[str, Image]]:
+    """One picture a camera for every frame of every episode, decoded in one pass over the bag."""
+    cameras = each.choice.cameras
+    wanted: list[dict[str, int]] = [
+        {name: int(excerpt.pictures[name][i]) for name in cameras}
+        for excerpt in each.excerpts
+        for i in range(len(excerpt.moments))
+    ]
+    uses = Counter((name, place) for frame in wanted for name, place in frame.items())
+    of = {topic: name for name, topic in cameras.items()}
+    seen: Counter[str] = Counter()
+    decoded: dict[tuple[str, int], Image] = {}
+    upcoming = iter(wanted)
+    frame = next(upcoming, None)
+    with Bag.open(path) as bag:
+        for topic, _, message in bag.messages(cameras.values()):
+            key = of[topic], seen[topic]
+            seen[topic] += 1
+            if key in uses:
+                decoded[key] = _decode(path, topic, key[1], message)
+            while frame is not None and all(k in decoded for k in frame.items()):
+                yield {name: decoded[name, place] for name, place in frame.items()}
+                for used in frame.items():
+                    uses[used] -= 1
+                    if not uses[used]:
+                        del decoded[used]
+                frame = next(upcoming, None)
+            if frame is None:
+                return
+
+
+def _decode(path: Path, topic: str, place: int, message: Any) -> Image:
+    try:
+        return picture(message)
+    except ValueError as e:
+        raise DatasetError(f"{path}: {topic}: message {place}: {e}") from e
+
+
+def cameras_of(cuts: dict[Path, Cut]) -> Sequence[str]:
+    """Feature names of the cameras, the leading one first."""
+    return [f"observation.images.{name}" for name in next(iter(cuts.values())).choice.cameras]

@@ -1,0 +1,168 @@
+"""A bag cut into episodes: of every frame which pictures, what state and action, and which sub-goal stood."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.datasets.bags.reader import Bag
+from goalreel.datasets.bags.shown import Sheet, Shown, Span, Storyboards, spans
+from goalreel.datasets.bags.survey import Numbers, Track, number_readers, numbers, survey
+from goalreel.datasets.bags.timeline import Indices, Stamps, Timeline, as_of, common_rate, staleness, timeline
+from goalreel.datasets.bags.topics import Choice, Request, choose
+from goalreel.datasets.errors import DatasetError
+
+log = logging.getLogger(__name__)
+
+STALE_S = 1.0
+"""A value held for longer is worth a warning."""
+_FOREVER = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class Excerpt:
+    """One episode of a bag."""
+
+    task: str
+    moments: Stamps
+    """ns, (frames,)."""
+    pictures: dict[str, Indices]
+    """Camera name -> place of the picture among its topic's messages in the bag, (frames,)."""
+    rows: dict[str, NDArray[np.float32]]
+    """`observation.state` and `action`, as far as asked for, (frames, dims)."""
+    spans: tuple[Span, ...]
+    """The sub-goals that a node showed meanwhile; the first may have begun earlier."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """All of one bag."""
+
+    choice: Choice
+    fps: int
+    names: dict[str, tuple[str, ...]]
+    """Feature -> one name a dimension."""
+    excerpts: tuple[Excerpt, ...]
+    storyboards: Storyboards
+
+
+def cut(bag: Bag, request: Request) -> Cut:
+    """Read everything but the pictures and lay out the episodes.
+
+    Raises:
+        DatasetError: see `choose` and `survey`; an empty instruction; or no episode of two frames.
+    """
+    choice = choose(bag, request)
+    keep = number_readers(bag, choice)
+    if choice.instruction:
+        keep[choice.instruction] = lambda m: m.data.strip()
+    if choice.subgoal:
+        keep[choice.subgoal] = Shown.read
+    if choice.storyboard:
+        keep[choice.storyboard] = Sheet.read
+    tracks = survey(bag, choice, request.clock, keep)
+    return _Cutter(bag, choice, request, tracks).cut()
+
+
+@dataclass(frozen=True)
+class _Window:
+    start: int
+    end: int
+    task: str
+
+
+class _Cutter:
+    def __init__(self, bag: Bag, choice: Choice, request: Request, tracks: dict[str, Track]) -> None:
+        self.bag, self.choice, self.request, self.tracks = bag, choice, request, tracks
+        self.cameras = {name: tracks[topic] for name, topic in choice.cameras.items()}
+        self.numbers = {
+            "observation.state": numbers(bag, [tracks[t] for t in choice.states]),
+            "action": numbers(bag, [tracks[t] for t in choice.actions]),
+        }
+        self.spans = spans(tracks[choice.subgoal], _FOREVER) if choice.subgoal else []
+
+    def cut(self) -> Cut:
+        leading = next(iter(self.cameras.values()))
+        try:
+            fps = self.request.fps or common_rate(leading.stamps)
+        except ValueError as e:
+            raise DatasetError(f"{self.bag.path}: {leading.topic}: {e}") from e
+        laid_out = (
+            self._excerpt(window, timeline(leading.stamps, fps, window.start, window.end))
+            for window in self._windows()
+        )
+        found = tuple(excerpt for excerpt in laid_out if excerpt is not None)
+        if not found:
+            raise DatasetError(
+                f"{self.bag.path}: no two frames in a row have all topics asked for: is the bag cut short?"
+            )
+        names = {feature: _names(parts) for feature, parts in self.numbers.items() if parts}
+        sheets = self.tracks[self.choice.storyboard].payloads if self.choice.storyboard else []
+        return Cut(self.choice, fps, names, found, Storyboards(sheets))
+
+    def _windows(self) -> Iterator[_Window]:
+        """When each episode happened: all of the bag, instruction to instruction, or a storyboard each."""
+        if self.request.task is not None:
+            yield _Window(0, _FOREVER, self.request.task.strip())
+        elif self.choice.instruction is not None:
+            track = self.tracks[self.choice.instruction]
+            starts = track.stamps.tolist()
+            for start, end, task in zip(starts, [*starts[1:], _FOREVER], track.payloads, strict=True):
+                yield _Window(start, end, self._told(task, track))
+        elif self.choice.subgoal is not None:
+            for _, group in groupby(self.spans, key=lambda span: span.shown.id):
+                mine = list(group)
+                task = self._told(mine[0].shown.task, self.tracks[self.choice.subgoal])
+                yield _Window(mine[0].start, mine[-1].end, task)
+
+    def _told(self, task: str, track: Track) -> str:
+        if not task:
+            raise DatasetError(f"{self.bag.path}: {track.topic}: an empty instruction: pass --task TEXT")
+        return task
+
+    def _excerpt(self, window: _Window, frames: Timeline) -> Excerpt | None:
+        """The window on its time line; None when it is shorter than two frames."""
+        others = {n: t for i, (n, t) in enumerate(self.cameras.items()) if i}
+        held = [(part.stamps, frames.moments) for part in self.numbers["observation.state"]]
+        held += [(track.stamps, frames.moments) for track in others.values()]
+        held += [(part.stamps, frames.next_moments) for part in self.numbers["action"]]
+        late = [int(np.count_nonzero(as_of(stamps, moments) < 0)) for stamps, moments in held]
+        frames = frames.since(max(late, default=0))
+        if len(frames) < 2:
+            log.warning("%s: %r is shorter than two frames: left out", self.bag.path, window.task)
+            return None
+        self._warn(frames, [*self.cameras.values(), *self.numbers["observation.state"]])
+        leading = next(iter(self.cameras))
+        pictures = {leading: self.cameras[leading].order[frames.pictures]}
+        pictures |= {n: t.order[as_of(t.stamps, frames.moments)] for n, t in others.items()}
+        moments = {"observation.state": frames.moments, "action": frames.next_moments}
+        rows = {f: _rows(parts, moments[f]) for f, parts in self.numbers.items() if parts}
+        shown = tuple(s for s in self.spans if s.start < window.end and s.end > window.start)
+        return Excerpt(window.task, frames.moments, pictures, rows, shown)
+
+    def _warn(self, frames: Timeline, held: list[Track | Numbers]) -> None:
+        for track in held:
+            age, at = staleness(track.stamps, frames.moments)
+            if age > STALE_S:
+                log.warning(
+                    "%s: %s: nothing for %.1f s, %.1f s into the episode: its last value is repeated",
+                    self.bag.path,
+                    track.topic,
+                    age,
+                    at,
+                )
+
+
+def _rows(parts: list[Numbers], moments: Stamps) -> NDArray[np.float32]:
+    return np.concatenate([part.values[as_of(part.stamps, moments)] for part in parts], axis=1)
+
+
+def _names(parts: list[Numbers]) -> tuple[str, ...]:
+    """Names of the dimensions, with the topic in front where they would not be unique or say nothing."""
+    plain = [name for part in parts for name in part.names]
+    if len(set(plain)) == len(plain) and not any(name.isdigit() for name in plain):
+        return tuple(plain)
+    return tuple(f"{p.topic.strip('/').replace('/', '_')}.{name}" for p in parts for name in p.names)

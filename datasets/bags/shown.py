@@ -1,0 +1,139 @@
+"""What a goalreel node streamed while the bag was recorded: sub-goals, and the storyboards behind them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from goalreel.datasets.bags.survey import Track
+
+VERIFIED, UNVERIFIED = 3, 4
+ACCEPTED, REJECTED = 1, 2
+PENDING = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A SubGoal message."""
+
+    id: UUID
+    revision: int
+    index: int
+    active: bool
+    task: str
+    name: str
+    instruction: str
+    auxiliary: str
+    verified: bool
+    jpeg: bytes
+    """Empty: words only."""
+
+    @classmethod
+    def read(cls, m: Any) -> "Shown":
+        """From a goalreel_interfaces/msg/SubGoal."""
+        return cls(
+            id=UUID(bytes=bytes(m.storyboard_id.uuid)),
+            revision=m.revision,
+            index=m.index,
+            active=m.active,
+            task=m.task.strip(),
+            name=m.name.strip(),
+            instruction=m.instruction.strip(),
+            auxiliary=m.auxiliary_text,
+            verified=m.image_status == VERIFIED,
+            jpeg=bytes(m.goal_image.data),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A StoryboardStep message without its picture."""
+
+    index: int
+    name: str
+    instruction: str
+    auxiliary: str
+    prompt: str
+    pending: bool
+    verdict: int
+    scores: tuple[tuple[str, float], ...]
+    reasoning: str
+    refined_prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A Storyboard message without its pictures."""
+
+    id: UUID
+    revision: int
+    models: tuple[str, str, str]
+    panels: tuple[Panel, ...]
+
+    @classmethod
+    def read(cls, m: Any) -> "Sheet":
+        """From a goalreel_interfaces/msg/Storyboard."""
+        models = (m.planner_model, m.editor_model, m.critic_model)
+        return cls(UUID(bytes=bytes(m.id.uuid)), m.revision, models, tuple(_panel(s) for s in m.steps))
+
+
+def _panel(m: Any) -> Panel:
+    return Panel(
+        index=m.index,
+        name=m.name.strip(),
+        instruction=m.instruction.strip(),
+        auxiliary=m.auxiliary_text,
+        prompt=m.prompt.strip(),
+        pending=m.status == PENDING,
+        verdict=m.critic.verdict,
+        scores=tuple((s.criterion, float(s.score)) for s in m.critic.scores),
+        reasoning=m.critic.reasoning,
+        refined_prompt=m.critic.refined_prompt.strip(),
+    )
+
+
+@dataclass(frozen=True)
+class Span:
+    """From `start` to `end` (exclusive, ns) this sub-goal stood."""
+
+    start: int
+    end: int
+    shown: Shown
+
+
+def spans(track: Track, end: int) -> list[Span]:
+    """When each active sub-goal stood, in order; gaps are pauses. The last may stand until `end` (ns).
+
+    A message that repeats its predecessor (a latched topic heard again) is no new span.
+    """
+    messages: list[tuple[int, Shown]] = []
+    for at, shown in zip(track.stamps.tolist(), track.payloads, strict=True):
+        if not messages or messages[-1][1] != shown:
+            messages.append((at, shown))
+    ends = [at for at, _ in messages[1:]] + [end]
+    return [Span(at, stop, s) for (at, s), stop in zip(messages, ends, strict=True) if s.active]
+
+
+class Storyboards:
+    """The Storyboard messages of a bag, to look a sub-goal's step up in."""
+
+    def __init__(self, sheets: Iterable[Sheet]) -> None:
+        self._last: dict[UUID, Sheet] = {}
+        self._panels: dict[tuple[UUID, int, int], Panel] = {}
+        for sheet in sheets:
+            self._last[sheet.id] = sheet
+            self._panels |= {(sheet.id, sheet.revision, panel.index): panel for panel in sheet.panels}
+
+    def panel(self, shown: Shown) -> Panel | None:
+        """The step as it was last told of in the sub-goal's own revision."""
+        return self._panels.get((shown.id, shown.revision, shown.index))
+
+    def pending(self, shown: Shown) -> tuple[Panel, ...]:
+        """The steps that the storyboard, as last told, has after this one and never came to."""
+        last = self._last.get(shown.id)
+        return () if last is None else tuple(p for p in last.panels if p.pending and p.index > shown.index)
+
+    def models(self, shown: Shown) -> tuple[str, str, str] | None:
+        """Names of planner, editor and critic."""
+        last = self._last.get(shown.id)
+        return None if last is None else last.models

@@ -1,0 +1,136 @@
+"""Which topics of a bag become what: as asked for, or by their types where only one can be meant."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from goalreel.datasets.bags.reader import Bag, Topic
+from goalreel.datasets.bags.values import IMAGE_TYPES, NUMBERS, STORYBOARD, STRING, SUBGOAL
+from goalreel.datasets.errors import DatasetError
+
+type Clock = Literal["received", "header"]
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_PLAIN = {"image", "image_raw", "image_rect", "image_color", "image_rect_color", "color", "rgb", "compressed"}
+_OURS = re.compile(r"/(subgoal|storyboard)/image(/compressed)?$")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the person asked for; nothing here means: by type."""
+
+    images: tuple[str, ...] = ()
+    """`TOPIC` or `NAME=TOPIC`; the first camera leads the time line and gives the goal images."""
+    states: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+    instruction: str | None = None
+    """Topic; each of its messages starts an episode."""
+    task: str | None = None
+    """The instruction in words: the whole bag is one episode."""
+    subgoal: str | None = None
+    storyboard: str | None = None
+    fps: int | None = None
+    clock: Clock = "received"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The topics of one bag, each there and of a type that can be read."""
+
+    cameras: Mapping[str, str]
+    """Camera name -> topic; the first one leads."""
+    states: tuple[str, ...]
+    actions: tuple[str, ...]
+    instruction: str | None
+    subgoal: str | None
+    storyboard: str | None
+
+    @property
+    def all(self) -> set[str]:
+        optional = (self.instruction, self.subgoal, self.storyboard)
+        return {*self.cameras.values(), *self.states, *self.actions, *(t for t in optional if t)}
+
+
+def choose(bag: Bag, request: Request) -> Choice:
+    """Find the topics asked for.
+
+    Raises:
+        DatasetError: no such topic (the message lists those that are there), one of a type that cannot be
+            read, no images, or nothing that says what the task was.
+    """
+    if request.task is not None and not request.task.strip():
+        raise DatasetError("--task is empty: say what was to be done")
+    if request.task is not None and request.instruction is not None:
+        raise DatasetError("give --task or --instruction-topic, not both")
+    subgoal = _optional(bag, request.subgoal, SUBGOAL, "--subgoal-topic")
+    if request.task is None and request.instruction is None and subgoal is None:
+        raise DatasetError(
+            f"{bag.path}: nothing says what the task was: pass --task TEXT or --instruction-topic; "
+            f"{_listing(bag, (STRING,))}"
+        )
+    for topic in (*request.states, *request.actions):
+        _typed(bag, topic, NUMBERS, "numbers")
+    return Choice(
+        cameras=_cameras(bag, request.images),
+        states=request.states,
+        actions=request.actions,
+        instruction=request.instruction and _typed(bag, request.instruction, (STRING,), "text"),
+        subgoal=subgoal,
+        storyboard=_optional(bag, request.storyboard, STORYBOARD, "--storyboard-topic"),
+    )
+
+
+def camera_name(topic: str) -> str:
+    """`/front/camera/image_raw/compressed` -> `front_camera`."""
+    parts = [p for p in topic.split("/") if p and p not in _PLAIN]
+    return "_".join(parts) or "camera"
+
+
+def _cameras(bag: Bag, asked: Collection[str]) -> dict[str, str]:
+    if not asked:
+        there = [t for t in bag.topics.values() if t.type in IMAGE_TYPES and not _OURS.search(t.name)]
+        if len(there) != 1:
+            what = "no images in it" if not there else "which images? pass --image-topic"
+            raise DatasetError(f"{bag.path}: {what}; {_listing(bag, IMAGE_TYPES if there else ())}")
+        asked = [there[0].name]
+    cameras: dict[str, str] = {}
+    for text in asked:
+        name, _, topic = text.rpartition("=")
+        name = name or camera_name(topic)
+        if not _NAME.fullmatch(name) or name in cameras:
+            raise DatasetError(
+                f"--image-topic {text}: {name!r} cannot be the camera's name, or is taken: pass NAME={topic}"
+            )
+        if topic in cameras.values():
+            raise DatasetError(f"--image-topic {topic} is given twice")
+        cameras[name] = _typed(bag, topic, IMAGE_TYPES, "images")
+    return cameras
+
+
+def _optional(bag: Bag, asked: str | None, kind: str, option: str) -> str | None:
+    if asked is not None:
+        return _typed(bag, asked, (kind,), kind.rpartition("/")[2])
+    there = [t.name for t in bag.topics.values() if t.type == kind]
+    if len(there) > 1:
+        raise DatasetError(f"{bag.path}: {', '.join(there)} are all {kind}: pass {option}")
+    return there[0] if there else None
+
+
+def _typed(bag: Bag, name: str, types: Collection[str], what: str) -> str:
+    """The topic, if it is there, has messages and is of one of the types."""
+    topic = bag.topics.get(name)
+    if topic is None:
+        raise DatasetError(f"{bag.path}: no topic {name}; {_listing(bag, ())}")
+    if topic.type not in types:
+        raise DatasetError(f"{bag.path}: {topic} does not hold {what}; {_listing(bag, types)}")
+    if not topic.count:
+        raise DatasetError(f"{bag.path}: {topic} has no message")
+    return name
+
+
+def _listing(bag: Bag, types: Collection[str]) -> str:
+    """The bag's topics, only those of `types` if there are any such."""
+    topics: list[Topic] = sorted(bag.topics.values(), key=lambda t: t.name)
+    fitting = [t for t in topics if t.type in types] or topics
+    return "it has " + (", ".join(map(str, fitting)) or "no topics at all")
