@@ -109,8 +109,8 @@ class _Drawing:
         self._board, self._frame_id, self._film = board, frame_id, film_strip
         self._s = strip or Strip()
         self._per_line = max(8, int(self._s.panel / (_LETTER * self._s.letter)))
-        shown = [p.goal_image for p in board.steps if p.goal_image is not None]
-        tallest = max((i.size[1] / i.size[0] for i in shown), default=0.75)
+        shown = [*(p.goal_image for p in board.steps), board.source and board.source.image]
+        tallest = max((i.size[1] / i.size[0] for i in shown if i is not None), default=0.75)
         self._picture = self._s.panel * min(tallest, 2.0) if film_strip else 0.0
 
     def __iter__(self) -> Iterator[Marker]:
@@ -124,8 +124,8 @@ class _Drawing:
         title = f"{self._board.state}: {to_ascii(self._board.task, 'see the contact sheet')}"
         width = max(2, min(len(steps), s.columns)) * self._per_line
         yield self._text("task", 0, shorten(title, width), 0.0, top - leading, _WHITE)
+        left = -((len(rows[0]) - 1) * (s.panel + s.gap)) / 2
         for row, panels in enumerate(rows):
-            left = -((len(panels) - 1) * (s.panel + s.gap)) / 2
             for column, panel in enumerate(panels):
                 yield from self._panel(panel, left + column * (s.panel + s.gap), top + row * height)
 
@@ -141,19 +141,22 @@ class _Drawing:
             number = panel.index * (_NAME_LINES + 1) + line
             yield self._text("text", number, text, x, y + line * leading, ink)
 
-    def _film_panel(self, panel: Panel, x: float, top: float, colour: Rgb) -> Iterator[Marker]:
+    def _film_panel(self, panel: Panel, x: float, upper: float, colour: Rgb) -> Iterator[Marker]:
         image, s = panel.goal_image, self._s
         high = self._picture
         if image is not None:
             high = min(self._picture, s.panel * image.size[1] / image.size[0])
         wide = s.panel if image is None else high * image.size[0] / image.size[1]
-        bottom = top + self._picture
-        box = (x - wide / 2, bottom - high, x + wide / 2, bottom)
+        lower = upper + self._picture
+        box = (x - wide / 2, lower - high, x + wide / 2, lower)
         if image is not None:
             yield self._quad(panel.index, image, box)
         border = self._marker("border", panel.index, Marker.LINE_STRIP, colour)
-        border.scale = Vector3(x=0.012 if panel.status == "active" else 0.004)
-        corners = _corners(box, s.distance - 0.002)
+        width = s.gap / (3 if panel.status == "active" else 8)
+        border.scale = Vector3(x=max(width, 0.001))
+        left, top, right, bottom = box
+        half = border.scale.x / 2
+        corners = _corners((left - half, top - half, right + half, bottom + half), s.distance)
         border.points = [*corners, corners[0]]
         yield border
 
@@ -172,7 +175,7 @@ class _Drawing:
         return marker
 
     def _text(self, ns: str, number: int, text: str, x: float, y: float, colour: Rgb) -> Marker:
-        # One line a marker: RViz before Jazzy misplaces texts of several lines.
+        # One line a marker: older versions of RViz misplace texts of several lines.
         marker = self._marker(ns, number, Marker.TEXT_VIEW_FACING, colour)
         marker.scale = Vector3(z=self._s.letter)
         marker.pose.position = Point(x=x, y=y, z=self._s.distance)

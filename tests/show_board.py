@@ -1,0 +1,28 @@
+"""A process that latches a storyboard on a node's topics, until it is stopped: show_board.py [film]."""
+
+import sys
+
+import rclpy
+from boards import FRAME, under_way
+from rclpy.executors import ExternalShutdownException
+from sensor_msgs.msg import Image
+from std_msgs.msg import Header
+from visualization_msgs.msg import MarkerArray
+
+from goalreel_ros.markers import MarkerBoard
+from goalreel_ros.outputs import LATCHED
+from goalreel_ros.pictures import raw
+from goalreel_ros.sheet import compose
+
+if __name__ == "__main__":
+    try:
+        with rclpy.init():
+            board, node = under_way(512), rclpy.create_node("goalreel")
+            sheets = node.create_publisher(Image, "~/storyboard/image", LATCHED)
+            markers = node.create_publisher(MarkerArray, "~/markers", LATCHED)
+            sheets.publish(raw(compose(board, 1280), Header(frame_id=FRAME)))
+            markers.publish(MarkerBoard(film_strip="film" in sys.argv).update(board, FRAME))
+            sys.stdout.write("READY\n")
+            rclpy.spin(node)
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
