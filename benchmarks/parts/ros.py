@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import rclpy
 from rclpy.executors import ExternalShutdownException
+from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image as ImageMessage
 
@@ -34,7 +35,7 @@ def stamp_of(message: ImageMessage) -> int:
     return message.header.stamp.sec * 10**9 + message.header.stamp.nanosec
 
 
-def spin(node: rclpy.node.Node) -> None:
+def spin(node: Node) -> None:
     try:
         rclpy.spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):
