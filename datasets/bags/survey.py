@@ -1,5 +1,6 @@
 """The first pass over a bag: when everything came, and everything but the pictures."""
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from goalreel.datasets.bags.timeline import Indices, Stamps
 from goalreel.datasets.bags.topics import Choice, Clock
 from goalreel.datasets.bags.values import NUMBERS, stamp
 from goalreel.datasets.errors import DatasetError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +59,18 @@ def survey(bag: Bag, choice: Choice, clock: Clock, keep: dict[str, Callable[[Any
         except ValueError as e:
             raise DatasetError(f"{where}: {e}") from e
         stamps[topic].append(at)
+    for topic, times in stamps.items():
+        _complete(bag, topic, len(times))
     return {topic: _track(bag, topic, clock, stamps[topic], payloads[topic]) for topic in choice.all}
+
+
+def _complete(bag: Bag, topic: str, count: int) -> None:
+    """A bag tells how many messages it has: with another number something happened to it."""
+    told = bag.topics[topic].count
+    if not count:
+        raise DatasetError(f"{bag.path}: {topic}: none of its {told} messages is there: truncated?")
+    if count != told:
+        log.warning("%s: %s: holds %d messages and tells of %d: damaged?", bag.path, topic, count, told)
 
 
 def _track(bag: Bag, topic: str, clock: Clock, stamps: list[int], payloads: list[Any]) -> Track:
