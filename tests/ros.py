@@ -32,11 +32,17 @@ class Other:
 
     def __init__(self, *command: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            [sys.executable, *command], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env={**os.environ, **ENV, "PYTHONUNBUFFERED": "1"},
         )  # fmt: skip
         self.lines: list[str] = []
         threading.Thread(target=self._read, daemon=True).start()
+
+    def say(self, line: str) -> None:
+        """Write a line to its standard input."""
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
 
     def _read(self) -> None:
         for line in self.process.stdout:

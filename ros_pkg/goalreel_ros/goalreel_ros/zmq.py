@@ -1,0 +1,108 @@
+"""`python -m goalreel_ros.zmq`: the goal image for LeRobot's own ZMQCamera, where the policy has no rclpy.
+
+    python -m goalreel_ros.zmq --width 640 --height 480
+    lerobot-rollout --robot.cameras="{subgoal: {type: zmq, server_address: 127.0.0.1, port: 5555,
+                                      camera_name: subgoal, width: 640, height: 480}}" ...
+
+The protocol is that of `lerobot.cameras.zmq.image_server`: JSON with JPEGs in base64, whose red and blue are
+exchanged, because ZMQCamera passes on what OpenCV decodes (BGR) as if it were RGB.
+"""
+
+import base64
+import json
+import time
+from typing import Annotated
+
+import cv2
+import numpy as np
+import typer
+import zmq
+from numpy.typing import NDArray
+from sensor_msgs.msg import CompressedImage
+
+from goalreel.datasets.writing.video import fit
+from goalreel_ros.client.beside import LATCHED, Beside
+from goalreel_ros.pictures import decode
+
+app = typer.Typer(add_completion=False)
+QUALITY = 95
+
+
+class Bridge:
+    """Sends the goal image on and on, because ZMQCamera takes silence for a broken camera; black where there
+    is no goal, as in annotated datasets. While the node is gone it is silent."""
+
+    def __init__(self, topic: str, address: str, camera: str, size: tuple[int, int]) -> None:
+        self._topic, self._camera, self._size = topic, camera, size
+        self._encoded = _encode(np.zeros((size[1], size[0], 3), np.uint8))
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.PUB)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        try:
+            self._socket.bind(address)
+        except zmq.ZMQError as e:
+            raise ValueError(f"cannot serve at {address}: {e}") from None
+        self._beside = Beside("goalreel_zmq")
+        self._node = self._beside.node
+        self._node.create_subscription(CompressedImage, topic, self._on_image, LATCHED)
+
+    def send(self) -> bool:
+        """Send the present picture, unless nobody publishes it."""
+        if not self._node.count_publishers(self._topic):
+            return False
+        message = {"timestamps": {self._camera: time.time()}, "images": {self._camera: self._encoded}}
+        self._socket.send_string(json.dumps(message))
+        return True
+
+    def close(self) -> None:
+        """Stop."""
+        self._beside.close()
+        self._socket.close()
+        self._context.term()
+
+    def _on_image(self, message: CompressedImage) -> None:
+        try:
+            picture = decode(message).pixels if message.data else np.zeros((1, 1, 3), np.uint8)
+        except ValueError as e:
+            self._node.get_logger().error(f"the goal image cannot be read, the last one stays: {e}")
+            return
+        self._encoded = _encode(fit(picture, self._size))
+
+
+def _encode(rgb: NDArray[np.uint8]) -> str:
+    """As OpenCV writes what it takes for BGR."""
+    ok, data = cv2.imencode(".jpg", rgb, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
+    if not ok:
+        raise ValueError(f"OpenCV could not encode a picture of {rgb.shape[1]}x{rgb.shape[0]} pixels")
+    return base64.b64encode(data).decode()
+
+
+@app.command()
+def run(
+    width: Annotated[int, typer.Option(min=1, max=8192, help="As the policy was trained.")],
+    height: Annotated[int, typer.Option(min=1, max=8192, help="As the policy was trained.")],
+    topic: Annotated[str, typer.Option(help="Where the node is.")] = "/goalreel/subgoal/image/compressed",
+    address: Annotated[
+        str, typer.Option(help="tcp://*:5555 serves other machines too.")
+    ] = "tcp://127.0.0.1:5555",
+    camera: Annotated[str, typer.Option(help="ZMQCamera's camera_name.")] = "subgoal",
+    fps: Annotated[float, typer.Option(min=1, max=120, help="Messages a second.")] = 30.0,
+) -> None:
+    """Serve the goal image to LeRobot's ZMQCamera until Ctrl-C."""
+    try:
+        bridge = Bridge(topic, address, camera, (width, height))
+    except ValueError as e:
+        raise typer.BadParameter(str(e)) from None
+    typer.echo(f"serving {topic} at {address} as {camera}")
+    try:
+        while True:
+            bridge.send()
+            time.sleep(1 / fps)
+    except KeyboardInterrupt:
+        typer.echo("stopped")
+    finally:
+        bridge.close()
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,40 @@
+"""What may be set on the command line."""
+
+from dataclasses import dataclass
+
+from lerobot.cameras.configs import CameraConfig, ColorMode
+
+
+@CameraConfig.register_subclass("goalreel")
+@dataclass(kw_only=True)
+class GoalreelCameraConfig(CameraConfig):
+    """`width` and `height` are those the policy was trained with: the sub-goal has no resolution of its own.
+
+    Raises:
+        ValueError: a value that cannot be meant, in one line.
+    """
+
+    topic: str = "/goalreel/subgoal/image/compressed"
+    fps: int | None = 30
+    """How often an unchanged goal counts as a new frame, for `read` and `async_read`."""
+    color_mode: ColorMode = ColorMode.RGB
+    timeout_s: float = 5.0
+    """How long `connect` waits for the node."""
+    warmup_s: float = 1.0
+    """How long `connect` waits for a first goal; without one the picture is black."""
+
+    def __post_init__(self) -> None:
+        self.color_mode = ColorMode(self.color_mode)
+        if not self.width or not self.height or self.width < 0 or self.height < 0:
+            raise ValueError(
+                "`width` and `height` must be given, as the policy was trained: "
+                f"got {self.width}x{self.height}"
+            )
+        if not self.fps or self.fps < 0:
+            raise ValueError(f"`fps` must be positive, but {self.fps} is provided.")
+        if not self.topic:
+            raise ValueError("`topic` cannot be empty.")
+        if self.timeout_s < 0 or self.warmup_s < 0:
+            raise ValueError(
+                f"`timeout_s` and `warmup_s` cannot be negative: got {self.timeout_s}, {self.warmup_s}"
+            )

@@ -1,0 +1,87 @@
+"""The newest message of one latched image topic, and whether its publisher is there."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+class Subscriber:
+    """Spins a node in a context and a thread of its own until `close`: whether the rest of the process uses
+    rclpy, or handles signals, is none of its business."""
+
+    def __init__(self, topic: str) -> None:
+        import rclpy
+        from rclpy.context import Context
+        from rclpy.event_handler import SubscriptionEventCallbacks
+        from rclpy.executors import SingleThreadedExecutor
+        from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+        from sensor_msgs.msg import CompressedImage
+
+        self.data = b""
+        """Of the newest message; empty before the first, and when there is no picture."""
+        self.count = 0
+        """Messages so far."""
+        self._changed = threading.Condition()
+        self._publishers = 0
+        self._since = time.monotonic()
+        self._context = Context()
+        rclpy.init(context=self._context)
+        name = f"lerobot_camera_goalreel_{os.getpid()}_{id(self) % 10**6}"
+        self._node = rclpy.create_node(name, context=self._context, start_parameter_services=False)
+        latched = QoSProfile(
+            depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+        )
+        events = SubscriptionEventCallbacks(matched=self._on_matched)
+        self._node.create_subscription(
+            CompressedImage, topic, self._on_message, latched, event_callbacks=events
+        )
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._thread = threading.Thread(target=self._executor.spin, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def absent(self) -> float:
+        """Seconds for which there has been no publisher; 0 while there is one.
+
+        A node that is killed counts as there until DDS gives it up, after 20 s by Fast DDS's default.
+        """
+        return 0.0 if self._publishers else max(time.monotonic() - self._since, 1e-9)
+
+    def wait_for_publisher(self, timeout: float) -> bool:
+        """Whether one is there within `timeout` seconds."""
+        return self._wait(lambda: self._publishers > 0, timeout)
+
+    def wait_for_message(self, timeout: float) -> bool:
+        """Whether there was one, ever, within `timeout` seconds."""
+        return self._wait(lambda: self.count > 0, timeout)
+
+    def wait_for_change(self, timeout: float) -> None:
+        """Wait for a message, or for a publisher to come or go, at most `timeout` seconds."""
+        with self._changed:
+            self._changed.wait(timeout)
+
+    def close(self) -> None:
+        """Leave."""
+        self._executor.shutdown()
+        self._thread.join(5)
+        self._node.destroy_node()
+        self._context.try_shutdown()
+
+    def _wait(self, there: Callable[[], bool], timeout: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(there, timeout)
+
+    def _on_message(self, message: Any) -> None:
+        with self._changed:
+            self.data = bytes(message.data)
+            self.count += 1
+            self._changed.notify_all()
+
+    def _on_matched(self, event: Any) -> None:
+        with self._changed:
+            self._publishers = event.current_count
+            self._since = time.monotonic()
+            self._changed.notify_all()

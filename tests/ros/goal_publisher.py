@@ -1,0 +1,49 @@
+"""A publisher process of `~/subgoal/image/compressed`: shows what standard input asks for.
+
+A line, answered when it is done, is `red`, `green`, `black`, `wide` (red, twice as wide as high), `broken`
+or `empty`.
+"""
+
+import signal
+import sys
+from array import array
+
+import cv2
+import numpy as np
+import rclpy
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import CompressedImage
+
+PICTURES = {
+    "red": ((250, 20, 20), 48, 64),
+    "green": ((20, 250, 20), 48, 64),
+    "black": ((0, 0, 0), 48, 64),
+    "wide": ((250, 20, 20), 32, 64),
+}
+
+
+def data(word: str) -> bytes:
+    if word not in PICTURES:
+        return b"" if word == "empty" else b"no jpeg"
+    colour, height, width = PICTURES[word]
+    bgr = np.full((height, width, 3), colour[::-1], np.uint8)
+    return cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, 95])[1].tobytes()
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    with rclpy.init(signal_handler_options=SignalHandlerOptions.NO):
+        node = rclpy.create_node("goalreel")
+        publisher = node.create_publisher(CompressedImage, "/goalreel/subgoal/image/compressed", latched)
+        print("READY", flush=True)  # noqa: T201
+        for line in sys.stdin:
+            message = CompressedImage(format="jpeg", data=array("B", data(line.strip())))
+            message.header.stamp = node.get_clock().now().to_msg()
+            publisher.publish(message)
+            print(f"shown {line}", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
