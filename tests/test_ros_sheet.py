@@ -102,7 +102,7 @@ def test_no_plan_and_no_task_make_a_sheet_too():
 
 
 def test_a_long_plan_goes_into_rows():
-    assert compose(long(20), WIDTH).size[1] > 3 * compose(long(3), WIDTH).size[1]
+    assert compose(long(20), WIDTH).size[1] > 3 * compose(long(5), WIDTH).size[1]
 
 
 TEXT = st.text(min_size=1, max_size=80).filter(str.strip)

@@ -31,8 +31,8 @@ _COLOURS: dict[str, Rgb] = {
     "failed": (1.0, 0.42, 0.38),
 }
 _NAME_LINES = 3
-_LETTER = 0.5
-"""Mean width of a letter of RViz's font over its height, rounded up."""
+_LETTER = 0.46
+"""Mean width of a letter of RViz's font over its height, spaces included, rounded up."""
 _LEADING = 1.25
 
 

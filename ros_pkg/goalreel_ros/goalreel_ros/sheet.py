@@ -6,7 +6,7 @@ from goalreel.annotator.image import Image
 from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, Mark, lay_out
 from goalreel.streaming.board import Board, Panel
 
-CELL: Final = 220
+CELL: Final = 180
 """Width, in pixels, that a picture gets at least where the sheet allows it: several to a row on a screen."""
 ACTIVE: Final = "#2b5d86"
 _COLOURS = {

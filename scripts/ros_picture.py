@@ -1,0 +1,77 @@
+"""Make docs/images/ros.png: a plan that the node executes in the simulated tabletop, looked at on the way.
+
+.venv/bin/python scripts/ros_picture.py docs/images/ros.png
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import rclpy
+from rclpy.node import Node
+from std_msgs.msg import String
+
+from goalreel_interfaces.msg import Storyboard, StoryboardStep
+from goalreel_ros.outputs import LATCHED
+
+BIN = Path(sys.executable).parent
+PORT = 8797
+MODELS = f"server:http://127.0.0.1:{PORT}"
+SIMULATOR = ("tabletop_simulator", "-p", "size:=512", "-p", f"port:={PORT}")
+NODE = (
+    "goalreel_node",
+    *(word for role in ("planner", "editor", "critic") for word in ("-p", f"{role}:={MODELS}")),
+    *("-p", "film_strip:=true"),
+)
+FOLLOWER = ("tabletop_follower", "-r", "subgoal:=goalreel/subgoal")
+
+
+class Watcher(Node):
+    """Knows what the simulator asks for and how far the plan is."""
+
+    def __init__(self) -> None:
+        super().__init__("picture")
+        self.instruction = ""
+        self.done = 0
+        self.create_subscription(String, "/tabletop/truth", self._on_truth, LATCHED)
+        self.create_subscription(Storyboard, "/goalreel/storyboard", self._on_storyboard, LATCHED)
+        self.instruct = self.create_publisher(String, "/instruction", 1)
+
+    def _on_truth(self, message: String) -> None:
+        self.instruction = json.loads(message.data)["instruction"]
+
+    def _on_storyboard(self, message: Storyboard) -> None:
+        self.done = sum(step.status == StoryboardStep.STATUS_COMPLETED for step in message.steps)
+
+    def until(self, there: Callable[[], object], seconds: float = 120.0) -> None:
+        end = time.monotonic() + seconds
+        while not there():
+            rclpy.spin_once(self, timeout_sec=0.1)
+            if time.monotonic() > end:
+                raise TimeoutError(f"no picture after {seconds:g} s")
+
+
+def main(out: str) -> None:
+    with ExitStack() as stack:
+        for name, *options in (SIMULATOR, NODE, FOLLOWER):
+            process = subprocess.Popen([BIN / name, "--ros-args", *options])
+            stack.enter_context(process)
+            stack.callback(process.terminate)
+        with rclpy.init():
+            watcher = Watcher()
+            watcher.until(lambda: watcher.instruction and watcher.instruct.get_subscription_count())
+            watcher.instruct.publish(String(data=watcher.instruction))
+            watcher.until(lambda: watcher.done >= 2)
+            watcher.destroy_node()
+        look = [sys.executable, "-m", "goalreel_ros.look", "--out", out]
+        subprocess.run(look, check=True)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    main(sys.argv[1])
