@@ -1,0 +1,172 @@
+"""The simulated tabletop as a robot on ROS 2: camera and state out, actions in, and its models over HTTP.
+
+    tabletop_simulator --ros-args -p seed:=3
+    goalreel_node --ros-args -p planner:=server:http://127.0.0.1:8765 -p editor:=... -p critic:=...
+
+Topics: `image` and `camera_info` at 10 Hz, `state` (12 numbers, `env.STATE_NAMES`) after every control step,
+`action` (5 numbers, `env.ACTION_NAMES`): each is carried out once, in order; the arm holds when none waits.
+`~/truth`, latched: a JSON object with the instruction and which of its sub-goals hold.
+"""
+
+import json
+import math
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Annotated
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
+from sensor_msgs.msg import CameraInfo
+from sensor_msgs.msg import Image as RawImage
+from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiArrayLayout, String
+
+from goalreel.annotator.image import Image
+from goalreel.datasets.tabletop.cameras import FIXED
+from goalreel.datasets.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
+from goalreel.serving.settings import Models
+from goalreel.streaming.settings import READ_ONLY
+from goalreel_ros.pictures import raw
+from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
+from goalreel_ros.tabletop.models import ModelServer
+from goalreel_ros.tabletop.running import parameters, run
+from goalreel_ros.tabletop.world import CAMERA, World
+
+FRAME = f"{CAMERA}_optical_frame"
+QUEUE = 64
+"""Actions that may wait."""
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+class Options(BaseModel):
+    """The simulator's parameters."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seed: Annotated[
+        int, Field(ge=0, le=999_999, description="Scene and instruction.", json_schema_extra=READ_ONLY)
+    ] = 3
+    size: Annotated[
+        int, Field(ge=64, le=1024, description="Width and height in pixels.", json_schema_extra=READ_ONLY)
+    ] = 256
+    rate: Annotated[
+        float, Field(ge=0.1, le=20, description="Times real time.", json_schema_extra=READ_ONLY)
+    ] = 1.0
+    port: Annotated[
+        int, Field(ge=0, le=65535, description="Of the models; 0: any.", json_schema_extra=READ_ONLY)
+    ] = 8765
+    misread: Annotated[
+        list[int],
+        Field(
+            description="Sub-goals, from 0, whose first order the editor gets wrong; -1: none.",
+            json_schema_extra=READ_ONLY,
+        ),
+    ] = [-1]
+
+
+class Simulator(Node):
+    """Steps the world on a timer, in the executor's thread."""
+
+    def __init__(self) -> None:
+        super().__init__("tabletop")
+        self.options = parameters(self, Options)
+        self.world = World(self.options.seed, self.options.size)
+        self._actions: deque[list[float]] = deque(maxlen=QUEUE)
+        self._grip = 1.0
+        self._ticks = 0
+        self._truth = ""
+        self._image = self.create_publisher(RawImage, "image", qos_profile_sensor_data)
+        self._info = self.create_publisher(CameraInfo, "camera_info", qos_profile_sensor_data)
+        self._state = self.create_publisher(Float64MultiArray, "state", 1)
+        self._told = self.create_publisher(String, "~/truth", LATCHED)
+        self.create_subscription(Float64MultiArray, "action", self._on_action, QUEUE)
+        self.create_timer(1 / (CONTROL_HZ * self.options.rate), self._tick)
+
+    def models(self) -> Models:
+        """Planner, editor and critic that ask this world."""
+        missing = [i for i in self._misread() if i >= len(self.world.episode.goals)]
+        if missing:
+            raise ValueError(f"misread: the instruction has no sub-goal {missing[0]}")
+        return Models(
+            planner=PlannerChat(self.world),
+            critic=CriticChat(self.world),
+            editor=SimulatorEditor(self.world, self._misread()),
+            planner_name="simulator-planner",
+            critic_name="simulator-critic",
+            editor_name="simulator-editor",
+        )
+
+    def _misread(self) -> list[int]:
+        return [i for i in self.options.misread if i >= 0]
+
+    def _on_action(self, message: Float64MultiArray) -> None:
+        if len(message.data) != len(ACTION_NAMES) or not all(map(math.isfinite, message.data)):
+            self.get_logger().warning(f"not an action ({', '.join(ACTION_NAMES)}): {list(message.data)}")
+            return
+        self._actions.append(list(message.data))
+
+    def _tick(self) -> None:
+        action = self._actions.popleft() if self._actions else [0.0, 0.0, 0.0, 0.0, self._grip]
+        self._grip = action[4]
+        look = self._ticks % max(1, round(self.options.rate)) == 0
+        self._ticks += 1
+        tick = self.world.tick(np.array(action), look=look)
+        self._state.publish(_numbers(STATE_NAMES, tick.observation.tolist()))
+        if tick.picture is not None:
+            self._show(tick.picture)
+
+    def _show(self, picture: Image) -> None:
+        header = Header(stamp=self.get_clock().now().to_msg(), frame_id=FRAME)
+        self._image.publish(raw(picture, header))
+        self._info.publish(camera_info(self.options.size, header))
+        now, episode = self.world.now(), self.world.episode
+        goals = [{"text": goal.text, "holds": now.holds(goal)} for goal in episode.goals]
+        truth = json.dumps({"instruction": episode.instruction, "goals": goals, "arm_home": now.arm_home})
+        if truth != self._truth:
+            self._truth = truth
+            self._told.publish(String(data=truth))
+
+
+def camera_info(size: int, header: Header) -> CameraInfo:
+    """The pinhole of the camera. ROS counts pixel centres, not corners, as whole numbers."""
+    focal = size / 2 / math.tan(math.radians(FIXED[CAMERA].fovy) / 2)
+    centre = (size - 1) / 2
+    return CameraInfo(
+        header=header,
+        height=size,
+        width=size,
+        distortion_model="plumb_bob",
+        d=[0.0] * 5,
+        k=[focal, 0.0, centre, 0.0, focal, centre, 0.0, 0.0, 1.0],
+        r=[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
+        p=[focal, 0.0, centre, 0.0, 0.0, focal, centre, 0.0, 0.0, 0.0, 1.0, 0.0],
+    )
+
+
+def _numbers(names: tuple[str, ...], values: list[float]) -> Float64MultiArray:
+    dim = MultiArrayDimension(label=",".join(names), size=len(names), stride=len(names))
+    return Float64MultiArray(layout=MultiArrayLayout(dim=[dim]), data=array("d", values))
+
+
+@contextmanager
+def tabletop() -> Iterator[Simulator]:
+    """The node, with its models served."""
+    with ExitStack() as stack:
+        node = Simulator()
+        stack.callback(node.destroy_node)
+        stack.callback(node.world.close)
+        server = stack.enter_context(ModelServer(node.models(), node.options.port))
+        node.get_logger().info(f"ready: {node.world.episode.instruction!r}, models at server:{server.url}")
+        yield node
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the simulator; `args` as on the command line, that of the process when None."""
+    run(tabletop, args)
+
+
+if __name__ == "__main__":
+    main()
