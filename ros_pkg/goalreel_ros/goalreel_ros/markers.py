@@ -18,7 +18,7 @@ from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 from goalreel.annotator.image import Image
 from goalreel.annotator.report.pictures import jpeg
 from goalreel.streaming.board import Board, Panel
-from goalreel_ros.plain import shorten, to_ascii
+from goalreel_ros.plain import to_ascii
 
 type Rgb = tuple[float, float, float]
 
@@ -121,9 +121,10 @@ class _Drawing:
         height = self._picture + (_NAME_LINES + 2) * leading
         rows = [steps[i : i + s.columns] for i in range(0, len(steps), s.columns)]
         top = s.offset - len(rows) * height / 2
-        title = f"{self._board.state}: {to_ascii(self._board.task, 'see the contact sheet')}"
+        words = f"{self._board.state}: {to_ascii(self._board.task, 'see the contact sheet')}"
         width = max(2, min(len(steps), s.columns)) * self._per_line
-        yield self._text("task", 0, shorten(title, width), 0.0, top - leading, _WHITE)
+        (title,) = textwrap.wrap(words, width, max_lines=1, placeholder="...")
+        yield self._text("task", 0, title, 0.0, top - leading, _WHITE)
         left = -((len(rows[0]) - 1) * (s.panel + s.gap)) / 2
         for row, panels in enumerate(rows):
             for column, panel in enumerate(panels):

@@ -11,11 +11,6 @@ _LIKE = str.maketrans(
 )
 
 
-def shorten(text: str, width: int) -> str:
-    """At most `width` characters (at least 4)."""
-    return text if len(text) <= width else text[: width - 3] + "..."
-
-
 def to_ascii(text: str, fallback: str) -> str:
     """The text in ASCII, which is all RViz can draw; the fallback when that loses more than it keeps."""
     plain = unicodedata.normalize("NFKD", text.translate(_LIKE))
