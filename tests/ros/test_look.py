@@ -21,7 +21,7 @@ from goalreel_ros.marker_view import MarkerScene
 from goalreel_ros.markers import build
 
 WIDTH = 640
-SHOW = str(Path(__file__).parent / "show_board.py")
+SHOW = str(Path(__file__).parents[1] / "show_board.py")
 
 
 def place(picture: Image, wanted: Image, width: int) -> tuple[float, tuple[int, int]]:

@@ -26,7 +26,7 @@ from goalreel_ros.markers import Strip
 from goalreel_ros.outputs import Outputs
 from goalreel_ros.parameters import Options
 
-CONFIG = Path(__file__).parents[1] / "launch" / "goalreel.rviz"
+CONFIG = Path(__file__).parents[2] / "launch" / "goalreel.rviz"
 PLUGINS = {"Axes", "FocusCamera", "Image", "MarkerArray", "Measure", "MoveCamera", "Orbit", "TF"}
 """Of rviz_default_plugins' plugins_description.xml and transformer_plugins_description.xml."""
 TYPES = {"Image": "sensor_msgs/msg/Image", "MarkerArray": "visualization_msgs/msg/MarkerArray"}
