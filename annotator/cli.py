@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from goalreel.annotator import bags
 from goalreel.annotator.errors import fail, one_line_errors
-from goalreel.datasets.bags import cli as bags
 from goalreel.datasets.tabletop.cli import app as tabletop_app
 from goalreel.evaluation.cli import app as eval_app
 from goalreel.serving.cli import serve
