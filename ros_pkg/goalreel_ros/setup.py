@@ -17,7 +17,7 @@ setup(
     python_requires=">=3.12",
     install_requires=["setuptools"],
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
-    package_data={NAME: ["py.typed"]},
+    package_data={NAME: ["fastdds_shm.xml", "py.typed"]},
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
         (f"share/{NAME}", ["package.xml", *SHARED]),

@@ -1,0 +1,131 @@
+"""The goalreel node, and RViz when asked for.
+
+ros2 launch goalreel_ros goalreel.launch.py camera:=/wrist_camera rviz:=true
+"""
+
+from pathlib import Path
+
+from launch import LaunchContext, LaunchDescription
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
+from launch.conditions import IfCondition
+from launch.substitutions import EnvironmentVariable, LaunchConfiguration
+from launch_ros.actions import LifecycleNode, Node
+from launch_ros.parameter_descriptions import ParameterValue
+
+HERE = Path(__file__).parent
+MODELS = ("preset", "planner", "editor", "critic")
+DDS_PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"
+
+
+def generate_launch_description() -> LaunchDescription:
+    """What `ros2 launch` calls."""
+    profiles = EnvironmentVariable(DDS_PROFILES, default_value=str(HERE / "fastdds_shm.xml"))
+    shared_memory = IfCondition(LaunchConfiguration("shared_memory"))
+    return LaunchDescription(
+        [
+            *_arguments(),
+            SetEnvironmentVariable(DDS_PROFILES, profiles, condition=shared_memory),
+            OpaqueFunction(function=_node),
+            _rviz(),
+        ]
+    )
+
+
+def _arguments() -> list[DeclareLaunchArgument]:
+    switch = ["true", "false"]
+    return [
+        DeclareLaunchArgument(
+            "preset",
+            default_value="",
+            description="Which planner, editor and critic. Empty: as in params_file.",
+        ),
+        DeclareLaunchArgument(
+            "planner",
+            default_value="",
+            description="Instead of the preset's: hf:DIR, openai:MODEL@URL, server:URL.",
+        ),
+        DeclareLaunchArgument(
+            "editor",
+            default_value="",
+            description="Instead of the preset's: diffusers:DIR, openai:MODEL@URL, server:URL.",
+        ),
+        DeclareLaunchArgument(
+            "critic",
+            default_value="",
+            description="Instead of the preset's: hf:DIR, openai:MODEL@URL, server:URL.",
+        ),
+        DeclareLaunchArgument(
+            "camera",
+            default_value="camera",
+            description="Base topic of the camera: frames at CAMERA/IMAGE, intrinsics at CAMERA/camera_info.",
+        ),
+        DeclareLaunchArgument(
+            "image",
+            default_value="image_raw",
+            description="Name of the frames below the base topic.",
+        ),
+        DeclareLaunchArgument("namespace", default_value="", description="Of the node and its topics."),
+        DeclareLaunchArgument(
+            "autostart",
+            default_value="true",
+            choices=switch,
+            description="Configure and activate the node. false: leave that to a lifecycle manager.",
+        ),
+        DeclareLaunchArgument(
+            "use_sim_time", default_value="false", choices=switch, description="Take the time from /clock."
+        ),
+        DeclareLaunchArgument("rviz", default_value="false", choices=switch, description="Start RViz too."),
+        DeclareLaunchArgument(
+            "params_file", default_value=str(HERE / "goalreel.yaml"), description="Parameters of the node."
+        ),
+        DeclareLaunchArgument(
+            "shared_memory",
+            default_value="true",
+            choices=switch,
+            description=f"Large shared memory for raw frames, unless {DDS_PROFILES} is set. "
+            "The camera's driver needs it as well.",
+        ),
+    ]
+
+
+def _node(context: LaunchContext) -> list[LifecycleNode]:
+    """Only the models that were named replace those of the params file."""
+    named = {name: LaunchConfiguration(name).perform(context) for name in MODELS}
+    parameters = {name: ParameterValue(value, value_type=str) for name, value in named.items() if value}
+    for name in ("autostart", "use_sim_time"):
+        parameters[name] = ParameterValue(LaunchConfiguration(name), value_type=bool)
+    return [
+        LifecycleNode(
+            package="goalreel_ros",
+            executable="goalreel_node",
+            name="goalreel",
+            namespace=LaunchConfiguration("namespace"),
+            # The node moves itself to active: the same code as without launch, and tested there.
+            parameters=[LaunchConfiguration("params_file"), parameters],
+            remappings=[
+                ("image", [LaunchConfiguration("camera"), "/", LaunchConfiguration("image")]),
+                ("camera_info", [LaunchConfiguration("camera"), "/camera_info"]),
+            ],
+            output="screen",
+        )
+    ]
+
+
+def _rviz() -> Node:
+    """Its configuration names the topics of a node without a namespace: hence the remappings."""
+    return Node(
+        package="rviz2",
+        executable="rviz2",
+        namespace=LaunchConfiguration("namespace"),
+        arguments=["-d", str(HERE / "goalreel.rviz")],
+        parameters=[
+            {"use_sim_time": ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)},
+        ],
+        remappings=[
+            ("/goalreel/markers", "goalreel/markers"),
+            ("/goalreel/storyboard/image", "goalreel/storyboard/image"),
+            ("/goalreel/subgoal/image", "goalreel/subgoal/image"),
+            ("/image", [LaunchConfiguration("camera"), "/", LaunchConfiguration("image")]),
+        ],
+        condition=IfCondition(LaunchConfiguration("rviz")),
+    )

@@ -1,0 +1,63 @@
+"""A robot to try the node with, all simulated: camera and arm, models that know the scene, and a policy.
+
+ros2 launch goalreel_ros tabletop.launch.py rviz:=true
+ros2 topic echo --once /tabletop/truth    # the instruction this scene is made for, to send to /instruction
+"""
+
+from pathlib import Path
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+
+HERE = Path(__file__).parent
+CAMERA = [("image", "camera/image_raw"), ("camera_info", "camera/camera_info")]
+
+
+def generate_launch_description() -> LaunchDescription:
+    """What `ros2 launch` calls."""
+    server = ["server:http://127.0.0.1:", LaunchConfiguration("port")]
+    namespace = LaunchConfiguration("namespace")
+    models = [(model, server) for model in ("planner", "editor", "critic")]
+    goalreel = IncludeLaunchDescription(
+        PythonLaunchDescriptionSource(str(HERE / "goalreel.launch.py")),
+        launch_arguments=[*models, ("namespace", namespace), ("rviz", LaunchConfiguration("rviz"))],
+    )
+    simulator = Node(
+        package="goalreel_ros",
+        executable="tabletop_simulator",
+        namespace=namespace,
+        parameters=[{"seed": _whole("seed"), "port": _whole("port")}],
+        remappings=CAMERA,
+        output="screen",
+    )
+    follower = Node(
+        package="goalreel_ros",
+        executable="tabletop_follower",
+        namespace=namespace,
+        parameters=[{"seed": _whole("seed")}],
+        remappings=[*CAMERA, ("subgoal", "goalreel/subgoal")],
+        output="screen",
+    )
+    # The simulator and the follower come last: they then have the shared memory that the first one sets.
+    return LaunchDescription([*_arguments(), goalreel, simulator, follower])
+
+
+def _arguments() -> list[DeclareLaunchArgument]:
+    return [
+        DeclareLaunchArgument("seed", default_value="3", description="Of the scene and its instruction."),
+        DeclareLaunchArgument(
+            "port", default_value="8765", description="Where the simulator serves its models on this machine."
+        ),
+        DeclareLaunchArgument("namespace", default_value="", description="Of all nodes and their topics."),
+        DeclareLaunchArgument(
+            "rviz", default_value="false", choices=["true", "false"], description="Start RViz too."
+        ),
+    ]
+
+
+def _whole(argument: str) -> ParameterValue:
+    return ParameterValue(LaunchConfiguration(argument), value_type=int)

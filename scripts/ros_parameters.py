@@ -1,0 +1,50 @@
+"""Write the node's parameters into launch/goalreel.yaml: `python scripts/ros_parameters.py`."""
+
+import json
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from rcl_interfaces.msg import ParameterDescriptor
+
+from goalreel_ros.parameters import GROUPS, describe
+
+FILE = Path(__file__).parents[1] / "launch" / "goalreel.yaml"
+HEAD = """\
+# The node's parameters, at their defaults. Written by scripts/ros_parameters.py.
+# What is fixed can only be set before the node is configured; the rest also while it runs (ros2 param set).
+/**:
+  ros__parameters:
+"""
+
+
+def text() -> str:
+    """The file: every declared parameter with its description and range."""
+    return HEAD + "\n".join(_entries())
+
+
+def _entries() -> Iterator[str]:
+    for group in GROUPS:
+        for name, field in group.model_fields.items():
+            comment = " ".join(_remarks(describe(field)))
+            lines = textwrap.wrap(comment, 100, initial_indent="    # ", subsequent_indent="    # ")
+            yield "\n".join([*lines, f"    {name}: {json.dumps(field.default)}", ""])
+
+
+def _remarks(descriptor: ParameterDescriptor) -> Iterator[str]:
+    yield descriptor.description
+    for bounds in (*descriptor.integer_range, *descriptor.floating_point_range):
+        yield f"{bounds.from_value} to {bounds.to_value}."
+    if descriptor.additional_constraints:
+        yield f"{descriptor.additional_constraints.capitalize()}."
+    if descriptor.read_only:
+        yield "Fixed."
+
+
+def main() -> None:
+    """Write the file anew."""
+    FILE.write_text(text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
