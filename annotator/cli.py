@@ -12,6 +12,7 @@ from goalreel.annotator.errors import fail, one_line_errors
 from goalreel.datasets.tabletop.cli import app as tabletop_app
 from goalreel.evaluation.cli import app as eval_app
 from goalreel.serving.cli import serve
+from goalreel.streaming.cli import node
 
 app = typer.Typer(
     name="goalreel",
@@ -28,6 +29,12 @@ app.command(
     "- `goalreel serve --editor flux2-klein-4b`\n\n"
     "- `goalreel serve --planner hf:DIR --critic hf:DIR --editor diffusers:DIR --ray --replicas 3`"
 )(serve)
+app.command(
+    epilog="Examples:\n\n"
+    "- `goalreel node --preset klein --camera /wrist_camera`\n\n"
+    "- `goalreel node --preset server --namespace robot1 --no-autostart`\n\n"
+    "- `goalreel node --preset api -- -r image:=/zed/rgb/image_rect_color -p image_transport:=compressed`"
+)(node)
 
 app.command(epilog="Example: `goalreel bag2lerobot run.mcap --out run --state-topic /joint_states`")(
     bags.bag2lerobot

@@ -3,6 +3,7 @@
 Looks, never changes anything. Whatever loads native code runs in a process of its own.
 """
 
+import importlib.util
 import json
 import os
 import platform
@@ -16,16 +17,26 @@ from typing import Literal
 
 from goalreel import __version__
 from goalreel.annotator import probe
-from goalreel.annotator.installed import install, install_goalreel, present, requirements, unmet, version
+from goalreel.annotator.installed import (
+    install,
+    install_goalreel,
+    install_ros,
+    present,
+    requirements,
+    unmet,
+    version,
+)
 
 EXTRAS = {
     "lerobot": "read and write LeRobot datasets",
     "gpu": "preset klein: full-size planner, editor and critic",
     "sim": "the simulated tabletop",
+    "bags": "ROS 2 bags, with no ROS installed",
     "serve": "serve models over HTTP",
     "train": "train planner and critic",
 }
 SCARCE_GIB = 5
+PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"
 EGL = {} if sys.platform != "linux" or os.environ.get("MUJOCO_GL") else {"MUJOCO_GL": "egl"}
 
 
@@ -119,8 +130,27 @@ def _gpu() -> Check:
 
 def _ros() -> Check:
     setups = sorted(Path("/opt/ros").glob("*/setup.bash"))
-    absent = f"source {setups[-1]}" if setups else install_goalreel("ros")
+    absent = f"source {setups[-1]}" if setups else install_ros()
     return _native("ROS 2", "rclpy", probe.ROS, absent, absent)
+
+
+def _goalreel_ros() -> Check:
+    fix = f"source the workspace you built ros_pkg/ in, or {install_ros()}"
+    return _native("ROS 2: goalreel's packages", "goalreel_ros", probe.GOALREEL_ROS, fix, fix)
+
+
+def _raw_frames() -> Check:
+    """Whether a camera driver started here would get large frames across."""
+    name, profiles = "ROS 2: raw frames", os.environ.get(PROFILES)
+    if profiles and Path(profiles).is_file():
+        return Check(name, "ok", f"{PROFILES}={profiles}")
+    package = importlib.util.find_spec("goalreel_ros") if present("goalreel_ros") else None
+    if package is None or package.origin is None:
+        return Check(name, "missing", "goalreel_ros is not installed", install_ros())
+    fix = f"export {PROFILES}={Path(package.origin).with_name('fastdds_shm.xml')}"
+    if profiles:
+        return Check(name, "warning", f"{PROFILES} names no file: {profiles}", fix)
+    return Check(name, "missing", f"{PROFILES} is not set: a camera started here loses raw frames", fix)
 
 
 def _disk() -> Check:
@@ -140,11 +170,19 @@ def _system(packages: str) -> str:
 
 def run_checks() -> list[Check]:
     """Look at everything, the slow ones side by side; takes some seconds where torch is installed."""
-    native: tuple[Callable[[], Check], ...] = (_pyav, _torchcodec, _ffmpeg, _mujoco, _gpu, _ros)
+    native: tuple[Callable[[], Check], ...] = (
+        _pyav,
+        _torchcodec,
+        _ffmpeg,
+        _mujoco,
+        _gpu,
+        _ros,
+        _goalreel_ros,
+    )
     with ThreadPoolExecutor() as pool:
         running = [pool.submit(check) for check in native]
         quick = [_python(), _goalreel(), *map(_extra, EXTRAS)]
-        return [*quick, *(one.result() for one in running), _disk()]
+        return [*quick, *(one.result() for one in running), _raw_frames(), _disk()]
 
 
 def doctor(json_output: bool) -> int:

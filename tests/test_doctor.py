@@ -137,13 +137,44 @@ def test_a_library_that_crashes_is_a_warning(tmp_path, monkeypatch):
         ("av", "_pyav", "lerobot"),
         ("torchcodec", "_torchcodec", "lerobot"),
         ("rclpy", "_ros", "ros"),
+        ("goalreel_ros", "_goalreel_ros", "ros"),
+        ("goalreel_ros", "_raw_frames", "ros"),
     ],
 )
 def test_what_is_not_installed_is_missing(monkeypatch, missing, check, extra):
+    monkeypatch.delenv(module.PROFILES, raising=False)
     monkeypatch.setattr(module, "present", lambda name: False)
     found = getattr(module, check)()
     assert (found.status, found.found) == ("missing", f"{missing} is not installed")
     assert f"[{extra}]" in found.fix or found.fix.startswith("source /opt/ros/")
+
+
+def test_ros_is_described_with_what_is_ours(checks):
+    assert "rmw_fastrtps_cpp" in checks["ROS 2"].found
+    packages = checks["ROS 2: goalreel's packages"]
+    assert packages.status == "ok", packages
+    assert str(Path(__file__).parents[1] / "ros_pkg") in packages.found
+
+
+def test_the_profile_for_raw_frames_is_looked_for(monkeypatch, tmp_path):
+    monkeypatch.delenv(module.PROFILES, raising=False)
+    unset = module._raw_frames()
+    assert unset.status == "missing"
+    monkeypatch.setenv(module.PROFILES, str(tmp_path / "gone.xml"))
+    gone = module._raw_frames()
+    assert (gone.status, gone.fix) == ("warning", unset.fix)
+    assert "gone.xml" in gone.found
+    monkeypatch.setenv(module.PROFILES, unset.fix.partition("=")[2])
+    assert module._raw_frames().status == "ok"
+
+
+def test_ros_is_installed_with_the_folders_beside_it(monkeypatch, tmp_path):
+    root = Path(__file__).parents[1]
+    assert installed.install_ros().endswith(
+        f'-e "{root}[ros]" "{root}/ros_pkg/goalreel_interfaces" -e "{root}/ros_pkg/goalreel_ros"'
+    )
+    monkeypatch.setattr(installed.goalreel, "__file__", str(tmp_path / "goalreel" / "__init__.py"))
+    assert installed.install_ros().startswith("in a checkout of goalreel: ")
 
 
 def fake_card(folder: Path, monkeypatch) -> None:

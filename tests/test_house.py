@@ -4,8 +4,10 @@ import ast
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -28,7 +30,14 @@ def tracked(folder: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "module",
-    ["goalreel.annotator", "goalreel.annotator.types", "goalreel.annotator.batch", "goalreel.annotator.cli"],
+    [
+        "goalreel.annotator",
+        "goalreel.annotator.batch",
+        "goalreel.annotator.cli",
+        "goalreel.annotator.types",
+        "goalreel.streaming.board",
+        "goalreel.streaming.cli",
+    ],
 )
 def test_imports_are_light(module):
     code = f"import {module}, sys; print([m for m in {HEAVY} if m in sys.modules])"
@@ -42,6 +51,7 @@ def test_datasets_is_hugging_faces_from_inside_the_checkout():
 
 
 CORE = {f"annotator.{m}" for m in ("types", "image", "pixels", "loop", "batch", "errors")}
+STREAMING_MAY_USE = ("asynchronous", "models", "presets")
 MAY_IMPORT = {
     "annotator/types.py": {"annotator.image"},
     "annotator/loop.py": {"annotator.image", "annotator.types"},
@@ -49,6 +59,7 @@ MAY_IMPORT = {
     "planners": CORE | {"planners", "datasets.errors"},
     "editors": CORE | {"editors", "datasets.errors"},
     "datasets": CORE | {"datasets"},
+    "streaming": CORE | {"streaming", "planners", *(f"annotator.{m}" for m in STREAMING_MAY_USE)},
 }
 
 
@@ -61,7 +72,49 @@ def test_imports_go_one_way(place):
     for file in files:
         for node in ast.walk(ast.parse((ROOT / file).read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("goalreel."):
-                assert node.module.startswith(allowed), f"{file}:{node.lineno} imports {node.module}"
+                for name in (f"{node.module}.{alias.name}" for alias in node.names):
+                    assert name.startswith(allowed), f"{file}:{node.lineno} imports {name}"
+
+
+ROOMS = ("annotator", "planners", "editors", "datasets", "evaluation", "serving", "streaming")
+
+
+def test_no_room_imports_ros():
+    """Only ros_pkg/ does: goalreel runs where there is none."""
+    ros = ("rclpy", "goalreel_interfaces", *(f"{m}_msgs" for m in ("sensor", "std", "diagnostic", "rcl")))
+    imported = {
+        f"{file}:{node.lineno} {name}"
+        for room in ROOMS
+        for file in tracked(room)
+        if file.endswith(".py")
+        for node in ast.walk(ast.parse((ROOT / file).read_text()))
+        for name in _names(node)
+        if name.split(".")[0] in ros
+    }
+    assert imported == set()
+
+
+def _names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+
+
+def test_there_is_one_version():
+    import goalreel
+
+    for package in ("goalreel_interfaces", "goalreel_ros"):
+        manifest = ElementTree.parse(ROOT / "ros_pkg" / package / "package.xml")
+        assert manifest.findtext("version") == goalreel.__version__, package
+
+
+def test_ros_packages_are_pinned_once():
+    """The same versions run, are built against, and are tried with colcon."""
+    main = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["ros"]
+    file = tomllib.loads((ROOT / "ros_pkg/goalreel_interfaces/pyproject.toml").read_text())
+    wanted = set(file["project"]["dependencies"])
+    assert wanted <= set(main) <= set((ROOT / "constraints.txt").read_text().split())
+    assert {pin for pin in wanted if "msgs" in pin} <= set(file["build-system"]["requires"])
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +133,7 @@ def wheel(tmp_path_factory) -> Path:
 def test_the_wheel_holds_one_import_package_with_all_its_files(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {n.split("/")[0] for n in names if ".dist-info/" not in n} == {"goalreel"}
-    for room in ("annotator", "planners", "editors", "datasets", "evaluation", "serving"):
+    for room in ROOMS:
         files = tracked(room)
         assert files, f"{room} holds no file"
         assert {f"goalreel/{f}" for f in files} <= set(names)

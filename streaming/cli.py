@@ -1,0 +1,77 @@
+"""`goalreel node`: the ROS 2 node without a ROS workspace. ROS itself is imported when it runs."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from goalreel.annotator.errors import one_line_errors
+
+Model = Annotated[
+    str | None, typer.Option(help="Instead of the preset's: hf:DIR, openai:MODEL@URL, server:URL.")
+]
+
+
+def node(
+    preset: Annotated[str | None, typer.Option(help="Which planner, editor and critic.")] = None,
+    planner: Model = None,
+    editor: Annotated[
+        str | None, typer.Option(help="Instead of the preset's: diffusers:DIR, openai:MODEL@URL, server:URL.")
+    ] = None,
+    critic: Model = None,
+    camera: Annotated[
+        str, typer.Option(metavar="TOPIC", help="The camera: TOPIC/image_raw and TOPIC/camera_info.")
+    ] = "camera",
+    namespace: Annotated[str | None, typer.Option(help="Of the node and its topics.")] = None,
+    params_file: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="ROS parameters, in YAML.")
+    ] = None,
+    autostart: Annotated[
+        bool, typer.Option(help="Configure and activate; else a lifecycle manager does.")
+    ] = True,
+    ros_args: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ROS ARGUMENTS]", help="Passed on to ROS.")
+    ] = None,
+) -> None:
+    """Run the ROS 2 node: frames and instructions in, sub-goals out.
+
+    Unless the environment says otherwise, only this machine is reached
+    (ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST; SUBNET for the network) and raw frames travel through
+    large shared memory (FASTDDS_DEFAULT_PROFILES_FILE; the camera's driver needs it as well).
+    """
+    with one_line_errors():
+        import goalreel_ros
+        from goalreel_ros.main import main
+
+        os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        profiles = Path(goalreel_ros.__file__).with_name("fastdds_shm.xml")
+        os.environ.setdefault("FASTDDS_DEFAULT_PROFILES_FILE", str(profiles))
+        models = {"preset": preset, "planner": planner, "editor": editor, "critic": critic}
+        parameters: dict[str, object] = {name: value for name, value in models.items() if value is not None}
+        parameters["autostart"] = autostart
+        # Of two rules for one topic ROS obeys the first: those of the user.
+        main(
+            [
+                "--ros-args",
+                *(ros_args or ()),
+                *_remappings(camera, namespace),
+                *_given(params_file, parameters),
+            ]
+        )
+
+
+def _remappings(camera: str, namespace: str | None) -> Iterator[str]:
+    yield from ("-r", f"image:={camera}/image_raw", "-r", f"camera_info:={camera}/camera_info")
+    if namespace is not None:
+        yield from ("-r", f"__ns:=/{namespace.strip('/')}")
+
+
+def _given(params_file: Path | None, parameters: dict[str, object]) -> Iterator[str]:
+    """Of two values for one parameter ROS takes the last: those of the command line."""
+    if params_file is not None:
+        yield from ("--params-file", str(params_file))
+    for name, value in parameters.items():
+        yield from ("-p", f"{name}:={json.dumps(value)}")
