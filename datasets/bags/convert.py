@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from goalreel import __version__
 from goalreel.annotator.image import Image
-from goalreel.datasets.bags.excerpts import Cut, cut
+from goalreel.datasets.bags.excerpts import Cut, Excerpt, cut
 from goalreel.datasets.bags.reader import Bag, find_bags, fingerprint
 from goalreel.datasets.bags.topics import Request
 from goalreel.datasets.bags.values import picture
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 PROVENANCE = Path("meta") / "bag.json"
 """In the dataset: which bags, topics and episodes it was made from."""
+
+IN_FLIGHT = 64
+"""Pictures on their way to the disk: lerobot's own queue of them has no bound."""
 
 type Progress = Callable[[int, int], None]
 """Told (frames done, frames in all)."""
@@ -116,26 +119,33 @@ def _agree(out: Path, made_from: dict[str, Any]) -> None:
 
 def _write(cuts: dict[Path, Cut], root: Path, progress: Progress) -> None:
     total = sum(len(e.moments) for each in cuts.values() for e in each.excerpts)
-    done = 0
     with ExitStack() as stack:
         dataset: LeRobotDataset | None = None
-        for path, each in cuts.items():
-            frames = _pictures(path, each)
-            for excerpt in each.excerpts:
-                for i in range(len(excerpt.moments)):
-                    pictures = next(frames, None)
-                    if pictures is None:
-                        raise DatasetError(f"{path}: changed while it was read: convert it again")
-                    if dataset is None:
-                        dataset = _create(root, each, pictures)
-                        stack.callback(dataset.finalize)
-                    rows = {feature: values[i] for feature, values in excerpt.rows.items()}
-                    _check(path, each, pictures, dataset)
-                    dataset.add_frame({**_keyed(pictures), **rows, "task": excerpt.task})
-                    done += 1
-                    progress(done, total)
-                assert dataset is not None
+        for done, (path, each, excerpt, i, pictures) in enumerate(_frames(cuts), start=1):
+            if dataset is None:
+                dataset = _create(root, each, pictures)
+                stack.callback(dataset.finalize)
+            _check(path, each, pictures, dataset)
+            keyed = {f"observation.images.{name}": image.pixels for name, image in pictures.items()}
+            rows = {feature: values[i] for feature, values in excerpt.rows.items()}
+            dataset.add_frame({**keyed, **rows, "task": excerpt.task})
+            if done % IN_FLIGHT == 0:
+                dataset.writer.image_writer.wait_until_done()
+            if i + 1 == len(excerpt.moments):
                 dataset.save_episode(parallel_encoding=False)
+            progress(done, total)
+
+
+def _frames(cuts: dict[Path, Cut]) -> Iterator[tuple[Path, Cut, Excerpt, int, dict[str, Image]]]:
+    """Every frame of every episode: its bag, its number in the episode, one picture a camera."""
+    for path, each in cuts.items():
+        pictures = _pictures(path, each)
+        for excerpt in each.excerpts:
+            for i in range(len(excerpt.moments)):
+                found = next(pictures, None)
+                if found is None:
+                    raise DatasetError(f"{path}: changed while it was read: convert it again")
+                yield path, each, excerpt, i, found
 
 
 def _create(root: Path, each: Cut, pictures: dict[str, Image]) -> "LeRobotDataset":
@@ -156,10 +166,6 @@ def _create(root: Path, each: Cut, pictures: dict[str, Image]) -> "LeRobotDatase
     return LeRobotDataset.create(
         "goalreel/bag", fps=each.fps, features=features, root=root, image_writer_threads=2
     )
-
-
-def _keyed(pictures: dict[str, Image]) -> dict[str, Any]:
-    return {f"observation.images.{name}": image.pixels for name, image in pictures.items()}
 
 
 def _check(path: Path, each: Cut, pictures: dict[str, Image], dataset: "LeRobotDataset") -> None:
