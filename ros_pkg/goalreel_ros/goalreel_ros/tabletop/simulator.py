@@ -5,7 +5,7 @@
 
 Topics: `image` and `camera_info` at 10 Hz, `state` (12 numbers, `env.STATE_NAMES`) after every control step,
 `action` (5 numbers, `env.ACTION_NAMES`): each is carried out once, in order; the arm holds when none waits.
-`~/truth`, latched: a JSON object with the instruction and which of its sub-goals hold.
+`~/truth`, latched: a JSON object with the instruction, which of its sub-goals hold, and where the models are.
 """
 
 import json
@@ -74,6 +74,8 @@ class Simulator(Node):
         super().__init__("tabletop")
         self.options = parameters(self, Options)
         self.world = World(self.options.seed, self.options.size)
+        self.server = ""
+        """Name of the models, once they are served."""
         self._actions: deque[list[float]] = deque(maxlen=QUEUE)
         self._grip = 1.0
         self._ticks = 0
@@ -124,7 +126,14 @@ class Simulator(Node):
         self._info.publish(camera_info(self.options.size, header))
         now, episode = self.world.now(), self.world.episode
         goals = [{"text": goal.text, "holds": now.holds(goal)} for goal in episode.goals]
-        truth = json.dumps({"instruction": episode.instruction, "goals": goals, "arm_home": now.arm_home})
+        truth = json.dumps(
+            {
+                "instruction": episode.instruction,
+                "goals": goals,
+                "arm_home": now.arm_home,
+                "models": self.server,
+            }
+        )
         if truth != self._truth:
             self._truth = truth
             self._told.publish(String(data=truth))
@@ -159,7 +168,8 @@ def tabletop() -> Iterator[Simulator]:
         stack.callback(node.destroy_node)
         stack.callback(node.world.close)
         server = stack.enter_context(ModelServer(node.models(), node.options.port))
-        node.get_logger().info(f"ready: {node.world.episode.instruction!r}, models at server:{server.url}")
+        node.server = f"server:{server.url}"
+        node.get_logger().info(f"ready: {node.world.episode.instruction!r}, models at {node.server}")
         yield node
 
 

@@ -1,0 +1,141 @@
+"""`python -m goalreel_ros.tabletop.demo`: the closed loop in three processes, and a film of it.
+
+Simulator, goalreel node and follower are started as anyone would start them; the scene's instruction is sent;
+what the camera saw beside the goal image of the moment is written down.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import rclpy
+import typer
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import Image as RawImage
+from std_msgs.msg import String
+
+from goalreel.annotator.errors import one_line_errors
+from goalreel_ros.client import GoalreelClient, GoalreelError
+from goalreel_ros.pictures import decode
+from goalreel_ros.tabletop.film import Film, Scene
+from goalreel_ros.tabletop.follower import LATCHED
+
+FPS = 10
+START = 60.0
+"""Seconds for the processes to be there."""
+NAP = 0.02
+TRACKING = {"track_rate": 10.0, "critic_period": 0.5, "gate": 0.3}
+"""The node's settings for a robot that is faster than real."""
+
+app = typer.Typer(add_completion=False)
+
+
+@contextmanager
+def process(module: str, *remaps: str, **parameters: object) -> Iterator[None]:
+    """`python -m goalreel_ros.MODULE` with its ROS parameters, until the end of the block."""
+    given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
+    given += [word for remap in remaps for word in ("-r", remap)]
+    running = subprocess.Popen([sys.executable, "-m", f"goalreel_ros.{module}", "--ros-args", *given])
+    try:
+        yield
+    finally:
+        running.terminate()
+        running.wait()
+
+
+class Watcher(Node):
+    """Hears what the camera sees and what is true."""
+
+    def __init__(self) -> None:
+        super().__init__("watcher")
+        self.truth: dict[str, Any] = {}
+        self.news: list[RawImage] = []
+        self.create_subscription(RawImage, "image", self.news.append, qos_profile_sensor_data)
+        self.create_subscription(String, "tabletop/truth", self._on_truth, LATCHED)
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self)
+
+    def look(self) -> None:
+        """Take in what came."""
+        self._executor.spin_once(NAP)
+
+    def _on_truth(self, message: String) -> None:
+        self.truth = json.loads(message.data)
+
+
+@app.command()
+def main(
+    out: Annotated[Path, typer.Option(help="Folder for film and strip.")] = Path("out/ros_demo"),
+    seed: Annotated[int, typer.Option(min=0, max=999_999, help="Scene and instruction.")] = 3,
+    rate: Annotated[float, typer.Option(min=0.1, max=20, help="Times real time.")] = 3.0,
+    misread: Annotated[int, typer.Option(help="Sub-goal whose first picture goes wrong; -1: none.")] = 0,
+) -> None:
+    """Let the simulated robot carry out an instruction by goal images alone, and film it."""
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    out.mkdir(parents=True, exist_ok=True)
+    with one_line_errors("interrupted"), rclpy.init():
+        try:
+            film, truth = _play(seed, rate, misread)
+        except (GoalreelError, TimeoutError) as e:
+            raise ValueError(str(e)) from e
+    film.write(out / "film.mp4")
+    (out / "strip.png").write_bytes(film.strip().png())
+    for goal in truth["goals"]:
+        typer.echo(f"{'holds' if goal['holds'] else 'DOES NOT HOLD'}: {goal['text']}")
+    typer.echo(f"look at {out / 'film.mp4'} and {out / 'strip.png'}")
+    raise typer.Exit(0 if all(goal["holds"] for goal in truth["goals"]) else 1)
+
+
+def _play(seed: int, rate: float, misread: int) -> tuple[Film, dict[str, Any]]:
+    """The film, and what was true at its end.
+
+    Raises:
+        TimeoutError: a process was not there in time.
+        GoalreelError: the task did not end well.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(
+            process("tabletop.simulator", seed=seed, rate=rate, port=0, misread=f"[{misread}]")
+        )
+        watcher = Watcher()
+        stack.callback(watcher.destroy_node)
+        deadline = time.monotonic() + START
+        while not watcher.truth:
+            watcher.look()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no simulator within {START:g} s")
+        models = watcher.truth["models"]
+        stack.enter_context(process("tabletop.follower", "subgoal:=goalreel/subgoal", seed=seed))
+        stack.enter_context(process("main", planner=models, editor=models, critic=models, **TRACKING))
+        client = stack.enter_context(GoalreelClient())
+        client.wait_until_active(START)
+        return _film(client, watcher), watcher.truth
+
+
+def _film(client: GoalreelClient, watcher: Watcher) -> Film:
+    film = Film(watcher.truth["instruction"], FPS)
+    task = client.annotate(film.task)
+    watcher.news.clear()
+    while not task.done:
+        watcher.look()
+        goal, picture = client.subgoal(), client.goal_image
+        while watcher.news:
+            live = decode(watcher.news.pop(0))
+            if goal is None or picture is None:
+                film.scenes.append(Scene(live))
+            else:
+                film.scenes.append(Scene(live, goal.index + 1, goal.name, decode(goal.goal_image)))
+    task.result()
+    return film
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,61 @@
+"""What a closed loop looked like: a film of camera beside goal, and a strip of goals beside outcomes."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import av
+import numpy as np
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, lay_out
+
+WIDTH, CELL = 720, 320
+STRIP = 180
+"""Least width of a picture of the strip."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One camera frame, and the sub-goal that was active: its number from 1 (0: none), words and picture."""
+
+    live: Image
+    number: int = 0
+    words: str = ""
+    goal: Image | None = None
+
+
+@dataclass
+class Film:
+    """Scenes in order, and how many of them make a second."""
+
+    task: str
+    fps: int
+    scenes: list[Scene] = field(default_factory=list)
+
+    def write(self, path: Path) -> None:
+        """As MP4 (H.264)."""
+        pages = [self._page(scene).pixels for scene in self.scenes]
+        height = max(len(page) for page in pages) // 2 * 2
+        with av.open(str(path), "w", format="mp4") as file:
+            stream = file.add_stream("h264", rate=self.fps, options={"crf": "20"})
+            stream.width, stream.height, stream.pix_fmt = WIDTH, height, "yuv420p"
+            for page in pages:
+                fitted = np.full((height, WIDTH, 3), 255, np.uint8)
+                fitted[: len(page)] = page[:height]
+                file.mux(stream.encode(av.VideoFrame.from_ndarray(fitted, format="rgb24")))
+            file.mux(stream.encode())
+
+    def strip(self) -> Image:
+        """Each goal image, and beside it what the camera saw when its sub-goal ended."""
+        last = {scene.number: scene for scene in self.scenes if scene.number}
+        cells = []
+        for number, scene in sorted(last.items()):
+            goal = (Line(f"{number}. goal", 17, INK, 1), Line(scene.words, 15, MUTED, 3))
+            cells += [Cell(scene.goal, goal), Cell(scene.live, (Line(f"{number}. reached", 17, INK, 1),))]
+        return lay_out((Line(self.task, 20, INK, 5),), cells, 4 * (STRIP + 40), STRIP)
+
+    def _page(self, scene: Scene) -> Image:
+        goal = f"goal {scene.number}: {scene.words}" if scene.number else "no goal"
+        left = Cell(scene.live, (Line("camera", 17, INK, 1),))
+        right = Cell(scene.goal, (Line(goal, 17, INK, 2),), note=Line("no goal", 17, MUTED, 1))
+        return lay_out((Line(self.task, 17, INK, 5),), (left, right), WIDTH, CELL)
