@@ -1,5 +1,7 @@
 """How a task ends before it is done, and what a Failure of a model means for it."""
 
+from textwrap import shorten
+
 from goalreel.annotator.types import Failure, StoryboardStep
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.settings import Settings
@@ -23,6 +25,8 @@ class Ended(Exception):
 def of_failure(failure: Failure) -> Ended:
     """What a model's Failure ends a task with."""
     message = failure.message.splitlines()[0]
+    if failure.reply is not None:
+        message = f"{message}; the model said {shorten(failure.reply, 120, placeholder=' ...')!r}"
     if "out of memory" in message.lower():
         return Ended(ErrorCode.OUT_OF_MEMORY, message)
     return Ended(_STAGES[failure.stage], message)

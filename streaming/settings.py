@@ -79,7 +79,7 @@ class Settings(BaseModel):
             le=1,
             description="Share of the visible change to be seen before the critic is asked (1: all of it).",
         ),
-    ] = 0.5
+    ] = 0.3
     stall_timeout: Annotated[
         float,
         Field(ge=0.1, le=86400, description="Seconds without progress after which the rest is re-planned."),
@@ -87,7 +87,7 @@ class Settings(BaseModel):
     leave_timeout: Annotated[
         float,
         Field(ge=0.1, le=86400, description="Seconds far off the plan (see leave) before it is re-planned."),
-    ] = 10.0
+    ] = 30.0
     leave: Annotated[
         float,
         Field(
@@ -104,4 +104,4 @@ class Settings(BaseModel):
             description="Share of the picture that may differ between scene and prediction; above it the "
             "next goal is rendered again from the scene.",
         ),
-    ] = 0.05
+    ] = 0.015

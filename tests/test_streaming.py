@@ -304,7 +304,10 @@ def test_garbage_from_the_planner_is_a_failure(start):
     world.plans = []
     engine, _ = start(world)
     outcome = result(engine.submit(Request("move it")))
-    assert (outcome.error, outcome.message) == (ErrorCode.PLANNER_FAILED, "no plan in the reply")
+    assert (outcome.error, outcome.message) == (
+        ErrorCode.PLANNER_FAILED,
+        "no plan in the reply; the model said 'Sure!'",
+    )
 
 
 def test_a_bug_in_a_model_is_an_outcome_too(start, caplog):
