@@ -32,7 +32,7 @@ class Options(BaseModel):
     ] = 4.0
     jpeg_quality: Annotated[int, Field(ge=1, le=100, description="Of every JPEG that is published.")] = 90
     contact_sheet_width: Annotated[
-        int, Field(ge=128, le=4096, description="Width of ~/storyboard/image in pixels.")
+        int, Field(ge=160, le=4096, description="Width of ~/storyboard/image in pixels.")
     ] = 1280
     publish_markers: Annotated[bool, Field(description="Publish ~/markers.", json_schema_extra=READ_ONLY)] = (
         True
