@@ -1,9 +1,12 @@
 """Starts the node, and ends it cleanly on SIGINT and SIGTERM whatever it is doing."""
 
-import signal
+import logging
+import os
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
+
+from goalreel_ros.stop import Stop
 
 if TYPE_CHECKING:
     from rclpy.executors import Executor
@@ -13,14 +16,12 @@ THREADS = 4
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run until a signal comes. `args` as on the command line, that of the process when None.
+    """Run until a signal comes, then end the process. `args` as on the command line, the process's when None.
 
     Exit status 0 after a signal, 1 when the node could not start or broke.
     """
-    stop = threading.Event()
     # rclpy's own handlers would end the context first, before anyone can tell the policy to stop.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = Stop()
     import rclpy
     from rclpy.action.server import RCLError
     from rclpy.exceptions import ParameterException
@@ -30,16 +31,23 @@ def main(args: list[str] | None = None) -> None:
     ok = False
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-        ok = stop.is_set() or _run(stop)
+        ok = stop.asked or _run(stop)
     except (ParameterException, RCLError) as e:
         get_logger("goalreel").fatal(str(e).splitlines()[0])
     finally:
         rclpy.try_shutdown()
-    if not ok:
-        sys.exit(1)
+    _leave(0 if ok else 1)
 
 
-def _run(stop: threading.Event) -> bool:
+def _leave(status: int) -> NoReturn:
+    """End the process though a model's call may hang in a thread that Python would wait for."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _run(stop: Stop) -> bool:
     """Spin in a thread, so that this one is there for signals. False when something went wrong."""
     from rclpy.executors import MultiThreadedExecutor
     from rclpy.lifecycle import TransitionCallbackReturn
@@ -49,16 +57,18 @@ def _run(stop: threading.Event) -> bool:
     node = GoalreelNode()
     executor = MultiThreadedExecutor(THREADS)
     executor.add_node(node)
-    clean = threading.Event()
-    spinning = threading.Thread(target=_spin, args=(executor, stop, clean), name="executor", daemon=True)
+    ending, clean = threading.Event(), threading.Event()
+    spinning = threading.Thread(target=_spin, args=(executor, ending, clean, stop), daemon=True)
     spinning.start()
     ok = True
-    if node.options.autostart:
+    if node.get_parameter("autostart").value:
         begin = (node.trigger_configure, node.trigger_activate)
         ok = all(step() is TransitionCallbackReturn.SUCCESS for step in begin)
+    else:
+        node.get_logger().info("unconfigured; configure and activate it")
     if ok:
         stop.wait()
-    stop.set()
+    ending.set()
     node.close()
     executor.shutdown(timeout_sec=0.5)
     spinning.join(0.5)
@@ -66,11 +76,11 @@ def _run(stop: threading.Event) -> bool:
     return ok and clean.is_set()
 
 
-def _spin(executor: "Executor", stop: threading.Event, clean: threading.Event) -> None:
+def _spin(executor: "Executor", ending: threading.Event, clean: threading.Event, stop: Stop) -> None:
     from rclpy.exceptions import InvalidHandle
 
     try:
-        while not stop.is_set():
+        while not ending.is_set():
             try:
                 executor.spin()
             except InvalidHandle:
@@ -78,7 +88,7 @@ def _spin(executor: "Executor", stop: threading.Event, clean: threading.Event) -
                 continue
         clean.set()
     finally:
-        stop.set()
+        stop.ask()
 
 
 if __name__ == "__main__":

@@ -79,6 +79,7 @@ class GoalreelNode(LifecycleNode):
         """Check the parameters, create every entity."""
         settings = parameters.read(self, Settings)
         self._parts = Parts(self, settings, self.options, self._active)
+        self.get_logger().info("configured")
         return SUCCESS
 
     @told
@@ -86,6 +87,7 @@ class GoalreelNode(LifecycleNode):
         """Take requests. Models load in the background."""
         self._configured.engine.start()
         self._is_active = True
+        self.get_logger().info("active; the models load in the background")
         return super().on_activate(state)
 
     @told
@@ -93,6 +95,7 @@ class GoalreelNode(LifecycleNode):
         """End the task under way as PREEMPTED, free the models."""
         self._is_active = False
         self._configured.stop()
+        self.get_logger().info("inactive")
         return super().on_deactivate(state)
 
     @told

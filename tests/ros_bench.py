@@ -1,0 +1,274 @@
+"""What tests of the node share: scripted models behind a real server, the node's process, and a robot's side.
+
+The models' world is a picture whose left third is the state. An instruction names colours, `#rrggbb`; the
+planner makes one step of each, the editor paints the third, the critic accepts the right colour there. The
+word `never` in an instruction makes the critic reject everything.
+"""
+
+import json
+import re
+import threading
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import cv2
+import numpy as np
+from rclpy.action import ActionClient
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
+from ros import Other, other, until
+from sensor_msgs.msg import CameraInfo, CompressedImage
+from sensor_msgs.msg import Image as RawImage
+from serving_models import serving
+from std_msgs.msg import String
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Edit
+from goalreel.planners.chat import Conversation
+from goalreel.serving.settings import Models
+from goalreel_ros.client.beside import Beside
+
+RED, GREEN, BLUE = "#fa1414", "#14fa14", "#1414fa"
+COLOUR = re.compile(r"#[0-9a-f]{6}")
+LATCHED = QoSProfile(
+    depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
+
+
+class Gate:
+    """Holds calls while it is shut; counts who came to it."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.open.set()
+        self.calls = 0
+
+    def __call__(self) -> None:
+        self.calls += 1
+        assert self.open.wait(60)
+
+    @contextmanager
+    def shut(self) -> Iterator[None]:
+        self.open.clear()
+        try:
+            yield
+        finally:
+            self.open.set()
+
+
+class Scripted:
+    """Planner, critic and editor, each behind a gate."""
+
+    def __init__(self) -> None:
+        self.planner, self.critic, self.editor = Planner(), Critic(), Painter()
+
+
+class Planner:
+    def __init__(self) -> None:
+        self.gate = Gate()
+
+    def complete(self, conversations: Sequence[Conversation], *, schema: object = None) -> list[str]:
+        self.gate()
+        return [self._plan(words(c)) for c in conversations]
+
+    def _plan(self, text: str) -> str:
+        if "nonsense" in text:
+            return "I would rather not."
+        more = " never" if "never" in text else ""
+        rest = text.rpartition("The earlier plan for the rest")[2]
+        steps = [
+            {"step_name": c, "instruction": f"{c}{more}", "prompt": f"paint {c}{more}"}
+            for c in COLOUR.findall(rest)
+        ]
+        return f"<think>.</think><answer>{json.dumps({'execution_plan': steps})}</answer>"
+
+
+class Critic:
+    def __init__(self) -> None:
+        self.gate = Gate()
+
+    def complete(self, conversations: Sequence[Conversation], *, schema: object = None) -> list[str]:
+        self.gate()
+        return [self._judge(c) for c in conversations]
+
+    def _judge(self, conversation: Conversation) -> str:
+        picture = [p for p in conversation[-1].parts if isinstance(p, Image)][-1]
+        text = words(conversation)
+        wanted = COLOUR.findall(text)[-1]
+        near = np.abs(seen(picture.pixels).astype(int) - rgb(wanted)).max() < 40
+        success = bool(near) and "never" not in text
+        refined = None if success else f"carefully paint {wanted}"
+        return (
+            "<think>I looked.</think><answer>"
+            + json.dumps({"previous_step_success": success, "refine_prompt": refined})
+            + "</answer>"
+        )
+
+
+class Painter:
+    def __init__(self) -> None:
+        self.gate = Gate()
+
+    def edit(self, edits: Sequence[Edit]) -> list[Image]:
+        self.gate()
+        return [Image(painted(e.image.pixels, COLOUR.findall(e.prompt)[-1])) for e in edits]
+
+
+def words(conversation: Conversation) -> str:
+    """The text of the last turn."""
+    return " ".join(p for p in conversation[-1].parts if isinstance(p, str))
+
+
+def rgb(colour: str) -> np.ndarray:
+    return np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
+
+
+def scene(colour: str | None = None, size: tuple[int, int] = (64, 48)) -> np.ndarray:
+    """(height, width, 3): grey and textured, with a coloured left third; `size` = (width, height)."""
+    grey = np.random.default_rng(0).integers(90, 110, (size[1], size[0], 1), np.uint8)
+    pixels = np.repeat(grey, 3, axis=2)
+    return pixels if colour is None else painted(pixels, colour)
+
+
+def painted(pixels: np.ndarray, colour: str) -> np.ndarray:
+    pixels = pixels.copy()
+    pixels[:, : pixels.shape[1] // 3] = rgb(colour)
+    return pixels
+
+
+def seen(pixels: np.ndarray) -> np.ndarray:
+    """The colour of the left third."""
+    return pixels[pixels.shape[0] // 2, pixels.shape[1] // 6]
+
+
+@contextmanager
+def models() -> Iterator[tuple[Scripted, str]]:
+    """The models, and the URL of the server they are behind."""
+    scripted = Scripted()
+    with serving(
+        Models(planner=scripted.planner, critic=scripted.critic, editor=scripted.editor), batch_wait_ms=1
+    ) as url:
+        yield scripted, url
+
+
+@contextmanager
+def node(*arguments: str, url: str = "", ready: str = "active; ", **parameters: object) -> Iterator[Other]:
+    """The real node in a process of its own. `arguments` follow --ros-args."""
+    if url:
+        parameters |= dict.fromkeys(("planner", "editor", "critic"), f"server:{url}")
+    values = {"preset": "server", "critic_period": 0.1, "track_rate": 20.0} | parameters
+    given = [x for k, v in values.items() for x in ("-p", f"{k}:={json.dumps(v)}")]
+    command = ("-m", "goalreel_ros.main", "--ros-args", *given, *arguments)
+    with other(*command, ready=ready) as process:
+        yield process
+
+
+class Robot:
+    """The other side: a camera, subscribers, clients."""
+
+    def __init__(self, node: str = "goalreel", args: list[str] | None = None, image: str = "image") -> None:
+        self.beside = Beside("robot", args=args or [])
+        self.node, self.name = self.beside.node, node
+        self.colour: str | None = None
+        self.received: dict[str, list[Any]] = {}
+        self._raw = self.node.create_publisher(RawImage, image, qos_profile_sensor_data)
+        self._compressed = self.node.create_publisher(
+            CompressedImage, f"{image}/compressed", qos_profile_sensor_data
+        )
+        self.info = self.node.create_publisher(CameraInfo, "camera_info", qos_profile_sensor_data)
+        self._instruct = self.node.create_publisher(String, "instruction", 10)
+        self._clients: dict[str, Any] = {}
+        self._timer: Any = None
+
+    def close(self) -> None:
+        self.beside.close()
+
+    # -- camera
+
+    def film(self, make: Callable[[], Any] | None = None, period: float = 0.05) -> None:
+        """Keep publishing what `make` gives, a raw scene of the present colour by default."""
+        self.stop_filming()
+        make = make or self.frame
+        self._timer = self.beside.run(lambda: self.node.create_timer(period, lambda: self.show(make())))
+
+    def stop_filming(self) -> None:
+        if self._timer is not None:
+            timer, self._timer = self._timer, None
+            self.beside.run(lambda: self.node.destroy_timer(timer))
+
+    def frame(self, encoding: str = "rgb8", size: tuple[int, int] = (64, 48), **fields: Any) -> RawImage:
+        """The present scene as a message; `fields` replace what is right."""
+        pixels = scene(self.colour, size)
+        data = {"bgr8": pixels[:, :, ::-1], "mono8": pixels[:, :, 0]}.get(encoding, pixels)
+        message = RawImage(
+            height=size[1], width=size[0], encoding=encoding, step=data.strides[0] and data.size // size[1],
+            data=array("B", np.ascontiguousarray(data).tobytes()),
+        )  # fmt: skip
+        message.header.stamp = self.node.get_clock().now().to_msg()
+        message.header.frame_id = "camera_optical"
+        for name, value in fields.items():
+            setattr(message, name, value)
+        return message
+
+    def jpeg(self) -> CompressedImage:
+        frame = self.frame()
+        _, data = cv2.imencode(".jpg", scene(self.colour)[:, :, ::-1])
+        return CompressedImage(
+            header=frame.header, format="rgb8; jpeg compressed bgr8", data=array("B", data)
+        )
+
+    def show(self, message: RawImage | CompressedImage) -> None:
+        (self._raw if isinstance(message, RawImage) else self._compressed).publish(message)
+
+    # -- topics
+
+    def listen(self, kind: type, topic: str, qos: QoSProfile = LATCHED) -> list[Any]:
+        """Everything received on a topic from now on, and what was latched."""
+        got: list[Any] = []
+        self.beside.run(lambda: self.node.create_subscription(kind, topic, got.append, qos))
+        return got
+
+    def say(self, text: str) -> None:
+        until(self._instruct.get_subscription_count)
+        self._instruct.publish(String(data=text))
+
+    # -- services and actions
+
+    def call(self, kind: type, name: str, **fields: Any) -> Any:
+        """The response of a service; `name` as in `~/name`, or absolute."""
+        full = name if name.startswith("/") else f"{self.name}/{name}"
+        if full not in self._clients:
+            self._clients[full] = self.beside.run(lambda: self.node.create_client(kind, full))
+        client = self._clients[full]
+        assert client.wait_for_service(20), f"no service {full}"
+        return self._done(lambda: client.call_async(kind.Request(**fields)))
+
+    def send(self, kind: type, name: str, feedback: list[Any] | None = None, **fields: Any) -> Any:
+        """The handle of an accepted goal."""
+        full = f"{self.name}/{name}"
+        if full not in self._clients:
+            self._clients[full] = self.beside.run(lambda: ActionClient(self.node, kind, full))
+        client = self._clients[full]
+        assert client.wait_for_server(20), f"no action {full}"
+        hear = None if feedback is None else lambda message: feedback.append(message.feedback)
+        handle = self._done(lambda: client.send_goal_async(kind.Goal(**fields), feedback_callback=hear))
+        assert handle.accepted
+        return handle
+
+    def result(self, handle: Any) -> tuple[int, Any]:
+        """(status, result) of a goal, once it has ended."""
+        answer = self._done(handle.get_result_async)
+        return answer.status, answer.result
+
+    def cancel(self, handle: Any) -> None:
+        """Ask to cancel; returns when that is acknowledged."""
+        answer = self._done(handle.cancel_goal_async)
+        assert len(answer.goals_canceling) == 1
+
+    def _done(self, start: Callable[[], Any], timeout: float = 30) -> Any:
+        finished = threading.Event()
+        future = self.beside.run(start)
+        future.add_done_callback(lambda _: finished.set())
+        assert finished.wait(timeout), "no answer"
+        return future.result()
