@@ -89,6 +89,12 @@ def test_importing_it_loads_no_ros():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 
+def test_without_rclpy_it_names_the_other_way(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rclpy", None)
+    with pytest.raises(ValueError, match=r"needs rclpy .* camera type zmq with `python -m goalreel_ros.zmq`"):
+        make_cameras_from_configs({"subgoal": GoalreelCameraConfig(**SIZE)})
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -2,7 +2,7 @@
 
     python -m goalreel_ros.zmq --width 640 --height 480
     lerobot-rollout --robot.cameras="{subgoal: {type: zmq, server_address: 127.0.0.1, port: 5555,
-                                      camera_name: subgoal, width: 640, height: 480}}" ...
+                                      camera_name: subgoal, width: 640, height: 480, fps: 30}}" ...
 
 The protocol is that of `lerobot.cameras.zmq.image_server`: JSON with JPEGs in base64, whose red and blue are
 exchanged, because ZMQCamera passes on what OpenCV decodes (BGR) as if it were RGB.
