@@ -16,8 +16,9 @@ wanted=.colcon/requirements.txt
 import tomllib
 
 with open("ros_pkg/goalreel_interfaces/pyproject.toml", "rb") as file:
-    interfaces = tomllib.load(file)
-print(*interfaces["build-system"]["requires"], *interfaces["project"]["dependencies"], sep="\n")
+    print(*tomllib.load(file)["build-system"]["requires"], sep="\n")
+with open("pyproject.toml", "rb") as file:
+    print(*tomllib.load(file)["project"]["optional-dependencies"]["ros"], sep="\n")
 print("colcon-common-extensions==0.3.0")
 EOF
 if ! cmp -s "$wanted" "$wanted.new" || ! "$venv/bin/colcon" --help >/dev/null 2>&1; then

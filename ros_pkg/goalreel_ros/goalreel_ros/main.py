@@ -25,6 +25,7 @@ def main(args: list[str] | None = None) -> None:
     import rclpy
     from rclpy.action.server import RCLError
     from rclpy.exceptions import ParameterException
+    from rclpy.impl.implementation_singleton import rclpy_implementation
     from rclpy.logging import get_logger
     from rclpy.signals import SignalHandlerOptions
 
@@ -32,6 +33,8 @@ def main(args: list[str] | None = None) -> None:
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
         ok = stop.asked or _run(stop)
+    except rclpy_implementation.UnknownROSArgsError as e:
+        get_logger("goalreel").fatal(f"no ROS arguments: {e}")
     except (ParameterException, RCLError) as e:
         get_logger("goalreel").fatal(str(e).splitlines()[0])
     finally:
