@@ -152,15 +152,19 @@ def models() -> Iterator[tuple[Scripted, str]]:
         yield scripted, url
 
 
-@contextmanager
-def node(*arguments: str, url: str = "", ready: str = "active; ", **parameters: object) -> Iterator[Other]:
-    """The real node in a process of its own. `arguments` follow --ros-args."""
+def command(*arguments: str, url: str = "", **parameters: object) -> tuple[str, ...]:
+    """How the node is started. `arguments` follow --ros-args."""
     if url:
-        parameters |= dict.fromkeys(("planner", "editor", "critic"), f"server:{url}")
+        parameters = dict.fromkeys(("planner", "editor", "critic"), f"server:{url}") | parameters
     values = {"preset": "server", "critic_period": 0.1, "track_rate": 20.0} | parameters
     given = [x for k, v in values.items() for x in ("-p", f"{k}:={json.dumps(v)}")]
-    command = ("-m", "goalreel_ros.main", "--ros-args", *given, *arguments)
-    with other(*command, ready=ready) as process:
+    return "-m", "goalreel_ros.main", "--ros-args", *given, *arguments
+
+
+@contextmanager
+def node(*arguments: str, url: str = "", ready: str = "active; ", **parameters: object) -> Iterator[Other]:
+    """The real node in a process of its own."""
+    with other(*command(*arguments, url=url, **parameters), ready=ready) as process:
         yield process
 
 

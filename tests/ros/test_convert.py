@@ -1,0 +1,213 @@
+"""Boards, goals and pictures as messages, with rclpy's field checks on."""
+
+import math
+from array import array
+from dataclasses import replace
+from uuid import uuid4
+
+import numpy as np
+import pytest
+from rclpy.serialization import deserialize_message, serialize_message
+from sensor_msgs.msg import CompressedImage
+from sensor_msgs.msg import Image as RawImage
+from std_msgs.msg import Header
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Attempt, Failure, Step, Verdict
+from goalreel.streaming.board import Board, Frame, Goal, Panel, Phase, Progress
+from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
+from goalreel_ros import convert
+from goalreel_ros.pictures import Jpegs, black, decode, raw
+from goalreel_ros.times import from_duration, from_time, to_duration, to_time
+
+NOW = 1_700_000_000_123_456_789
+PICTURE = Image(np.full((48, 64, 3), (200, 30, 40), np.uint8))
+STEP = Step(name="grasp", instruction="the gripper holds the block", prompt="close it", auxiliary_text="Now!")
+YES = Attempt(prompt="close it gently", seed=1, image=PICTURE, verdict=Verdict(success=True, reasoning="so"))
+SHOWN = Panel(
+    0, STEP, 3, status="active", image_status="verified", attempts=2, attempt=YES,
+    source_stamp=5, created=6, started=7, ended=8,
+)  # fmt: skip
+
+
+@pytest.fixture
+def jpegs():
+    return Jpegs(90)
+
+
+@pytest.fixture
+def board():
+    later = Panel(1, STEP, 3)
+    source = Frame(PICTURE, 5, "optical")
+    return Board(uuid4(), "tidy up", "executing", 2, NOW, source, (SHOWN, later))
+
+
+def wired(message):
+    """The message after its way over the wire, which refuses wrong types."""
+    return deserialize_message(serialize_message(message), type(message))
+
+
+def test_a_storyboard_keeps_everything(board, jpegs):
+    message = wired(convert.storyboard(board, jpegs, 1))
+    assert from_time(message.header.stamp) == NOW
+    assert message.header.frame_id == "optical"
+    assert convert.from_uuid(message.id) == board.id
+    assert (message.revision, message.task, message.state) == (2, "tidy up", Storyboard.STATE_EXECUTING)
+    assert decode(message.source_image).size == (64, 48)
+    first, second = message.steps
+    assert (first.index, first.name, first.instruction) == (0, "grasp", "the gripper holds the block")
+    assert (first.auxiliary_text, first.prompt) == ("Now!", "close it gently")
+    assert (first.status, first.image_status) == (StoryboardStep.STATUS_ACTIVE, StoryboardStep.IMAGE_VERIFIED)
+    assert (first.attempts, first.max_attempts) == (2, 3)
+    stamps = first.goal_image.header.stamp, first.created_stamp, first.start_stamp, first.end_stamp
+    assert [from_time(s) for s in stamps] == [5, 6, 7, 8]
+    assert np.abs(decode(first.goal_image).pixels.astype(int) - (200, 30, 40)).max() < 12
+    assert first.critic.verdict == CriticVerdict.ACCEPTED
+    assert (second.prompt, second.status) == ("close it", StoryboardStep.STATUS_PENDING)
+    assert second.critic.verdict == CriticVerdict.NOT_EVALUATED
+    assert not second.goal_image.data
+
+
+def test_a_board_that_never_changed_still_has_a_stamp(jpegs):
+    message = wired(convert.storyboard(Board(), jpegs, NOW))
+    assert from_time(message.header.stamp) == NOW
+    assert (message.state, list(message.steps)) == (Storyboard.STATE_EMPTY, [])
+
+
+@pytest.mark.parametrize("state", [s for s in dir(Storyboard) if s.startswith("STATE_")])
+def test_every_state_has_its_value(state, jpegs):
+    board = Board(state=state.removeprefix("STATE_").lower())
+    assert convert.storyboard(board, jpegs, 1).state == getattr(Storyboard, state)
+
+
+VERDICTS = {
+    "rejected": (
+        Attempt(
+            prompt="p", seed=0, image=PICTURE,
+            verdict=Verdict(success=False, refined_prompt="better", semantics=4, quality=9),
+        ),
+        CriticVerdict.REJECTED, 6.0, ["semantics", "quality"], "",
+    ),
+    "error": (
+        Attempt(prompt="p", seed=0, image=PICTURE, failure=Failure(stage="judge", message="it is down")),
+        CriticVerdict.ERROR, math.nan, [], "it is down",
+    ),
+    "no picture": (
+        Attempt(prompt="p", seed=0, failure=Failure(stage="edit", message="no card")),
+        CriticVerdict.ERROR, math.nan, [], "no card",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", VERDICTS)
+def test_what_the_critic_said(case, jpegs):
+    attempt, verdict, score, criteria, reasoning = VERDICTS[case]
+    panel = Panel(0, STEP, 3, image_status="failed", attempts=1, attempt=attempt)
+    message = wired(convert.step(panel, "", jpegs)).critic
+    assert message.verdict == verdict
+    assert message.score == pytest.approx(score, nan_ok=True)
+    assert [s.criterion for s in message.scores] == criteria
+    assert message.reasoning == reasoning
+
+
+def test_a_sub_goal_carries_text_and_picture_together(board, jpegs):
+    message = wired(convert.subgoal(Goal(board, SHOWN, True, 9), jpegs, NOW))
+    assert from_time(message.header.stamp) == 9
+    assert (message.active, message.index, message.num_steps, message.revision) == (True, 0, 2, 2)
+    assert message.instruction == "the gripper holds the block"
+    assert decode(message.goal_image).size == (64, 48)
+
+
+def test_words_alone_have_no_picture(board, jpegs):
+    panel = replace(SHOWN, image_status="unverified", attempt=None)
+    message = wired(convert.subgoal(Goal(board, panel, True, 9), jpegs, NOW))
+    assert message.image_status == StoryboardStep.IMAGE_UNVERIFIED
+    assert not message.goal_image.data
+
+
+def test_no_sub_goal(board, jpegs):
+    message = wired(convert.subgoal(Goal(board, None, False, 0), jpegs, NOW))
+    assert from_time(message.header.stamp) == NOW
+    assert (message.active, message.instruction, message.task) == (False, "", "tidy up")
+    assert message == replace_goal(message)
+
+
+def replace_goal(message: SubGoal) -> SubGoal:
+    """The same without a picture."""
+    return SubGoal(**{
+        f: getattr(message, f) for f in message.get_fields_and_field_types() if f != "goal_image"
+    } | {"goal_image": CompressedImage(header=message.header, format="jpeg")})  # fmt: skip
+
+
+def test_progress(board):
+    message = wired(convert.progress(Progress(board, 0.5, 1.25, 3, "waiting"), NOW))
+    assert list(message.step_status) == [StoryboardStep.STATUS_ACTIVE, StoryboardStep.STATUS_PENDING]
+    assert (message.step_completion, message.task_completion) == (0.5, 0.25)
+    assert from_duration(message.step_elapsed) == 1.25
+    assert (message.active_step, message.replans, message.message) == (0, 3, "waiting")
+    unknown = wired(convert.progress(Progress(board), NOW))
+    assert math.isnan(unknown.step_completion)
+
+
+def test_a_phase(jpegs):
+    message = wired(convert.phase(Phase("validating", 1, 4, 2, 0.25, SHOWN), "optical", jpegs))
+    assert (message.phase, message.step_index, message.num_steps, message.attempt) == (4, 1, 4, 2)
+    assert message.step[0].goal_image.header.frame_id == "optical"
+    assert not wired(convert.phase(Phase("planning"), "", jpegs)).step
+
+
+def test_an_unchanged_picture_is_encoded_once_and_forgotten_with_its_board(board, jpegs):
+    pixels = np.full((48, 64, 3), 200, np.uint8)
+    image = Image(pixels[:])
+    board = replace(board, source=Frame(image))
+    first = jpegs.compressed(image, Header()).data
+    pixels[:] = 10  # behind the image's back, so that encoding again would show
+    assert jpegs.compressed(image, Header()).data == first
+    jpegs.keep(board)
+    assert jpegs.compressed(image, Header()).data == first
+    jpegs.keep(Board())
+    assert jpegs.compressed(image, Header()).data != first
+
+
+def test_quality_holds_from_the_next_picture_on():
+    jpegs = Jpegs(95)
+    noisy = Image(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8))
+    fine = jpegs.compressed(noisy, Header()).data
+    jpegs.set_quality(10)
+    assert len(jpegs.compressed(noisy, Header()).data) < len(fine) / 2
+
+
+def test_raw_pictures_go_there_and_back():
+    pixels = np.random.default_rng(0).integers(0, 256, (7, 5, 3), np.uint8)
+    message = wired(raw(Image(pixels), Header(frame_id="optical")))
+    assert (message.height, message.width, message.step, message.encoding) == (7, 5, 15, "rgb8")
+    assert np.array_equal(decode(message).pixels, pixels)
+    assert black((5, 7)).pixels.shape == (7, 5, 3)
+
+
+@pytest.mark.parametrize(
+    "format", ["16UC1; compressedDepth png", "bayer_rggb8; jpeg compressed", "32FC1; png compressed"]
+)
+def test_compressed_pictures_that_are_none(format):
+    message = CompressedImage(format=format, data=array("B", PICTURE.png()))
+    with pytest.raises(ValueError, match="colour topic") as refused:
+        decode(message)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("format", ["png", "jpeg", "rgb8; jpeg compressed bgr8", "bgr8; png compressed", ""])
+def test_compressed_pictures_that_are_some(format):
+    assert decode(CompressedImage(format=format, data=array("B", PICTURE.png()))) == PICTURE
+
+
+def test_a_raw_message_is_told_from_a_compressed_one():
+    with pytest.raises(ValueError, match="depth map"):
+        decode(RawImage(encoding="16UC1", height=2, width=2, step=4, data=array("B", bytes(8))))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 1.5, -0.25, 86400.0])
+def test_durations(seconds):
+    duration = to_duration(seconds)
+    assert 0 <= duration.nanosec < 10**9
+    assert from_duration(duration) == pytest.approx(seconds)
+    assert from_time(to_time(NOW)) == NOW
