@@ -8,7 +8,8 @@ export MUJOCO_GL ?= egl
 
 INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* msg/* srv/* action/*))
 .venv/.ready: pyproject.toml setup.py constraints.txt scripts/bootstrap.sh $(INTERFACES) \
-		ros_pkg/goalreel_ros/setup.py ros_pkg/goalreel_ros/setup.cfg ros_pkg/goalreel_ros/package.xml
+		ros_pkg/goalreel_ros/setup.py ros_pkg/goalreel_ros/setup.cfg ros_pkg/goalreel_ros/package.xml \
+		ros_pkg/lerobot_camera_goalreel/pyproject.toml
 	@scripts/bootstrap.sh
 
 .PHONY: demo ros-demo test lint bench soak fuzz picture ros-picture help

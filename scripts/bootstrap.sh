@@ -51,7 +51,8 @@ fi
 .venv/bin/uv --version >/dev/null 2>&1 || .venv/bin/python -m pip install -q uv
 echo "installing Python packages into .venv"
 # Not through `python -m uv`: of the two variables above, the build environment would inherit this venv's.
-.venv/bin/uv pip install -q --python .venv/bin/python -c constraints.txt -e '.[dev]' -e ./ros_pkg/goalreel_ros
+.venv/bin/uv pip install -q --python .venv/bin/python -c constraints.txt -e '.[dev]' \
+  -e ./ros_pkg/goalreel_ros -e ./ros_pkg/lerobot_camera_goalreel
 # uv builds a folder again whenever it is named, and the interfaces take a minute.
 sum=$(find ros_pkg/goalreel_interfaces -type f | sort | xargs sha256sum | sha256sum)
 if ! .venv/bin/python -c 'import goalreel_interfaces.msg' 2>/dev/null || [ "$sum" != "$(cat .venv/.interfaces 2>/dev/null)" ]; then

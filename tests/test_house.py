@@ -106,6 +106,20 @@ def test_there_is_one_version():
     for package in ("goalreel_interfaces", "goalreel_ros"):
         manifest = ElementTree.parse(ROOT / "ros_pkg" / package / "package.xml")
         assert manifest.findtext("version") == goalreel.__version__, package
+    plugin = tomllib.loads((ROOT / "ros_pkg/lerobot_camera_goalreel/pyproject.toml").read_text())
+    assert plugin["project"]["version"] == goalreel.__version__
+
+
+def test_package_xml_names_every_ros_package_that_is_imported():
+    folder = ROOT / "ros_pkg" / "goalreel_ros"
+    declared = {d.text for d in ElementTree.parse(folder / "package.xml").findall("exec_depend")}
+    files = [*(folder / "goalreel_ros").rglob("*.py"), *(ROOT / "launch").glob("*.py")]
+    imported = {n.split(".")[0] for f in files for x in ast.walk(ast.parse(f.read_text())) for n in _names(x)}
+    ros = {
+        n for n in imported if n.endswith(("_msgs", "_interfaces")) or n in ("rclpy", "launch", "launch_ros")
+    }
+    assert {"rclpy", "launch", "goalreel_interfaces"} <= ros
+    assert declared == ros | {"rviz2"}
 
 
 def test_ros_packages_are_pinned_once():
