@@ -1,5 +1,6 @@
 """Parameters as ROS knows them: described, ranged, read-only, refused; and the table in docs/ros.md."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from rclpy.context import Context
 from rclpy.parameter import Parameter
 from ros import ros_env  # noqa: F401
 
+from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.settings import Settings
 from goalreel_ros import parameters
 from goalreel_ros.node import GoalreelNode
@@ -120,3 +122,15 @@ def table(node) -> str:
         fixed = "read-only" if descriptor.read_only else ""
         rows.append(f"| `{name}` | {shown} | {bounds} | {fixed} | {descriptor.description} |")
     return "\n".join(rows)
+
+
+def test_every_test_that_the_documentation_names_exists():
+    tests = "".join(f.read_text() for f in Path(__file__).parent.glob("test_*.py"))
+    named = set(re.findall(r"`(test_\w+)`", DOCS.read_text()))
+    assert named
+    assert not [name for name in named if f"def {name}(" not in tests]
+
+
+def test_every_error_code_is_documented():
+    text = DOCS.read_text()
+    assert not [code.name for code in ErrorCode if code.name not in text]
