@@ -268,6 +268,15 @@ def test_cancelling_is_acknowledged_at_once_in_every_phase(robot, scripted, kind
     assert scripted_calls(scripted) == before  # nobody asks the models for it any more
 
 
+def test_cancelling_right_after_sending_again_and_again(robot):
+    for i in range(40):
+        handle = robot.send(AnnotateTask, "annotate_task", task=f"{RED} {GREEN}")
+        time.sleep(i % 8 * 0.004)
+        robot.cancel(handle)
+        status, result = robot.result(handle)
+        assert (status, result.error_code) == (CANCELED, ErrorCode.CANCELED)
+
+
 def scripted_calls(scripted) -> int:
     return sum(m.gate.calls for m in (scripted.planner, scripted.editor, scripted.critic))
 
@@ -275,12 +284,15 @@ def scripted_calls(scripted) -> int:
 def test_the_operator_pauses_overrides_and_replans(robot, scripted):
     goals = robot.listen(SubGoal, "goalreel/subgoal")
     progress = robot.listen(StoryboardProgress, "goalreel/progress", 10)
+    pictures = robot.listen(RawImage, "goalreel/subgoal/image")
     handle = robot.send(AnnotateTask, "annotate_task", task=f"{RED} {GREEN} {BLUE}")
     until(lambda: goals and goals[-1].active)
+    until(lambda: pictures and close(colour(pictures[-1]), rgb(RED)))
 
     assert robot.call(Command, "pause", reason="lunch").error_code == ErrorCode.NONE
     until(lambda: state(robot).state == Storyboard.STATE_PAUSED and not goals[-1].active)
     until(lambda: progress and progress[-1].state == Storyboard.STATE_PAUSED)
+    until(lambda: not decode(pictures[-1]).pixels.any())
     assert robot.call(Command, "resume").error_code == ErrorCode.NONE
     until(lambda: goals[-1].active and goals[-1].instruction == RED)
 
