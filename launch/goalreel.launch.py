@@ -74,6 +74,11 @@ def _arguments() -> list[DeclareLaunchArgument]:
         DeclareLaunchArgument(
             "use_sim_time", default_value="false", choices=switch, description="Take the time from /clock."
         ),
+        DeclareLaunchArgument(
+            "frame",
+            default_value="camera_optical_frame",
+            description="The camera's optical frame, in which RViz shows the plan.",
+        ),
         DeclareLaunchArgument("rviz", default_value="false", choices=switch, description="Start RViz too."),
         DeclareLaunchArgument(
             "params_file", default_value=str(HERE / "goalreel.yaml"), description="Parameters of the node."
@@ -117,7 +122,7 @@ def _rviz() -> Node:
         package="rviz2",
         executable="rviz2",
         namespace=LaunchConfiguration("namespace"),
-        arguments=["-d", str(HERE / "goalreel.rviz")],
+        arguments=["-d", str(HERE / "goalreel.rviz"), "-f", LaunchConfiguration("frame")],
         parameters=[
             {"use_sim_time": ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)},
         ],

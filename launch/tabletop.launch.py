@@ -24,7 +24,12 @@ def generate_launch_description() -> LaunchDescription:
     models = [(model, server) for model in ("planner", "editor", "critic")]
     goalreel = IncludeLaunchDescription(
         PythonLaunchDescriptionSource(str(HERE / "goalreel.launch.py")),
-        launch_arguments=[*models, ("namespace", namespace), ("rviz", LaunchConfiguration("rviz"))],
+        launch_arguments=[
+            *models,
+            ("namespace", namespace),
+            ("rviz", LaunchConfiguration("rviz")),
+            ("frame", "front_optical_frame"),
+        ],
     )
     simulator = Node(
         package="goalreel_ros",
