@@ -6,7 +6,7 @@ from concurrent.futures import Future as Outcomes
 from typing import Any
 
 from rclpy.action import ActionServer, CancelResponse
-from rclpy.action.server import ServerGoalHandle
+from rclpy.action.server import RCLError, ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
@@ -96,17 +96,23 @@ class Actions:
     # -- callbacks of the servers
 
     def _accepted(self, handle: ServerGoalHandle) -> None:
-        with self._changed:
-            self._runs[bytes(handle.goal_id.uuid)] = _Run(handle)
-        handle.execute()
+        self._run_of(handle)
+        try:
+            handle.execute()
+        except RCLError:
+            # Cancelled between rclpy's look at the state and its transition. Now it sees that.
+            handle.execute()
 
     def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
-        with self._changed:
-            run = self._runs.get(bytes(handle.goal_id.uuid))
-        if run is None:
+        if not handle.is_active:
             return CancelResponse.REJECT  # it has just ended
-        run.cancel()
+        self._run_of(handle).cancel()
         return CancelResponse.ACCEPT
+
+    def _run_of(self, handle: ServerGoalHandle) -> _Run:
+        """Made by whichever comes first: the answer that a goal is accepted may be overtaken by a cancel."""
+        with self._changed:
+            return self._runs.setdefault(bytes(handle.goal_id.uuid), _Run(handle))
 
     async def _generate(self, handle: ServerGoalHandle) -> GenerateStoryboard.Result:
         def tell(phase: Phase) -> None:
@@ -145,8 +151,10 @@ class Actions:
         kind: type[Result],
     ) -> Result:
         """One goal from acceptance to its result."""
-        run = self._runs[bytes(handle.goal_id.uuid)]
+        run = self._run_of(handle)
         try:
+            if run.cancel_asked:  # so early that nobody else's task need end for it
+                raise Refused(ErrorCode.CANCELED, "cancelled")
             job = self._submit(parse(handle.request), on_phase)
             run.start(job)
             code, result = await self._ended(job, result_of)

@@ -80,7 +80,9 @@ def _run(stop: Stop) -> bool:
 
 
 def _spin(executor: "Executor", ending: threading.Event, clean: threading.Event, stop: Stop) -> None:
+    from rclpy.action.server import RCLError
     from rclpy.exceptions import InvalidHandle
+    from rclpy.logging import get_logger
 
     try:
         while not ending.is_set():
@@ -89,6 +91,9 @@ def _spin(executor: "Executor", ending: threading.Event, clean: threading.Event,
             except InvalidHandle:
                 # An entity was destroyed between the answer to a request and its sending: no harm.
                 continue
+            except RCLError as e:
+                # One message that could not be sent is no reason to let go of the robot.
+                get_logger("goalreel").error(str(e).splitlines()[0])
         clean.set()
     finally:
         stop.ask()
