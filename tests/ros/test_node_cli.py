@@ -44,10 +44,11 @@ def listens(watcher: Node, namespace: str, wanted: set[str]) -> None:
     """Wait until the node is there and subscribes to these topics."""
 
     def there() -> bool:
-        if ("goalreel", namespace) not in watcher.get_node_names_and_namespaces():
+        nodes = {"goalreel", "goalreel_camera"}
+        if not {(n, namespace) for n in nodes} <= set(watcher.get_node_names_and_namespaces()):
             return False
-        found = watcher.get_subscriber_names_and_types_by_node("goalreel", namespace)
-        return wanted <= {topic for topic, _ in found}
+        found = (watcher.get_subscriber_names_and_types_by_node(n, namespace) for n in nodes)
+        return wanted <= {topic for topics in found for topic, _ in topics}
 
     until(there)
 

@@ -1,8 +1,10 @@
 """The node's inputs from the camera: the newest frame in a slot, and the optical frame it was taken in."""
 
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, CompressedImage
@@ -18,26 +20,45 @@ NEWEST = QoSProfile(depth=1, history=HistoryPolicy.KEEP_LAST, reliability=Reliab
 
 
 class CameraInputs:
-    """Subscribes to `image` and `camera_info`. The callbacks only store; decoding is the reader's."""
+    """Subscribes to `image` and `camera_info`. The callbacks only store; decoding is the reader's.
+
+    A node of its own with a thread of its own: an executor that serves twenty other entities takes
+    milliseconds longer to hand a frame over (`benchmarks/ros.py`), and rclpy gives one node to one executor.
+    """
 
     def __init__(self, node: Node, options: Callable[[], Options]) -> None:
         self.slot: FrameSlot[RawImage | CompressedImage] = FrameSlot(decode)
-        self._node, self._options = node, options
+        self._options = options
         self._info_frame = ""
         kind, topic = RawImage, node.resolve_topic_name("image")
         if options().image_transport == "compressed":
             # As image_transport does: remapping `image` moves its compressed twin along.
             kind, topic = CompressedImage, f"{topic}/compressed"
-        alone, aside = MutuallyExclusiveCallbackGroup(), MutuallyExclusiveCallbackGroup()
-        self._subscriptions = [
-            node.create_subscription(kind, topic, self._take, NEWEST, callback_group=alone),
-            node.create_subscription(CameraInfo, "camera_info", self._info, NEWEST, callback_group=aside),
-        ]
+        # Remappings are resolved already, and one of the node's name must not name this one too.
+        self._node = Node(
+            f"{node.get_name()}_camera",
+            namespace=node.get_namespace(),
+            context=node.context,
+            use_global_arguments=False,
+            enable_rosout=False,
+            start_parameter_services=False,
+        )
+        self._node.create_subscription(kind, topic, self._take, NEWEST)
+        self._node.create_subscription(CameraInfo, node.resolve_topic_name("camera_info"), self._info, NEWEST)
+        self._executor = SingleThreadedExecutor(context=node.context)
+        self._executor.add_node(self._node)
+        self._thread = threading.Thread(target=self._spin, name="goalreel-camera", daemon=True)
+        self._thread.start()
 
     def destroy(self) -> None:
         """Stop listening."""
-        for subscription in self._subscriptions:
-            self._node.destroy_subscription(subscription)
+        self._executor.shutdown()
+        self._thread.join()
+        self._node.destroy_node()
+
+    def _spin(self) -> None:
+        with suppress(ExternalShutdownException):
+            self._executor.spin()
 
     def _take(self, message: RawImage | CompressedImage) -> None:
         at = message.header
