@@ -1,0 +1,1 @@
+"""Training corpora with ground truth, made on the simulated tabletop."""

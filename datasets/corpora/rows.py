@@ -1,0 +1,71 @@
+"""What a corpus is made of: one row a question to an agent, with the true answer and where it came from."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Plan, Verdict
+from goalreel.datasets.tabletop.predicates import SubGoal
+
+type Register = Literal["terse", "explicit"]
+"""How a prompt speaks: as a Planner first says it, or with colour, place and what must stay."""
+type Mistake = Literal[
+    "nothing_moved",
+    "wrong_object",
+    "wrong_place",
+    "also_moved",
+    "vanished",
+    "deformed",
+    "near_miss",
+    "editor",
+]
+"""What is wrong with a candidate; `editor`: a real mistake of a trained editor."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Enough to make the row's scene again: the episode's seed, and how many of its sub-goals are done."""
+
+    seed: int
+    done: int
+    held_out: tuple[str, ...] = ()
+    """Names of the compositions in the row that training never shows; empty in a training row."""
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """(frame, instruction) -> plan."""
+
+    image: Image
+    instruction: str
+    plan: Plan
+    goals: tuple[SubGoal, ...]
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class EditRow:
+    """(source, prompt) -> goal image."""
+
+    source: Image
+    prompt: str
+    register: Register
+    instruction: str
+    """What must become true, as the step says it."""
+    goal: SubGoal
+    target: Image
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class VerdictRow:
+    """(source, candidate, instruction, prompt) -> verdict: a reason and, where rejected, a better prompt."""
+
+    source: Image
+    candidate: Image
+    instruction: str
+    prompt: str
+    goal: SubGoal
+    verdict: Verdict
+    mistake: Mistake | None
+    origin: Origin
