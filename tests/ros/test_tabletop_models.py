@@ -17,11 +17,11 @@ from goalreel.annotator.types import Candidate, Edit, Failure, Storyboard, Story
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.phrases import PARAPHRASES
 from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.reach import Reacher, at_home
+from goalreel.datasets.tabletop.sentences import order_of, read_order, read_wanted, state_of
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.planner import ChatPlanner, Progress
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
-from goalreel_ros.tabletop.reach import Reacher, at_home
-from goalreel_ros.tabletop.sentences import order_of, read_order, read_wanted, state_of
 from goalreel_ros.tabletop.world import World
 
 SEED = 3

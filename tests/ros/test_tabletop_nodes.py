@@ -25,8 +25,8 @@ from std_msgs.msg import Float64MultiArray, String
 
 from goalreel.datasets.tabletop.cameras import FIXED
 from goalreel.datasets.tabletop.env import ACTION_NAMES, STATE_NAMES
+from goalreel.datasets.tabletop.reach import HOME_TIP
 from goalreel_interfaces.msg import SubGoal
-from goalreel_ros.tabletop.reach import HOME_TIP
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 TABLETOP = ("-m", "goalreel_ros.tabletop.simulator", "--ros-args", "-p", "port:=0", "-p", "seed:=1")

@@ -22,10 +22,10 @@ from std_msgs.msg import Float64MultiArray
 
 from goalreel.datasets.tabletop.env import STATE_NAMES
 from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.reach import Action, Reacher, at_home, homeward, still
 from goalreel.streaming.settings import READ_ONLY
 from goalreel_interfaces.msg import SubGoal
 from goalreel_ros.pictures import decode
-from goalreel_ros.tabletop.reach import Action, Reacher, at_home, homeward, still
 from goalreel_ros.tabletop.running import parameters, run
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)

@@ -1,4 +1,4 @@
-"""The words of the tabletop's exact models: sub-goals as states, orders and instructions, and back."""
+"""The words of the tabletop: sub-goals as states, orders and instructions, and back."""
 
 import re
 from collections.abc import Mapping, Sequence

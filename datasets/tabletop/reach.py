@@ -1,6 +1,7 @@
 """From two pictures, the scene now and the scene wanted, to the robot's actions. It knows nothing of ROS.
 
-In place of this file stands your own policy: anything that takes a goal image.
+The ROS follower and the closed loop of TabletopBench act by it; in its place stands your own policy: anything
+that takes a goal image.
 """
 
 from dataclasses import dataclass
