@@ -116,7 +116,7 @@ def test_the_plain_subscriber(client, tmp_path):
     assert len(script.read_text().splitlines()) <= 16
     process = Other(str(script))
     task = client.annotate(RED)
-    until(lambda: any(f"{RED}: " in line and "jpeg" in line for line in process.lines))
+    until(lambda: any(re.search(rf"{RED}: a picture of [1-9]\d+ bytes", line) for line in process.lines))
     task.cancel()
     until(lambda: "hold still" in process.lines[-1])
     process.stop(signal.SIGKILL)
