@@ -15,6 +15,8 @@ from goalreel.planners.parsing import PASSING, parse_verdict, verdict_schema
 from goalreel.planners.prompts import render
 from goalreel.planners.reply import Problem
 
+type Mode = Literal["strict", "fast"]
+
 _VERDICT = '{"previous_step_success": false, "refine_prompt": "the whole prompt anew, or null"%s}'
 _SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "artefacts": 0}'
 
@@ -34,7 +36,7 @@ class ChatCritic:
         self,
         chat: Chat,
         *,
-        mode: Literal["strict", "fast"] = "strict",
+        mode: Mode = "strict",
         scores: bool = False,
         replies: int = 3,
     ) -> None:
@@ -44,10 +46,8 @@ class ChatCritic:
             raise ValueError(f"no mode {mode!r}: use strict or fast")
         self._chat = chat
         self._replies = replies
-        self._schema = verdict_schema(scores=scores)
-        self._example = _VERDICT % (_SCORES if scores else "")
-        values = {"mode": mode, "scores": scores, "passing": PASSING, "example": self._example}
-        self._system = Message("system", (render("critic/system", values),))
+        self._mode: Mode = mode
+        self._scores = scores
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Verdict | Failure]:
         """Answer i judges candidate i. `refined_prompt` is None where a rejection came without one.
@@ -55,18 +55,25 @@ class ChatCritic:
         Raises:
             goalreel.annotator.batch.BackendError: the model cannot be called at all.
         """
-        questions = [self._question(c) for c in candidates]
-        return ask(self._chat, questions, stage="judge", replies=self._replies, schema=self._schema)
+        questions = [question(c, mode=self._mode, scores=self._scores) for c in candidates]
+        schema = verdict_schema(scores=self._scores)
+        return ask(self._chat, questions, stage="judge", replies=self._replies, schema=schema)
 
-    def _question(self, candidate: Candidate) -> Question[Verdict]:
-        values = {
-            "has_source": candidate.source is not None,
-            "instruction": plain(candidate.instruction),
-            "prompt": plain(candidate.prompt),
-        }
-        images = [i for i in (candidate.source, candidate.image) if i is not None]
-        user = Message("user", interleave(render("critic/judge", values), images))
-        return Question((self._system, user), parse_verdict, self._again)
 
-    def _again(self, problem: Problem) -> str:
-        return plain(render("critic/again", {"problem": problem.message, "example": self._example}))
+def question(candidate: Candidate, *, mode: Mode = "strict", scores: bool = False) -> Question[Verdict]:
+    """What a ChatCritic asks about a candidate: also the text that a critic is trained on."""
+    example = _VERDICT % (_SCORES if scores else "")
+    told = {"mode": mode, "scores": scores, "passing": PASSING, "example": example}
+    asked = {
+        "has_source": candidate.source is not None,
+        "instruction": plain(candidate.instruction),
+        "prompt": plain(candidate.prompt),
+    }
+    images = [i for i in (candidate.source, candidate.image) if i is not None]
+    system = Message("system", (render("critic/system", told),))
+    user = Message("user", interleave(render("critic/judge", asked), images))
+
+    def again(problem: Problem) -> str:
+        return plain(render("critic/again", {"problem": problem.message, "example": example}))
+
+    return Question((system, user), parse_verdict, again)

@@ -54,7 +54,7 @@ class ChatPlanner:
         Raises:
             goalreel.annotator.batch.BackendError: the model cannot be called at all.
         """
-        return self.plan_interleaved([(t.instruction, (t.image,) if t.image else ()) for t in tasks])
+        return self._ask([question(task) for task in tasks])
 
     def plan_interleaved(self, inputs: Sequence[tuple[str, Sequence[Image]]]) -> list[Plan | Failure]:
         """Plan from instructions with their images, each image at its `<image>` mark.
@@ -74,6 +74,11 @@ class ChatPlanner:
 
     def _ask(self, questions: Sequence[Question[Plan] | Failure]) -> list[Plan | Failure]:
         return ask(self._chat, questions, stage="plan", replies=self._replies, schema=plan_schema())
+
+
+def question(task: Task) -> Question[Plan] | Failure:
+    """What a ChatPlanner asks about a task: also the text that a planner is trained on."""
+    return _question(task.instruction, (task.image,) if task.image else ())
 
 
 def _question(instruction: str, images: Sequence[Image]) -> Question[Plan] | Failure:

@@ -1,0 +1,72 @@
+"""`goalreel corpus`: training data from the simulated tabletop. Imports mujoco when run."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from goalreel.annotator.errors import one_line_errors
+from goalreel.datasets.tabletop.cli import Split
+
+app = typer.Typer(
+    name="corpus", help="Make training data for planner, editor and critic.", no_args_is_help=True
+)
+
+
+if TYPE_CHECKING:
+    from goalreel.datasets.corpora.write import Order
+
+
+class Kind(StrEnum):
+    """Of whom the rows are questions: the planner, the editor, the critic."""
+
+    plans = "plans"
+    edits = "edits"
+    verdicts = "verdicts"
+
+
+@app.callback()
+def main() -> None:
+    """Make training data for planner, editor and critic."""
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "- `goalreel corpus make --kind plans --episodes 20000 --out corpora/plans --workers 8`\n\n"
+    "- `goalreel corpus make --kind edits --split validation --episodes 200 --out check --size 96`\n\n"
+    "- `goalreel corpus make --kind verdicts --episodes 5000 --out corpora/verdicts --no-text`"
+)
+def make(
+    kind: Annotated[Kind, typer.Option(help="plans, edits or verdicts.")],
+    episodes: Annotated[int, typer.Option(min=1, help="How many seeds; a held-out one gives no row.")],
+    out: Annotated[Path, typer.Option(help="Folder of the corpus. Run again to go on.")],
+    split: Annotated[Split, typer.Option(help="Seed range: see datasets/tabletop/splits.py.")] = Split.train,
+    first: Annotated[int, typer.Option(min=0, help="First seed, counted from the split's start.")] = 0,
+    size: Annotated[int, typer.Option(min=64, max=1024, help="Width and height in pixels.")] = 128,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    shard: Annotated[int, typer.Option(min=1, help="Episodes a file.")] = 100,
+    text: Annotated[bool, typer.Option(help="Write ShareGPT JSON with its images too.")] = True,
+) -> None:
+    """Write a corpus as a Hugging Face dataset and as ShareGPT JSON."""
+    with one_line_errors("interrupted; finished shards are kept: run the same command again to go on"):
+        from goalreel.datasets.corpora.write import Order
+
+        order = Order(kind.value, split.value, episodes, size, first, shard)
+        rows = _write(order, out, workers, text)
+    typer.echo(f"{rows} rows of {episodes} episodes", err=True)
+    typer.echo(str(out))
+
+
+def _write(order: "Order", out: Path, workers: int, text: bool) -> int:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from goalreel.datasets.corpora.write import write_corpus
+
+    columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("episodes", total=order.episodes)
+        return write_corpus(
+            order, out, workers=workers, text=text, progress=lambda done: bar.update(task, completed=done)
+        )

@@ -1,0 +1,33 @@
+"""(source, prompt) -> goal image: every sub-goal once in each register."""
+
+from collections.abc import Iterable, Iterator
+
+from goalreel.datasets.corpora.grounding import warnings_for
+from goalreel.datasets.corpora.prompts import explicit, state_of, terse
+from goalreel.datasets.corpora.rows import EditRow, Register
+from goalreel.datasets.corpora.steps import Done, walk
+
+WARNED = 0.5
+"""Share of explicit orders that carry a warning, as a Critic's do."""
+_STREAM = 2
+
+
+def edit_rows(seeds: Iterable[int], size: int = 128) -> Iterator[EditRow]:
+    """A terse and an explicit row a sub-goal; none for a training seed with a held-out composition."""
+    for done in walk(seeds, size, _STREAM):
+        for register, prompt in (("terse", terse(done.goal, done.rng)), ("explicit", order(done))):
+            yield _row(done, register, prompt)
+
+
+def order(done: Done) -> str:
+    """The explicit order for a step, half of the time with a warning."""
+    others = [name for name in done.layout if name != done.goal.object]
+    warning = ""
+    if done.rng.random() < WARNED:
+        warning = str(done.rng.choice(warnings_for(done.goal, others, done.layout[done.goal.object])))
+    return explicit(done.goal, done.layout, done.reached, warning)
+
+
+def _row(done: Done, register: Register, prompt: str) -> EditRow:
+    instruction = state_of(done.goal)
+    return EditRow(done.source, prompt, register, instruction, done.goal, done.target, done.origin)

@@ -1,0 +1,131 @@
+"""What changed between two layouts, and how a Critic says so: places first, then faults, then a better order.
+
+A place is a cell of 3 cm: `c0` .. from the left, `r0` .. from the back, as the front camera sees the table.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.annotator.types import Verdict
+from goalreel.datasets.corpora.prompts import explicit, sentence, state_of, zone
+from goalreel.datasets.tabletop.predicates import SubGoal, inside, on, shows
+from goalreel.datasets.tabletop.scene import COLOURS, Layout, colour, is_bowl
+
+DISTURBED = 0.02
+"""What moved by more than this has moved (m)."""
+CELL = 0.03
+_LEFT, _BACK, _COLUMNS, _ROWS = -0.33, 0.31, 22, 14
+_CLOSE = 0.14
+"""A block this near to its wanted place just misses it (m)."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a picture shows against the one before. Names are in the order of the layout before."""
+
+    reached: bool
+    """The sub-goal holds."""
+    moved: tuple[str, ...]
+    gone: tuple[str, ...]
+    misshapen: tuple[str, ...] = ()
+
+    def success(self, goal: SubGoal) -> bool:
+        """The sub-goal holds, and nothing else is other than it was."""
+        return self.reached and not self.others(goal) and not self.gone and not self.misshapen
+
+    def others(self, goal: SubGoal) -> tuple[str, ...]:
+        """What moved and should not have."""
+        return tuple(name for name in self.moved if name != goal.object)
+
+
+def compare(before: Layout, now: Layout, goal: SubGoal, misshapen: Sequence[str] = ()) -> Change:
+    """The change between two layouts; an object left out of `now` is gone."""
+    both = [name for name in before if name in now]
+    return Change(
+        reached=goal.object in now and goal.target in now and shows(now, goal),
+        moved=tuple(n for n in both if np.linalg.norm(now[n] - before[n]) > DISTURBED),
+        gone=tuple(n for n in before if n not in now),
+        misshapen=tuple(misshapen),
+    )
+
+
+def verdict_of(before: Layout, now: Layout, after: Layout, goal: SubGoal, change: Change) -> Verdict:
+    """The Critic's true answer. `after` is the layout wanted; a rejection carries an explicit order."""
+    if change.success(goal):
+        words = f"{_places(before, now, change)} {sentence(state_of(goal))} All else is as it was."
+        return Verdict(success=True, reasoning=words)
+    faults = _faults(before, now, after, goal, change)
+    warning = " ".join(advice for _, advice in faults)
+    return Verdict(
+        success=False,
+        reasoning=" ".join([_places(before, now, change), *(fault for fault, _ in faults)]),
+        refined_prompt=explicit(goal, before, after, warning),
+    )
+
+
+def warnings_for(goal: SubGoal, others: Sequence[str], start: NDArray[np.float64]) -> list[str]:
+    """Every warning an order may carry: about the block itself, and about each of the others."""
+    own = [_REALLY.format(goal.object), _SHAPE.format(goal.object), _LOSE.format(goal.object)]
+    about = [form.format(name) for name in others for form in (_STAY, _LOSE, _SHAPE)]
+    return [*own, _NOT_AT.format(zone(start)), *about]
+
+
+_REALLY = "Really move the {}."
+_SHAPE = "Keep the shape of the {}."
+_LOSE = "Do not lose the {}."
+_STAY = "Do not move the {}."
+_NOT_AT = "It must not stay at the {}."
+_NEAR = "Go all the way: it only just missed."
+
+
+def _faults(
+    before: Layout, now: Layout, after: Layout, goal: SubGoal, change: Change
+) -> list[tuple[str, str]]:
+    """Every fault with the advice against it."""
+    block = goal.object
+    faults = [(f"The {name} is gone.", _LOSE.format(name)) for name in change.gone]
+    faults += [(f"The {name} is misshapen.", _SHAPE.format(name)) for name in change.misshapen]
+    if not change.reached and block in now:
+        if block not in change.moved:
+            faults.append((f"The {block} did not move.", _REALLY.format(block)))
+        elif np.linalg.norm(now[block] - after[block]) < _CLOSE:
+            faults.append((f"The {block} only just misses its place.", _NEAR))
+        else:
+            faults.append((f"The {block} is in the wrong place.", _NOT_AT.format(zone(now[block]))))
+    faults += [(f"The {name} was moved.", _STAY.format(name)) for name in change.others(goal)]
+    return faults
+
+
+def _places(before: Layout, now: Layout, change: Change) -> str:
+    """`red block c3 r5 -> c9 r4 in blue bowl; green block c1 r1 stays.`, blocks first, in colour order."""
+    order = sorted(before, key=lambda name: (is_bowl(name), list(COLOURS).index(colour(name))))
+    return "; ".join(f"{name} {place(before, name)} {_fate(now, name, change)}" for name in order) + "."
+
+
+def _fate(now: Layout, name: str, change: Change) -> str:
+    if name in change.gone:
+        return "gone"
+    where = f"-> {place(now, name)}" if name in change.moved else "stays"
+    return f"{where}, misshapen" if name in change.misshapen else where
+
+
+def place(layout: Layout, name: str) -> str:
+    """The cell, and what the block is in or on, such as `c9 r4 in blue bowl`."""
+    x, y, _ = layout[name]
+    column = int(np.clip((y - _LEFT) // CELL, 0, _COLUMNS - 1))
+    row = int(np.clip((x - _BACK) // CELL, 0, _ROWS - 1))
+    return f"c{column} r{row}{_support(layout, name)}"
+
+
+def _support(layout: Layout, name: str) -> str:
+    if is_bowl(name):
+        return ""
+    for other in layout:
+        if is_bowl(other) and inside(layout, name, other):
+            return f" in {other}"
+        if other != name and not is_bowl(other) and on(layout, name, other):
+            return f" on {other}"
+    return ""

@@ -1,0 +1,55 @@
+"""Rows as conversations: exactly what the agents ask, with the reply in exactly the form that they read."""
+
+from goalreel.annotator.types import Candidate, Failure, Task
+from goalreel.datasets.corpora.grounding import place
+from goalreel.datasets.corpora.rows import PlanRow, VerdictRow
+from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.scene import Layout, is_bowl
+from goalreel.planners import critic, planner
+from goalreel.planners.chat import Conversation
+from goalreel.planners.replies import plan_reply, verdict_reply
+
+type Lesson = tuple[Conversation, str]
+"""What is asked, and the reply to learn."""
+
+
+def plan_lesson(row: PlanRow) -> Lesson:
+    """The conversation of `ChatPlanner`; the reply first says where everything stands.
+
+    Raises:
+        ValueError: the row is no question, such as an instruction with an image mark.
+    """
+    asked = planner.question(task_of(row))
+    if isinstance(asked, Failure):
+        raise ValueError(asked.message)
+    return asked.conversation, plan_reply(row.plan, thinking(row))
+
+
+def verdict_lesson(row: VerdictRow, mode: critic.Mode = "strict") -> Lesson:
+    """The conversation of `ChatCritic` in a mode."""
+    asked = critic.question(candidate_of(row), mode=mode)
+    return asked.conversation, verdict_reply(row.verdict)
+
+
+def task_of(row: PlanRow) -> Task:
+    return Task(id=str(row.origin.seed), instruction=row.instruction, image=row.image)
+
+
+def candidate_of(row: VerdictRow) -> Candidate:
+    return Candidate(
+        task_id=str(row.origin.seed),
+        step=row.origin.done,
+        source=row.source,
+        image=row.candidate,
+        instruction=row.instruction,
+        prompt=row.prompt,
+    )
+
+
+def thinking(row: PlanRow) -> str:
+    """`red block c3 r5; green block c9 r4 in blue bowl; blue bowl c9 r4. 2 steps.`"""
+    layout: Layout = sample_episode(row.origin.seed).scene.layout()
+    order = sorted(layout, key=is_bowl)
+    count = len(row.goals)
+    steps = "1 step" if count == 1 else f"{count} steps"
+    return f"{'; '.join(f'{name} {place(layout, name)}' for name in order)}. {steps}."

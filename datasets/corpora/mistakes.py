@@ -1,0 +1,206 @@
+"""Pictures wrong in one known way, made in the simulator, and right ones that differ from the target.
+
+Each maker tries, then the layout it came to is checked by predicates and distances: None where it is not the
+mistake it was meant to be, or where the picture would not show it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.annotator.image import Image
+from goalreel.datasets.corpora.composition import held_out
+from goalreel.datasets.corpora.grounding import Change, compare
+from goalreel.datasets.corpora.nearby import hits, misses
+from goalreel.datasets.corpora.rows import Mistake
+from goalreel.datasets.corpora.steps import Done, look
+from goalreel.datasets.tabletop.env import State
+from goalreel.datasets.tabletop.predicates import KINDS, SubGoal
+from goalreel.datasets.tabletop.scene import HALF, Layout, is_bowl
+from goalreel.datasets.tabletop.teleport import teleport
+
+TRIES = 4
+SAME = 0.004
+"""What was to stay may have shifted by this much (m)."""
+CLEARLY = 0.05
+"""What is said to have moved has moved by at least this much (m)."""
+SEEN = 20
+"""Pixels that must differ from the target by more than FAINT (of 255) at 128 px, in proportion at others."""
+FAINT = 40
+SHAPES = ((1.7, 0.6, 1.0), (0.6, 0.6, 1.7), (1.5, 1.5, 0.5), (0.55, 0.55, 0.55), (1.45, 1.45, 1.45))
+"""Stretch of a deformed block along its axes."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A picture and what it shows: where things are, less what is gone, and what is misshapen."""
+
+    image: Image
+    layout: Layout
+    misshapen: tuple[str, ...] = ()
+
+
+def make(done: Done, mistake: Mistake) -> Made | None:
+    """A candidate with this mistake; None where the scene does not offer one."""
+    made = _MAKERS[mistake](done)
+    if made is None or not _visible(made.image, done.target):
+        return None
+    change = compare(done.layout, made.layout, done.goal, made.misshapen)
+    return made if fits(mistake, change, done.goal) else None
+
+
+def fits(mistake: Mistake, change: Change, goal: SubGoal) -> bool:
+    """Whether a change is this mistake and no other."""
+    moved, others = goal.object in change.moved, change.others(goal)
+    whole = not change.gone and not change.misshapen
+    if mistake == "vanished":
+        return bool(change.gone) and not others and not change.misshapen
+    if mistake == "deformed":
+        return bool(change.misshapen) and change.reached and not others and not change.gone
+    if mistake == "also_moved":
+        return whole and change.reached and bool(others)
+    if change.reached or not whole:
+        return False
+    if mistake == "nothing_moved":
+        return not change.moved
+    return not moved and bool(others) if mistake == "wrong_object" else moved and not others
+
+
+def vary(done: Done) -> Made:
+    """A right picture, the block elsewhere within the sub-goal's tolerance; the target if none is found."""
+    for spot, yaw in hits(done.rng, done.layout, done.goal, TRIES):
+        made = _put(done, done.before, spot, yaw)
+        if made and compare(done.layout, made.layout, done.goal).success(done.goal):
+            return made
+    return Made(done.target, done.reached)
+
+
+def _nothing_moved(done: Done) -> Made:
+    return Made(done.source, done.layout)
+
+
+def _wrong_object(done: Done) -> Made | None:
+    blocks = [b for b in done.env.blocks if b not in (done.goal.object, done.goal.target)]
+    for block in done.rng.permutation(blocks)[:TRIES]:
+        same = SubGoal(done.goal.kind, str(block), done.goal.target)
+        if done.goal.kind != "out_of" and (made := _teleported(done, done.before, same)):
+            return made
+    return _elsewhere(done, done.before, blocks)
+
+
+def _wrong_place(done: Done) -> Made | None:
+    return _elsewhere(done, done.before, [done.goal.object])
+
+
+def _also_moved(done: Done) -> Made | None:
+    others = [b for b in done.env.blocks if b not in (done.goal.object, done.goal.target)]
+    return _elsewhere(done, done.after, others)
+
+
+def _near_miss(done: Done) -> Made | None:
+    for spot, yaw in misses(done.rng, done.layout, done.goal, TRIES):
+        made = _put(done, done.before, spot, yaw)
+        if made and fits("near_miss", compare(done.layout, made.layout, done.goal), done.goal):
+            return made
+    return None
+
+
+def _vanished(done: Done) -> Made:
+    env, name = done.env, _culprit(done, [*done.env.blocks, *done.env.bowls])
+    env.set_state(done.after)
+    body = env.model.body(name).id
+    geoms = np.flatnonzero(env.model.geom_bodyid == body)
+    paint = env.model.geom_rgba[geoms, 3].copy()
+    env.model.geom_rgba[geoms, 3] = 0
+    image = look(env, done.size)
+    env.model.geom_rgba[geoms, 3] = paint
+    return Made(image, {n: p for n, p in done.reached.items() if n != name})
+
+
+def _deformed(done: Done) -> Made:
+    env, name = done.env, _culprit(done, done.env.blocks)
+    env.set_state(done.after)
+    geom = env.model.geom(name).id
+    stretch = np.array(SHAPES[int(done.rng.integers(len(SHAPES)))])
+    env.model.geom_size[geom] = HALF * stretch
+    env.data.geom_xpos[geom, 2] += HALF * (stretch[2] - 1)  # it still stands on what it stood on
+    image = look(env, done.size)
+    env.model.geom_size[geom] = HALF
+    return Made(image, done.reached, (name,))
+
+
+_MAKERS: Mapping[Mistake, Callable[[Done], Made | None]] = {
+    "nothing_moved": _nothing_moved,
+    "wrong_object": _wrong_object,
+    "wrong_place": _wrong_place,
+    "also_moved": _also_moved,
+    "vanished": _vanished,
+    "deformed": _deformed,
+    "near_miss": _near_miss,
+}
+MADE: tuple[Mistake, ...] = tuple(_MAKERS)
+"""The mistakes that can be made here; an editor's own come from `judged`."""
+
+
+def _culprit(done: Done, names: tuple[str, ...] | list[str]) -> str:
+    """The block of the sub-goal half of the time, else any."""
+    return done.goal.object if done.rng.random() < 0.5 else str(done.rng.choice(names))
+
+
+def _elsewhere(done: Done, start: State, blocks: list[str]) -> Made | None:
+    """One of the blocks somewhere it was not asked to go, as if by another sub-goal."""
+    for goal in _alternatives(done, blocks):
+        if made := _teleported(done, start, goal):
+            return made
+    return None
+
+
+def _alternatives(done: Done, blocks: list[str]) -> Iterator[SubGoal]:
+    names = (*done.env.blocks, *done.env.bowls)
+    every = [
+        SubGoal(kind, block, target)
+        for block in blocks
+        for target in names
+        for kind in KINDS
+        if target != block and is_bowl(target) == (kind == "inside") and kind != "out_of"
+    ]
+    for i in done.rng.permutation(len(every))[:TRIES]:
+        if every[i] != done.goal and not held_out(every[i : i + 1]):
+            yield every[i]
+
+
+def _teleported(done: Done, start: State, goal: SubGoal) -> Made | None:
+    """The picture after another sub-goal; None where it cannot be, hardly moves, or shifts anything else."""
+    done.env.set_state(start)
+    before = done.env.layout()
+    try:
+        teleport(done.env, goal)
+    except ValueError:
+        return None
+    return _taken(done, before, goal.object)
+
+
+def _put(done: Done, start: State, spot: NDArray[np.float64], yaw: float) -> Made | None:
+    """The picture with the sub-goal's block at a spot, if it stays there and shifts nothing else."""
+    env, block = done.env, done.goal.object
+    env.set_state(start)
+    before = env.layout()
+    env.home()
+    env.place(block, spot, yaw)
+    env.settle(0.4)
+    rests = env.still(block) and np.linalg.norm(env.layout()[block] - spot) < 2 * SAME
+    return _taken(done, before, block) if rests else None
+
+
+def _taken(done: Done, before: Layout, moved: str) -> Made | None:
+    now = done.env.layout()
+    shifts = {name: np.linalg.norm(now[name] - before[name]) for name in now}
+    clear = shifts.pop(moved) > CLEARLY and max(shifts.values()) < SAME
+    return Made(look(done.env, done.size), now) if clear else None
+
+
+def _visible(image: Image, target: Image) -> bool:
+    away = np.abs(image.pixels.astype(int) - target.pixels).max(-1) > FAINT
+    return bool(away.mean() >= SEEN / 128**2)

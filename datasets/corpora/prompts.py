@@ -1,0 +1,128 @@
+"""What is said of a sub-goal: the state it brings about, and the order to the editor in two registers.
+
+Left, right, front and back are as the front camera sees the table.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.annotator.types import Step
+from goalreel.datasets.tabletop.phrases import listed
+from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.scene import Layout
+
+STATES = {
+    "inside": "the {object} is in the {target}",
+    "on": "the {object} is on top of the {target}",
+    "left_of": "the {object} is to the left of the {target}",
+    "right_of": "the {object} is to the right of the {target}",
+    "in_front_of": "the {object} is in front of the {target}",
+    "behind": "the {object} is behind the {target}",
+    "out_of": "the {object} is out of the {target}",
+}
+"""What is true once a sub-goal is reached."""
+NAMES = {
+    "inside": "{object} in {target}",
+    "on": "{object} on {target}",
+    "left_of": "{object} left of {target}",
+    "right_of": "{object} right of {target}",
+    "in_front_of": "{object} in front of {target}",
+    "behind": "{object} behind {target}",
+    "out_of": "{object} out of {target}",
+}
+TERSE: dict[str, tuple[str, ...]] = {
+    "inside": (
+        "put the {object} in the {target}",
+        "put the {object} in the bowl",
+        "put the block in the {target}",
+        "drop the block in the bowl",
+        "put the {object} over there",
+    ),
+    "on": (
+        "stack the {object} on the {target}",
+        "stack the {object} on the other block",
+        "put a block on the {target}",
+        "stack the blocks",
+        "put the {object} up there",
+    ),
+    "left_of": (
+        "move the {object} left of the {target}",
+        "move the {object} to the left",
+        "move the block left of the {target}",
+        "put the {object} next to the {target}",
+        "put the {object} over there",
+    ),
+    "right_of": (
+        "move the {object} right of the {target}",
+        "move the {object} to the right",
+        "move the block right of the {target}",
+        "put the {object} next to the {target}",
+        "put the {object} over there",
+    ),
+    "in_front_of": (
+        "move the {object} in front of the {target}",
+        "move the {object} to the front",
+        "move the block in front of the {target}",
+        "put the {object} next to the {target}",
+        "put the {object} over there",
+    ),
+    "behind": (
+        "move the {object} behind the {target}",
+        "move the {object} to the back",
+        "move the block behind the {target}",
+        "put the {object} next to the {target}",
+        "put the {object} over there",
+    ),
+    "out_of": (
+        "take the {object} out of the {target}",
+        "take the {object} out",
+        "empty the {target}",
+        "take the block out of the bowl",
+        "put the {object} over there",
+    ),
+}
+"""Kind -> orders as they are first said: the first is plain, the others leave something out."""
+
+COLUMNS = ("far left", "left", "centre", "right", "far right")
+ROWS = ("back", "middle", "front")
+_ROW_EDGES, _COLUMN_EDGES = (0.47, 0.57), (-0.18, -0.06, 0.06, 0.18)
+
+
+def state_of(goal: SubGoal) -> str:
+    """What must become true, as a clause: a step's `instruction`, and what the Critic is asked about."""
+    return STATES[goal.kind].format(object=goal.object, target=goal.target)
+
+
+def step_of(goal: SubGoal, rng: np.random.Generator) -> Step:
+    """The step as a Planner says it, its order in the terse register."""
+    name = NAMES[goal.kind].format(object=goal.object, target=goal.target)
+    return Step(name=name, instruction=state_of(goal), prompt=terse(goal, rng))
+
+
+def terse(goal: SubGoal, rng: np.random.Generator) -> str:
+    """A short order, one of several; it may leave open which block, which place or which side."""
+    template = str(rng.choice(TERSE[goal.kind]))
+    return sentence(template.format(object=goal.object, target=goal.target))
+
+
+def explicit(goal: SubGoal, before: Layout, after: Layout, warning: str = "") -> str:
+    """An order that leaves nothing open: what, from where to where, and what must stay.
+
+    `before` and `after` hold the block's place now and wanted. `warning`: what to mind, as sentences.
+    """
+    start, end = zone(before[goal.object]), zone(after[goal.object])
+    way = f"from the {start} to the {end}" if start != end else f"within the {end}"
+    stay = listed([*(name for name in before if name != goal.object), "table", "camera", "light"])
+    sentences = (sentence(goal.text), warning, f"It goes {way}.", f"Leave the {stay} as they are.")
+    return " ".join(s for s in sentences if s)
+
+
+def zone(at: NDArray[np.float64]) -> str:
+    """A fifteenth of the table in words, such as `front far left`, from a position (3,) in m."""
+    row, column = np.searchsorted(_ROW_EDGES, at[0]), np.searchsorted(_COLUMN_EDGES, at[1])
+    return f"{ROWS[row]} {COLUMNS[column]}"
+
+
+def sentence(clause: str) -> str:
+    """The clause with a capital and a full stop."""
+    return f"{clause[0].upper()}{clause[1:]}."

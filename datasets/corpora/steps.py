@@ -1,0 +1,65 @@
+"""Episodes as a corpus needs them: one environment each, teleported sub-goal after sub-goal."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from goalreel.annotator.image import Image
+from goalreel.datasets.corpora.composition import held_out_step, skipped
+from goalreel.datasets.corpora.rows import Origin
+from goalreel.datasets.tabletop.env import State, Tabletop
+from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.scene import Layout
+from goalreel.datasets.tabletop.teleport import teleport
+
+CAMERA = "front"
+
+
+@dataclass(frozen=True)
+class Done:
+    """A sub-goal and its scene before and after. Whoever moves things in `env` need not put them back."""
+
+    env: Tabletop
+    goal: SubGoal
+    origin: Origin
+    before: State
+    source: Image
+    layout: Layout
+    """Before; `reached` is the layout after."""
+    after: State
+    target: Image
+    reached: Layout
+    size: int
+    rng: np.random.Generator
+    """Its own, from seed and sub-goal: rows do not depend on what was made of earlier ones."""
+
+
+def walk(seeds: Iterable[int], size: int, stream: int) -> Iterator[Done]:
+    """Every sub-goal of every episode, arm at home. `stream` sets one corpus's random numbers apart.
+
+    A training seed with a held-out composition is passed over, and so is the rest of an episode from a
+    sub-goal on that cannot be teleported to.
+    """
+    for seed in seeds:
+        episode = sample_episode(seed)
+        if skipped(seed, episode.goals):
+            continue
+        with Tabletop(episode.scene) as env:
+            for number, goal in enumerate(episode.goals):
+                origin = Origin(seed, number, held_out_step(episode.goals, number))
+                before, layout, source = env.get_state(), env.layout(), look(env, size)
+                try:
+                    after = teleport(env, goal)
+                except ValueError:
+                    break
+                rng = np.random.default_rng([seed, number, stream])
+                target, reached = look(env, size), env.layout()
+                yield Done(env, goal, origin, before, source, layout, after, target, reached, size, rng)
+                env.set_state(after)
+
+
+def look(env: Tabletop, size: int) -> Image:
+    """What the front camera sees."""
+    return Image(env.render(CAMERA, size))
