@@ -1,6 +1,8 @@
 """`python -m goalreel_ros.client`: give the node a task and watch its storyboard in the terminal."""
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -69,11 +71,7 @@ def run(
     with GoalreelClient(server=server) as client:
         try:
             client.wait_until_active(wait)
-            with Live(
-                console=console,
-                refresh_per_second=REFRESH,
-                get_renderable=lambda: picture(client.storyboard(), task),
-            ):
+            with _shown(console, lambda: picture(client.storyboard(), task)):
                 _work(client, task, only_generate, timeout)
         except (GoalreelError, TimeoutError, ValueError) as e:
             console.print(f"{e}", style="red", markup=False, highlight=False)
@@ -81,6 +79,16 @@ def run(
         except KeyboardInterrupt:
             console.print("canceled")
             raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def _shown(console: Console, picture: Callable[[], RenderableType]) -> Iterator[None]:
+    try:
+        with Live(console=console, refresh_per_second=REFRESH, get_renderable=picture):
+            yield
+    finally:
+        if not console.is_terminal:
+            console.line()  # into a file, rich leaves the last line open
 
 
 def _work(client: GoalreelClient, task: str, only_generate: bool, timeout: float) -> None:
