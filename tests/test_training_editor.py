@@ -1,0 +1,300 @@
+"""The nano editor: built, trained on a handful of edits, stopped and resumed, saved, loaded and used."""
+
+import os
+
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+pytest.importorskip("diffusers", reason="needs diffusers: pip install 'goalreel[gpu]'")
+pytest.importorskip("tensorboard", reason="needs tensorboard: pip install 'goalreel[train]'")
+
+import PIL.Image
+import torch
+from diffusers import AutoencoderKLFlux2
+from torch import nn
+
+import datasets
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Edit
+from goalreel.datasets.corpora.rows import EditRow, Origin
+from goalreel.datasets.tabletop.env import Tabletop
+from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.scene import Scene
+from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.training import editor as trainer
+from goalreel.training.editor_config import EditorConfig, Schedule
+from goalreel.training.editor_data import latents, read_edits
+from goalreel.training.fitting import fit
+from goalreel.training.nano.editor import build, entry
+from goalreel.training.vae import fill_statistics, round_trip
+
+SIZE = 64
+SHAPE = {
+    "size": SIZE,
+    "vae_encoder": (16, 16, 24),
+    "vae_decoder": (16, 24, 32),
+    "heads": 3,
+    "double_blocks": 1,
+    "single_blocks": 2,
+    "text_width": 64,
+    "vocabulary": 320,
+    "prompt_tokens": 48,
+}
+
+
+def config(**changes) -> EditorConfig:
+    vae = {"steps": 400, "batch": 8, "ema": 0.98, "warmup": 20, "log_every": 20}
+    flow = {"steps": 300, "batch": 8, "ema": 0.95, "warmup": 20, "log_every": 20}
+    values = {"shape": SHAPE, "vae": vae, "flow": flow, "dtype": "float32"}
+    for name, value in changes.items():
+        values[name] = {**values[name], **value} if isinstance(values.get(name), dict) else value
+    return EditorConfig.model_validate(values)
+
+
+def edit_row(seed: int, goal: SubGoal, prompt: str, register: str) -> EditRow:
+    with Tabletop(sample_episode(seed).scene) as env:
+        source = Image(env.render("front", SIZE))
+        teleport(env, goal)
+        target = Image(env.render("front", SIZE))
+    return EditRow(source, prompt, register, goal.text, goal, target, Origin(seed, 0))
+
+
+@pytest.fixture(scope="module")
+def plain() -> list[EditRow]:
+    """The first sub-goal of two training episodes."""
+    return [edit_row(seed, goal, goal.text, "explicit") for seed in (1, 2) for goal in [first(seed)]]
+
+
+@pytest.fixture(scope="module")
+def forked() -> list[EditRow]:
+    """One picture and one prompt with two right answers."""
+    seed, scene = next(
+        (n, e.scene) for n in range(3, 99) for e in [sample_episode(n)] if free_bowl(e.scene)
+    )
+    goals = [SubGoal("inside", block.name, scene.bowls[0].name) for block in scene.blocks[:2]]
+    return [edit_row(seed, goal, "Fill the bowl.", "terse") for goal in goals]
+
+
+def free_bowl(scene: Scene) -> bool:
+    return bool(scene.bowls) and all(b.z == scene.blocks[0].z for b in scene.blocks)
+
+
+@pytest.fixture(scope="module")
+def rows(plain, forked) -> list[EditRow]:
+    return [*plain, *forked]
+
+
+def first(seed: int) -> SubGoal:
+    return sample_episode(seed).goals[0]
+
+
+@pytest.fixture(scope="module")
+def trained(rows, tmp_path_factory):
+    out = tmp_path_factory.mktemp("editor")
+    torch.set_num_threads(1)
+    return trainer.train(config(), out, rows=rows), out
+
+
+@pytest.fixture(scope="module")
+def editor(trained) -> DiffusersEditor:
+    return DiffusersEditor.load(trained[0], device="cpu")
+
+
+def scalars(folder, name="loss") -> list[float]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return [e.value for e in events.Scalars(name)]
+
+
+def ask(row: EditRow, seed: int) -> Edit:
+    return Edit(task_id="t", step=1, attempt=1, image=row.source, prompt=row.prompt, seed=seed)
+
+
+def error(a: Image, b: Image) -> float:
+    return float(np.abs(a.pixels.astype(float) - b.pixels).mean())
+
+
+def test_both_losses_fall(trained):
+    for part in ("vae", "flow"):
+        losses = scalars(trained[1] / part)
+        assert np.mean(losses[-3:]) < 0.5 * losses[0], part
+
+
+def test_a_trained_editor_edits_better_than_copying(editor, plain):
+    assert editor.entry.steps == 4
+    for answer, row in zip(
+        editor.edit([ask(r, 5) for r in plain]), plain, strict=True
+    ):
+        assert answer.size == (SIZE, SIZE)
+        assert error(answer, row.target) < 0.7 * error(row.source, row.target)
+
+
+def test_seeds_lead_to_different_answers_where_the_prompt_leaves_room(editor, forked):
+    one, other = (row.target for row in forked)
+    answers = editor.edit([ask(forked[0], seed) for seed in range(12)])
+    nearest = [min((error(a, one), 0), (error(a, other), 1)) for a in answers]
+    assert 2 <= sum(which for _, which in nearest) <= 10
+    assert np.median([distance for distance, _ in nearest]) < 0.5 * error(one, other)
+
+
+def test_one_answer_where_it_leaves_none(editor, plain):
+    row = plain[0]
+    answers = editor.edit([ask(row, seed) for seed in range(6)])
+    assert max(error(a, answers[0]) for a in answers) < 0.3 * error(row.source, row.target)
+
+
+def test_round_trip_counts_goals_that_read_right(trained, rows):
+    good = AutoencoderKLFlux2.from_pretrained(trained[1] / "vae")
+    blank = build(config()).vae
+    fill_statistics(blank, read_edits(rows, SIZE).pictures)
+    kept, lost = round_trip(good, rows), round_trip(blank, rows)
+    assert (kept.rows, kept.read) == (4, 4)
+    assert kept.goal > lost.goal == 0
+    assert kept.error < lost.error
+    with pytest.raises(ValueError, match="no rows"):
+        round_trip(good, [])
+
+
+def test_training_sees_what_the_pipeline_computes(rows):
+    """One sampling step is noise less velocity."""
+    settings = config(precision="float32")
+    edits = read_edits(rows, SIZE)
+    pipeline = build(settings, edits.prompts)
+    fill_statistics(pipeline.vae.eval(), edits.pictures)
+    ids, mask = trainer.tokens(pipeline, edits.prompts, settings.shape.prompt_tokens)
+    arguments = {**entry(settings).arguments, "guidance_scale": 1.0, "num_inference_steps": 1}
+    noise = torch.randn(1, 32, 8, 8, generator=torch.Generator().manual_seed(4))
+    picture = PIL.Image.fromarray(rows[1].source.pixels)
+    out = pipeline(
+        image=picture, prompt=rows[1].prompt, latents=noise.clone(), output_type="latent", **arguments
+    )
+    pack = pipeline._pack_latents
+    mean, variance = pipeline.vae.bn.running_mean, pipeline.vae.bn.running_var
+    sampled = pack(pipeline._patchify_latents(out.images))
+    sampled = (sampled - mean) / torch.sqrt(variance + pipeline.vae.config.batch_norm_eps)
+    codes = latents(pipeline.vae, edits, None).float()
+    flow = trainer.Flow(pipeline, settings)
+    with torch.no_grad():
+        velocity = flow.velocity(
+            pack(noise), codes[edits.source[1]][None], torch.ones(1), ids[1:2], mask[1:2]
+        )
+    torch.testing.assert_close(sampled, pack(noise) - velocity, atol=2e-2, rtol=1e-2)
+
+
+class Stop(Exception):
+    pass
+
+
+def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
+    schedule = Schedule(steps=7, batch=2, warmup=2, save_every=3)
+
+    def run(folder, *, stop: int = 99, resume: bool = False) -> nn.Module:
+        pipeline = build(config())
+        model, calls = trainer.Flow(pipeline, config()), 0
+
+        def batch(count, generator):
+            nonlocal calls
+            calls += 1
+            if calls > stop:
+                raise Stop
+            source, target, noise = torch.randn(3, count, 64, 32, generator=generator)
+            level = trainer.noise_levels(count, config().flow, generator)
+            ids = torch.randint(260, (count, 48), generator=generator)
+            return source, target, noise, level, ids, torch.ones_like(ids), torch.ones(count, 64)
+
+        fit(model, batch, schedule, folder, seed=1, resume=resume)
+        return model
+
+    whole = run(tmp_path / "whole")
+    with pytest.raises(Stop):
+        run(tmp_path / "stopped", stop=5)
+    again = run(tmp_path / "stopped", resume=True)
+    for (name, a), b in zip(whole.named_parameters(), again.parameters(), strict=True):
+        assert torch.equal(a, b), name
+    with pytest.raises(ValueError, match="resume it, or choose another folder"):
+        run(tmp_path / "stopped")
+    with pytest.raises(ValueError, match="other settings"):
+        fit(
+            again,
+            lambda *_: (),
+            schedule.model_copy(update={"steps": 8}),
+            tmp_path / "stopped",
+            seed=1,
+            resume=True,
+        )
+
+
+def test_a_dataset_folder_gives_what_rows_give(rows, tmp_path):
+    columns = {
+        "source": [PIL.Image.fromarray(r.source.pixels) for r in rows],
+        "target": [PIL.Image.fromarray(r.target.pixels) for r in rows],
+        "prompt": [r.prompt for r in rows],
+        "register": [r.register for r in rows],
+    }
+    datasets.Dataset.from_dict(columns).save_to_disk(str(tmp_path / "edits"))
+    stored, given = read_edits(tmp_path / "edits", SIZE), read_edits(rows, SIZE)
+    assert len(given.pictures) == 7
+    for name in ("pictures", "source", "target", "explicit"):
+        assert torch.equal(getattr(stored, name), getattr(given, name)), name
+    assert stored.prompts == given.prompts
+
+
+def test_only_explicit_rows_are_weighted(rows):
+    edits = read_edits(rows, SIZE)
+    weights = edits.weights(8, 5.0)
+    assert weights.shape == (4, 64)
+    assert (weights[2:] == 1).all()
+    for row, marks in zip(rows[:2], weights[:2], strict=True):
+        differs = np.abs(row.source.pixels.astype(int) - row.target.pixels).max(-1) > 24
+        patches = differs.reshape(8, 8, 8, 8).any((1, 3)).ravel()
+        assert 0 < patches.sum() < 32
+        assert ((marks == 5).numpy() == patches).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("flow: {stepps: 3}", "flow.stepps: Extra inputs are not permitted"),
+        ("shape: {size: 100}", "not a multiple of 8"),
+        ("flow: {noisiest: 2}", "flow.noisiest"),
+        ("shape: [", "cannot read"),
+        ("shape: {text_width: 100}", "text_width of 32"),
+    ],
+)
+def test_a_bad_configuration_is_one_clear_line(tmp_path, text, message):
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(ValueError, match=message) as caught:
+        EditorConfig.read(tmp_path / "bad.yaml")
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
+    def refused(settings: EditorConfig, data, message: str) -> None:
+        with pytest.raises(ValueError, match=message) as caught:
+            trainer.train(settings, tmp_path / "out", rows=data)
+        assert "\n" not in str(caught.value)
+
+    refused(config(), None, "names no data")
+    refused(config(data=tmp_path / "none"), None, "not a dataset")
+    refused(config(), [], "no edits")
+    refused(config(shape={"size": 128}), rows, "works at 128x128 px, a picture has 64x64")
+    refused(config(), [replace(rows[0], prompt="zyx " * 60)], "raise prompt_tokens")
+    with pytest.raises(ValueError, match="resume it, or choose"):
+        trainer.train(config(), trained[1], rows=rows)
+
+
+def test_the_preset_is_valid_and_builds_small():
+    preset = Path(trainer.__file__).parent / "presets" / "nano-editor.yaml"
+    pipeline = build(EditorConfig.read(preset))
+    parts = (pipeline.vae, pipeline.transformer, pipeline.text_encoder)
+    assert sum(p.numel() for part in parts for p in part.parameters()) * 2 < 25e6

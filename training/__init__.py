@@ -1,0 +1,1 @@
+"""How goalreel's agents and its nano editor are trained: configurations, trainers, model cards."""

@@ -1,0 +1,166 @@
+"""Trains the nano editor: first its VAE, then transformer and text encoder by flow matching.
+
+The velocity field is learnt from independent noise (never the picture itself), and at sampling the noise
+levels are crowded where a choice between answers is made. So where a prompt leaves room, as the data's terse
+ones do, seeds lead to different answers; where it leaves none, there is one to lead to.
+"""
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from diffusers import Flux2KleinPipeline
+from torch import Tensor, nn
+
+from goalreel.datasets.corpora.rows import EditRow
+from goalreel.training.editor_config import EditorConfig, FlowTraining
+from goalreel.training.editor_data import Edits, latents, read_edits
+from goalreel.training.fitting import CHECKPOINT, Batch, fit
+from goalreel.training.nano.editor import build, save
+from goalreel.training.vae import train_vae
+
+log = logging.getLogger(__name__)
+
+
+def train(
+    config: EditorConfig, out: Path, resume: bool = False, rows: Iterable[EditRow] | None = None
+) -> Path:
+    """Train an editor from scratch, on `rows` or else `config.data`; the folder that `diffusers:` loads.
+
+    `out` gets `vae/` and `flow/` (checkpoints and TensorBoard's events) and `editor/`, the result. `resume`
+    continues where the folder stands, if it holds anything.
+
+    Raises:
+        ValueError: no data, or not the editor's; a prompt too long; `out` holds another run.
+    """
+    if rows is None and config.data is None:
+        raise ValueError("the editor's configuration names no data: set `data` to a dataset folder")
+    if not resume and any((out / part / CHECKPOINT).exists() for part in ("vae", "flow")):
+        raise ValueError(f"{out} holds a training run: resume it, or choose another folder")
+    edits = read_edits(config.data if rows is None else rows, config.shape.size)
+    pipeline = build(config, edits.prompts)
+    ids, mask = tokens(pipeline, edits.prompts, config.shape.prompt_tokens)
+    log.info("%d edits over %d pictures", len(edits.prompts), len(edits.pictures))
+    train_vae(pipeline.vae, config, edits, out / "vae", resume=resume)
+    train_flow(pipeline, config, edits, ids, mask, out / "flow", resume=resume)
+    save(pipeline, config, out / "editor")
+    return out / "editor"
+
+
+def tokens(pipeline: Flux2KleinPipeline, prompts: Iterable[str], length: int) -> tuple[Tensor, Tensor]:
+    """Token ids and attention mask (n, length) of prompts, as the pipeline makes them.
+
+    Raises:
+        ValueError: a prompt is longer than that.
+    """
+    words = pipeline.tokenizer
+    texts = [
+        words.apply_chat_template(
+            [{"role": "user", "content": prompt}],
+            tokenize=False,
+            add_generation_prompt=True,
+            enable_thinking=False,
+        )
+        for prompt in prompts
+    ]
+    made = words(texts, padding="longest", return_tensors="pt")
+    longest = made["input_ids"].shape[1]
+    if longest > length:
+        raise ValueError(f"a prompt has {longest} tokens: raise prompt_tokens, which is {length}")
+    made = words.pad(made, padding="max_length", max_length=length, return_tensors="pt")
+    return made["input_ids"], made["attention_mask"]
+
+
+def train_flow(
+    pipeline: Flux2KleinPipeline,
+    config: EditorConfig,
+    edits: Edits,
+    ids: Tensor,
+    mask: Tensor,
+    out: Path,
+    *,
+    resume: bool = False,
+) -> None:
+    """Train the pipeline's transformer and text encoder. `ids`, `mask`: the prompts' tokens (n, length).
+
+    Raises:
+        ValueError: see `goalreel.training.fitting.fit`.
+    """
+    codes = latents(pipeline.vae, edits, out / "latents.safetensors")
+    weights = edits.weights(config.shape.patch, config.flow.change_weight)
+
+    def batch(count: int, generator: torch.Generator) -> Batch:
+        device = generator.device
+        chosen = torch.randint(len(ids), (count,), generator=generator, device=device)
+        at = chosen.cpu()
+        source = codes[edits.source[at]].to(device).float()
+        target = codes[edits.target[at]].to(device).float()
+        noise = torch.randn(target.shape, generator=generator, device=device)
+        level = noise_levels(count, config.flow, generator)
+        rest = (part[at].to(device) for part in (ids, mask, weights))
+        return source, target, noise, level, *rest
+
+    model = Flow(pipeline, config)
+    fit(model, batch, config.flow, out, seed=config.seed + 1, resume=resume)
+
+
+def noise_levels(count: int, training: FlowTraining, generator: torch.Generator) -> Tensor:
+    """Levels (count,) from 0, the picture, to 1, noise alone."""
+    draw, pick = torch.rand(2, count, generator=generator, device=generator.device)
+    level = training.shift * draw / (1 + (training.shift - 1) * draw)
+    return torch.where(pick < training.noisiest, 1.0, level)
+
+
+class Flow(nn.Module):
+    """The editor's loss: squared error of the velocity from picture to noise, changed tokens weighted."""
+
+    def __init__(self, pipeline: Flux2KleinPipeline, config: EditorConfig) -> None:
+        super().__init__()
+        self.transformer: nn.Module = pipeline.transformer
+        self.text_encoder: nn.Module = pipeline.text_encoder
+        self.layers = config.shape.text_out_layers
+        self.autocast = config.precision == "bf16"
+        grid = torch.zeros(1, 1, *[config.shape.size // config.shape.patch] * 2)
+        picture_ids = (
+            Flux2KleinPipeline._prepare_latent_ids(grid),
+            Flux2KleinPipeline._prepare_image_ids([grid]),
+        )
+        text = torch.zeros(1, config.shape.prompt_tokens, 1)
+        self.register_buffer("picture_ids", torch.cat(picture_ids, 1), persistent=False)
+        self.register_buffer("text_ids", Flux2KleinPipeline._prepare_text_ids(text), persistent=False)
+
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        noise: Tensor,
+        level: Tensor,
+        ids: Tensor,
+        mask: Tensor,
+        weight: Tensor,
+    ) -> Tensor:
+        """Latents (b, tokens, channels), levels (b,), prompt tokens (b, length), weights (b, tokens)."""
+        at = level.view(-1, 1, 1)
+        mixed = (1 - at) * target + at * noise
+        with torch.autocast(source.device.type, torch.bfloat16, enabled=self.autocast):
+            velocity = self.velocity(mixed, source, level, ids, mask)
+        error = (velocity.float() - (noise - target)).square()
+        return (error * weight[..., None]).mean()
+
+    def velocity(self, mixed: Tensor, source: Tensor, level: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+        """What the pipeline's transformer answers at one step, (b, tokens, channels)."""
+        count = len(mixed)
+        # The logits are not wanted; the pipeline computes them all the same.
+        states = self.text_encoder(
+            input_ids=ids, attention_mask=mask, output_hidden_states=True, use_cache=False, logits_to_keep=1
+        ).hidden_states
+        return self.transformer(
+            hidden_states=torch.cat([mixed, source], 1),
+            timestep=level,
+            guidance=None,
+            encoder_hidden_states=torch.cat([states[k] for k in self.layers], -1),
+            txt_ids=self.text_ids.expand(count, -1, -1),
+            img_ids=self.picture_ids.expand(count, -1, -1),
+            return_dict=False,
+        )[0][:, : mixed.shape[1]]

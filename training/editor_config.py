@@ -1,0 +1,141 @@
+"""What the nano editor is and how it is trained, read from YAML."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+Count = Annotated[int, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class EditorShape(_Frozen):
+    """Sizes of the pipeline's parts."""
+
+    size: Count = 128
+    """Side of the pictures it works on (px)."""
+    vae_encoder: tuple[Count, ...] = (32, 48, 64)
+    """Channels of each level; every level but the last halves the picture."""
+    vae_decoder: tuple[Count, ...] = (32, 64, 96)
+    vae_blocks: Count = 1
+    latent_channels: Count = 8
+    heads: Count = 6
+    head_size: Literal[16, 32, 64] = 32
+    double_blocks: Count = 2
+    single_blocks: Count = 6
+    text_width: Count = 128
+    """A multiple of 32."""
+    text_layers: Annotated[int, Field(ge=3)] = 3
+    """The last three feed the transformer."""
+    vocabulary: Annotated[int, Field(ge=300)] = 768
+    prompt_tokens: Count = 96
+    """Prompts are padded to this length; a longer one is refused in training and cut when editing."""
+
+    @property
+    def patch(self) -> int:
+        """Pixels along the side of what one token shows."""
+        return 2 ** len(self.vae_encoder)
+
+    @property
+    def text_out_layers(self) -> tuple[int, ...]:
+        return tuple(range(self.text_layers - 2, self.text_layers + 1))
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.size % self.patch:
+            raise ValueError(f"size {self.size} is not a multiple of {self.patch}, the side of a token")
+        if len(self.vae_encoder) != len(self.vae_decoder):
+            raise ValueError("vae_encoder and vae_decoder need the same number of levels")
+        if any(c % 8 for c in (*self.vae_encoder, *self.vae_decoder)) or self.text_width % 32:
+            raise ValueError("VAE channels are multiples of 8, text_width of 32")
+        return self
+
+
+class Schedule(_Frozen):
+    """A run of one trainer."""
+
+    steps: Count
+    batch: Count
+    """Over all devices."""
+    learning_rate: Positive = 2e-3
+    """AdamW's, at its highest."""
+    muon_learning_rate: Positive = 1.5e-2
+    """Of the matrices that Muon trains."""
+    warmup: Count = 100
+    decay: Share = 0.5
+    """The last share of the steps, over which the rates fall to 1 %."""
+    weight_decay: Annotated[float, Field(ge=0)] = 1e-3
+    ema: Annotated[float, Field(ge=0, lt=1)] = 0.999
+    log_every: Count = 50
+    save_every: Count = 1000
+
+
+class VaeTraining(Schedule):
+    """How the VAE is trained: reconstruction, L1 + L2."""
+
+    steps: Count = 12_000
+    batch: Count = 128
+    ema: Annotated[float, Field(ge=0, lt=1)] = 0.998
+    object_weight: Annotated[float, Field(ge=1)] = 4.0
+    """Of saturated pixels: the objects, which cover little of the picture."""
+    latent_noise: Annotated[float, Field(ge=0)] = 0.05
+    """Added before decoding, so that the decoder forgives the transformer's errors."""
+    latent_penalty: Annotated[float, Field(ge=0)] = 1e-3
+    """Weight of the latents' mean square, which keeps their scale near 1."""
+
+
+class FlowTraining(Schedule):
+    """How the transformer and the text encoder are trained: flow matching on latents."""
+
+    steps: Count = 20_000
+    batch: Count = 256
+    noisiest: Share = 0.4
+    """Share of the samples at pure noise, where the edit is decided from source and prompt alone."""
+    shift: Positive = 7.0
+    """Pulls the other noise levels up: t = shift u / (1 + (shift - 1) u), u uniform. The pipeline's own shift
+    at 256 tokens and 4 steps is 7.2, so that training and sampling see the same levels."""
+    change_weight: Annotated[float, Field(ge=1)] = 5.0
+    """Of tokens that an explicit edit changes; terse rows are not weighted (see `Edits.weights`)."""
+
+
+class EditorConfig(_Frozen):
+    """`goalreel train editor`."""
+
+    data: Path | None = None
+    """A Hugging Face dataset on disk with columns source, target, prompt and register."""
+    shape: EditorShape = EditorShape()
+    vae: VaeTraining = VaeTraining()
+    flow: FlowTraining = FlowTraining()
+    sampling_steps: Count = 4
+    """Steps of an edit, stored with the checkpoint."""
+    precision: Literal["bf16", "float32"] = "bf16"
+    """Of autocast in training; weights stay float32."""
+    dtype: Literal["float16", "float32"] = "float16"
+    """Of the saved weights."""
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """From a YAML file; a relative `data` is relative to the file.
+
+        Raises:
+            ValueError: not readable or not valid; one line that says where and what.
+        """
+        try:
+            values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+            config = cls.model_validate(values)
+        except (OSError, yaml.YAMLError) as e:
+            raise ValueError(f"cannot read {path}: {str(e).splitlines()[0]}") from e
+        except ValidationError as e:
+            first = e.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "file"
+            raise ValueError(f"{path}: {where}: {first['msg']}") from e
+        if config.data is None:
+            return config
+        return config.model_copy(update={"data": path.parent / config.data})

@@ -1,0 +1,158 @@
+"""Edits as tensors: every picture once, as pixels and as latents."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from diffusers import AutoencoderKLFlux2, Flux2KleinPipeline
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+import datasets
+from goalreel.annotator.image import Image
+from goalreel.datasets.corpora.rows import EditRow
+
+COLUMNS = ("source", "target", "prompt", "register")
+VISIBLE = 24
+"""Least difference of a colour value (of 255) that counts as a change."""
+
+
+@dataclass(frozen=True)
+class Edits:
+    """n rows over m pictures. `pictures` (m, 3, size, size) uint8; `source` and `target` (n,) index them;
+    `explicit` (n,) tells rows whose prompt leaves nothing open."""
+
+    pictures: Tensor
+    source: Tensor
+    target: Tensor
+    prompts: tuple[str, ...]
+    explicit: Tensor
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.blake2b(self.pictures.numpy(), digest_size=16).hexdigest()
+
+    def weights(self, patch: int, change: float) -> Tensor:
+        """Of every token, (n, (size / patch)^2): `change` where an explicit row's pictures differ, else 1.
+
+        A terse prompt may have several answers. Were its changed tokens weighted, every place where something
+        MAY appear would weigh more with than without it, and the editor would learn to draw all answers at
+        once instead of choosing one.
+        """
+        parts = []
+        for rows in torch.arange(len(self.prompts)).split(1024):
+            before, after = (self.pictures[side[rows]].short() for side in (self.source, self.target))
+            differs = ((after - before).abs().amax(1) > VISIBLE).half()
+            parts.append(F.max_pool2d(differs, patch).flatten(1))
+        return 1 + (change - 1) * torch.cat(parts).float() * self.explicit[:, None]
+
+
+def read_edits(data: Path | Iterable[EditRow], size: int) -> Edits:
+    """Load a dataset folder or rows; pictures must be `size` px square.
+
+    Raises:
+        ValueError: no such dataset, a column is missing, it is empty, or a picture has another size.
+    """
+    if isinstance(data, Path):
+        return _from_folder(data, size)
+    rows, found = list(data), _Once()
+    pairs = [[found.place(image.pixels.tobytes(), image) for image in (r.source, r.target)] for r in rows]
+    texts = [(r.prompt, r.register) for r in rows]
+    return _edits([image.pixels for image in found.items], pairs, texts, size)
+
+
+class _Once:
+    """Things in the order of their first appearance, told apart by their bytes."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self._places: dict[bytes, int] = {}
+
+    def place(self, data: bytes, item: Any) -> int:
+        key = hashlib.blake2b(data, digest_size=16).digest()
+        if key not in self._places:
+            self._places[key] = len(self.items)
+            self.items.append(item)
+        return self._places[key]
+
+
+def _from_folder(folder: Path, size: int) -> Edits:
+    try:
+        table = datasets.load_from_disk(str(folder))
+    except (FileNotFoundError, ValueError) as e:
+        raise ValueError(f"{folder} is not a dataset made by save_to_disk") from e
+    if isinstance(table, datasets.DatasetDict):
+        table = table["train"]
+    missing = [c for c in COLUMNS if c not in table.column_names]
+    if missing:
+        raise ValueError(f"{folder} has no column {missing[0]!r}: an edit has {', '.join(COLUMNS)}")
+    for column in ("source", "target"):
+        table = table.cast_column(column, datasets.Image(decode=False))
+    found = _Once()
+    pairs = []
+    for row in table.select_columns(["source", "target"]):
+        files = [c["bytes"] or Path(c["path"]).read_bytes() for c in (row["source"], row["target"])]
+        pairs.append([found.place(data, data) for data in files])
+    with ThreadPoolExecutor() as pool:
+        pictures = list(pool.map(lambda data: Image.decode(data).pixels, found.items))
+    texts = list(zip(table["prompt"], table["register"], strict=True))
+    return _edits(pictures, pairs, texts, size)
+
+
+def _edits(
+    pictures: Sequence[NDArray[np.uint8]], pairs: list[list[int]], texts: list[tuple[str, str]], size: int
+) -> Edits:
+    if not pairs:
+        raise ValueError("there are no edits to learn from")
+    odd = next((p.shape for p in pictures if p.shape != (size, size, 3)), None)
+    if odd is not None:
+        raise ValueError(f"the editor works at {size}x{size} px, a picture has {odd[1]}x{odd[0]}")
+    pixels = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2).contiguous()
+    source, target = torch.tensor(pairs).unbind(1)
+    explicit = torch.tensor([register == "explicit" for _, register in texts])
+    return Edits(pixels, source, target, tuple(prompt for prompt, _ in texts), explicit)
+
+
+def to_model(pictures: Tensor, device: torch.device) -> Tensor:
+    """Pixels as the VAE takes them, float32 from -1 to 1."""
+    return pictures.to(device).float() / 127.5 - 1
+
+
+@torch.no_grad()
+def encode(vae: AutoencoderKLFlux2, pictures: Tensor, batch: int = 256) -> Iterator[Tensor]:
+    """Patched latents (b, 4 channels, height, width) of the pictures, as the pipeline packs them but not
+    normalised."""
+    for part in pictures.split(batch):
+        yield Flux2KleinPipeline._patchify_latents(vae.encode(to_model(part, vae.device)).latent_dist.mean)
+
+
+def latents(vae: AutoencoderKLFlux2, edits: Edits, cache: Path | None) -> Tensor:
+    """Normalised latents (m, tokens, channels), float16, of every picture; kept in the file `cache`, if one
+    is given."""
+    key = hashlib.blake2b(edits.digest.encode(), digest_size=16)
+    for value in vae.state_dict().values():
+        key.update(value.cpu().numpy().tobytes())
+    if cache is not None and cache.exists():
+        with safe_open(cache, "pt") as file:
+            if (file.metadata() or {}).get("key") == key.hexdigest():
+                return file.get_tensor("latents")
+    deviation = torch.sqrt(vae.bn.running_var + vae.config.batch_norm_eps).view(1, -1, 1, 1)
+    mean = vae.bn.running_mean.view(1, -1, 1, 1)
+    parts = [
+        Flux2KleinPipeline._pack_latents((z - mean) / deviation).half().cpu()
+        for z in encode(vae, edits.pictures)
+    ]
+    made = torch.cat(parts).contiguous()
+    if cache is not None:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        save_file({"latents": made}, cache, metadata={"key": key.hexdigest()})
+    return made

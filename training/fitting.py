@@ -1,0 +1,160 @@
+"""The loop that every trainer of ours runs: steps of a loss, a moving average, checkpoints, a log."""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import accelerate
+import torch
+from torch import Tensor, nn
+from torch.utils.tensorboard import SummaryWriter
+
+from goalreel.training.editor_config import Schedule
+
+CHECKPOINT = "checkpoint.pt"
+type Batch = tuple[Tensor, ...]
+type MakeBatch = Callable[[int, torch.Generator], Batch]
+"""`count` rows for one device, drawn with the generator (on that device)."""
+
+
+def fit(
+    model: nn.Module, batch: MakeBatch, schedule: Schedule, out: Path, *, seed: int, resume: bool = False
+) -> None:
+    """Train `model`, whose forward maps a batch to a loss; at the end it holds the averaged weights.
+
+    Each step's randomness follows from the seed, the step and the device alone, so that a resumed run is
+    the run that was not stopped. `out` gets `checkpoint.pt` and TensorBoard's events.
+
+    Raises:
+        ValueError: `out` holds a checkpoint and `resume` is false, or it is another run's.
+    """
+    accelerator = accelerate.Accelerator()
+    if schedule.batch % accelerator.num_processes:
+        raise ValueError(f"batch {schedule.batch} does not divide over {accelerator.num_processes} devices")
+    count = schedule.batch // accelerator.num_processes
+    optimizers = _optimizers(model, schedule)
+    wrapped, *optimizers = accelerator.prepare(model, *optimizers)
+    run = _Run(model, optimizers, schedule, out / CHECKPOINT, accelerator.device)
+    first = run.restore(resume)
+    log = _Log(out, schedule) if accelerator.is_main_process else None
+    wrapped.train()
+    for step in range(first, schedule.steps):
+        generator = torch.Generator(accelerator.device)
+        generator.manual_seed((seed * 10**9 + step) * accelerator.num_processes + accelerator.process_index)
+        for optimizer, highest in zip(optimizers, run.highest, strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = highest * _rate(step, schedule)
+            optimizer.zero_grad(set_to_none=True)
+        loss = wrapped(*batch(count, generator))
+        accelerator.backward(loss)
+        norm = accelerator.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
+        run.average(step)
+        done = step + 1
+        if log and (done % schedule.log_every == 0 or done == schedule.steps):
+            log.write(done, {"loss": loss.detach(), "gradient_norm": norm, "rate": _rate(step, schedule)})
+        if accelerator.is_main_process and (done % schedule.save_every == 0 or done == schedule.steps):
+            run.save(done)
+    accelerator.wait_for_everyone()
+    if log:
+        log.close()
+    run.use_average()
+    model.eval()
+
+
+class _Run:
+    """What a checkpoint holds."""
+
+    def __init__(
+        self, model: nn.Module, optimizers: list[Any], schedule: Schedule, path: Path, device: torch.device
+    ) -> None:
+        self.model, self.optimizers, self.schedule, self.path = model, optimizers, schedule, path
+        self.device = device
+        self.highest = [schedule.muon_learning_rate, schedule.learning_rate][-len(optimizers) :]
+        self.averaged = [p.detach().clone() for p in model.parameters()]
+
+    def average(self, step: int) -> None:
+        """A short memory at first, so that the random start is soon forgotten."""
+        keep = min(self.schedule.ema, (1 + step) / (10 + step))
+        with torch.no_grad():
+            torch._foreach_lerp_(self.averaged, [p.data for p in self.model.parameters()], 1 - keep)
+
+    def use_average(self) -> None:
+        with torch.no_grad():
+            for parameter, mean in zip(self.model.parameters(), self.averaged, strict=True):
+                parameter.copy_(mean)
+
+    def save(self, step: int) -> None:
+        """Replaces the last checkpoint in one move: being killed leaves a whole one."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        part = self.path.with_suffix(".part")
+        torch.save(
+            {
+                "step": step,
+                "schedule": self.schedule.model_dump_json(),
+                "model": self.model.state_dict(),
+                "averaged": self.averaged,
+                "optimizers": [o.state_dict() for o in self.optimizers],
+            },
+            part,
+        )
+        part.replace(self.path)
+
+    def restore(self, resume: bool) -> int:
+        """Steps already done."""
+        if not self.path.exists():
+            return 0
+        if not resume:
+            raise ValueError(f"{self.path} exists: resume it, or choose another folder")
+        state = torch.load(self.path, map_location=self.device, weights_only=True)
+        if state["schedule"] != self.schedule.model_dump_json():
+            raise ValueError(f"{self.path} was made with other settings: choose another folder")
+        try:
+            self.model.load_state_dict(state["model"])
+        except RuntimeError as e:
+            raise ValueError(f"{self.path} is of a model of another shape: choose another folder") from e
+        self.averaged = state["averaged"]
+        for optimizer, stored in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(stored)
+        return state["step"]
+
+
+class _Log:
+    """Scalars for TensorBoard."""
+
+    def __init__(self, out: Path, schedule: Schedule) -> None:
+        self._writer, self._batch = SummaryWriter(str(out)), schedule.batch
+        self._last: tuple[int, float] | None = None
+
+    def write(self, step: int, values: Mapping[str, Tensor | float]) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(name, float(value), step)
+        now = time.monotonic()
+        if self._last:
+            steps, since = step - self._last[0], now - self._last[1]
+            self._writer.add_scalar("rows_per_second", steps * self._batch / since, step)
+        self._last = step, now
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _rate(step: int, schedule: Schedule) -> float:
+    """Share of the highest rate: up over the warm-up, flat, then down to 1 % at the end."""
+    left = (schedule.steps - step) / max(1.0, schedule.decay * schedule.steps)
+    return min(1.0, (step + 1) / schedule.warmup) * min(1.0, max(0.01, left))
+
+
+def _optimizers(model: nn.Module, schedule: Schedule) -> list[torch.optim.Optimizer]:
+    """Muon for matrices between hidden layers, if there are any, and AdamW for all else."""
+    matrices, rest = [], []
+    for name, parameter in model.named_parameters():
+        inner = parameter.ndim == 2 and "embed" not in name and "proj_out" not in name
+        (matrices if inner and min(parameter.shape) >= 32 else rest).append(parameter)
+    decay = schedule.weight_decay
+    adam = torch.optim.AdamW(rest, lr=schedule.learning_rate, betas=(0.9, 0.98), weight_decay=decay)
+    if not matrices:
+        return [adam]
+    return [torch.optim.Muon(matrices, lr=schedule.muon_learning_rate, weight_decay=10 * decay), adam]

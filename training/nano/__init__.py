@@ -1,0 +1,1 @@
+"""Small models in the classes of the full ones, for the simulated tabletop."""

@@ -1,0 +1,139 @@
+"""The nano editor: a Flux2KleinPipeline with small parts, built from scratch."""
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+from pathlib import Path
+
+import diffusers
+import torch
+import transformers
+from tokenizers import pre_tokenizers
+
+from goalreel.datasets.tabletop.phrases import PARAPHRASES
+from goalreel.datasets.tabletop.scene import COLOURS
+from goalreel.editors.catalogue import Entry
+from goalreel.training.editor_config import EditorConfig, EditorShape
+
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+CHAT = (
+    "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>{% endif %}"
+)
+
+
+def build(config: EditorConfig, texts: Iterable[str] | None = None) -> diffusers.Flux2KleinPipeline:
+    """A pipeline with random weights, the same for the same seed, on the CPU in float32.
+
+    `texts`: what the tokenizer learns its words from; by default the tabletop's phrases.
+    """
+    shape = config.shape
+    words = tokenizer(shape, phrases() if texts is None else texts)
+    with torch.random.fork_rng():
+        torch.manual_seed(config.seed)
+        return diffusers.Flux2KleinPipeline(
+            scheduler=diffusers.FlowMatchEulerDiscreteScheduler(
+                use_dynamic_shifting=True, time_shift_type="exponential"
+            ),
+            vae=vae(shape),
+            text_encoder=_text_encoder(shape, words),
+            tokenizer=words,
+            transformer=_transformer(shape),
+            is_distilled=True,
+        )
+
+
+def entry(config: EditorConfig) -> Entry:
+    """How the pipeline is called."""
+    shape = config.shape
+    return Entry(
+        kinds=("edit",),
+        steps=config.sampling_steps,
+        guidance={"guidance_scale": 1.0},
+        arguments={
+            "text_encoder_out_layers": list(shape.text_out_layers),
+            "max_sequence_length": shape.prompt_tokens,
+        },
+        size=(shape.size, shape.size),
+        multiple=shape.patch,
+    )
+
+
+def save(pipeline: diffusers.Flux2KleinPipeline, config: EditorConfig, folder: Path) -> None:
+    """Write what `diffusers:FOLDER` loads. The pipeline's weights take the type they are saved in."""
+    pipeline.to(getattr(torch, config.dtype))
+    pipeline.save_pretrained(folder, safe_serialization=True)
+    entry(config).save(folder)
+
+
+def vae(shape: EditorShape) -> diffusers.AutoencoderKLFlux2:
+    """A VAE of the shape; its latents' mean and variance (`bn`) are filled after training."""
+    levels = len(shape.vae_encoder)
+    return diffusers.AutoencoderKLFlux2(
+        down_block_types=("DownEncoderBlock2D",) * levels,
+        up_block_types=("UpDecoderBlock2D",) * levels,
+        block_out_channels=shape.vae_encoder,
+        decoder_block_out_channels=shape.vae_decoder,
+        layers_per_block=shape.vae_blocks,
+        latent_channels=shape.latent_channels,
+        norm_num_groups=8,
+        sample_size=shape.size,
+        mid_block_add_attention=False,
+    )
+
+
+def tokenizer(shape: EditorShape, texts: Iterable[str]) -> transformers.Qwen2Tokenizer:
+    """A byte-level BPE of at most `vocabulary` tokens, with a chat template of markers only."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    bytes_only = transformers.Qwen2Tokenizer(
+        vocab={token: i for i, token in enumerate([*SPECIAL, *alphabet])},
+        merges=[],
+        extra_special_tokens=list(SPECIAL[1:]),
+    )
+    made = bytes_only.train_new_from_iterator(texts, shape.vocabulary, show_progress=False)
+    made.chat_template = CHAT
+    made.padding_side = "right"
+    made.model_max_length = shape.prompt_tokens
+    return made
+
+
+def phrases() -> Iterator[str]:
+    """The tabletop's sub-goal phrases, alone and with what must stay."""
+    for templates in PARAPHRASES.values():
+        for template, first, second, kind in product(templates, COLOURS, COLOURS, ("block", "bowl")):
+            names = {"object": f"{first} block", "target": f"{second} {kind}"}
+            parts = dict.fromkeys(("objects", "base", "middle", "top"), f"{second} block")
+            text = template.format(**names, **parts)
+            yield f"{text}. Keep the {second} {kind} and all other objects where they are."
+
+
+def _text_encoder(shape: EditorShape, words: transformers.Qwen2Tokenizer) -> transformers.Qwen3ForCausalLM:
+    return transformers.Qwen3ForCausalLM(
+        transformers.Qwen3Config(
+            vocab_size=len(words),
+            hidden_size=shape.text_width,
+            intermediate_size=3 * shape.text_width,
+            num_hidden_layers=shape.text_layers,
+            num_attention_heads=shape.text_width // 32,
+            num_key_value_heads=shape.text_width // 32,
+            head_dim=32,
+            max_position_embeddings=max(512, shape.prompt_tokens),
+            tie_word_embeddings=True,
+            pad_token_id=words.pad_token_id,
+            bos_token_id=None,
+            eos_token_id=words.convert_tokens_to_ids("<|im_end|>"),
+        )
+    )
+
+
+def _transformer(shape: EditorShape) -> diffusers.Flux2Transformer2DModel:
+    return diffusers.Flux2Transformer2DModel(
+        in_channels=4 * shape.latent_channels,
+        num_layers=shape.double_blocks,
+        num_single_layers=shape.single_blocks,
+        attention_head_dim=shape.head_size,
+        num_attention_heads=shape.heads,
+        joint_attention_dim=3 * shape.text_width,
+        timestep_guidance_channels=64,
+        axes_dims_rope=(shape.head_size // 4,) * 4,
+        guidance_embeds=False,
+    )
