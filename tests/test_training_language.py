@@ -1,0 +1,361 @@
+"""The language trainers on a handful of tabletop rows: what is learned comes back through the real agents."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+from transformers import AutoModelForImageTextToText, AutoProcessor
+from typer.testing import CliRunner
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Candidate, Task
+from goalreel.datasets.corpora.plans import plan_rows
+from goalreel.datasets.corpora.verdicts import verdict_rows
+from goalreel.planners.chat import NoReply
+from goalreel.planners.critic import ChatCritic
+from goalreel.planners.hf import HfChat
+from goalreel.planners.interleave import MARK
+from goalreel.planners.planner import ChatPlanner
+from goalreel.training.cli import app
+from goalreel.training.config import LanguageConfig, presets, read_config
+from goalreel.training.conversations import IGNORED, Collator, read_rows
+from goalreel.training.language import _adapters, freeze, last_checkpoint, load, train
+from goalreel.training.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
+from goalreel.training.optim import MuonAdamW
+
+SHAPE = {
+    "hidden": 96,
+    "layers": 2,
+    "vision_hidden": 64,
+    "vision_layers": 2,
+    "vocabulary": 420,
+    "side": 64,
+}
+FAST = {
+    "model": "nano",
+    "nano": SHAPE,
+    "optimizer": "muon",
+    "learning_rate": 4e-3,
+    "muon_learning_rate": 2e-2,
+    "betas": (0.9, 0.98),
+    "schedule": "warmup_stable_decay",
+    "warmup": 4,
+    "bf16": False,
+    "log_every": 10,
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+class Listener:
+    """Hears the agents' real questions."""
+
+    def __init__(self):
+        self.heard = []
+
+    def complete(self, conversations, *, schema=None):
+        self.heard += conversations
+        return [NoReply("listening")] * len(conversations)
+
+
+def sharegpt(folder: Path, asked, replies) -> Path:
+    """Write conversations and their replies as ShareGPT, pictures beside."""
+    rows = []
+    for i, (conversation, reply) in enumerate(zip(asked, replies, strict=True)):
+        images = [p for m in conversation for p in m.parts if isinstance(p, Image)]
+        names = [f"{i}-{j}.png" for j in range(len(images))]
+        for name, image in zip(names, images, strict=True):
+            (folder / name).write_bytes(image.png())
+        texts = [
+            (m.role, "".join(MARK if isinstance(p, Image) else p for p in m.parts)) for m in conversation
+        ]
+        messages = [{"role": role, "content": text} for role, text in (*texts, ("assistant", reply))]
+        rows.append({"messages": messages, "images": names})
+    path = folder / "rows.json"
+    path.write_text(json.dumps(rows))
+    return path
+
+
+def plan_reply(plan) -> str:
+    steps = [
+        {
+            "step_number": n,
+            "step_name": s.name,
+            "instruction": s.instruction,
+            "prompt": s.prompt,
+            "auxiliary_text": s.auxiliary_text,
+        }
+        for n, s in enumerate(plan.steps, 1)
+    ]
+    return f"<think>the blocks</think>\n<answer>{json.dumps({'execution_plan': steps})}</answer>"
+
+
+def verdict_reply(verdict) -> str:
+    answer = {"previous_step_success": verdict.success, "refine_prompt": verdict.refined_prompt}
+    return f"<think>{verdict.reasoning}</think>\n<answer>{json.dumps(answer)}</answer>"
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory):
+    """Plans of four scenes: two under one instruction, so that only the picture tells them apart."""
+    rows = list(plan_rows(range(8)))[:4]
+    tasks = [Task(id=str(i), instruction=r.instruction, image=r.image) for i, r in enumerate(rows)]
+    tasks[1] = Task(id="1", instruction=rows[0].instruction, image=rows[1].image)
+    ears = Listener()
+    ChatPlanner(ears, replies=1).plan(tasks)
+    folder = tmp_path_factory.mktemp("plans")
+    return sharegpt(folder, ears.heard, [plan_reply(r.plan) for r in rows]), tasks, [r.plan for r in rows]
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory):
+    """Three sub-goals with a right and a wrong candidate each."""
+    rows = [row for row, _ in zip(verdict_rows(range(8)), range(6), strict=False)]
+    candidates = [
+        Candidate(
+            task_id=str(i),
+            step=0,
+            source=r.source,
+            image=r.candidate,
+            instruction=r.instruction,
+            prompt=r.prompt,
+        )
+        for i, r in enumerate(rows)
+    ]
+    ears = Listener()
+    ChatCritic(ears, replies=1).judge(candidates)
+    folder = tmp_path_factory.mktemp("verdicts")
+    return (
+        sharegpt(folder, ears.heard, [verdict_reply(r.verdict) for r in rows]),
+        candidates,
+        [r.verdict for r in rows],
+    )
+
+
+def nano(path: Path, corpus: Path):
+    rows, config = read_rows([corpus]), LanguageConfig(role="critic", model="nano", nano=SHAPE, steps=1)
+    tokenizer = build_tokenizer(rows, config.nano.vocabulary)
+    build_processor(tokenizer, config.nano.side).save_pretrained(path)
+    model = build_model(tokenizer, config.nano, 0)
+    model.save_pretrained(path)
+    return model, tokenizer, rows
+
+
+def test_a_nano_model_round_trips_and_answers(tmp_path, verdicts):
+    corpus, candidates, _ = verdicts
+    model, tokenizer, rows = nano(tmp_path / "nano", corpus)
+    assert (tmp_path / "nano/model.safetensors").is_file()
+    again = AutoModelForImageTextToText.from_pretrained(tmp_path / "nano").state_dict()
+    assert all(torch.equal(value, again[name]) for name, value in model.state_dict().items())
+    processor = AutoProcessor.from_pretrained(tmp_path / "nano")
+    for row in rows:
+        for message in row["messages"]:
+            ids = processor.tokenizer(message["content"], add_special_tokens=False)["input_ids"]
+            assert ids == tokenizer(message["content"], add_special_tokens=False)["input_ids"]
+            assert processor.tokenizer.decode(ids) == message["content"]
+    chat = HfChat.load(tmp_path / "nano", device="cpu", max_new_tokens=8)
+    ears = Listener()
+    ChatCritic(ears, replies=1).judge(candidates[:2])
+    assert len(chat.complete(ears.heard)) == 2
+
+
+def test_every_constant_passage_is_one_token(tmp_path, verdicts):
+    _, tokenizer, rows = nano(tmp_path / "nano", verdicts[0])
+    for passage in prompt_passages():
+        assert len(tokenizer(passage, add_special_tokens=False)["input_ids"]) == 1, passage
+    system = rows[0]["messages"][0]["content"]
+    assert len(system) > 1000
+    assert len(tokenizer(system, add_special_tokens=False)["input_ids"]) == 1
+
+
+def test_only_the_reply_is_learned_and_the_verdict_weighs_more(tmp_path, verdicts):
+    _, tokenizer, rows = nano(tmp_path / "nano", verdicts[0])
+    processor = AutoProcessor.from_pretrained(tmp_path / "nano")
+    batch = Collator(processor, verdict_weight=10)(rows)
+    for row, ids, labels, weights in zip(
+        rows, batch["input_ids"], batch["labels"], batch["weights"], strict=True
+    ):
+        learned = labels != IGNORED
+        assert tokenizer.decode(ids[learned]) == row["messages"][-1]["content"] + "<|im_end|>"
+        heavy = tokenizer.decode(ids[weights == 10])
+        assert ("true" in heavy) != ("false" in heavy)
+        assert set(weights[learned].tolist()) == {1.0, 10.0}
+        assert not weights[~learned].any()
+    with pytest.raises(ValueError, match="tokens, but max_length is 20"):
+        Collator(processor, max_length=20)(rows)
+
+
+def test_a_planner_learns_its_rows_exactly(tmp_path, plans):
+    corpus, tasks, wanted = plans
+    config = LanguageConfig(role="planner", corpus=(corpus,), steps=70, batch_size=4, **FAST)
+    train(config, tmp_path / "planner", False)
+    planner = ChatPlanner(HfChat.load(tmp_path / "planner", device="cpu", max_new_tokens=600), replies=1)
+    assert tasks[0].instruction == tasks[1].instruction
+    assert wanted[0] != wanted[1]
+    assert planner.plan(tasks) == wanted
+    card = (tmp_path / "planner/README.md").read_text()
+    assert yaml.safe_load(card.split("---")[1])["pipeline_tag"] == "image-text-to-text"
+    assert "| seed | 0 |" in card
+    assert "sha256" in card
+    assert list((tmp_path / "planner/logs").glob("events.*"))
+
+
+def test_a_critic_learns_its_rows_exactly(tmp_path, verdicts):
+    corpus, candidates, wanted = verdicts
+    config = LanguageConfig(
+        role="critic",
+        corpus=(corpus,),
+        validation=(corpus,),
+        steps=80,
+        batch_size=6,
+        verdict_weight=10,
+        save_dtype="float16",
+        **FAST,
+    )
+    train(config, tmp_path / "critic", False)
+    critic = ChatCritic(HfChat.load(tmp_path / "critic", device="cpu", max_new_tokens=600), replies=1)
+    assert {v.success for v in wanted} == {True, False}
+    assert critic.judge(candidates) == wanted
+    assert {t.dtype for t in load_file(tmp_path / "critic/model.safetensors").values()} == {torch.float16}
+    assert "eval_mean_token_accuracy | 1 |" in (tmp_path / "critic/README.md").read_text()
+
+
+COMMAND = "from goalreel.training.cli import app; app()"
+
+
+def test_a_killed_run_resumes_to_the_same_weights(tmp_path, verdicts):
+    settings = {"role": "critic", "corpus": [str(verdicts[0])], "steps": 16, "batch_size": 2, "save_every": 2}
+    settings |= FAST | {"betas": [0.9, 0.98]}
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(settings))
+    config = read_config(str(path), LanguageConfig)
+    train(config, tmp_path / "whole", False)
+    arguments = ["critic", "--config", str(path), "--out", str(tmp_path / "killed")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *arguments],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while last_checkpoint(tmp_path / "killed/checkpoints") is None and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "killed/model.safetensors").exists()
+    assert "is not empty" in one_line(arguments)
+    # What a kill while a checkpoint is written leaves behind.
+    (tmp_path / "killed/checkpoints/checkpoint-15").mkdir()
+    (tmp_path / "killed/checkpoints/checkpoint-15/trainer_state.json").write_text('{"global_step": 1')
+    train(config, tmp_path / "killed", True)
+    whole, resumed = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "killed"))
+    for name, value in whole.items():
+        torch.testing.assert_close(resumed[name], value, rtol=0, atol=1e-6, msg=name)
+
+
+def test_what_is_frozen_stays_and_adapters_go_where_they_should(tmp_path, verdicts):
+    nano(tmp_path / "nano", verdicts[0])
+    config = LanguageConfig(
+        role="critic", model=str(tmp_path / "nano"), steps=1, freeze_vision_tower=True, freeze_projector=True
+    )
+    model, _ = load(tmp_path / "nano", config)
+    frozen = freeze(model, config)
+    assert frozen == {n for n, _ in model.named_parameters() if n.startswith("model.visual.")}
+    assert {n for n, p in model.named_parameters() if not p.requires_grad} == frozen
+    projector = freeze(model, config.model_copy(update={"freeze_vision_tower": False}))
+    assert {n.split(".")[2] for n in projector} == {"merger", "deepstack_merger_list"}
+    tower = freeze(model, config.model_copy(update={"freeze_projector": False}))
+    assert not tower & projector
+    assert tower | projector == frozen
+    targets = _adapters(model, config, frozen).target_modules
+    assert "language_model" in targets
+    assert "visual" not in targets
+
+
+def test_lora_trains_adapters_alone_and_saves_a_plain_checkpoint(tmp_path, verdicts):
+    nano(tmp_path / "nano", verdicts[0])
+    config = LanguageConfig(
+        role="critic",
+        model=str(tmp_path / "nano"),
+        corpus=(verdicts[0],),
+        method="lora",
+        lora={"rank": 4, "alpha": 8},
+        freeze_vision_tower=True,
+        steps=2,
+        batch_size=2,
+        learning_rate=1e-2,
+        bf16=True,
+    )
+    train(config, tmp_path / "lora", False)
+    before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("nano", "lora"))
+    assert before.keys() == after.keys()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert any("q_proj" in name for name in changed)
+    assert all("_proj" in n for n in changed if "visual" not in n)
+    assert {n.split(".")[2] for n in changed if "visual" in n} <= {"merger", "deepstack_merger_list"}
+    HfChat.load(tmp_path / "lora", device="cpu")
+
+
+def test_muon_takes_matrices_and_continues_from_its_state(tmp_path, verdicts):
+    model, _, _ = nano(tmp_path / "nano", verdicts[0])
+    rates = {"lr": 1e-3, "betas": (0.9, 0.98), "weight_decay": 0.0, "muon_lr": 1e-2, "muon_weight_decay": 0.0}
+    optimizer = MuonAdamW(model.named_parameters(), **rates)
+    held = sum(p.numel() for group in optimizer.param_groups for p in group["params"])
+    assert held == sum(p.numel() for p in model.parameters())
+    assert [group["lr"] for group in optimizer.param_groups] == [1e-3, 1e-2]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"learning_rate": -1}, "learning_rate: Input should be greater than 0"),
+        ({"larning_rate": 1}, "larning_rate: Extra inputs are not permitted"),
+        ({"epochs": 1}, "give either steps or epochs"),
+        ({"role": "planner"}, "trains a planner, not a critic"),
+        ({"corpus": ["nowhere.json"]}, "nowhere.json: not a readable ShareGPT file"),
+        ({"corpus": []}, "no rows to train on"),
+        ({"model": "no/where/at/all"}, "cannot load no/where/at/all"),
+    ],
+)
+def test_a_bad_config_is_one_clear_line(tmp_path, verdicts, change, said):
+    path = tmp_path / "bad.yaml"
+    settings = {"role": "critic", "model": "nano", "nano": SHAPE, "corpus": [str(verdicts[0])], "steps": 1}
+    path.write_text(yaml.safe_dump(settings | change))
+    assert said in one_line(["critic", "--config", str(path), "--out", str(tmp_path / "out")])
+
+
+def test_no_config_and_no_run_are_one_clear_line(tmp_path, verdicts):
+    out = ["--out", str(tmp_path / "out")]
+    assert "one of critic-8b, nano-critic" in one_line(["critic", "--config", "nothing", *out])
+    corpus = ["--corpus", str(verdicts[0])]
+    assert "no run to resume" in one_line(["critic", "--config", "nano-critic", "--resume", *corpus, *out])
+
+
+def test_the_presets_are_valid_and_the_8b_ones_freeze_as_published():
+    assert {"critic-8b", "nano-critic", "nano-planner", "planner-8b"} <= set(presets())
+    for name in [p for p in presets() if "editor" not in p]:
+        config = read_config(name, LanguageConfig)
+        assert config.role in name
+        assert config.freeze_vision_tower == config.freeze_projector == name.endswith("8b")
+
+
+def one_line(arguments) -> str:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1, result.output
+    assert result.stderr.strip().count("\n") == 0, result.stderr
+    return result.stderr

@@ -1,0 +1,80 @@
+"""Model cards: what a checkpoint is, what it was made from, what it scores and what it cannot do."""
+
+import hashlib
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+import goalreel
+
+LICENSE = "apache-2.0"
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """A corpus file by name, size in bytes and content."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """A model card for the Hugging Face hub. `use` is a command with DIR for the checkpoint's folder."""
+
+    title: str
+    summary: str
+    use: str
+    library: str
+    task: str
+    """The hub's `pipeline_tag`."""
+    seed: int
+    limits: str
+    base_model: str | None = None
+    corpora: tuple[FileFacts, ...] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+def file_facts(path: Path) -> FileFacts:
+    """Read a file's facts."""
+    with path.open("rb") as f:
+        digest = hashlib.file_digest(f, "sha256").hexdigest()
+    return FileFacts(path.name, path.stat().st_size, digest)
+
+
+def commit() -> str:
+    """The commit of goalreel's checkout, `-dirty` where tracked files differ; without one, the version."""
+    root = Path(goalreel.__file__).parents[1]
+    if not (root / ".git").exists():
+        return f"version {goalreel.__version__}"
+    git = ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def write_card(folder: Path, card: Card) -> Path:
+    """Write `README.md` into a checkpoint's folder; its path."""
+    metadata = {"license": LICENSE, "library_name": card.library, "pipeline_tag": card.task}
+    metadata |= {"tags": ["goalreel", "robotics"]}
+    if card.base_model is not None:
+        metadata["base_model"] = card.base_model
+    facts = [("seed", str(card.seed)), ("commit", f"`{commit()}`")]
+    facts += [("corpus", f"{c.name}, {c.size:,} bytes, sha256 `{c.sha256}`") for c in card.corpora]
+    facts += [
+        (name, f"{value:.4g}" if isinstance(value, float) else str(value))
+        for name, value in card.numbers.items()
+    ]
+    text = [
+        f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n",
+        f"# {card.title}\n\n{card.summary}\n",
+        f"```sh\n{card.use}\n```\n",
+        "## How it was made\n",
+        "| | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in facts),
+        f"## What it cannot do\n\n{card.limits}\n",
+    ]
+    path = folder / "README.md"
+    path.write_text("\n".join(text), encoding="utf-8")
+    return path

@@ -1,0 +1,89 @@
+"""`goalreel train`: the trainers, one command each."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from goalreel.annotator.errors import one_line_errors
+
+app = typer.Typer(
+    name="train",
+    help="Train the Planner, the Critic and the nano editor.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+Config = Annotated[str, typer.Option("--config", help="A YAML file, or a preset by name.")]
+Out = Annotated[
+    Path, typer.Option("--out", help="Folder for checkpoint, card, logs and what resuming needs.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")]
+Corpus = Annotated[
+    list[Path] | None, typer.Option("--corpus", help="ShareGPT file; again for more. [default: the config's]")
+]
+Validation = Annotated[list[Path] | None, typer.Option("--validation", help="As --corpus, only measured on.")]
+INTERRUPTED = "interrupted: run the same command with --resume to go on from the last checkpoint"
+EXAMPLES = (
+    "Examples:\n\n- `goalreel train {0} --config nano-{0} --corpus corpus/{0}.json --out runs/{0}`\n\n"
+    "- `accelerate launch --num_processes 8 $(which goalreel) train {0} --config {0}-8b ...`"
+)
+
+
+@app.callback()
+def main() -> None:
+    """Train the Planner, the Critic and the nano editor."""
+
+
+@app.command(epilog=EXAMPLES.format("planner"))
+def planner(
+    config: Config, out: Out, resume: Resume = False, corpus: Corpus = None, validation: Validation = None
+) -> None:
+    """Fine-tune a Planner, or make the nano one."""
+    _language("planner", config, out, resume, corpus, validation)
+
+
+@app.command(epilog=EXAMPLES.format("critic"))
+def critic(
+    config: Config, out: Out, resume: Resume = False, corpus: Corpus = None, validation: Validation = None
+) -> None:
+    """Fine-tune a Critic, or make the nano one."""
+    _language("critic", config, out, resume, corpus, validation)
+
+
+@app.command()
+def editor(
+    config: Config,
+    out: Out,
+    resume: Resume = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the Hugging Face dataset. [default: the config's]")
+    ] = None,
+) -> None:
+    """Train the nano image editor."""
+    with one_line_errors(INTERRUPTED):
+        from goalreel.training.config import config_file
+        from goalreel.training.editor import train
+        from goalreel.training.editor_config import EditorConfig
+
+        settings = EditorConfig.read(config_file(config))
+        train(settings.model_copy(update={"data": data}) if data else settings, out, resume)
+
+
+def _language(
+    role: str,
+    source: str,
+    out: Path,
+    resume: bool,
+    corpus: list[Path] | None,
+    validation: list[Path] | None,
+) -> None:
+    with one_line_errors(INTERRUPTED):
+        from goalreel.training.config import LanguageConfig, read_config
+
+        config = read_config(source, LanguageConfig, corpus=corpus or None, validation=validation or None)
+        if config.role != role:
+            raise ValueError(f"{source} trains a {config.role}, not a {role}")
+        from goalreel.training.language import train
+
+        train(config, out, resume)

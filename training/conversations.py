@@ -1,0 +1,152 @@
+"""Training rows as conversations: read from ShareGPT files, and turned into tensors as HfChat would.
+
+A file is a JSON list, or JSON Lines, of `{"messages": [{"role": ..., "content": ...}], "images": [...]}`, the
+layout LLaMA-Factory reads: each `<image>` in a content is the place of the next of `images`, which are paths
+relative to the file. The last message is the assistant's reply, the only text that is learned.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import PIL.Image
+import torch
+
+import datasets
+from goalreel.annotator.image import Image
+from goalreel.planners.interleave import MARK, interleave
+
+if TYPE_CHECKING:
+    from transformers import ProcessorMixin
+
+IGNORED = -100
+"""Label of a token that is not learned."""
+_VERDICT = re.compile(r'"previous_step_success"\s*:\s*(true|false)')
+
+type Row = Mapping[str, Any]
+
+
+def read_rows(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """All rows of the files, their image paths made absolute.
+
+    Raises:
+        ValueError: a file that is missing or no ShareGPT file, or a row that cannot be used; says which.
+    """
+    rows = [_checked(row, path, i) for path in paths for i, row in enumerate(_parse(path))]
+    if not rows:
+        raise ValueError(f"no rows to train on in {', '.join(map(str, paths)) or 'no file: give --corpus'}")
+    return rows
+
+
+def as_dataset(rows: Sequence[dict[str, Any]]) -> datasets.Dataset:
+    """The rows as TRL wants them."""
+    return datasets.Dataset.from_list(list(rows))
+
+
+def reply(row: Row) -> str:
+    """What is to be learned."""
+    return row["messages"][-1]["content"]
+
+
+def _parse(path: Path) -> list[Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        lines = path.suffix == ".jsonl"
+        parsed = (
+            [json.loads(line) for line in text.splitlines() if line.strip()] if lines else json.loads(text)
+        )
+    except (OSError, ValueError) as e:
+        raise ValueError(f"{path}: not a readable ShareGPT file: {e}") from e
+    if not isinstance(parsed, list):
+        raise ValueError(f"{path}: a ShareGPT file is a list of rows")
+    return parsed
+
+
+def _checked(row: Any, path: Path, index: int) -> dict[str, Any]:
+    try:
+        messages = [{"role": str(m["role"]), "content": str(m["content"])} for m in row["messages"]]
+        images = [str((path.parent / image).resolve()) for image in row.get("images") or ()]
+    except (KeyError, TypeError, AttributeError) as e:
+        raise ValueError(f"{path}: row {index} has no messages with role and content") from e
+    if len(messages) < 2 or messages[-1]["role"] != "assistant" or not messages[-1]["content"].strip():
+        raise ValueError(f"{path}: row {index} does not end with a reply of the assistant")
+    marks = sum(m["content"].count(MARK) for m in messages[:-1])
+    if marks != len(images):
+        raise ValueError(f"{path}: row {index} has {marks} {MARK} mark(s) for {len(images)} image(s)")
+    return {"messages": messages, "images": images}
+
+
+def prompt(row: Row) -> list[dict[str, Any]]:
+    """What the model is asked, in the form `apply_chat_template` takes, with its pictures read."""
+    pictures = iter(row["images"])
+    return [
+        {"role": m["role"], "content": [_part(p) for p in _parts(m["content"], pictures)]}
+        for m in row["messages"][:-1]
+    ]
+
+
+def _parts(text: str, pictures: Iterator[str]) -> tuple[str | Image, ...]:
+    images = [Image.decode(Path(next(pictures)).read_bytes()) for _ in range(text.count(MARK))]
+    return interleave(text, images)
+
+
+def _part(part: str | Image) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image", "image": PIL.Image.fromarray(part.pixels)}
+
+
+@dataclass(frozen=True)
+class Collator:
+    """Rows to a batch: prompts padded on the left as HfChat does, replies and their end on the right.
+
+    Beside the model's own inputs: `labels` (batch, length), and `weights` (batch, length) float, which is
+    `verdict_weight` on the tokens of a Critic's true or false and 1 elsewhere.
+
+    Raises (when called):
+        ValueError: a row of more than `max_length` tokens.
+    """
+
+    processor: "ProcessorMixin"
+    max_length: int | None = None
+    verdict_weight: float = 1.0
+
+    def __call__(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
+        batch = self.processor.apply_chat_template(
+            [prompt(row) for row in rows],
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            processor_kwargs={"padding": True, "padding_side": "left", "return_tensors": "pt"},
+        )
+        answers = [self._answer(reply(row)) for row in rows]
+        length = max(len(ids) for ids, _ in answers)
+        pad = self.processor.tokenizer.pad_token_id
+        ids = torch.tensor([a + [pad] * (length - len(a)) for a, _ in answers])
+        weights = torch.tensor([w + [0.0] * (length - len(w)) for _, w in answers])
+        asked = torch.zeros_like(batch["input_ids"])
+        learned = (weights > 0).long()
+        if "mm_token_type_ids" in batch:
+            batch["mm_token_type_ids"] = torch.cat([batch["mm_token_type_ids"], torch.zeros_like(ids)], 1)
+        batch["input_ids"] = torch.cat([batch["input_ids"], ids], 1)
+        batch["attention_mask"] = torch.cat([batch["attention_mask"], learned], 1)
+        batch["labels"] = torch.cat([asked + IGNORED, ids.masked_fill(learned == 0, IGNORED)], 1)
+        batch["weights"] = torch.cat([asked.float(), weights], 1)
+        longest = int(batch["attention_mask"].sum(1).max())
+        if self.max_length is not None and longest > self.max_length:
+            raise ValueError(f"a row has {longest} tokens, but max_length is {self.max_length}")
+        return dict(batch)
+
+    def _answer(self, text: str) -> tuple[list[int], list[float]]:
+        """Tokens of a reply with its end, and the weight of each."""
+        tokenizer = self.processor.tokenizer
+        encoded = tokenizer(text + tokenizer.eos_token, add_special_tokens=False, return_offsets_mapping=True)
+        spans = [m.span(1) for m in _VERDICT.finditer(text)]
+        weights = [
+            self.verdict_weight if any(a < end and start < b for a, b in spans) else 1.0
+            for start, end in encoded["offset_mapping"]
+        ]
+        return encoded["input_ids"], weights

@@ -1,0 +1,294 @@
+"""Supervised fine-tuning of a Planner or a Critic with TRL's `SFTTrainer`; only the reply is learned."""
+
+import json
+import logging
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import DistributedType
+from peft import LoraConfig, PeftModel
+from torch.utils.tensorboard import SummaryWriter
+from transformers import AutoModelForImageTextToText, AutoProcessor, TrainerCallback
+from transformers.integrations import TensorBoardCallback
+from transformers.trainer import TRAINER_STATE_NAME
+from trl import SFTConfig, SFTTrainer
+
+from goalreel.training.card import Card, file_facts, write_card
+from goalreel.training.config import LanguageConfig
+from goalreel.training.conversations import Collator, as_dataset, read_rows
+from goalreel.training.nano.language import build_model, build_processor, build_tokenizer
+from goalreel.training.optim import MuonAdamW
+from goalreel.training.run import begin
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, ProcessorMixin
+
+log = logging.getLogger(__name__)
+
+TOWERS = frozenset({"visual", "vision_tower", "vision_model"})
+PROJECTORS = frozenset({"merger", "deepstack_merger_list", "multi_modal_projector", "connector"})
+"""Names of the modules, in the Qwen-VL classes (where the projector lies within the tower) and elsewhere."""
+
+
+class _Trainer(SFTTrainer):
+    """Weighs the tokens of a verdict, and knows Muon."""
+
+    def __init__(self, *args: Any, config: LanguageConfig, **options: Any) -> None:
+        self._config = config
+        super().__init__(*args, **options)
+
+    def compute_loss(
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> Any:
+        """TRL's loss, but when training with the tokens of a verdict weighed."""
+        weights = inputs.pop("weights")
+        if self._config.verdict_weight == 1 or not model.training:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        outputs = model(**inputs, use_cache=False, fused_lm_head=True)
+        learned = outputs.label_mask.sum()
+        tokens = learned if num_items_in_batch is None else num_items_in_batch
+        # The log-probabilities are 0 where nothing is learned.
+        loss = -(outputs.log_probs * weights[:, 1:]).sum() / torch.as_tensor(tokens).clamp(min=1)
+        if self.args.average_tokens_across_devices and num_items_in_batch is not None:
+            loss = loss * self.accelerator.num_processes
+        self._metrics["train"]["mean_token_accuracy"].append((outputs.is_top1.sum() / learned).item())
+        return loss
+
+    def create_optimizer(self, model: torch.nn.Module | None = None) -> torch.optim.Optimizer:
+        if self._config.optimizer != "muon":
+            return super().create_optimizer(model)
+        if self.optimizer is None:
+            c = self._config
+            self.optimizer = MuonAdamW(
+                (model or self.model).named_parameters(),
+                lr=c.learning_rate,
+                betas=c.betas,
+                weight_decay=c.weight_decay,
+                muon_lr=c.muon_learning_rate,
+                muon_weight_decay=c.muon_weight_decay,
+            )
+        return self.optimizer
+
+
+def train(config: LanguageConfig, out: Path, resume: bool) -> None:
+    """Train, and leave in `out` a checkpoint that `HfChat.load(out)` takes, with its model card.
+
+    `out` also holds `training.yaml` (the settings), `logs/` (TensorBoard) and `checkpoints/` to resume from.
+    On several devices start it with `accelerate launch`.
+
+    Raises:
+        ValueError: a setting, a row or a checkpoint that cannot be used; `out` holds another run, or, with
+            `resume`, no checkpoint.
+    """
+    rows = read_rows(config.corpus)
+    held_out = read_rows(config.validation) if config.validation else None
+    state = PartialState()
+    begin(config, out, resume)
+    last = last_checkpoint(out / "checkpoints") if resume else None
+    if resume and last is None:
+        raise ValueError(f"{out} has no checkpoint to resume from: run without --resume, to another folder")
+    with state.main_process_first():
+        source = _start(config, rows, out / "checkpoints" / "start")
+    model, processor = load(source, config)
+    frozen = freeze(model, config)
+    trainer = _Trainer(
+        model=model,
+        args=_arguments(config, out, evaluates=held_out is not None),
+        data_collator=Collator(processor, config.max_length, config.verdict_weight),
+        train_dataset=as_dataset(rows),
+        eval_dataset=as_dataset(held_out) if held_out else None,
+        processing_class=processor,
+        peft_config=_adapters(model, config, frozen) if config.method == "lora" else None,
+        callbacks=_callbacks(out, state),
+        config=config,
+    )
+    result = trainer.train(resume_from_checkpoint=last)
+    numbers = {"train_loss": result.training_loss, "steps": result.global_step}
+    if held_out:
+        numbers |= {
+            k: v for k, v in trainer.evaluate().items() if k in ("eval_loss", "eval_mean_token_accuracy")
+        }
+    _save(trainer, processor, config, out)
+    if trainer.is_world_process_zero():
+        write_card(out, _card(config, rows_in=len(rows), numbers=numbers))
+
+
+def load(source: str | Path, config: LanguageConfig) -> "tuple[PreTrainedModel, ProcessorMixin]":
+    """The checkpoint to train, read from safetensors and without code of its own.
+
+    Raises:
+        ValueError: not such a checkpoint.
+    """
+    try:
+        processor = AutoProcessor.from_pretrained(source, trust_remote_code=False)
+        model = AutoModelForImageTextToText.from_pretrained(
+            source,
+            dtype=config.dtype,
+            use_safetensors=True,
+            trust_remote_code=False,
+            attn_implementation="sdpa",
+        )
+    except (OSError, ValueError, RuntimeError, ImportError) as e:
+        raise ValueError(f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}") from e
+    if config.max_pixels is not None:
+        size = processor.image_processor.size
+        if "longest_edge" not in size:
+            raise ValueError(f"max_pixels has no meaning for the pictures of {source}")
+        size["longest_edge"] = config.max_pixels
+    return model, processor
+
+
+def freeze(model: "PreTrainedModel", config: LanguageConfig) -> frozenset[str]:
+    """Stop gradients where the configuration says so; the names of the parameters that are frozen.
+
+    Raises:
+        ValueError: the model has no such part.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    towers = {n for n in names if TOWERS & set(n.split("."))}
+    projectors = {n for n in names if PROJECTORS & set(n.split("."))}
+    wanted: set[str] = set()
+    for part, found, chosen in (
+        ("vision tower", towers - projectors, config.freeze_vision_tower),
+        ("projector", projectors, config.freeze_projector),
+    ):
+        if chosen and not found:
+            raise ValueError(f"{type(model).__name__} has no {part} to freeze that goalreel knows by name")
+        wanted |= found if chosen else set()
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name not in wanted)
+    return frozenset(wanted)
+
+
+def _adapters(model: "PreTrainedModel", config: LanguageConfig, frozen: frozenset[str]) -> LoraConfig:
+    """Adapters on all linear layers but the output layer and what is frozen."""
+    head = model.get_output_embeddings()
+    targets = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear) and module is not head and f"{name}.weight" not in frozen
+    ]
+    return LoraConfig(
+        r=config.lora.rank,
+        lora_alpha=config.lora.alpha,
+        lora_dropout=config.lora.dropout,
+        target_modules="|".join(re.escape(t) for t in targets),
+        task_type="CAUSAL_LM",
+    )
+
+
+def last_checkpoint(folder: Path) -> str | None:
+    """The newest checkpoint that was written to its end; a killed run may leave one that was not."""
+    steps = [int(c.name.removeprefix("checkpoint-")) for c in folder.glob("checkpoint-*") if _complete(c)]
+    return str(folder / f"checkpoint-{max(steps)}") if steps else None
+
+
+def _complete(checkpoint: Path) -> bool:
+    """The Trainer writes its own state last."""
+    try:
+        json.loads((checkpoint / TRAINER_STATE_NAME).read_text())
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _start(config: LanguageConfig, rows: list[dict[str, Any]], folder: Path) -> str | Path:
+    """What to load: the checkpoint named, or a nano model, made once and kept for whoever resumes."""
+    if config.model != "nano":
+        return config.model
+    if not (folder / "model.safetensors").is_file():
+        tokenizer = build_tokenizer(rows, config.nano.vocabulary)
+        build_processor(tokenizer, config.nano.side).save_pretrained(folder)
+        build_model(tokenizer, config.nano, config.seed).save_pretrained(folder)
+    return folder
+
+
+def _arguments(config: LanguageConfig, out: Path, *, evaluates: bool) -> SFTConfig:
+    schedule: dict[str, Any] = {}
+    if config.schedule == "warmup_stable_decay" and config.steps is not None:
+        falling = max(1, round(config.decay * config.steps))
+        schedule = {"num_decay_steps": falling, "decay_type": "linear", "min_lr_ratio": 0.01}
+    return SFTConfig(
+        output_dir=str(out / "checkpoints"),
+        seed=config.seed,
+        max_steps=config.steps or -1,
+        num_train_epochs=config.epochs or 1.0,
+        per_device_train_batch_size=config.batch_size,
+        per_device_eval_batch_size=config.batch_size,
+        gradient_accumulation_steps=config.accumulate,
+        learning_rate=config.learning_rate,
+        adam_beta1=config.betas[0],
+        adam_beta2=config.betas[1],
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.max_grad_norm,
+        lr_scheduler_type=config.schedule,
+        lr_scheduler_kwargs=schedule,
+        warmup_steps=config.warmup,
+        bf16=config.bf16,
+        use_cpu=not torch.cuda.is_available(),
+        gradient_checkpointing=config.gradient_checkpointing,
+        dataloader_num_workers=config.workers,
+        dataloader_persistent_workers=config.workers > 0,
+        prediction_loss_only=True,
+        remove_unused_columns=False,
+        dataset_kwargs={"skip_prepare_dataset": True},
+        max_length=None,  # the collator refuses what is too long; nothing is cut
+        logging_steps=config.log_every,
+        report_to=[],  # the TensorBoard callback is given a folder of its own
+        save_steps=config.save_every,
+        save_total_limit=config.keep,
+        eval_strategy="steps" if evaluates else "no",
+        eval_steps=config.save_every,
+    )
+
+
+def _callbacks(out: Path, state: PartialState) -> list[TrainerCallback]:
+    return [TensorBoardCallback(SummaryWriter(out / "logs"))] if state.is_main_process else []
+
+
+def _save(trainer: SFTTrainer, processor: "ProcessorMixin", config: LanguageConfig, out: Path) -> None:
+    """Weights, adapters merged, and processor, as `save_pretrained` folder."""
+    kind = trainer.accelerator.distributed_type
+    if kind in (DistributedType.DEEPSPEED, DistributedType.FSDP):
+        trainer.save_model(str(out))  # gathers the shards
+        return
+    if not trainer.is_world_process_zero():
+        return
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    if isinstance(model, PeftModel):
+        model = model.merge_and_unload()
+    if config.save_dtype is not None:
+        model = model.to(getattr(torch, config.save_dtype))
+    model.save_pretrained(out)
+    processor.save_pretrained(out)
+
+
+def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) -> Card:
+    nano = config.model == "nano"
+    return Card(
+        title=f"goalreel {'nano ' if nano else ''}{config.role}",
+        summary=f"The {config.role.capitalize()} agent of goalreel, trained on {rows_in:,} conversations "
+        "with loss on the reply only.",
+        use=f"goalreel plan --{config.role} hf:DIR",
+        library="transformers",
+        task="image-text-to-text",
+        base_model=None if nano else config.model,
+        seed=config.seed,
+        corpora=tuple(file_facts(path) for path in (*config.corpus, *config.validation)),
+        numbers=numbers,
+        limits=_LIMITS if nano else "What the base model cannot do, and whatever lies outside the corpus.",
+    )
+
+
+_LIMITS = (
+    "It knows goalreel's simulated tabletop alone: its blocks, its bowls, its front camera, the arm at home, "
+    "and the instructions of its grammar. On any other picture or wording its answers mean nothing. It reads "
+    "goalreel's own prompts; other prompts are not understood."
+)

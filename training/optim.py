@@ -1,0 +1,67 @@
+"""Muon for matrices and AdamW for all else, as one optimizer."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.nn import Parameter
+
+
+class MuonAdamW(torch.optim.Optimizer):
+    """Two optimizers that step together; schedulers see the groups of both.
+
+    Muon (https://kellerjordan.github.io/posts/muon) takes the 2-D weights other than embeddings and output.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[tuple[str, Parameter]],
+        *,
+        lr: float,
+        betas: tuple[float, float],
+        weight_decay: float,
+        muon_lr: float,
+        muon_weight_decay: float,
+    ) -> None:
+        """Args: parameters: (name, parameter), those without gradient left out."""
+        trained = [(name, p) for name, p in parameters if p.requires_grad]
+        matrices = [p for name, p in trained if is_matrix(name, p)]
+        others = [p for name, p in trained if not is_matrix(name, p)]
+        # The base class is not initialized: it would keep groups of its own, apart from those of the parts.
+        self._muon = torch.optim.Muon(
+            matrices, lr=muon_lr, weight_decay=muon_weight_decay, adjust_lr_fn="original"
+        )
+        self._adamw = torch.optim.AdamW(others, lr=lr, betas=betas, weight_decay=weight_decay)
+        self.defaults: dict[str, Any] = {}
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return [*self._adamw.param_groups, *self._muon.param_groups]
+
+    @property
+    def state(self) -> dict[Parameter, Any]:
+        return {**self._adamw.state, **self._muon.state}
+
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        loss = self._adamw.step(closure)
+        self._muon.step()
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self._adamw.zero_grad(set_to_none)
+        self._muon.zero_grad(set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"adamw": self._adamw.state_dict(), "muon": self._muon.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._adamw.load_state_dict(state_dict["adamw"])
+        self._muon.load_state_dict(state_dict["muon"])
+
+    def __repr__(self) -> str:
+        return f"MuonAdamW({self._muon!r}, {self._adamw!r})"
+
+
+def is_matrix(name: str, parameter: Parameter) -> bool:
+    """Whether Muon trains it: a 2-D weight that maps between hidden spaces."""
+    return parameter.ndim == 2 and "embed" not in name and "lm_head" not in name

@@ -1,0 +1,1 @@
+"""Training configurations that come with goalreel, as YAML files that say where their numbers are from."""

@@ -1,0 +1,37 @@
+"""A run's folder: begun once, continued only with the same settings."""
+
+from pathlib import Path
+
+import yaml
+from accelerate import PartialState
+from pydantic import BaseModel
+
+SETTINGS = "training.yaml"
+
+
+def begin(config: BaseModel, out: Path, resume: bool) -> None:
+    """Write the settings into `out`, or with `resume` compare them with those there.
+
+    Raises:
+        ValueError: `out` is in use by another run, or holds none to resume, or other settings.
+    """
+    settings = config.model_dump(mode="json")
+    path = out / SETTINGS
+    with PartialState().main_process_first():
+        if resume:
+            _compare(path, settings)
+        elif PartialState().is_main_process:
+            if out.exists() and (not out.is_dir() or any(out.iterdir())):
+                raise ValueError(f"{out} is not empty: give another --out, or --resume to go on with its run")
+            out.mkdir(parents=True, exist_ok=True)
+            path.write_text(yaml.safe_dump(settings, sort_keys=False))
+
+
+def _compare(path: Path, settings: dict[str, object]) -> None:
+    if not path.is_file():
+        raise ValueError(f"{path.parent} holds no run to resume: it has no {SETTINGS}")
+    before = yaml.safe_load(path.read_text())
+    if changed := sorted(k for k in {*before, *settings} if before.get(k) != settings.get(k)):
+        raise ValueError(
+            f"{path.parent} was begun with another {', '.join(changed)}: a run keeps its settings"
+        )
