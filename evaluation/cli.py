@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from goalreel.annotator.errors import one_line_errors
+from goalreel.evaluation.tabletop.cli import tabletop
 
 if TYPE_CHECKING:
     from goalreel.evaluation.kinematic import Report
@@ -28,6 +29,17 @@ _ROWS = {
     "even_boundary_f1": "baseline boundary F1 (equal lengths)",
     "even_segment_iou": "baseline segment IoU (equal lengths)",
 }
+
+
+app.command(
+    epilog="Keys of `--json`: `PART.MEASURE` as docs/tabletop_bench.md lists them, such as `plan.exact`, "
+    "`edit.score`, `critic.balanced_accuracy`, `loop.gap_closed` and `closed_loop.gap`, each a number or "
+    "null, with `KEY_low` and `KEY_high`, its 95 % bootstrap interval over episodes; `models`, `split`, "
+    "`first` and `episodes`.\n\n"
+    "Examples:\n\n"
+    "- `goalreel eval tabletop --preset klein --episodes 20 --parts plan,edit --json`\n\n"
+    "- `goalreel eval tabletop --preset hindsight --parts annotate`"
+)(tabletop)
 
 
 @app.callback()

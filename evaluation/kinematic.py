@@ -19,6 +19,7 @@ from goalreel.annotator.types import Failure, Plan, Segment, Task
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.source import Source
 from goalreel.datasets.tabletop.truth import TrueEpisode, TrueSegment, read_truth
+from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.segmentation import (
     Counts,
     bootstrap,
@@ -30,16 +31,6 @@ from goalreel.evaluation.segmentation import (
 from goalreel.planners.kinematic import Granularity, KinematicPlanner, Layout
 
 type MakePlanner = Callable[[Mapping[str, Episode], Granularity], KinematicPlanner]
-
-
-class Measured(BaseModel):
-    """A value in 0-1 with its 95 % interval over episodes; None where there was nothing to measure."""
-
-    model_config = ConfigDict(frozen=True)
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
 
 
 class Report(BaseModel):

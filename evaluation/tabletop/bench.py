@@ -1,0 +1,113 @@
+"""Runs the parts of the bench that were asked for, on the episodes of a split, resumably."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from goalreel.annotator.annotate import Settings
+from goalreel.annotator.journal import Journal
+from goalreel.annotator.presets import Preset
+from goalreel.datasets.corpora.verdicts import verdict_rows
+from goalreel.datasets.files import exclusive
+from goalreel.datasets.tabletop.splits import seeds
+from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.tabletop.asking import Names, Trio
+from goalreel.evaluation.tabletop.closed import Follower, measure_closed_loop
+from goalreel.evaluation.tabletop.critic import judge_all, measure_critic, measure_rewriting
+from goalreel.evaluation.tabletop.edit import edit_all, measure_edits
+from goalreel.evaluation.tabletop.loop import measure_loops, run_loops
+from goalreel.evaluation.tabletop.plan import measure_plans
+from goalreel.evaluation.tabletop.report import Report
+from goalreel.evaluation.tabletop.scenes import SIZE, Progress, Walk, walks
+
+type Part = Literal["plan", "edit", "critic", "loop", "closed_loop", "annotate"]
+PARTS: tuple[Part, ...] = get_args(Part.__value__)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be measured. `settings` names the models; answers and recordings are kept in `out`."""
+
+    settings: Settings
+    split: str
+    episodes: int
+    first: int
+    parts: Sequence[Part]
+    out: Path
+
+
+def evaluate(order: Order, progress: Progress) -> Report:
+    """Measure with the models that the order names.
+
+    Raises:
+        ValueError: no such split or model, or a part needs models and the preset only reads recordings.
+        DatasetError: another run works in the same folder.
+        goalreel.annotator.batch.BackendError: a model cannot be called.
+    """
+    preset = order.settings.models()
+    parts = [part for part in PARTS if part in order.parts]
+    if parts != ["annotate"] and not preset.predictive:
+        raise ValueError(f"preset {order.settings.preset} only reads recordings: it has --parts annotate")
+    with exclusive(order.out / "answers", order.out):
+        made = walks(seeds(order.split, order.episodes, order.first), progress)
+        values: dict[str, Measured] = {}
+        if parts != ["annotate"]:
+            trio = Trio.build(preset).kept(Journal(order.out / "answers"), Names.of(preset))
+            values = Bench(made, trio, preset.max_attempts, Journal(order.out / "answers"), progress).run(
+                parts
+            )
+        if "annotate" in parts:
+            values |= _job(order, preset, made, progress)
+    models = preset.model_dump(include={"planner", "editor", "critic", "max_attempts"})
+    return Report(models=models, split=order.split, first=made[0].seed, episodes=len(made), values=values)
+
+
+def _job(order: Order, preset: Preset, made: Sequence[Walk], progress: Progress) -> dict[str, Measured]:
+    from goalreel.evaluation.tabletop.job import measure_job  # imports lerobot
+
+    facts = repr((order.settings, Names.of(preset), [w.seed for w in made]))
+    folder = order.out / f"annotate-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
+    found = measure_job(made, order.settings, folder, progress)
+    return {f"annotate.{key}": value for key, value in found.items()}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Any models under test on some episodes. `journal` remembers how the follower fared."""
+
+    walks: Sequence[Walk]
+    trio: Trio
+    attempts: int
+    journal: Journal | None
+    progress: Progress
+
+    def run(self, parts: Sequence[Part]) -> dict[str, Measured]:
+        """PART.MEASURE -> value, for those of the parts that ask the models directly."""
+        calls: Mapping[Part, Callable[[], dict[str, Measured]]] = {
+            "plan": lambda: measure_plans(self.walks, self.trio.planner, self.progress),
+            "edit": self._edit,
+            "critic": self._critic,
+            "loop": self._loop,
+            "closed_loop": self._closed_loop,
+        }
+        chosen = [(part, calls[part]) for part in parts if part in calls]
+        return {f"{part}.{key}": value for part, call in chosen for key, value in call().items()}
+
+    def _edit(self) -> dict[str, Measured]:
+        return measure_edits(self.walks, edit_all(self.walks, self.trio.editor, self.progress))
+
+    def _critic(self) -> dict[str, Measured]:
+        edited = edit_all(self.walks, self.trio.editor, self.progress)
+        made = list(verdict_rows([w.seed for w in self.walks], SIZE))
+        judged = judge_all(made, edited, self.trio.critic, self.progress)
+        return measure_critic(judged) | measure_rewriting(judged, self.trio.editor, self.progress)
+
+    def _loop(self) -> dict[str, Measured]:
+        hits = run_loops(self.walks, self.trio.editor, self.trio.critic, self.progress)
+        return measure_loops(self.walks, hits)
+
+    def _closed_loop(self) -> dict[str, Measured]:
+        follower = Follower(self.journal)
+        return measure_closed_loop(self.walks, self.trio, self.attempts, follower, self.progress)

@@ -1,0 +1,116 @@
+"""Closed loop: a scripted follower acts on goal images alone, predicted ones or true ones."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.journal import Journal
+from goalreel.annotator.types import Failure
+from goalreel.datasets.tabletop.env import Tabletop
+from goalreel.datasets.tabletop.expert import OPEN
+from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.reach import Reacher, at_home, homeward
+from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.tabletop.asking import Trio
+from goalreel.evaluation.tabletop.bootstrap import measured, measured_share, points
+from goalreel.evaluation.tabletop.loop import boards
+from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Progress, Walk
+
+MOTIONS = 3
+"""At most so many blocks are moved for one goal image: a right one differs from the scene in one."""
+SETTLE = 5
+"""Actions that an arm is given to come to rest."""
+HOMING = 20
+"""Actions that it is given to come home."""
+
+
+class Course(BaseModel):
+    """What a follower is asked to do: these goal images, one after the other, in the scene of a seed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    seed: int
+    images: tuple[Image, ...]
+
+
+class Ended(BaseModel):
+    """Which of the episode's sub-goals are true at the end."""
+
+    model_config = ConfigDict(frozen=True)
+
+    held: tuple[bool, ...]
+
+
+def follow(course: Course) -> Ended:
+    """Act until the scene looks like each goal image in turn; pass over a picture that cannot be read."""
+    episode = sample_episode(course.seed)
+    with Tabletop(episode.scene) as env:
+        reacher = Reacher(episode.scene)
+        for goal in course.images:
+            for _ in range(MOTIONS):
+                try:
+                    motion = reacher.motion(Image(env.render(CAMERA, SIZE).copy()), goal)
+                except ValueError:
+                    break
+                if motion is None:
+                    break
+                for action in motion.actions:
+                    env.step(action)
+                _go_home(env)
+        return Ended(held=tuple(env.holds(g) for g in episode.goals))
+
+
+def _go_home(env: Tabletop) -> None:
+    """Come to rest, and out of the camera's way."""
+    hold = np.array([0, 0, 0, 0, OPEN], np.float32)
+    for _ in range(SETTLE):
+        env.step(hold)
+    for _ in range(HOMING):
+        if at_home(env.observation()):
+            return
+        env.step(homeward(env.observation()))
+
+
+@dataclass(frozen=True)
+class Follower:
+    """Follows courses, and remembers how each ended."""
+
+    journal: Journal | None = None
+
+    def follow(self, courses: Sequence[Course], stage: str, progress: Progress) -> list[Ended]:
+        ended = []
+        for course in courses:
+            ended.append(self._one(course))
+            progress(stage, len(ended), len(courses))
+        return ended
+
+    def _one(self, course: Course) -> Ended:
+        if self.journal is None:
+            return follow(course)
+        (answer,) = self.journal.ask("follower", Ended, lambda asked: [follow(c) for c in asked], [course])
+        assert not isinstance(answer, Failure)
+        return answer
+
+
+def measure_closed_loop(
+    walks: Sequence[Walk], trio: Trio, attempts: int, follower: Follower, progress: Progress
+) -> dict[str, Measured]:
+    """`success` on predicted goal images and `truth` on true ones: shares of episodes that end with all
+    predicates true. `gap`: how many points (0-100) the predicted ones are behind."""
+    made = boards(walks, trio.planner, trio.editor, trio.critic, attempts)
+    predicted = [
+        Course(seed=w.seed, images=tuple(s.goal_image for s in b.steps if s.goal_image is not None))
+        for w, b in zip(walks, made, strict=True)
+    ]
+    true = [Course(seed=w.seed, images=tuple(m.picture for m in w.moments[1:])) for w in walks]
+    ours = [all(e.held) for e in follower.follow(predicted, "follow predicted", progress)]
+    best = [all(e.held) for e in follower.follow(true, "follow truth", progress)]
+    seeds = [w.seed for w in walks]
+    return {
+        "success": measured_share(zip(seeds, ours, strict=True)),
+        "truth": measured_share(zip(seeds, best, strict=True)),
+        "gap": measured([(b, o, 1) for b, o in zip(best, ours, strict=True)], points),
+    }

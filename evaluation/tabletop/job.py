@@ -1,0 +1,94 @@
+"""The whole job: `annotate` on recorded episodes, compared with the truth that travels with the recording."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from goalreel.annotator.annotate import Settings, annotate
+from goalreel.annotator.show import episode_view
+from goalreel.annotator.types import Segment, Storyboard, StoryboardStep
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.record import quiet, record
+from goalreel.datasets.tabletop.truth import TrueEpisode, TrueSegment, read_truth
+from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.segmentation import best_matches, boundary_counts, label_hits
+from goalreel.evaluation.tabletop.bootstrap import measured, measured_share, share
+from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Progress, Walk, look, outcome
+from goalreel.evaluation.tabletop.words import read_step
+
+TOLERANCE = 0.5
+"""Seconds that a boundary may be off."""
+
+
+def annotated(
+    seeds: Sequence[int], settings: Settings, out: Path, progress: Progress
+) -> list[Storyboard | None]:
+    """Record the episodes of `seeds` and annotate them; both are kept in `out`. None: left unannotated.
+
+    Raises:
+        DatasetError: `out` holds the annotations of another preset, or is in use.
+    """
+    recording, result = out / "recording", out / "annotated"
+    if not recording.is_dir():
+        quiet()
+        record(
+            recording,
+            seeds,
+            cameras=[CAMERA],
+            size=SIZE,
+            progress=lambda done: progress("record", done, len(seeds)),
+        )
+    annotate(recording, result, settings, progress=progress)
+    source, records = Source.open(recording), Records(result / FOLDER, source="")
+    done = records.done()
+    return [
+        episode_view(source.episode(i), records).storyboard if i in done else None for i in source.indices
+    ]
+
+
+def score_job(
+    walks: Sequence[Walk], truth: Sequence[TrueEpisode], boards: Sequence[Storyboard | None], fps: float
+) -> dict[str, Measured]:
+    """`boundary_f1`, `labels` (share of true sub-tasks whose best match says the same) and `goal_images`
+    (share of true sub-tasks whose best match shows them reached and everything else untouched)."""
+    boundaries, labels, images = [], [], []
+    for walk, true, board in zip(walks, truth, boards, strict=True):
+        spans = [Segment(start=s.start, end=s.end) for s in true.segments]
+        steps = [s for s in board.steps if s.segment is not None] if board else []
+        pred = [s.segment for s in steps if s.segment is not None]
+        pred = pred or [Segment(start=0, end=spans[-1].end)]
+        counts = boundary_counts(pred, spans, TOLERANCE, fps)
+        boundaries.append((2 * counts.matched, counts.predicted + counts.true))
+        said = [_label(s, walk) for s in steps] or ["(none)"]
+        hits = label_hits(pred, said, spans, [s.text for s in true.segments])
+        labels += [(walk.seed, hit) for hit in hits]
+        for number, match in enumerate(best_matches(pred, spans)):
+            picture = steps[match].goal_image if steps else None
+            seen = look(picture, walk.episode.scene)
+            right = outcome(seen, walk.moments[number].layout, _goal(true.segments[number])).right
+            images.append((walk.seed, right))
+    return {
+        "boundary_f1": measured(boundaries, share),
+        "labels": measured_share(labels),
+        "goal_images": measured_share(images),
+    }
+
+
+def _goal(segment: TrueSegment) -> SubGoal:
+    return SubGoal(segment.kind, segment.object, segment.target)
+
+
+def _label(step: StoryboardStep, walk: Walk) -> str:
+    """The sub-task's canonical sentence where the step's words can be made out, else its name."""
+    goal = read_step(step.step, walk.names)
+    return step.step.name if goal is None else goal.text
+
+
+def measure_job(
+    walks: Sequence[Walk], settings: Settings, out: Path, progress: Progress
+) -> dict[str, Measured]:
+    """Record, annotate, compare."""
+    boards = annotated([w.seed for w in walks], settings, out, progress)
+    recording = out / "recording"
+    return score_job(walks, read_truth(recording).episodes, boards, Source.open(recording).fps)

@@ -1,0 +1,175 @@
+"""What the loop is worth: right steps and storyboards after T attempts, between no Critic and a perfect one.
+
+All arms get the true sub-goals with terse prompts, so that only editor and Critic count:
+- ours: the Critic under test accepts, or rewrites the prompt;
+- oracle, the ceiling: a Critic that reads pictures back, and knows the explicit prompt;
+- reseed: the Critic under test accepts or rejects, the prompt stays;
+- control: another seed and no Critic, so the picture of the T-th seed is taken as it is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from goalreel.annotator.batch import run
+from goalreel.annotator.image import Image
+from goalreel.annotator.loop import attempt_seed
+from goalreel.annotator.types import (
+    Candidate,
+    Critic,
+    Edit,
+    Editor,
+    Failure,
+    Plan,
+    Planner,
+    Storyboard,
+    Task,
+    Verdict,
+)
+from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.tabletop.bootstrap import gap_closed, measured, measured_share, points
+from goalreel.evaluation.tabletop.scenes import Progress, Walk, look, outcome
+from goalreel.evaluation.tabletop.words import prompt_of, step_of
+
+ATTEMPTS = (1, 2, 3, 5)
+ARMS = ("ours", "oracle", "reseed", "control")
+
+
+def right_steps(walk: Walk, board: Storyboard) -> list[bool]:
+    """Whether the goal image of every true sub-goal is right, judged from the picture it was made of."""
+    before = walk.moments[0].layout
+    hits = []
+    for goal, step in zip(walk.goals, board.steps, strict=True):
+        found = look(step.goal_image, walk.episode.scene)
+        hits.append(outcome(found, before, goal).right)
+        before = before if found is None else found
+    return hits
+
+
+@dataclass(frozen=True)
+class TruePlanner:
+    """Knows the sub-goals, and says them tersely."""
+
+    walks: Mapping[str, Walk]
+
+    def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
+        found = [self.walks[task.id] for task in tasks]
+        return [Plan(steps=tuple(step_of(w, i) for i in range(len(w.goals)))) for w in found]
+
+
+@dataclass(frozen=True)
+class OracleCritic:
+    """Reads source and picture back, and knows what an explicit prompt would say."""
+
+    walks: Mapping[str, Walk]
+
+    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict | Failure]:
+        return [self._judge(candidate) for candidate in candidates]
+
+    def _judge(self, candidate: Candidate) -> Verdict:
+        walk, index = self.walks[candidate.task_id], candidate.step
+        scene = walk.episode.scene
+        first = candidate.source == walk.task.image
+        seen = None if first else look(candidate.source, scene)
+        before = walk.moments[0].layout if seen is None else seen
+        good = outcome(look(candidate.image, scene), before, walk.goals[index]).right
+        return Verdict(
+            success=good,
+            reasoning="read back",
+            refined_prompt=None if good else prompt_of(walk, index, "explicit"),
+        )
+
+
+@dataclass(frozen=True)
+class PlainCritic:
+    """A Critic whose rewriting is not heard."""
+
+    critic: Critic
+
+    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict | Failure]:
+        answers = self.critic.judge(candidates)
+        return [
+            a if isinstance(a, Failure) else a.model_copy(update={"refined_prompt": None}) for a in answers
+        ]
+
+
+class NoCritic:
+    """Takes what comes."""
+
+    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict | Failure]:
+        return [Verdict(success=True, reasoning="not judged")] * len(candidates)
+
+
+@dataclass(frozen=True)
+class Reseeded:
+    """An editor that draws what would be attempt `attempt`."""
+
+    editor: Editor
+    attempt: int
+
+    def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
+        return self.editor.edit([self._later(edit) for edit in edits])
+
+    def _later(self, edit: Edit) -> Edit:
+        seed = attempt_seed(int(edit.task_id.rpartition("-")[2]), edit.step, self.attempt)
+        return edit.model_copy(update={"attempt": self.attempt, "seed": seed})
+
+
+def boards(
+    walks: Sequence[Walk], planner: Planner, editor: Editor, critic: Critic, attempts: int
+) -> list[Storyboard]:
+    """One storyboard an episode, in order."""
+    tasks = [walk.task for walk in walks]
+    found = {b.task.id: b for b in run(tasks, planner, editor, critic, max_attempts=attempts)}
+    return [found[task.id] for task in tasks]
+
+
+type Hits = dict[tuple[str, int], list[list[bool]]]
+"""(Arm, T) -> right steps of every episode."""
+
+
+def run_loops(walks: Sequence[Walk], editor: Editor, critic: Critic, progress: Progress) -> Hits:
+    """Every arm with every T. With T = 1 a Critic changes nothing, so all arms are one."""
+    known = {walk.task.id: walk for walk in walks}
+    planner = TruePlanner(known)
+    runs: list[tuple[str, int, Editor, Critic, int]] = [("ours", 1, editor, NoCritic(), 1)]
+    for attempts in ATTEMPTS[1:]:
+        runs += [
+            ("ours", attempts, editor, critic, attempts),
+            ("oracle", attempts, editor, OracleCritic(known), attempts),
+            ("reseed", attempts, editor, PlainCritic(critic), attempts),
+            ("control", attempts, Reseeded(editor, attempts - 1), NoCritic(), 1),
+        ]
+    hits: Hits = {}
+    for number, (arm, attempts, painter, judge, limit) in enumerate(runs, start=1):
+        made = boards(walks, planner, painter, judge, limit)
+        hits[arm, attempts] = [right_steps(w, b) for w, b in zip(walks, made, strict=True)]
+        progress("loop", number, len(runs))
+    for arm in ARMS:
+        hits[arm, 1] = hits["ours", 1]
+    return hits
+
+
+def measure_loops(walks: Sequence[Walk], hits: Hits) -> dict[str, Measured]:
+    """`steps_T` and `boards_T` of ours, with `_ARM` of the others; `gap_closed_T` of right steps, and as
+    `gap_closed` that of the largest T; `over_control` in points, likewise."""
+    result: dict[str, Measured] = {}
+    for (arm, attempts), rows in hits.items():
+        end = f"_{attempts}" if arm == "ours" else f"_{attempts}_{arm}"
+        if arm != "ours" and attempts == 1:
+            continue
+        pairs = list(zip(walks, rows, strict=True))
+        result[f"steps{end}"] = measured_share((w.seed, hit) for w, row in pairs for hit in row)
+        result[f"boards{end}"] = measured_share((w.seed, all(row)) for w, row in pairs)
+    for attempts in ATTEMPTS[1:]:
+        ours, control, oracle = (_sums(hits[arm, attempts]) for arm in ("ours", "control", "oracle"))
+        first = _sums(hits["ours", 1])
+        steps = [len(walk.goals) for walk in walks]
+        gap = measured(list(zip(ours, first, oracle, strict=True)), gap_closed)
+        over = measured(list(zip(ours, control, steps, strict=True)), points)
+        result |= {f"gap_closed_{attempts}": gap, f"over_control_{attempts}": over}
+    last = ATTEMPTS[-1]
+    return result | {k: result[f"{k}_{last}"] for k in ("gap_closed", "over_control")}
+
+
+def _sums(rows: Sequence[Sequence[bool]]) -> list[int]:
+    return [sum(row) for row in rows]

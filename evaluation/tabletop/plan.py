@@ -1,0 +1,64 @@
+"""Plans against the true sub-goals: the same sequence, the same set, or another way to the same end."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from goalreel.annotator.types import Failure, Plan, Planner
+from goalreel.datasets.corpora.composition import held_out
+from goalreel.datasets.tabletop.env import Tabletop
+from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.tabletop.asking import in_batches
+from goalreel.evaluation.tabletop.bootstrap import measured, measured_share, share
+from goalreel.evaluation.tabletop.scenes import Progress, Walk, disturbed
+from goalreel.evaluation.tabletop.words import read_plan
+
+
+@dataclass(frozen=True)
+class PlanScore:
+    """One episode. `pair`: (2 x sub-goals in both plans, sub-goals of both together)."""
+
+    walk: Walk
+    exact: bool
+    reaches: bool
+    pair: tuple[int, int]
+
+
+def score_plan(walk: Walk, answer: Plan | Failure) -> PlanScore:
+    """Compare a plan with the episode's own sub-goals. A step that cannot be read counts as a wrong one."""
+    said: Sequence[SubGoal | None] = [] if isinstance(answer, Failure) else read_plan(answer, walk.names)
+    exact = tuple(said) == walk.goals
+    known = [goal for goal in said if goal is not None]
+    common = (Counter(known) & Counter(walk.goals)).total()
+    reaches = exact or (bool(said) and len(known) == len(said) and _reaches(walk, known))
+    return PlanScore(walk, exact, reaches, (2 * common, len(said) + len(walk.goals)))
+
+
+def _reaches(walk: Walk, goals: Sequence[SubGoal]) -> bool:
+    """Carried out in their order, they make every sub-goal of the episode true and disturb nothing else."""
+    with Tabletop(walk.episode.scene) as env:
+        for goal in goals:
+            try:
+                teleport(env, goal)
+            except ValueError:
+                return False
+        moved = {goal.object for goal in walk.goals}
+        done = all(env.holds(goal) for goal in walk.goals)
+        return done and not disturbed(env.layout(), walk.moments[0].layout, moved)
+
+
+def measure_plans(walks: Sequence[Walk], planner: Planner, progress: Progress) -> dict[str, Measured]:
+    """Ask for the plan of every episode. Keys: `exact`, `reaches`, `f1`, and `exact` by composition."""
+    answers = in_batches(planner.plan, [walk.task for walk in walks], "plan", progress)
+    scores = [score_plan(walk, answer) for walk, answer in zip(walks, answers, strict=True)]
+    new = [bool(held_out(s.walk.goals)) for s in scores]
+    hits = [(s.walk.seed, s.exact) for s in scores]
+    return {
+        "exact": measured_share(hits),
+        "exact_held_out": measured_share(h for h, n in zip(hits, new, strict=True) if n),
+        "exact_seen": measured_share(h for h, n in zip(hits, new, strict=True) if not n),
+        "reaches": measured_share((s.walk.seed, s.reaches) for s in scores),
+        "f1": measured([s.pair for s in scores], share),
+    }

@@ -1,0 +1,44 @@
+"""What a run of the bench found, as a table or as one line of JSON."""
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from rich.table import Table
+
+from goalreel.evaluation.measured import Measured
+
+HEADLINES = ("plan.exact", "edit.score", "critic.balanced_accuracy", "loop.gap_closed", "closed_loop.gap")
+"""The numbers that matter most; the table shows them in bold."""
+
+
+class Report(BaseModel):
+    """`values`: PART.MEASURE -> value with its interval over episodes. `first`: the first episode's seed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    models: dict[str, Any]
+    split: str
+    first: int
+    episodes: int
+    values: dict[str, Measured]
+
+    def as_json(self) -> str:
+        """One line: every measure as KEY, KEY_low and KEY_high, after models, split, first and episodes."""
+        flat = self.model_dump(exclude={"values"})
+        for key, value in self.values.items():
+            flat |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
+        return json.dumps(flat)
+
+    def table(self) -> Table:
+        """Every measure there is something to say of."""
+        table = Table("measure", "value", "95 % interval", box=None, title=self._title())
+        for key, m in self.values.items():
+            if m.value is None:
+                continue
+            interval = "" if m.low is None or m.high is None else f"{m.low:.3f} - {m.high:.3f}"
+            table.add_row(key, f"{m.value:.3f}", interval, style="bold" if key in HEADLINES else None)
+        return table
+
+    def _title(self) -> str:
+        return f"{self.episodes} episodes of the {self.split} split, from seed {self.first}"

@@ -1,0 +1,128 @@
+"""The rows of the bench: an episode's seed gives its pictures before and after every sub-goal, exactly."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Failure, Task
+from goalreel.datasets.tabletop.env import State, Tabletop
+from goalreel.datasets.tabletop.grammar import Episode, sample_episode
+from goalreel.datasets.tabletop.measure import shown
+from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.readback import read_back
+from goalreel.datasets.tabletop.scene import Layout, Scene
+from goalreel.datasets.tabletop.teleport import teleport
+
+CAMERA = "front"
+SIZE = 128
+MOVED = 0.03
+"""A thing farther than this from where it was has moved, in a picture (m). See docs/tabletop_bench.md."""
+
+type Progress = Callable[[str, int, int], None]
+"""Told (stage, done, total) as the work goes on."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The table at one time, the arm at home."""
+
+    state: State
+    layout: Layout
+    picture: Image
+
+
+@dataclass(frozen=True)
+class Walk:
+    """An episode with its moments: `moments[i]` is the table after i sub-goals."""
+
+    episode: Episode
+    moments: tuple[Moment, ...]
+
+    @property
+    def seed(self) -> int:
+        return self.episode.seed
+
+    @property
+    def goals(self) -> tuple[SubGoal, ...]:
+        return self.episode.goals
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All things on the table."""
+        return tuple(self.moments[0].layout)
+
+    @property
+    def task(self) -> Task:
+        """What is asked for, as an agent gets it."""
+        episode = self.episode
+        picture = self.moments[0].picture
+        return Task(
+            id=f"tabletop-{self.seed}", instruction=episode.instruction, image=picture, seed=self.seed
+        )
+
+
+def walk(seed: int) -> Walk:
+    """Teleport through the episode of a seed."""
+    episode = sample_episode(seed)
+    with Tabletop(episode.scene) as env:
+        moments = [_moment(env, env.get_state())]
+        for goal in episode.goals:
+            moments.append(_moment(env, teleport(env, goal)))
+    return Walk(episode, tuple(moments))
+
+
+def walks(seeds: Sequence[int], progress: Progress) -> list[Walk]:
+    """The episodes of all seeds."""
+    made = []
+    for seed in seeds:
+        made.append(walk(seed))
+        progress("scenes", len(made), len(seeds))
+    return made
+
+
+def _moment(env: Tabletop, state: State) -> Moment:
+    return Moment(state, env.layout(), Image(env.render(CAMERA, SIZE).copy()))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a goal picture shows: the goal reached, and everything else where it was."""
+
+    reached: bool
+    untouched: bool
+
+    @property
+    def right(self) -> bool:
+        return self.reached and self.untouched
+
+
+NOTHING = Outcome(False, False)
+"""Of a picture that never came."""
+
+
+def look(picture: Image | Failure | None, scene: Scene) -> Layout | None:
+    """The layout that a picture shows; None where there is none, or it is not of this camera."""
+    if not isinstance(picture, Image):
+        return None
+    try:
+        return read_back(picture.pixels, scene, CAMERA)
+    except ValueError:
+        return None
+
+
+def outcome(found: Layout | None, before: Layout, goal: SubGoal) -> Outcome:
+    """Compare a layout that was read off a picture with the one `before` the goal.
+
+    A thing that is gone was touched, the goal's own target included.
+    """
+    if found is None:
+        return NOTHING
+    return Outcome(shown(found, goal), not disturbed(found, before, {goal.object}))
+
+
+def disturbed(found: Layout, before: Layout, moved: Iterable[str]) -> list[str]:
+    """What is gone, or not where it was, though it was not to be moved."""
+    still = before.keys() - set(moved)
+    return [n for n in still if n not in found or np.linalg.norm(found[n] - before[n]) > MOVED]

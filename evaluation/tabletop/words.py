@@ -1,0 +1,57 @@
+"""Steps in words and back: the corpora's own words for the sub-goals of an episode."""
+
+from collections.abc import Callable, Sequence
+from typing import get_args
+
+import numpy as np
+
+from goalreel.annotator.types import Plan, Step
+from goalreel.datasets.corpora import prompts
+from goalreel.datasets.corpora.rows import Register
+from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.sentences import read_order, read_wanted
+from goalreel.evaluation.tabletop.scenes import Walk
+
+REGISTERS: tuple[Register, ...] = get_args(Register.__value__)
+_STREAM = 11
+"""Sets the bench's choice of terse wordings apart from the corpora's."""
+
+
+def step_of(walk: Walk, index: int) -> Step:
+    """Sub-goal `index` as a Planner first says it, its prompt terse; always in the same words."""
+    return prompts.step_of(walk.goals[index], np.random.default_rng([walk.seed, index, _STREAM]))
+
+
+def prompt_of(walk: Walk, index: int, register: Register) -> str:
+    """The order to an editor for sub-goal `index`."""
+    if register == "terse":
+        return step_of(walk, index).prompt
+    before, after = walk.moments[index].layout, walk.moments[index + 1].layout
+    return prompts.explicit(walk.goals[index], before, after)
+
+
+def read_plan(plan: Plan, names: Sequence[str]) -> list[SubGoal | None]:
+    """The sub-goal of every step; None where its words name none, or more than one."""
+    return [read_step(step, names) for step in plan.steps]
+
+
+def read_step(step: Step, names: Sequence[str]) -> SubGoal | None:
+    """What a step wants, by the first of its texts that can be made out: state, prompt, name."""
+    readers: list[tuple[Callable[[str, Sequence[str]], SubGoal | None], str]] = [
+        (_one, step.instruction),
+        (read_order, step.prompt),
+        (_one, step.name),
+    ]
+    for read, text in readers:
+        try:
+            goal = read(text, names)
+        except ValueError:
+            continue
+        if goal is not None:
+            return goal
+    return None
+
+
+def _one(text: str, names: Sequence[str]) -> SubGoal | None:
+    goals = read_wanted(text, names)
+    return goals[0] if len(goals) == 1 else None

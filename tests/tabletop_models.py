@@ -1,0 +1,138 @@
+"""Planners, editors and critics for TabletopBench that know the truth, and err as often as they are told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from goalreel.annotator.image import Image
+from goalreel.annotator.types import Failure, Plan, Step, Verdict
+from goalreel.datasets.corpora.prompts import explicit
+from goalreel.datasets.corpora.rows import VerdictRow
+from goalreel.datasets.tabletop.env import State, Tabletop
+from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.scene import is_bowl
+from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.evaluation.tabletop.loop import OracleCritic
+from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Walk
+from goalreel.evaluation.tabletop.words import step_of
+
+
+def by_task(walks: Sequence[Walk]) -> dict[str, Walk]:
+    return {walk.task.id: walk for walk in walks}
+
+
+@dataclass
+class Planner:
+    """`how`: true, drop (the last step), reverse, wrong (the first step's block), mute."""
+
+    walks: Sequence[Walk]
+    how: str = "true"
+
+    def plan(self, tasks):
+        return [self._plan(by_task(self.walks)[task.id]) for task in tasks]
+
+    def _plan(self, walk: Walk) -> Plan | Failure:
+        steps = [step_of(walk, i) for i in range(len(walk.goals))]
+        if self.how == "drop":
+            steps = steps[:-1]
+        elif self.how == "reverse":
+            steps.reverse()
+        elif self.how == "wrong":
+            goal = walk.goals[0]
+            blocks = [n for n in walk.names if not is_bowl(n) and n not in (goal.object, goal.target)]
+            steps[0] = said(SubGoal(goal.kind, blocks[0], goal.target))
+        elif self.how == "mute":
+            steps = [
+                s.model_copy(update={"instruction": "tidy", "prompt": "tidy", "name": "tidy"}) for s in steps
+            ]
+        return Plan(steps=tuple(steps)) if steps else Failure(stage="plan", message="no steps")
+
+
+def said(goal: SubGoal) -> Step:
+    """A step that says no more than a sub-goal's canonical sentence."""
+    return Step(name="step", instruction=goal.text, prompt=f"{goal.text}.")
+
+
+@dataclass
+class Editor:
+    """Teleports, and takes the picture. With its probability, drawn from the request's seed, an edit goes
+    wrong: the source comes back (`copy`), another block is moved too (`also`), or there is none (`fail`)."""
+
+    walks: Sequence[Walk]
+    terse: float = 0.0
+    explicit: float = 0.0
+    how: str = "copy"
+    asked: int = 0
+    _states: dict[Image, State] = field(default_factory=dict)
+    _tables: dict[str, Tabletop] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self._states = {m.picture: m.state for walk in self.walks for m in walk.moments}
+
+    def edit(self, edits):
+        self.asked += len(edits)
+        return [self._edit(edit) for edit in edits]
+
+    def _edit(self, edit) -> Image | Failure:
+        walk = by_task(self.walks)[edit.task_id]
+        chance = self.explicit if "Leave the" in edit.prompt else self.terse
+        wrong = np.random.default_rng(edit.seed).random() < chance
+        if wrong and self.how == "copy":
+            return edit.image
+        if wrong and self.how == "fail":
+            return Failure(stage="edit", message="nothing came")
+        goal = walk.goals[edit.step]
+        others = [n for n in walk.names if not is_bowl(n) and n not in (goal.object, goal.target)]
+        return self._imagine(walk, self._states[edit.image], goal, others[0] if wrong else None)
+
+    def _imagine(self, walk: Walk, start: State, goal: SubGoal, other: str | None) -> Image:
+        table = self._tables.setdefault(walk.task.id, Tabletop(walk.episode.scene))
+        table.set_state(start)
+        if not table.holds(goal):
+            teleport(table, goal)
+        if other:
+            table.place(other, np.array([0.30, 0.30, 0.025]))
+        picture = Image(table.render(CAMERA, SIZE).copy())
+        self._states[picture] = table.get_state()
+        return picture
+
+    def close(self):
+        for table in self._tables.values():
+            table.close()
+
+
+@dataclass
+class Critic:
+    """`how`: true, accept, reject, random (by the picture), fail; `rewrites`: into the explicit prompt."""
+
+    walks: Sequence[Walk]
+    made: Sequence[VerdictRow] = ()
+    how: str = "true"
+    rewrites: bool = True
+    asked: int = 0
+
+    def judge(self, candidates):
+        self.asked += len(candidates)
+        return [self._judge(candidate) for candidate in candidates]
+
+    def _judge(self, candidate) -> Verdict | Failure:
+        if self.how == "fail":
+            return Failure(stage="judge", message="no verdict")
+        good = {"accept": True, "reject": False}.get(self.how)
+        if self.how == "random":
+            good = bool(np.random.default_rng(candidate.image.pixels.ravel()[::7].astype(int)).random() < 0.5)
+        if good is None:
+            good = self._truth(candidate)
+        walk = by_task(self.walks).get(candidate.task_id)
+        prompt = None
+        if not good and self.rewrites and walk is not None:
+            before, after = (walk.moments[candidate.step + i].layout for i in (0, 1))
+            prompt = explicit(walk.goals[candidate.step], before, after)
+        return Verdict(success=good, refined_prompt=prompt)
+
+    def _truth(self, candidate) -> bool:
+        for row in self.made:
+            if row.candidate == candidate.image and row.source == candidate.source:
+                return row.mistake is None
+        return OracleCritic(by_task(self.walks)).judge([candidate])[0].success
