@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from goalreel.datasets.corpora.grounding import warnings_for
-from goalreel.datasets.corpora.prompts import explicit, state_of, terse
+from goalreel.datasets.corpora.prompts import explicit, terse
 from goalreel.datasets.corpora.rows import EditRow, Register
 from goalreel.datasets.corpora.steps import Done, walk
+from goalreel.datasets.tabletop.sentences import state_of
 
 WARNED = 0.5
 """Share of explicit orders that carry a warning, as a Critic's do."""

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.annotator.types import Verdict
-from goalreel.datasets.corpora.prompts import explicit, sentence, state_of, zone
+from goalreel.datasets.corpora.prompts import explicit, sentence, zone
 from goalreel.datasets.tabletop.predicates import SubGoal, inside, on, shows
 from goalreel.datasets.tabletop.scene import COLOURS, Layout, colour, is_bowl
+from goalreel.datasets.tabletop.sentences import state_of
 
 DISTURBED = 0.02
 """What moved by more than this has moved (m)."""

@@ -15,7 +15,7 @@ from goalreel.datasets.corpora.composition import held_out
 from goalreel.datasets.corpora.grounding import Change, compare
 from goalreel.datasets.corpora.nearby import hits, misses
 from goalreel.datasets.corpora.rows import Mistake
-from goalreel.datasets.corpora.steps import Done, look
+from goalreel.datasets.corpora.steps import Done
 from goalreel.datasets.tabletop.env import State
 from goalreel.datasets.tabletop.predicates import KINDS, SubGoal
 from goalreel.datasets.tabletop.scene import HALF, Layout, is_bowl
@@ -114,7 +114,7 @@ def _vanished(done: Done) -> Made:
     geoms = np.flatnonzero(env.model.geom_bodyid == body)
     paint = env.model.geom_rgba[geoms, 3].copy()
     env.model.geom_rgba[geoms, 3] = 0
-    image = look(env, done.size)
+    image = done.studio.look(env)
     env.model.geom_rgba[geoms, 3] = paint
     return Made(image, {n: p for n, p in done.reached.items() if n != name})
 
@@ -126,7 +126,7 @@ def _deformed(done: Done) -> Made:
     stretch = np.array(SHAPES[int(done.rng.integers(len(SHAPES)))])
     env.model.geom_size[geom] = HALF * stretch
     env.data.geom_xpos[geom, 2] += HALF * (stretch[2] - 1)  # it still stands on what it stood on
-    image = look(env, done.size)
+    image = done.studio.look(env)
     env.model.geom_size[geom] = HALF
     return Made(image, done.reached, (name,))
 
@@ -198,7 +198,7 @@ def _taken(done: Done, before: Layout, moved: str) -> Made | None:
     now = done.env.layout()
     shifts = {name: np.linalg.norm(now[name] - before[name]) for name in now}
     clear = shifts.pop(moved) > CLEARLY and max(shifts.values()) < SAME
-    return Made(look(done.env, done.size), now) if clear else None
+    return Made(done.studio.look(done.env), now) if clear else None
 
 
 def _visible(image: Image, target: Image) -> bool:

@@ -8,7 +8,7 @@ from goalreel.annotator.types import Plan
 from goalreel.datasets.corpora.composition import held_out, skipped
 from goalreel.datasets.corpora.prompts import step_of
 from goalreel.datasets.corpora.rows import Origin, PlanRow
-from goalreel.datasets.corpora.steps import look
+from goalreel.datasets.corpora.studio import Studio
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.grammar import sample_episode
 
@@ -17,13 +17,13 @@ _STREAM = 1
 
 def plan_rows(seeds: Iterable[int], size: int = 128) -> Iterator[PlanRow]:
     """One row an episode; none for a training seed with a held-out composition."""
-    for seed in seeds:
-        episode = sample_episode(seed)
-        goals = episode.goals
-        if skipped(seed, goals):
-            continue
-        rng = np.random.default_rng([seed, _STREAM])
-        plan = Plan(steps=tuple(step_of(goal, rng) for goal in goals))
-        with Tabletop(episode.scene) as env:
-            image = look(env, size)
-        yield PlanRow(image, episode.instruction, plan, goals, Origin(seed, 0, held_out(goals)))
+    with Studio(size) as studio:
+        for seed in seeds:
+            episode = sample_episode(seed)
+            goals = episode.goals
+            if skipped(seed, goals):
+                continue
+            rng = np.random.default_rng([seed, _STREAM])
+            plan = Plan(steps=tuple(step_of(goal, rng) for goal in goals))
+            image = studio.look(Tabletop(episode.scene))
+            yield PlanRow(image, episode.instruction, plan, goals, Origin(seed, 0, held_out(goals)))

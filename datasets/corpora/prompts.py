@@ -10,17 +10,8 @@ from goalreel.annotator.types import Step
 from goalreel.datasets.tabletop.phrases import listed
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.scene import Layout
+from goalreel.datasets.tabletop.sentences import state_of
 
-STATES = {
-    "inside": "the {object} is in the {target}",
-    "on": "the {object} is on top of the {target}",
-    "left_of": "the {object} is to the left of the {target}",
-    "right_of": "the {object} is to the right of the {target}",
-    "in_front_of": "the {object} is in front of the {target}",
-    "behind": "the {object} is behind the {target}",
-    "out_of": "the {object} is out of the {target}",
-}
-"""What is true once a sub-goal is reached."""
 NAMES = {
     "inside": "{object} in {target}",
     "on": "{object} on {target}",
@@ -86,11 +77,6 @@ TERSE: dict[str, tuple[str, ...]] = {
 COLUMNS = ("far left", "left", "centre", "right", "far right")
 ROWS = ("back", "middle", "front")
 _ROW_EDGES, _COLUMN_EDGES = (0.47, 0.57), (-0.18, -0.06, 0.06, 0.18)
-
-
-def state_of(goal: SubGoal) -> str:
-    """What must become true, as a clause: a step's `instruction`, and what the Critic is asked about."""
-    return STATES[goal.kind].format(object=goal.object, target=goal.target)
 
 
 def step_of(goal: SubGoal, rng: np.random.Generator) -> Step:

@@ -8,13 +8,12 @@ import numpy as np
 from goalreel.annotator.image import Image
 from goalreel.datasets.corpora.composition import held_out_step, skipped
 from goalreel.datasets.corpora.rows import Origin
+from goalreel.datasets.corpora.studio import Studio
 from goalreel.datasets.tabletop.env import State, Tabletop
-from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.grammar import Episode, sample_episode
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.scene import Layout
 from goalreel.datasets.tabletop.teleport import teleport
-
-CAMERA = "front"
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Done:
     after: State
     target: Image
     reached: Layout
-    size: int
+    studio: Studio
     rng: np.random.Generator
     """Its own, from seed and sub-goal: rows do not depend on what was made of earlier ones."""
 
@@ -42,24 +41,23 @@ def walk(seeds: Iterable[int], size: int, stream: int) -> Iterator[Done]:
     A training seed with a held-out composition is passed over, and so is the rest of an episode from a
     sub-goal on that cannot be teleported to.
     """
-    for seed in seeds:
-        episode = sample_episode(seed)
-        if skipped(seed, episode.goals):
-            continue
-        with Tabletop(episode.scene) as env:
-            for number, goal in enumerate(episode.goals):
-                origin = Origin(seed, number, held_out_step(episode.goals, number))
-                before, layout, source = env.get_state(), env.layout(), look(env, size)
-                try:
-                    after = teleport(env, goal)
-                except ValueError:
-                    break
-                rng = np.random.default_rng([seed, number, stream])
-                target, reached = look(env, size), env.layout()
-                yield Done(env, goal, origin, before, source, layout, after, target, reached, size, rng)
-                env.set_state(after)
+    with Studio(size) as studio:
+        for seed in seeds:
+            episode = sample_episode(seed)
+            if not skipped(seed, episode.goals):
+                yield from _episode(episode, studio, stream)
 
 
-def look(env: Tabletop, size: int) -> Image:
-    """What the front camera sees."""
-    return Image(env.render(CAMERA, size))
+def _episode(episode: Episode, studio: Studio, stream: int) -> Iterator[Done]:
+    env = Tabletop(episode.scene)
+    for number, goal in enumerate(episode.goals):
+        origin = Origin(episode.seed, number, held_out_step(episode.goals, number))
+        before, layout, source = env.get_state(), env.layout(), studio.look(env)
+        try:
+            after = teleport(env, goal)
+        except ValueError:
+            return
+        rng = np.random.default_rng([episode.seed, number, stream])
+        target, reached = studio.look(env), env.layout()
+        yield Done(env, goal, origin, before, source, layout, after, target, reached, studio, rng)
+        env.set_state(after)
