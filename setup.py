@@ -6,7 +6,7 @@
 
 from setuptools import find_namespace_packages, setup
 
-ROOMS = ("annotator", "planners", "editors", "datasets", "evaluation", "serving", "streaming")
+ROOMS = ("annotator", "planners", "editors", "datasets", "evaluation", "serving", "streaming", "training")
 
 
 def packages() -> dict[str, str]:

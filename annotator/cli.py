@@ -9,10 +9,12 @@ import typer
 
 from goalreel.annotator import bags
 from goalreel.annotator.errors import fail, one_line_errors
+from goalreel.datasets.corpora.cli import app as corpus_app
 from goalreel.datasets.tabletop.cli import app as tabletop_app
 from goalreel.evaluation.cli import app as eval_app
 from goalreel.serving.cli import serve
 from goalreel.streaming.cli import node
+from goalreel.training.cli import app as train_app
 
 app = typer.Typer(
     name="goalreel",
@@ -23,6 +25,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.add_typer(tabletop_app, name="tabletop")
+app.add_typer(corpus_app, name="corpus")
+app.add_typer(train_app, name="train")
 app.add_typer(eval_app, name="eval")
 app.command(
     epilog="Examples:\n\n"

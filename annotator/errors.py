@@ -18,8 +18,10 @@ EXTRAS = {
     "pyarrow": "lerobot",
     "ray": "serve",
     "rosbags": "bags",
+    "tensorboard": "train",
     "torch": "gpu",
     "transformers": "gpu",
+    "trl": "train",
     "uvicorn": "serve",
 }
 """Which extra brings a package that turned out to be missing."""

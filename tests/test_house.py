@@ -59,6 +59,7 @@ MAY_IMPORT = {
     "planners": CORE | {"planners", "datasets.errors"},
     "editors": CORE | {"editors", "datasets.errors"},
     "datasets": CORE | {"datasets"},
+    "datasets/corpora": CORE | {"datasets", "planners"},  # what is trained on is what is asked
     "streaming": CORE | {"streaming", "planners", *(f"annotator.{m}" for m in STREAMING_MAY_USE)},
 }
 
@@ -67,7 +68,8 @@ MAY_IMPORT = {
 def test_imports_go_one_way(place):
     """docs/architecture.md: the loop imports nothing of ours; planners, editors, datasets only its types."""
     allowed = tuple(f"goalreel.{name}" for name in MAY_IMPORT[place])
-    files = [f for f in tracked(place) if f.endswith(".py")]
+    closer = tuple(f"{other}/" for other in MAY_IMPORT if other.startswith(f"{place}/"))
+    files = [f for f in tracked(place) if f.endswith(".py") and not f.startswith(closer)]
     assert files
     for file in files:
         for node in ast.walk(ast.parse((ROOT / file).read_text())):
@@ -76,7 +78,7 @@ def test_imports_go_one_way(place):
                     assert name.startswith(allowed), f"{file}:{node.lineno} imports {name}"
 
 
-ROOMS = ("annotator", "planners", "editors", "datasets", "evaluation", "serving", "streaming")
+ROOMS = ("annotator", "planners", "editors", "datasets", "evaluation", "serving", "streaming", "training")
 
 
 def test_no_room_imports_ros():
