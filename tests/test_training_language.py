@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -15,14 +18,13 @@ from safetensors.torch import load_file
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Candidate, Task
+from goalreel.datasets.corpora.lessons import candidate_of, plan_lesson, task_of, verdict_lesson
 from goalreel.datasets.corpora.plans import plan_rows
+from goalreel.datasets.corpora.sharegpt import messages_of
 from goalreel.datasets.corpora.verdicts import verdict_rows
 from goalreel.planners.chat import NoReply
-from goalreel.planners.critic import ChatCritic
+from goalreel.planners.critic import ChatCritic, question
 from goalreel.planners.hf import HfChat
-from goalreel.planners.interleave import MARK
 from goalreel.planners.planner import ChatPlanner
 from goalreel.training.cli import app
 from goalreel.training.config import LanguageConfig, presets, read_config
@@ -61,89 +63,35 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-class Listener:
-    """Hears the agents' real questions."""
-
-    def __init__(self):
-        self.heard = []
-
-    def complete(self, conversations, *, schema=None):
-        self.heard += conversations
-        return [NoReply("listening")] * len(conversations)
-
-
-def sharegpt(folder: Path, asked, replies) -> Path:
-    """Write conversations and their replies as ShareGPT, pictures beside."""
+def sharegpt(folder: Path, lessons) -> Path:
+    """Write conversations and their replies as the corpora do."""
     rows = []
-    for i, (conversation, reply) in enumerate(zip(asked, replies, strict=True)):
-        images = [p for m in conversation for p in m.parts if isinstance(p, Image)]
+    for i, lesson in enumerate(lessons):
+        messages, images = messages_of(lesson)
         names = [f"{i}-{j}.png" for j in range(len(images))]
         for name, image in zip(names, images, strict=True):
             (folder / name).write_bytes(image.png())
-        texts = [
-            (m.role, "".join(MARK if isinstance(p, Image) else p for p in m.parts)) for m in conversation
-        ]
-        messages = [{"role": role, "content": text} for role, text in (*texts, ("assistant", reply))]
-        rows.append({"messages": messages, "images": names})
+        rows.append({"messages": messages, "images": names, "seed": i})
     path = folder / "rows.json"
     path.write_text(json.dumps(rows))
     return path
-
-
-def plan_reply(plan) -> str:
-    steps = [
-        {
-            "step_number": n,
-            "step_name": s.name,
-            "instruction": s.instruction,
-            "prompt": s.prompt,
-            "auxiliary_text": s.auxiliary_text,
-        }
-        for n, s in enumerate(plan.steps, 1)
-    ]
-    return f"<think>the blocks</think>\n<answer>{json.dumps({'execution_plan': steps})}</answer>"
-
-
-def verdict_reply(verdict) -> str:
-    answer = {"previous_step_success": verdict.success, "refine_prompt": verdict.refined_prompt}
-    return f"<think>{verdict.reasoning}</think>\n<answer>{json.dumps(answer)}</answer>"
 
 
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory):
     """Plans of four scenes: two under one instruction, so that only the picture tells them apart."""
     rows = list(plan_rows(range(8)))[:4]
-    tasks = [Task(id=str(i), instruction=r.instruction, image=r.image) for i, r in enumerate(rows)]
-    tasks[1] = Task(id="1", instruction=rows[0].instruction, image=rows[1].image)
-    ears = Listener()
-    ChatPlanner(ears, replies=1).plan(tasks)
-    folder = tmp_path_factory.mktemp("plans")
-    return sharegpt(folder, ears.heard, [plan_reply(r.plan) for r in rows]), tasks, [r.plan for r in rows]
+    rows[1] = replace(rows[1], instruction=rows[0].instruction)
+    path = sharegpt(tmp_path_factory.mktemp("plans"), [plan_lesson(r) for r in rows])
+    return path, [task_of(r) for r in rows], [r.plan for r in rows]
 
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory):
     """Three sub-goals with a right and a wrong candidate each."""
-    rows = [row for row, _ in zip(verdict_rows(range(8)), range(6), strict=False)]
-    candidates = [
-        Candidate(
-            task_id=str(i),
-            step=0,
-            source=r.source,
-            image=r.candidate,
-            instruction=r.instruction,
-            prompt=r.prompt,
-        )
-        for i, r in enumerate(rows)
-    ]
-    ears = Listener()
-    ChatCritic(ears, replies=1).judge(candidates)
-    folder = tmp_path_factory.mktemp("verdicts")
-    return (
-        sharegpt(folder, ears.heard, [verdict_reply(r.verdict) for r in rows]),
-        candidates,
-        [r.verdict for r in rows],
-    )
+    rows = list(islice(verdict_rows(range(8)), 6))
+    path = sharegpt(tmp_path_factory.mktemp("verdicts"), [verdict_lesson(r) for r in rows])
+    return path, [candidate_of(r) for r in rows], [r.verdict for r in rows]
 
 
 def nano(path: Path, corpus: Path):
@@ -168,9 +116,8 @@ def test_a_nano_model_round_trips_and_answers(tmp_path, verdicts):
             assert ids == tokenizer(message["content"], add_special_tokens=False)["input_ids"]
             assert processor.tokenizer.decode(ids) == message["content"]
     chat = HfChat.load(tmp_path / "nano", device="cpu", max_new_tokens=8)
-    ears = Listener()
-    ChatCritic(ears, replies=1).judge(candidates[:2])
-    assert len(chat.complete(ears.heard)) == 2
+    asked = [question(c, mode="strict").conversation for c in candidates[:2]]
+    assert all(isinstance(reply, str | NoReply) for reply in chat.complete(asked))
 
 
 def test_every_constant_passage_is_one_token(tmp_path, verdicts):
@@ -201,7 +148,7 @@ def test_only_the_reply_is_learned_and_the_verdict_weighs_more(tmp_path, verdict
 
 def test_a_planner_learns_its_rows_exactly(tmp_path, plans):
     corpus, tasks, wanted = plans
-    config = LanguageConfig(role="planner", corpus=(corpus,), steps=70, batch_size=4, **FAST)
+    config = LanguageConfig(role="planner", corpus=(corpus,), steps=60, batch_size=4, **FAST)
     train(config, tmp_path / "planner", False)
     planner = ChatPlanner(HfChat.load(tmp_path / "planner", device="cpu", max_new_tokens=600), replies=1)
     assert tasks[0].instruction == tasks[1].instruction
@@ -220,7 +167,7 @@ def test_a_critic_learns_its_rows_exactly(tmp_path, verdicts):
         role="critic",
         corpus=(corpus,),
         validation=(corpus,),
-        steps=80,
+        steps=60,
         batch_size=6,
         verdict_weight=10,
         save_dtype="float16",
@@ -232,6 +179,18 @@ def test_a_critic_learns_its_rows_exactly(tmp_path, verdicts):
     assert critic.judge(candidates) == wanted
     assert {t.dtype for t in load_file(tmp_path / "critic/model.safetensors").values()} == {torch.float16}
     assert "eval_mean_token_accuracy | 1 |" in (tmp_path / "critic/README.md").read_text()
+
+
+def test_the_weight_of_the_verdict_reaches_the_loss(tmp_path, verdicts):
+    losses = {}
+    for weight in (1, 10):
+        out = tmp_path / str(weight)
+        config = LanguageConfig(
+            role="critic", corpus=(verdicts[0],), steps=1, batch_size=6, verdict_weight=weight, **FAST
+        )
+        train(config, out, False)
+        losses[weight] = float(re.search(r"train_loss \| ([\d.]+)", (out / "README.md").read_text()).group(1))
+    assert losses[10] > 1.01 * losses[1]
 
 
 COMMAND = "from goalreel.training.cli import app; app()"
@@ -311,13 +270,15 @@ def test_lora_trains_adapters_alone_and_saves_a_plain_checkpoint(tmp_path, verdi
     HfChat.load(tmp_path / "lora", device="cpu")
 
 
-def test_muon_takes_matrices_and_continues_from_its_state(tmp_path, verdicts):
+def test_muon_takes_the_matrices_and_adamw_the_rest(tmp_path, verdicts):
     model, _, _ = nano(tmp_path / "nano", verdicts[0])
     rates = {"lr": 1e-3, "betas": (0.9, 0.98), "weight_decay": 0.0, "muon_lr": 1e-2, "muon_weight_decay": 0.0}
     optimizer = MuonAdamW(model.named_parameters(), **rates)
-    held = sum(p.numel() for group in optimizer.param_groups for p in group["params"])
-    assert held == sum(p.numel() for p in model.parameters())
-    assert [group["lr"] for group in optimizer.param_groups] == [1e-3, 1e-2]
+    adamw, muon = optimizer.param_groups
+    assert (adamw["lr"], muon["lr"]) == (1e-3, 1e-2)
+    assert len(adamw["params"]) + len(muon["params"]) == len(list(model.parameters()))
+    assert all(p.ndim == 2 for p in muon["params"])
+    assert any(p is model.get_input_embeddings().weight for p in adamw["params"])
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ class FileFacts:
     """A corpus file by name, size in bytes and content."""
 
     name: str
+    """With the two folders it lies in."""
     size: int
     sha256: str
 
@@ -43,7 +44,7 @@ def file_facts(path: Path) -> FileFacts:
     """Read a file's facts."""
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
-    return FileFacts(path.name, path.stat().st_size, digest)
+    return FileFacts("/".join(path.parts[-3:]), path.stat().st_size, digest)
 
 
 def commit() -> str:

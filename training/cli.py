@@ -25,7 +25,8 @@ Corpus = Annotated[
 Validation = Annotated[list[Path] | None, typer.Option("--validation", help="As --corpus, only measured on.")]
 INTERRUPTED = "interrupted: run the same command with --resume to go on from the last checkpoint"
 EXAMPLES = (
-    "Examples:\n\n- `goalreel train {0} --config nano-{0} --corpus corpus/{0}.json --out runs/{0}`\n\n"
+    "Examples:\n\n"
+    "- `goalreel train {0} --config nano-{0} --corpus corpora/{1}/sharegpt/{1}.json --out runs/{0}`\n\n"
     "- `accelerate launch --num_processes 8 $(which goalreel) train {0} --config {0}-8b ...`"
 )
 
@@ -35,7 +36,7 @@ def main() -> None:
     """Train the Planner, the Critic and the nano editor."""
 
 
-@app.command(epilog=EXAMPLES.format("planner"))
+@app.command(epilog=EXAMPLES.format("planner", "plans"))
 def planner(
     config: Config, out: Out, resume: Resume = False, corpus: Corpus = None, validation: Validation = None
 ) -> None:
@@ -43,7 +44,7 @@ def planner(
     _language("planner", config, out, resume, corpus, validation)
 
 
-@app.command(epilog=EXAMPLES.format("critic"))
+@app.command(epilog=EXAMPLES.format("critic", "verdicts"))
 def critic(
     config: Config, out: Out, resume: Resume = False, corpus: Corpus = None, validation: Validation = None
 ) -> None:

@@ -10,7 +10,6 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import DistributedType
 from peft import LoraConfig, PeftModel
-from torch.utils.tensorboard import SummaryWriter
 from transformers import AutoModelForImageTextToText, AutoProcessor, TrainerCallback
 from transformers.integrations import TensorBoardCallback
 from transformers.trainer import TRAINER_STATE_NAME
@@ -250,7 +249,11 @@ def _arguments(config: LanguageConfig, out: Path, *, evaluates: bool) -> SFTConf
 
 
 def _callbacks(out: Path, state: PartialState) -> list[TrainerCallback]:
-    return [TensorBoardCallback(SummaryWriter(out / "logs"))] if state.is_main_process else []
+    if not state.is_main_process:
+        return []
+    board = TensorBoardCallback()
+    board.logging_dir = str(out / "logs")
+    return [board]
 
 
 def _save(trainer: SFTTrainer, processor: "ProcessorMixin", config: LanguageConfig, out: Path) -> None:
