@@ -1,7 +1,8 @@
 """Planners, editors and critics for TabletopBench that know the truth, and err as often as they are told."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from goalreel.annotator.types import Failure, Plan, Step, Verdict
 from goalreel.datasets.corpora.prompts import explicit
 from goalreel.datasets.corpora.rows import VerdictRow
 from goalreel.datasets.tabletop.env import State, Tabletop
+from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.scene import is_bowl
 from goalreel.datasets.tabletop.teleport import teleport
@@ -64,11 +66,9 @@ class Editor:
     explicit: float = 0.0
     how: str = "copy"
     asked: int = 0
-    _states: dict[Image, State] = field(default_factory=dict)
-    _tables: dict[str, Tabletop] = field(default_factory=dict)
 
     def __post_init__(self):
-        self._states = {m.picture: m.state for walk in self.walks for m in walk.moments}
+        _STATES.update({m.picture: m.state for walk in self.walks for m in walk.moments})
 
     def edit(self, edits):
         self.asked += len(edits)
@@ -84,22 +84,40 @@ class Editor:
             return Failure(stage="edit", message="nothing came")
         goal = walk.goals[edit.step]
         others = [n for n in walk.names if not is_bowl(n) and n not in (goal.object, goal.target)]
-        return self._imagine(walk, self._states[edit.image], goal, others[0] if wrong else None)
+        return _imagine(walk.seed, edit.image, goal, others[0] if wrong else None)
 
-    def _imagine(self, walk: Walk, start: State, goal: SubGoal, other: str | None) -> Image:
-        table = self._tables.setdefault(walk.task.id, Tabletop(walk.episode.scene))
-        table.set_state(start)
-        if not table.holds(goal):
-            teleport(table, goal)
-        if other:
-            table.place(other, np.array([0.30, 0.30, 0.025]))
-        picture = Image(table.render(CAMERA, SIZE).copy())
-        self._states[picture] = table.get_state()
-        return picture
 
-    def close(self):
-        for table in self._tables.values():
-            table.close()
+_STATES: dict[Image, State] = {}
+"""What every picture shows."""
+
+
+_TABLES: dict[int, Tabletop] = {}
+
+
+def _table(seed: int) -> Tabletop:
+    if seed not in _TABLES:
+        _TABLES[seed] = Tabletop(sample_episode(seed).scene)
+    return _TABLES[seed]
+
+
+def close() -> None:
+    """Free the renderers while EGL is still there."""
+    while _TABLES:
+        _TABLES.popitem()[1].close()
+
+
+@cache
+def _imagine(seed: int, source: Image, goal: SubGoal, other: str | None) -> Image:
+    """The picture after a sub-goal, and with `other` in a corner of the table."""
+    table = _table(seed)
+    table.set_state(_STATES[source])
+    if not table.holds(goal):
+        teleport(table, goal)
+    if other:
+        table.place(other, np.array([0.37, 0.26, 0.025]))
+    picture = Image(table.render(CAMERA, SIZE).copy())
+    _STATES[picture] = table.get_state()
+    return picture
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """The fixed cameras, once for the renderer and once as pinhole geometry to read pictures back."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ class Camera:
     fovy: float
     above: Vector = (0.0, 0.0, 1.0)
 
-    @property
+    @cached_property
     def axes(self) -> NDArray[np.float64]:
         """Rows: right, up and backward in the world, (3, 3), orthonormal."""
         back = np.subtract(self.position, self.target)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -104,8 +105,12 @@ NOTHING = Outcome(False, False)
 
 def look(picture: Image | Failure | None, scene: Scene) -> Layout | None:
     """The layout that a picture shows; None where there is none, or it is not of this camera."""
-    if not isinstance(picture, Image):
-        return None
+    return _read(picture, scene) if isinstance(picture, Image) else None
+
+
+@lru_cache(maxsize=4096)
+def _read(picture: Image, scene: Scene) -> Layout | None:
+    """The arms of the loop come to the same pictures again and again."""
     try:
         return read_back(picture.pixels, scene, CAMERA)
     except ValueError:
