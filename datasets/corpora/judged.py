@@ -1,8 +1,15 @@
-"""Verdict rows from an editor's own pictures, judged by reading them back; the unreadable is left out."""
+"""Verdict rows from an editor's own pictures, judged by reading them back; the unreadable is left out.
+
+On 452 made candidates of 70 validation sub-goals: 93 % of those with no mistake or one of place were told,
+all rightly; of 66 with a misshapen block 10 were told, 7 passed as right and 49 were left out.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import batched, product
+from typing import Self
 
+import cv2
 import numpy as np
 
 from goalreel.annotator.image import Image
@@ -14,8 +21,9 @@ from goalreel.datasets.corpora.rows import VerdictRow
 from goalreel.datasets.corpora.steps import Done, walk
 from goalreel.datasets.corpora.verdicts import verdict_row
 from goalreel.datasets.tabletop.predicates import SubGoal, shows
-from goalreel.datasets.tabletop.readback import read_back, segment
-from goalreel.datasets.tabletop.scene import Layout
+from goalreel.datasets.tabletop.readback import Mask, read_back, segment
+from goalreel.datasets.tabletop.scene import Layout, colour
+from goalreel.datasets.tabletop.turns import fit_cubes
 
 type Edit = Callable[[Sequence[Image], Sequence[str]], Sequence[Image]]
 """(sources, prompts) -> pictures of the same size, one each."""
@@ -26,6 +34,8 @@ UNSURE = 0.008
 """A sub-goal must hold, or not, wherever the block might be within this of its reading (m)."""
 WHOLE, BROKEN = (0.7, 1.4), (0.5, 2.0)
 """Area of a colour against the target's: within WHOLE it is in order, outside BROKEN it is not."""
+WORSE = 0.10
+"""A block whose outline fits a cube by this much less than in the target may be misshapen (IoU)."""
 _STREAM = 4
 
 
@@ -36,30 +46,69 @@ def editor_rows(seeds: Iterable[int], edit: Edit, size: int = 128, batch: int = 
         ValueError: the editor did not give one picture a prompt.
     """
     for some in batched(walk(seeds, size, _STREAM), batch):
-        asked = [(done, prompt) for done in some for prompt in (terse(done.goal, done.rng), order(done))]
-        pictures = edit([done.source for done, _ in asked], [prompt for _, prompt in asked])
-        for (done, prompt), picture in zip(asked, pictures, strict=True):
-            if made := judge(done, picture):
+        judges = [judge for done in some if (judge := Judge.of(done))]
+        asked = [(j, p) for j in judges for p in (terse(j.done.goal, j.done.rng), order(j.done))]
+        pictures = edit([j.done.source for j, _ in asked], [prompt for _, prompt in asked])
+        for (judge, prompt), picture in zip(asked, pictures, strict=True):
+            if made := judge.read(picture):
+                done = judge.done
                 change = compare(done.layout, made.layout, done.goal, made.misshapen)
                 yield verdict_row(done, made, None if change.success(done.goal) else "editor", prompt)
 
 
-def judge(done: Done, picture: Image) -> Made | None:
-    """What a picture shows; None where that is in doubt: hidden, on a limit, or of odd shape."""
-    scene = done.env.scene
-    expected, found = read_back(done.target.pixels, scene), read_back(picture.pixels, scene)
-    if any(n not in expected or _away(expected, done.reached, n) > STILL for n in done.reached):
-        return None  # not even the right picture can be read
-    others = [name for name in found if name != done.goal.object]
-    if any(STILL < _away(found, done.layout, name) < MOVED for name in others):
-        return None
-    if not _sure(found, done.goal):
-        return None
-    now = {n: done.layout[n] if _away(found, done.layout, n) <= STILL else at for n, at in found.items()}
-    if not compare(done.layout, now, done.goal).success(done.goal):
-        return Made(picture, now)
-    odd = _odd(picture, done.target, done.env.blocks)
-    return None if odd is None else Made(picture, now, odd)
+@dataclass(frozen=True)
+class Judge:
+    """Reads pictures that should show a sub-goal reached. `fits`: how well each block in the target fits a
+    cube's outline (IoU)."""
+
+    done: Done
+    fits: dict[str, float]
+
+    @classmethod
+    def of(cls, done: Done) -> Self | None:
+        """None where not even the target can be read."""
+        found = read_back(done.target.pixels, done.env.scene)
+        if any(n not in found or _away(found, done.reached, n) > STILL for n in done.reached):
+            return None
+        return cls(done, _fits(done.target, found))
+
+    def read(self, picture: Image) -> Made | None:
+        """What a picture shows; None where that is in doubt: hidden, on a limit, or of odd shape."""
+        layout, goal = self.done.layout, self.done.goal
+        found = read_back(picture.pixels, self.done.env.scene)
+        shifts = [_away(found, layout, name) for name in found if name != goal.object]
+        if any(STILL < shift < MOVED for shift in shifts) or not _sure(found, goal):
+            return None
+        now = {n: layout[n] if _away(found, layout, n) <= STILL else at for n, at in found.items()}
+        if not compare(layout, now, goal).success(goal):
+            return Made(picture, now)
+        odd = self._odd(picture, found)
+        return None if odd is None else Made(picture, now, odd)
+
+    def _odd(self, picture: Image, found: Layout) -> tuple[str, ...] | None:
+        """The blocks whose colour covers far more or less than in the target; None where one is in doubt."""
+        seen, wanted = segment(picture.pixels), segment(self.done.target.pixels)
+        shares = {b: seen[colour(b)].sum() / max(wanted[colour(b)].sum(), 1) for b in self.fits}
+        if odd := tuple(b for b, share in shares.items() if not BROKEN[0] < share < BROKEN[1]):
+            return odd
+        fits = _fits(picture, found)
+        doubt = any(fits[block] < fit - WORSE for block, fit in self.fits.items())
+        doubt |= not all(WHOLE[0] < share < WHOLE[1] for share in shares.values())
+        return None if doubt or self._strays(seen, wanted) else ()
+
+    def _strays(self, seen: dict[str, Mask], wanted: dict[str, Mask]) -> bool:
+        """Whether a block that was to stay has another outline, edges and what the moved one hides aside."""
+        moved = colour(self.done.goal.object)
+        near = cv2.dilate((seen[moved] | wanted[moved]).astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
+        for block in (b for b in self.fits if b != self.done.goal.object):
+            differs = (seen[colour(block)] ^ wanted[colour(block)]) & ~near
+            if cv2.morphologyEx(differs.astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8)).any():
+                return True
+        return False
+
+
+def _fits(picture: Image, layout: Layout) -> dict[str, float]:
+    return {block: fit for block, (_, fit) in fit_cubes(picture.pixels, layout).items()}
 
 
 def _away(layout: Layout, other: Layout, name: str) -> float:
@@ -72,12 +121,3 @@ def _sure(found: Layout, goal: SubGoal) -> bool:
         return True
     shifts = [np.array([x, y, 0]) for x, y in product((-UNSURE, 0, UNSURE), repeat=2)]
     return len({shows(found | {goal.object: found[goal.object] + s}, goal) for s in shifts}) == 1
-
-
-def _odd(picture: Image, target: Image, blocks: Sequence[str]) -> tuple[str, ...] | None:
-    """The blocks whose colour covers far more or less than in the target; None where one is in doubt."""
-    seen, wanted = segment(picture.pixels), segment(target.pixels)
-    shares = {b: seen[b.split()[0]].sum() / max(wanted[b.split()[0]].sum(), 1) for b in blocks}
-    odd = tuple(b for b, share in shares.items() if not BROKEN[0] < share < BROKEN[1])
-    whole = all(WHOLE[0] < share < WHOLE[1] for share in shares.values())
-    return odd if odd or whole else None

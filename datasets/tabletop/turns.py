@@ -23,19 +23,28 @@ def read_turns(picture: NDArray[np.uint8], layout: Layout, camera: str = "front"
     From the front camera at 256 px half of the answers are within 3 degrees and all within 13; at 128 px
     within 6 and 28 (`tests/test_tabletop_turns.py`).
     """
+    return {name: turn for name, (turn, _) in fit_cubes(picture, layout, camera).items()}
+
+
+def fit_cubes(
+    picture: NDArray[np.uint8], layout: Layout, camera: str = "front"
+) -> dict[str, tuple[float, float]]:
+    """Block -> its turn as above, and how well a cube's outline covers its colour there: their intersection
+    over union, 0-1, low where the block is hidden or no cube."""
     seen = segment(picture)
     blocks = [name for name in layout if not is_bowl(name)]
     return {name: _turn(seen[colour(name)], layout[name], FIXED[camera]) for name in blocks}
 
 
-def _turn(seen: NDArray[np.bool_], at: NDArray[np.float64], camera: Camera) -> float:
+def _turn(seen: NDArray[np.bool_], at: NDArray[np.float64], camera: Camera) -> tuple[float, float]:
     def overlap(turn: float) -> float:
         drawn = _outline(at, turn, camera, len(seen))
         # A bowl of the block's colour may stand elsewhere in the picture.
         near = cv2.dilate(drawn, np.ones((9, 9), np.uint8)).astype(bool) & seen
         return float((near & (drawn > 0)).sum() / (near | (drawn > 0)).sum())
 
-    return float(max(TURNS, key=overlap))
+    best = max(TURNS, key=overlap)
+    return float(best), overlap(best)
 
 
 def _outline(at: NDArray[np.float64], turn: float, camera: Camera, size: int) -> NDArray[np.uint8]:
