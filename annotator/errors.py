@@ -7,13 +7,16 @@ from typing import NoReturn
 import typer
 
 EXTRAS = {
+    "accelerate": "train",
     "av": "lerobot",
+    "datasets": "train",
     "diffusers": "gpu",
     "fastapi": "serve",
     "httpx2": "api",
     "lerobot": "lerobot",
     "mujoco": "sim",
     "openai": "api",
+    "peft": "train",
     "prometheus_client": "serve",
     "pyarrow": "lerobot",
     "ray": "serve",
