@@ -17,6 +17,7 @@ from goalreel.datasets.corpora.verdicts import verdict_rows
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.evaluation.tabletop.asking import Names, Trio
+from goalreel.evaluation.tabletop.bench import PARTS, Bench
 from goalreel.evaluation.tabletop.closed import Course, Follower, follow, measure_closed_loop
 from goalreel.evaluation.tabletop.critic import judge_all, measure_critic, measure_rewriting
 from goalreel.evaluation.tabletop.edit import edit_all, measure_edits, places
@@ -29,6 +30,7 @@ from goalreel.evaluation.tabletop.loop import (
     run_loops,
 )
 from goalreel.evaluation.tabletop.plan import measure_plans, score_plan
+from goalreel.evaluation.tabletop.report import HEADLINES
 from goalreel.evaluation.tabletop.scenes import SIZE, walks
 
 
@@ -241,3 +243,12 @@ def test_a_second_run_asks_no_model_twice(scenes, tmp_path):
     other = Trio(models.Planner(few), editor, critic).kept(Journal(tmp_path), Names("p", "another", "c"))
     edit_all(few, other.editor, quiet)
     assert editor.asked > asked[0]
+
+
+def test_all_parts_together_have_the_headlines(scenes):
+    few = scenes[:2]
+    made = list(verdict_rows([w.seed for w in few], SIZE))
+    trio = Trio(models.Planner(few), models.Editor(few, terse=1.0), models.Critic(few, made))
+    found = values(Bench(few, trio, 2, None, quiet).run(PARTS))
+    wanted = {"plan.exact": 1, "edit.score": 1, "critic.balanced_accuracy": 1, "loop.gap_closed": 1}
+    assert {key: found[key] for key in HEADLINES} == wanted | {"closed_loop.gap": 0}

@@ -1,19 +1,33 @@
 """Asks a model for many answers, a batch at a time, and keeps them."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Literal, Self
 
 from goalreel import __version__
+from goalreel.annotator.image import Image
 from goalreel.annotator.journal import Journal
 from goalreel.annotator.models import build_critic, build_editor, build_planner
 from goalreel.annotator.presets import Preset
-from goalreel.annotator.types import Critic, Editor, Planner
+from goalreel.annotator.types import (
+    Candidate,
+    Critic,
+    Edit,
+    Editor,
+    Failure,
+    Plan,
+    Planner,
+    Task,
+    Verdict,
+)
 from goalreel.evaluation.tabletop.scenes import Progress
 
 BATCH = 16
+
+type Role = Literal["planner", "editor", "critic"]
 
 
 @dataclass(frozen=True)
@@ -25,10 +39,17 @@ class Trio:
     critic: Critic
 
     @classmethod
-    def build(cls, preset: Preset) -> Self:
-        """The preset's models."""
-        critic = build_critic(preset.critic, mode=preset.critic_mode, scores=preset.critic_scores)
-        return cls(build_planner(preset.planner), build_editor(preset.editor), critic)
+    def build(cls, preset: Preset, needed: Collection[Role]) -> Self:
+        """The preset's models; those that are not needed now are not loaded."""
+        mode, scores = preset.critic_mode, preset.critic_scores
+        later: dict[Role, _Later] = {
+            "planner": _Later(lambda: build_planner(preset.planner)),
+            "editor": _Later(lambda: build_editor(preset.editor)),
+            "critic": _Later(lambda: build_critic(preset.critic, mode=mode, scores=scores)),
+        }
+        for role in (role for role in later if role in needed):
+            later[role].load()
+        return cls(**later)
 
     def kept(self, journal: Journal, names: "Names") -> "Trio":
         """The same, asked only what the journal does not know."""
@@ -37,6 +58,30 @@ class Trio:
             journal.editor(self.editor, names.editor),
             journal.critic(self.critic, names.critic),
         )
+
+
+class _Later:
+    """A model of any role that is built when it is first asked, or loaded."""
+
+    def __init__(self, build: Callable[[], Any]) -> None:
+        self._build = build
+
+    @cached_property
+    def _model(self) -> Any:
+        return self._build()
+
+    def load(self) -> None:
+        """Build it now, so that a wrong name shows before hours of work."""
+        _ = self._model
+
+    def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
+        return self._model.plan(tasks)
+
+    def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
+        return self._model.edit(edits)
+
+    def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
+        return self._model.judge(candidates)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from goalreel.datasets.corpora.verdicts import verdict_rows
 from goalreel.datasets.files import exclusive
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.asking import Names, Trio
+from goalreel.evaluation.tabletop.asking import Names, Role, Trio
 from goalreel.evaluation.tabletop.closed import Follower, measure_closed_loop
 from goalreel.evaluation.tabletop.critic import judge_all, measure_critic, measure_rewriting
 from goalreel.evaluation.tabletop.edit import edit_all, measure_edits
@@ -24,6 +24,15 @@ from goalreel.evaluation.tabletop.scenes import SIZE, Progress, Walk, walks
 
 type Part = Literal["plan", "edit", "critic", "loop", "closed_loop", "annotate"]
 PARTS: tuple[Part, ...] = get_args(Part.__value__)
+NEEDS: Mapping[Part, tuple[Role, ...]] = {
+    "plan": ("planner",),
+    "edit": ("editor",),
+    "critic": ("editor", "critic"),
+    "loop": ("editor", "critic"),
+    "closed_loop": ("planner", "editor", "critic"),
+    "annotate": (),
+}
+"""The models that a part asks; `annotate` builds its own."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +59,12 @@ def evaluate(order: Order, progress: Progress) -> Report:
     parts = [part for part in PARTS if part in order.parts]
     if parts != ["annotate"] and not preset.predictive:
         raise ValueError(f"preset {order.settings.preset} only reads recordings: it has --parts annotate")
-    with exclusive(order.out / "answers", order.out):
+    journal = Journal(order.out / "answers")
+    with exclusive(journal.folder, order.out):
+        needed = {role for part in parts for role in NEEDS[part]}
+        trio = Trio.build(preset, needed).kept(journal, Names.of(preset))
         made = walks(seeds(order.split, order.episodes, order.first), progress)
-        values: dict[str, Measured] = {}
-        if parts != ["annotate"]:
-            trio = Trio.build(preset).kept(Journal(order.out / "answers"), Names.of(preset))
-            values = Bench(made, trio, preset.max_attempts, Journal(order.out / "answers"), progress).run(
-                parts
-            )
+        values = Bench(made, trio, preset.max_attempts, journal, progress).run(parts)
         if "annotate" in parts:
             values |= _job(order, preset, made, progress)
     models = preset.model_dump(include={"planner", "editor", "critic", "max_attempts"})
