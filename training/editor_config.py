@@ -34,7 +34,7 @@ class EditorShape(_Frozen):
     text_layers: Annotated[int, Field(ge=3)] = 3
     """The last three feed the transformer."""
     vocabulary: Annotated[int, Field(ge=300)] = 768
-    prompt_tokens: Count = 96
+    prompt_tokens: Count = 128
     """Prompts are padded to this length; a longer one is refused in training and cut when editing."""
 
     @property
@@ -79,7 +79,7 @@ class Schedule(_Frozen):
 class VaeTraining(Schedule):
     """How the VAE is trained: reconstruction, L1 + L2."""
 
-    steps: Count = 12_000
+    steps: Count = 6_000
     batch: Count = 128
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.998
     object_weight: Annotated[float, Field(ge=1)] = 4.0
@@ -93,7 +93,7 @@ class VaeTraining(Schedule):
 class FlowTraining(Schedule):
     """How the transformer and the text encoder are trained: flow matching on latents."""
 
-    steps: Count = 20_000
+    steps: Count = 10_000
     batch: Count = 256
     noisiest: Share = 0.4
     """Share of the samples at pure noise, where the edit is decided from source and prompt alone."""
@@ -108,7 +108,7 @@ class EditorConfig(_Frozen):
     """`goalreel train editor`."""
 
     data: Path | None = None
-    """A Hugging Face dataset on disk with columns source, target, prompt and register."""
+    """A folder made by `goalreel corpus`: Hugging Face shards data/train-*.parquet of edits."""
     shape: EditorShape = EditorShape()
     vae: VaeTraining = VaeTraining()
     flow: FlowTraining = FlowTraining()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import torch
 import torch.nn.functional as F
 from diffusers import AutoencoderKLFlux2, Flux2KleinPipeline
@@ -17,7 +18,6 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-import datasets
 from goalreel.annotator.image import Image
 from goalreel.datasets.corpora.rows import EditRow
 
@@ -57,10 +57,10 @@ class Edits:
 
 
 def read_edits(data: Path | Iterable[EditRow], size: int) -> Edits:
-    """Load a dataset folder or rows; pictures must be `size` px square.
+    """Load a corpus folder (its training split) or rows; pictures must be `size` px square.
 
     Raises:
-        ValueError: no such dataset, a column is missing, it is empty, or a picture has another size.
+        ValueError: no such corpus, a column is missing, it is empty, or a picture has another size.
     """
     if isinstance(data, Path):
         return _from_folder(data, size)
@@ -86,26 +86,23 @@ class _Once:
 
 
 def _from_folder(folder: Path, size: int) -> Edits:
-    try:
-        table = datasets.load_from_disk(str(folder))
-    except (FileNotFoundError, ValueError) as e:
-        raise ValueError(f"{folder} is not a dataset made by save_to_disk") from e
-    if isinstance(table, datasets.DatasetDict):
-        table = table["train"]
-    missing = [c for c in COLUMNS if c not in table.column_names]
-    if missing:
-        raise ValueError(f"{folder} has no column {missing[0]!r}: an edit has {', '.join(COLUMNS)}")
-    for column in ("source", "target"):
-        table = table.cast_column(column, datasets.Image(decode=False))
-    found = _Once()
-    pairs = []
-    for row in table.select_columns(["source", "target"]):
-        files = [c["bytes"] or Path(c["path"]).read_bytes() for c in (row["source"], row["target"])]
-        pairs.append([found.place(data, data) for data in files])
+    shards = sorted(folder.glob("data/train-*.parquet"))
+    if not shards:
+        raise ValueError(f"{folder} is not a corpus: it has no data/train-*.parquet")
+    found, pairs, texts = _Once(), [], []
+    for shard in shards:
+        file = pq.ParquetFile(shard)
+        missing = [c for c in COLUMNS if c not in file.schema_arrow.names]
+        if missing:
+            raise ValueError(f"{shard} has no column {missing[0]!r}: an edit has {', '.join(COLUMNS)}")
+        for part in file.iter_batches(256, columns=list(COLUMNS)):
+            for row in part.to_pylist():
+                pictures = row["source"]["bytes"], row["target"]["bytes"]
+                pairs.append([found.place(data, data) for data in pictures])
+                texts.append((row["prompt"], row["register"]))
     with ThreadPoolExecutor() as pool:
-        pictures = list(pool.map(lambda data: Image.decode(data).pixels, found.items))
-    texts = list(zip(table["prompt"], table["register"], strict=True))
-    return _edits(pictures, pairs, texts, size)
+        decoded = list(pool.map(lambda data: Image.decode(data).pixels, found.items))
+    return _edits(decoded, pairs, texts, size)
 
 
 def _edits(
