@@ -50,9 +50,10 @@ def walk(seeds: Iterable[int], size: int, stream: int) -> Iterator[Done]:
 
 def _episode(episode: Episode, studio: Studio, stream: int) -> Iterator[Done]:
     env = Tabletop(episode.scene)
+    source = studio.look(env)
     for number, goal in enumerate(episode.goals):
         origin = Origin(episode.seed, number, held_out_step(episode.goals, number))
-        before, layout, source = env.get_state(), env.layout(), studio.look(env)
+        before, layout = env.get_state(), env.layout()
         try:
             after = teleport(env, goal)
         except ValueError:
@@ -61,3 +62,4 @@ def _episode(episode: Episode, studio: Studio, stream: int) -> Iterator[Done]:
         target, reached = studio.look(env), env.layout()
         yield Done(env, goal, origin, before, source, layout, after, target, reached, studio, rng)
         env.set_state(after)
+        source = target
