@@ -163,22 +163,23 @@ def test_a_simulator_that_cannot_start_says_why_in_one_line(ros_env, arguments, 
 
 def test_the_follower_declines_words_and_holds_without_a_sub_goal(ros_env):  # noqa: F811
     with (
-        other(*FOLLOWER, ready="ready") as follower,
-        listening(action=(Float64MultiArray, 10)) as here,
+        # The module's simulator may be running: its states are none of this follower's business.
+        other(*FOLLOWER, "-r", "__ns:=/alone", ready="ready") as follower,
+        listening(alone__action=(Float64MultiArray, 10)) as here,
     ):
-        goals = here.node.create_publisher(SubGoal, "subgoal", LATCHED)
-        states = here.node.create_publisher(Float64MultiArray, "state", 1)
+        goals = here.node.create_publisher(SubGoal, "alone/subgoal", LATCHED)
+        states = here.node.create_publisher(Float64MultiArray, "alone/state", 1)
         here.spin_until(lambda: goals.get_subscription_count() and states.get_subscription_count())
 
         def moves() -> int:
             """How many actions it answers ten states with, far from home."""
-            here.heard["action"].clear()
+            here.heard["alone__action"].clear()
             for _ in range(10):
                 states.publish(numbers([0.0] * 12))
                 end = time.monotonic() + 0.05
                 while time.monotonic() < end:
                     here._executor.spin_once(0.01)
-            return len(here.heard["action"])
+            return len(here.heard["alone__action"])
 
         words = SubGoal(active=True, name="(words)", instruction="the red block is in the blue bowl")
         goals.publish(words)
