@@ -5,11 +5,13 @@ Models that run in this process take options after a question mark: `hf:DIR?dtyp
 when the model is built, not before.
 """
 
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from goalreel.annotator.presets import Preset
 from goalreel.annotator.types import Critic, Editor, Planner
 from goalreel.planners.chat import Chat
 
@@ -131,3 +133,29 @@ def build_editor(name: str) -> Editor:
         return SplitEditor(build_editor(first), build_editor(rest))
     known, options = split_options(name, EditorOptions)
     return find(known).build(**options)
+
+
+@dataclass(frozen=True)
+class Trio:
+    """The three models."""
+
+    planner: Planner
+    editor: Editor
+    critic: Critic
+
+
+def build_trio(preset: Preset) -> Trio:
+    """The models of a predictive preset; an `hf:` model named for both agents is loaded once.
+
+    Raises:
+        ValueError, OSError, BackendError, ModuleNotFoundError: one of them cannot be built.
+    """
+    editor = build_editor(preset.editor)
+    how = {"mode": preset.critic_mode, "scores": preset.critic_scores}
+    if preset.planner != preset.critic or not preset.planner.startswith("hf:"):
+        return Trio(build_planner(preset.planner), editor, build_critic(preset.critic, **how))
+    from goalreel.planners.critic import ChatCritic
+    from goalreel.planners.planner import ChatPlanner
+
+    chat = build_chat(preset.planner, role="planner")
+    return Trio(ChatPlanner(chat), editor, ChatCritic(chat, **how))

@@ -14,7 +14,7 @@ from goalreel.annotator.batch import Limits, Observer, run
 from goalreel.annotator.image import Image
 from goalreel.annotator.journal import Journal
 from goalreel.annotator.loop import OnUnverified
-from goalreel.annotator.models import build_critic, build_editor, build_planner
+from goalreel.annotator.models import build_trio
 from goalreel.annotator.presets import Preset
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.write import write_report
@@ -65,12 +65,12 @@ def plan(
 
 def _models(preset: Preset, journal: Journal) -> dict[str, Any]:
     """The preset's models behind the journal, each by a name that holds all that decides its answers."""
-    critic = build_critic(preset.critic, mode=preset.critic_mode, scores=preset.critic_scores)
+    models = build_trio(preset)
     how = f"{preset.critic} {preset.critic_mode} {preset.critic_scores}"
     return {
-        "planner": journal.planner(build_planner(preset.planner), preset.planner),
-        "editor": journal.editor(build_editor(preset.editor), preset.editor),
-        "critic": journal.critic(critic, how),
+        "planner": journal.planner(models.planner, preset.planner),
+        "editor": journal.editor(models.editor, preset.editor),
+        "critic": journal.critic(models.critic, how),
     }
 
 

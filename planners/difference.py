@@ -80,9 +80,7 @@ class DifferenceCritic:
         """Share of pixels, 0-1, that differ once smoothed and cleared of a global shift in brightness."""
         sigma = max(0.8, image.shape[1] / 160)
         a, b = (cv2.GaussianBlur(p, (0, 0), sigma).astype(np.int16) for p in (source, image))
-        difference = b - a
-        difference -= np.median(difference, axis=(0, 1)).astype(np.int16)
-        return float((np.abs(difference).max(axis=2) > self._level).mean())
+        return differing(a, b, self._level)
 
     def _exposure_fault(self, image: Picture) -> str | None:
         grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
@@ -93,6 +91,14 @@ class DifferenceCritic:
         if grey.std() < self._min_contrast:
             return f"Flat: grey levels vary by only {grey.std():.1f} of 255."
         return None
+
+
+def differing(before: NDArray[np.int16], after: NDArray[np.int16], level: float) -> float:
+    """Share of pixels, 0-1, that differ by more than `level` grey levels in some channel, cleared of a global
+    shift in brightness. Both are (height, width, 3)."""
+    difference = after - before
+    difference -= np.median(difference, axis=(0, 1)).astype(np.int16)
+    return float((np.abs(difference).max(axis=2) > level).mean())
 
 
 def _fit(source: Picture, image: Picture) -> Picture:

@@ -17,7 +17,7 @@ from rclpy.node import Node
 from std_msgs.msg import String
 
 from goalreel_interfaces.msg import Storyboard, StoryboardStep
-from goalreel_ros.outputs import LATCHED
+from goalreel_ros.qos import LATCHED
 
 BIN = Path(sys.executable).parent
 PORT = 8797

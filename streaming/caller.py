@@ -11,7 +11,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 from goalreel.annotator.batch import BackendError
 from goalreel.annotator.loop import Answer, Request
-from goalreel.annotator.types import Candidate, Critic, Edit, Editor, Failure, Plan, Planner, Task
+from goalreel.annotator.models import Trio
+from goalreel.annotator.types import Candidate, Edit, Failure, Plan, Task
 from goalreel.planners.planner import Progress
 
 COOL_DOWN = 10.0
@@ -25,15 +26,6 @@ class Replanner(Protocol):
     """A Planner that can go on from a storyboard under way."""
 
     def continue_plan(self, progress: Sequence[Progress]) -> Sequence[Plan | Failure]: ...
-
-
-@dataclass(frozen=True)
-class Trio:
-    """The three models."""
-
-    planner: Planner
-    editor: Editor
-    critic: Critic
 
 
 @dataclass
@@ -93,10 +85,10 @@ def _serve(calls: queue.SimpleQueue[_Work | None]) -> None:
 class Caller:
     """Asks the models one request at a time; whatever goes wrong with a model is a Failure."""
 
-    def __init__(self, trio: Trio, timeout: float) -> None:
+    def __init__(self, trio: Trio, timeout: float | None = None) -> None:
         self._trio = trio
         self.timeout = timeout
-        """Seconds a call may take."""
+        """Seconds a call may take; None: any."""
         self._workers: dict[Stage, Worker] = {s: Worker(f"goalreel-{s}") for s in ("plan", "edit", "judge")}
         self._down: dict[Stage, tuple[float, str]] = {}
 

@@ -13,12 +13,13 @@ from functools import partial
 from typing import Literal
 from uuid import UUID, uuid4
 
+from goalreel.annotator.models import Trio, build_trio
+from goalreel.annotator.presets import Preset
 from goalreel.streaming.board import Board, ErrorCode, Frame, Models, Phase, Progress
-from goalreel.streaming.caller import Trio
 from goalreel.streaming.camera import Camera
 from goalreel.streaming.job import Listener, Outcome, Request
 from goalreel.streaming.live import LiveBoard
-from goalreel.streaming.loading import load, names_of, preset_of
+from goalreel.streaming.loading import names_of, preset_of
 from goalreel.streaming.orders import Orders
 from goalreel.streaming.running import Job, Run, Running, after, one_line
 from goalreel.streaming.session import Session
@@ -43,7 +44,7 @@ class Engine:
         newest: Callable[[], Frame | None],
         listener: Listener,
         now: Callable[[], int],
-        build: Callable[[Settings], Trio] = lambda settings: load(preset_of(settings)),
+        build: Callable[[Preset], Trio] = build_trio,
     ) -> None:
         """`newest` gives the newest camera frame (ValueError: it cannot be read), `now` the clock in ns.
 
@@ -51,7 +52,8 @@ class Engine:
             ValueError: the settings name no preset that predicts.
         """
         self._settings = settings
-        self._names = names_of(preset_of(settings))
+        self._preset = preset_of(settings)
+        self._names = names_of(self._preset)
         self._newest, self._listener, self._now, self._build = newest, listener, now, build
         self._running: Running | None = None
         self._last = Progress(Board())
@@ -63,9 +65,7 @@ class Engine:
     def start(self) -> None:
         """Load the models in the background."""
         if self._running is None:
-            attempts = preset_of(self._settings).max_attempts
-            build = partial(self._build, self._settings)
-            self._running = Running(build, self._settings.model_timeout, attempts)
+            self._running = Running(partial(self._build, self._preset))
 
     def stop(self) -> None:
         """End the task under way as PREEMPTED and let the models go. Takes a second at most."""
@@ -76,6 +76,8 @@ class Engine:
             running.call(running.run.stop, *STOPPED)
         concurrent.futures.wait([job.outcome for job in tuple(self._open)], timeout=0.4)
         running.close()
+        if running.run is not None:
+            self._last = running.run.session.progress()
         for job in tuple(self._open):
             self._settle(job, Outcome(self.board, *STOPPED))
         del running
@@ -133,6 +135,8 @@ class Engine:
             return job
         self._open.add(job)
         running.call(self._begin, running, job, request, on_phase)
+        if self._running is not running:  # stopped meanwhile: nobody is left to begin it
+            self._settle(job, Outcome(self.board, *STOPPED))
         return job
 
     def command(self, command: Command, reason: str = "") -> tuple[ErrorCode, str]:
@@ -206,7 +210,9 @@ class Engine:
     def _begin(
         self, running: Running, job: Job, request: Request, on_phase: Callable[[Phase], None] | None
     ) -> None:
-        previous, orders, settings = running.run, Orders(), self._settings
+        previous, orders = running.run, Orders()
+        attempts = self._settings.max_attempts or self._preset.max_attempts
+        settings = self._settings.model_copy(update={"max_attempts": attempts})
         board = Board(id=job.id, task=request.task, models=self._names)
         if request.storyboard_id is not None:
             board = self._kept[request.storyboard_id]
@@ -222,11 +228,10 @@ class Engine:
 
     def _ended(self, run: Run, task: asyncio.Task[Outcome]) -> None:
         if task.cancelled():  # before it began
-            self._settle(run.job, Outcome(run.live.board, *run.session.reason))
+            self._settle(run.job, run.session.end(*run.session.reason))
         elif (error := task.exception()) is not None:
             log.error("the task ended by an error", exc_info=error)
-            run.live.update(state="failed")
-            self._settle(run.job, Outcome(run.live.board, ErrorCode.UNKNOWN, one_line(error)))
+            self._settle(run.job, run.session.end(ErrorCode.UNKNOWN, one_line(error)))
         else:
             outcome = task.result()
             if outcome.board.state == "ready":
@@ -239,10 +244,3 @@ class Engine:
         self._open.discard(job)
         if not job.outcome.done():
             job.outcome.set_result(outcome)
-
-
-def make_engine(
-    settings: Settings, newest: Callable[[], Frame | None], listener: Listener, now: Callable[[], int]
-) -> Engine:
-    """An Engine on the models that the settings name."""
-    return Engine(settings, newest, listener, now)

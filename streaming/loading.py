@@ -1,13 +1,9 @@
-"""Builds the three models that the settings name."""
+"""Which models the settings name."""
 
 import re
 
 from goalreel.annotator import presets
-from goalreel.annotator.models import build_chat, build_critic, build_editor, build_planner
-from goalreel.planners.critic import ChatCritic
-from goalreel.planners.planner import ChatPlanner
 from goalreel.streaming.board import Models
-from goalreel.streaming.caller import Trio
 from goalreel.streaming.settings import Settings
 
 
@@ -27,18 +23,3 @@ def preset_of(settings: Settings) -> presets.Preset:
 def names_of(preset: presets.Preset) -> Models:
     """Names to publish: without the credentials that an address may carry."""
     return Models(*(re.sub(r"//[^@/]*@", "//", n) for n in (preset.planner, preset.editor, preset.critic)))
-
-
-def load(preset: presets.Preset) -> Trio:
-    """Build the models; takes as long as the weights take to load.
-
-    Raises:
-        ValueError, OSError, BackendError, ModuleNotFoundError: a model cannot be built.
-    """
-    editor = build_editor(preset.editor)
-    if preset.planner == preset.critic and preset.planner.startswith("hf:"):
-        chat = build_chat(preset.planner, role="planner")  # one model in memory, not two
-        critic = ChatCritic(chat, mode=preset.critic_mode, scores=preset.critic_scores)
-        return Trio(ChatPlanner(chat), editor, critic)
-    critic = build_critic(preset.critic, mode=preset.critic_mode, scores=preset.critic_scores)
-    return Trio(build_planner(preset.planner), editor, critic)

@@ -7,13 +7,14 @@ from concurrent.futures import Future
 from contextlib import suppress
 from uuid import UUID
 
+from goalreel.annotator.models import Trio
 from goalreel.streaming.board import ErrorCode
-from goalreel.streaming.caller import Caller, Trio, Worker
+from goalreel.streaming.caller import Caller, Worker
 from goalreel.streaming.ending import Ended
 from goalreel.streaming.job import Outcome
 from goalreel.streaming.live import LiveBoard
 from goalreel.streaming.orders import Orders
-from goalreel.streaming.session import Loaded, Session
+from goalreel.streaming.session import Session
 
 
 class Job:
@@ -48,14 +49,14 @@ class Run:
 class Running:
     """The event loop in its thread, and the models."""
 
-    def __init__(self, build: Callable[[], Trio], timeout: float, attempts: int) -> None:
+    def __init__(self, build: Callable[[], Trio]) -> None:
         self._ready = threading.Event()
-        self._build, self._timeout, self._attempts = build, timeout, attempts
+        self._build = build
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._main()), name="goalreel-engine", daemon=True
         )
         self.loop: asyncio.AbstractEventLoop
-        self.models: asyncio.Task[Loaded]
+        self.models: asyncio.Task[Caller]
         self.run: Run | None = None
         self._thread.start()
         self._ready.wait()
@@ -67,15 +68,15 @@ class Running:
         self._ready.set()
         await self._closing.wait()
 
-    async def _load(self) -> Loaded:
+    async def _load(self) -> Caller:
         worker = Worker("goalreel-load")
         try:
             trio = await worker.call(self._build)
         finally:
             worker.close()
-        return Loaded(Caller(trio, self._timeout), self._attempts)
+        return Caller(trio)
 
-    async def loaded(self) -> Loaded:
+    async def loaded(self) -> Caller:
         """Wait for the models.
 
         Raises:
@@ -96,7 +97,7 @@ class Running:
         self.call(self._closing.set)
         self._thread.join(0.5)
         if self.models.done() and not self.models.cancelled() and self.models.exception() is None:
-            self.models.result().caller.close()
+            self.models.result().close()
 
 
 async def after(earlier: asyncio.Task[Outcome] | None, session: Session) -> Outcome:

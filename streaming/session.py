@@ -6,7 +6,7 @@ Everything here runs on one event loop; models run elsewhere (`goalreel.streamin
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from goalreel.annotator.image import Image
 from goalreel.annotator.types import Failure, Plan, Storyboard, Task
@@ -30,17 +30,12 @@ ENDS: dict[ErrorCode, State] = {
 }
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """The models, ready; `attempts` is the preset's number of pictures a step."""
-
-    caller: Caller
-    attempts: int
-
-
 class Session:
-    """Carries one request out. `run` always ends with an Outcome. To stop it, put into `reason` what that
-    shall be called and cancel the asyncio task that runs it."""
+    """Carries one request out. `settings.max_attempts` is at least 1.
+
+    `run` gives an Outcome, whatever a model or the camera does. To stop it, put into `reason` what that shall
+    be called and cancel the asyncio task that runs it. When that ends otherwise, `end` is the caller's.
+    """
 
     def __init__(
         self,
@@ -48,7 +43,7 @@ class Session:
         settings: Settings,
         live: LiveBoard,
         camera: Camera,
-        models: Callable[[], Awaitable[Loaded]],
+        models: Callable[[], Awaitable[Caller]],
         orders: Orders,
     ) -> None:
         self.reason = ErrorCode.CANCELED, "cancelled"
@@ -63,7 +58,7 @@ class Session:
         self._planning_time = 0.0
         self._message = ""
         self._first: Image | None = None
-        self._loaded: Loaded
+        self._caller: Caller
         self._renderer: Renderer
         self._rendering: asyncio.Task[None] | None = None
         self._follower: Follower | None = None
@@ -75,15 +70,15 @@ class Session:
             async with asyncio.timeout(timeout or None):
                 await self._work()
         except Ended as e:
-            return self._end(e.error, e.message)
+            return self.end(e.error, e.message)
         except TimeoutError:
-            return self._end(ErrorCode.TIMEOUT, f"not done within {timeout:g} s")
+            return self.end(ErrorCode.TIMEOUT, f"not done within {timeout:g} s")
         except asyncio.CancelledError:
-            return self._end(*self.reason)
+            return self.end(*self.reason)
         finally:
             if self._rendering is not None:
                 self._rendering.cancel()
-        return self._end(ErrorCode.NONE, "")
+        return self.end(ErrorCode.NONE, "")
 
     def progress(self) -> Progress:
         """How it goes, at this moment. May be asked from any thread."""
@@ -100,9 +95,9 @@ class Session:
             self._live.update(source=await self._first_frame())
         self._say("loading the models")
         self._live.phase("loading_models")
-        self._loaded = await self._models()
-        self._loaded.caller.timeout = self._settings.model_timeout
-        self._renderer = Renderer(self._live, self._loaded.caller, self._settings)
+        self._caller = await self._models()
+        self._caller.timeout = self._settings.model_timeout
+        self._renderer = Renderer(self._live, self._caller, self._settings)
         if not planned:
             await self._plan()
         if self._request.kind == "generate":
@@ -124,7 +119,7 @@ class Session:
         self._say("planning")
         self._first = self._source.image
         began = time.monotonic()
-        plan = await self._loaded.caller.ask(self._task(self._first))
+        plan = await self._caller.ask(self._task(self._first))
         self._planning_time = time.monotonic() - began
         if not isinstance(plan, Plan):
             plan = self._in_one_step(plan)
@@ -142,7 +137,7 @@ class Session:
         if limit and len(plan.steps) > limit:
             text = f"the plan has {len(plan.steps)} steps, {limit} are allowed (max_steps)"
             raise Ended(ErrorCode.PLANNER_FAILED, text)
-        attempts = self._request.max_attempts or self._settings.max_attempts or self._loaded.attempts
+        attempts = self._request.max_attempts or self._settings.max_attempts
         steps = enumerate(plan.steps, len(before))
         return (*before, *(Panel(index, step, attempts) for index, step in steps))
 
@@ -183,7 +178,7 @@ class Session:
                 index, scene = turn.index, turn.frame
 
     def _follow(self, index: int) -> Follower:
-        live, camera, caller = self._live, self._camera, self._loaded.caller
+        live, camera, caller = self._live, self._camera, self._caller
         return Follower(index, live, camera, caller, self._settings, self._orders, self._rendering)
 
     async def _enter(self, index: int, scene: Frame | None) -> None:
@@ -252,7 +247,7 @@ class Session:
         self._live.goal(board.steps[index], active=False)
         self._live.update(state="planning")
         frame = await self._camera.wait()
-        plan = await self._loaded.caller.replan(Done(self._storyboard(), index, frame.image))
+        plan = await self._caller.replan(Done(self._storyboard(), index, frame.image))
         if isinstance(plan, Failure):
             if self._settings.on_model_failure == "fail":
                 raise of_failure(plan)
@@ -269,7 +264,8 @@ class Session:
 
     # -- the end
 
-    def _end(self, error: ErrorCode, message: str) -> Outcome:
+    def end(self, error: ErrorCode, message: str) -> Outcome:
+        """Say on the board and to the policy that it is over."""
         self._follower = None
         self._say(message)
         active = self._live.board.active

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.annotator.image import Image
+from goalreel.planners.difference import differing
 
 WIDTH = 160
 """Pictures are compared at this width at most, which also smooths the camera's noise away."""
@@ -31,13 +32,7 @@ def changed(before: Image, after: Image) -> float:
     Pictures of different size are compared at the size of `before`.
     """
     a = shrink(before)
-    return _changed(a, shrink(after, (a.shape[1], a.shape[0])))
-
-
-def _changed(a: Small, b: Small) -> float:
-    difference = b - a
-    difference -= np.median(difference, axis=(0, 1)).astype(np.int16)
-    return float((np.abs(difference).max(axis=2) > LEVEL).mean())
+    return differing(a, shrink(after, (a.shape[1], a.shape[0])), LEVEL)
 
 
 class Closeness:
@@ -47,10 +42,10 @@ class Closeness:
     def __init__(self, start: Image, goal: Image) -> None:
         self._goal = shrink(goal)
         self._size = self._goal.shape[1], self._goal.shape[0]
-        self._way = _changed(self._goal, shrink(start, self._size))
+        self._way = differing(self._goal, shrink(start, self._size), LEVEL)
 
     def of(self, live: Image) -> float:
         """Of one live view."""
         if self._way == 0:
             return math.nan
-        return 1 - _changed(self._goal, shrink(live, self._size)) / self._way
+        return 1 - differing(self._goal, shrink(live, self._size), LEVEL) / self._way

@@ -10,8 +10,8 @@ from std_msgs.msg import Header
 from visualization_msgs.msg import MarkerArray
 
 from goalreel_ros.markers import MarkerBoard
-from goalreel_ros.outputs import LATCHED
 from goalreel_ros.pictures import raw
+from goalreel_ros.qos import LATCHED
 from goalreel_ros.sheet import compose
 
 if __name__ == "__main__":

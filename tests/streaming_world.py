@@ -9,9 +9,9 @@ import numpy as np
 
 from goalreel.annotator.batch import BackendError
 from goalreel.annotator.image import Image
+from goalreel.annotator.models import Trio
 from goalreel.annotator.types import Failure, Plan, Step, Verdict
 from goalreel.streaming.board import Board, Frame, Goal
-from goalreel.streaming.caller import Trio
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.settings import Settings
 
@@ -123,7 +123,7 @@ def make(world: World, **settings) -> tuple[Engine, Listening]:
     trio = Trio(world, world, world)
     ticks = iter(range(1, 10**9))
     engine = Engine(
-        Settings(**QUICK | settings), world.newest, heard, lambda: next(ticks), build=lambda s: trio
+        Settings(**QUICK | settings), world.newest, heard, lambda: next(ticks), build=lambda preset: trio
     )
     engine.start()
     return engine, heard

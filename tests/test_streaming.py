@@ -312,11 +312,15 @@ def test_garbage_from_the_planner_is_a_failure(start):
 
 def test_a_bug_in_a_model_is_an_outcome_too(start, caplog):
     world = World(1)
-    world.edit = lambda edits: 1 / 0
-    engine, _ = start(world)
-    outcome = result(engine.submit(Request("move it")))
+    engine, heard = start(world)
+    job = engine.submit(Request("move it"))
+    until(lambda: heard.told == [0])
+    world.judge = lambda candidates: 1 / 0
+    world.scene = picture(1)
+    outcome = result(job)
     assert (outcome.error, outcome.message) == (ErrorCode.UNKNOWN, "division by zero")
     assert engine.board.state == "failed"
+    assert not heard.goals[-1].active, "the policy must not go on"
 
 
 def test_a_plan_too_long_is_refused(start):
@@ -407,6 +411,7 @@ def test_stop_ends_everything_at_once_and_start_begins_anew(start):
     engine.stop()
     assert time.monotonic() - began < 1.5
     assert result(job).error is ErrorCode.PREEMPTED
+    assert engine.board.state == "canceled"
     assert not [t for t in threading.enumerate() if t.name == "goalreel-engine"]
     world.delay["plan"], world.plans = 0.0, [World.plan_of([0])]
     engine.start()

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from streaming_world import World, picture
 
 from goalreel.annotator.image import Image
+from goalreel.annotator.models import Trio
 from goalreel.annotator.types import Failure, Plan, Storyboard, StoryboardStep, Task
 from goalreel.planners.planner import Progress
-from goalreel.streaming.caller import Caller, Trio, Worker
+from goalreel.streaming.caller import Caller, Worker
 from goalreel.streaming.frames import FrameSlot
 from goalreel.streaming.settings import Settings
 from goalreel.streaming.tracker import Tracker

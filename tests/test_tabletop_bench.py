@@ -11,12 +11,13 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 import tabletop_models as models
 
 from goalreel.annotator.journal import Journal
+from goalreel.annotator.models import Trio
 from goalreel.annotator.types import Plan
 from goalreel.datasets.corpora.composition import held_out
 from goalreel.datasets.corpora.verdicts import verdict_rows
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.splits import seeds
-from goalreel.evaluation.tabletop.asking import Names, Trio
+from goalreel.evaluation.tabletop.asking import Names, kept
 from goalreel.evaluation.tabletop.bench import PARTS, Bench
 from goalreel.evaluation.tabletop.closed import Course, Follower, follow, measure_closed_loop
 from goalreel.evaluation.tabletop.critic import judge_all, measure_critic, measure_rewriting
@@ -235,12 +236,12 @@ def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, tmp_path):
 def test_a_second_run_asks_no_model_twice(scenes, tmp_path):
     few = scenes[:2]
     editor, critic = models.Editor(few, terse=0.5), models.Critic(few)
-    trio = Trio(models.Planner(few), editor, critic).kept(Journal(tmp_path), Names("p", "e", "c"))
+    trio = kept(Trio(models.Planner(few), editor, critic), Journal(tmp_path), Names("p", "e", "c"))
     first = measure_loops(few, run_loops(few, trio.editor, trio.critic, quiet))
     asked = editor.asked, critic.asked
     assert measure_loops(few, run_loops(few, trio.editor, trio.critic, quiet)) == first
     assert (editor.asked, critic.asked) == asked
-    other = Trio(models.Planner(few), editor, critic).kept(Journal(tmp_path), Names("p", "another", "c"))
+    other = kept(Trio(models.Planner(few), editor, critic), Journal(tmp_path), Names("p", "another", "c"))
     edit_all(few, other.editor, quiet)
     assert editor.asked > asked[0]
 

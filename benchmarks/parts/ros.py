@@ -13,6 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,15 +100,15 @@ class SlowModels:
 
 def node(out: Path, arguments: list[str]) -> None:
     """The real node; only its models are replaced, and its frame slot is watched."""
-    import goalreel.streaming.engine as engine
-    from goalreel.streaming.caller import Trio
+    from goalreel.annotator.models import Trio
+    from goalreel.streaming.engine import Engine
     from goalreel.streaming.frames import FrameSlot
-    from goalreel_ros import main
+    from goalreel_ros import main, parts
 
     arrivals: list[tuple[int, int]] = []
     uses: list[tuple[int, int]] = []
     models = SlowModels()
-    engine.load = lambda preset: Trio(models, models, models)
+    parts.Engine = partial(Engine, build=lambda preset: Trio(models, models, models))
     FrameSlot.put = _after(FrameSlot.put, lambda slot, result, raw, stamp, *_: arrivals.append(_now(stamp)))
 
     def used(slot: FrameSlot[Any], frame: Any) -> None:

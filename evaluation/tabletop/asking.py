@@ -10,16 +10,13 @@ from typing import Any, Literal, Self
 from goalreel import __version__
 from goalreel.annotator.image import Image
 from goalreel.annotator.journal import Journal
-from goalreel.annotator.models import build_critic, build_editor, build_planner
+from goalreel.annotator.models import Trio, build_critic, build_editor, build_planner
 from goalreel.annotator.presets import Preset
 from goalreel.annotator.types import (
     Candidate,
-    Critic,
     Edit,
-    Editor,
     Failure,
     Plan,
-    Planner,
     Task,
     Verdict,
 )
@@ -30,34 +27,26 @@ BATCH = 16
 type Role = Literal["planner", "editor", "critic"]
 
 
-@dataclass(frozen=True)
-class Trio:
-    """The models under test."""
+def lazily(preset: Preset, needed: Collection[Role]) -> Trio:
+    """The preset's models; those that are not needed now are loaded when they are."""
+    how = {"mode": preset.critic_mode, "scores": preset.critic_scores}
+    later: dict[Role, _Later] = {
+        "planner": _Later(lambda: build_planner(preset.planner)),
+        "editor": _Later(lambda: build_editor(preset.editor)),
+        "critic": _Later(lambda: build_critic(preset.critic, **how)),
+    }
+    for role in (role for role in later if role in needed):
+        later[role].load()
+    return Trio(**later)
 
-    planner: Planner
-    editor: Editor
-    critic: Critic
 
-    @classmethod
-    def build(cls, preset: Preset, needed: Collection[Role]) -> Self:
-        """The preset's models; those that are not needed now are not loaded."""
-        mode, scores = preset.critic_mode, preset.critic_scores
-        later: dict[Role, _Later] = {
-            "planner": _Later(lambda: build_planner(preset.planner)),
-            "editor": _Later(lambda: build_editor(preset.editor)),
-            "critic": _Later(lambda: build_critic(preset.critic, mode=mode, scores=scores)),
-        }
-        for role in (role for role in later if role in needed):
-            later[role].load()
-        return cls(**later)
-
-    def kept(self, journal: Journal, names: "Names") -> "Trio":
-        """The same, asked only what the journal does not know."""
-        return Trio(
-            journal.planner(self.planner, names.planner),
-            journal.editor(self.editor, names.editor),
-            journal.critic(self.critic, names.critic),
-        )
+def kept(trio: Trio, journal: Journal, names: "Names") -> Trio:
+    """The same, asked only what the journal does not know."""
+    return Trio(
+        journal.planner(trio.planner, names.planner),
+        journal.editor(trio.editor, names.editor),
+        journal.critic(trio.critic, names.critic),
+    )
 
 
 class _Later:

@@ -8,12 +8,13 @@ from typing import Literal, get_args
 
 from goalreel.annotator.annotate import Settings
 from goalreel.annotator.journal import Journal
+from goalreel.annotator.models import Trio
 from goalreel.annotator.presets import Preset
 from goalreel.datasets.corpora.verdicts import verdict_rows
 from goalreel.datasets.files import exclusive
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.asking import Names, Role, Trio
+from goalreel.evaluation.tabletop.asking import Names, Role, kept, lazily
 from goalreel.evaluation.tabletop.closed import Follower, measure_closed_loop
 from goalreel.evaluation.tabletop.critic import judge_all, measure_critic, measure_rewriting
 from goalreel.evaluation.tabletop.edit import edit_all, measure_edits
@@ -62,7 +63,7 @@ def evaluate(order: Order, progress: Progress) -> Report:
     journal = Journal(order.out / "answers")
     with exclusive(journal.folder, order.out):
         needed = {role for part in parts for role in NEEDS[part]}
-        trio = Trio.build(preset, needed).kept(journal, Names.of(preset))
+        trio = kept(lazily(preset, needed), journal, Names.of(preset))
         made = walks(seeds(order.split, order.episodes, order.first), progress)
         values = Bench(made, trio, preset.max_attempts, journal, progress).run(parts)
         if "annotate" in parts:

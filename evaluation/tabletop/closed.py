@@ -8,13 +8,13 @@ from pydantic import BaseModel, ConfigDict
 
 from goalreel.annotator.image import Image
 from goalreel.annotator.journal import Journal
+from goalreel.annotator.models import Trio
 from goalreel.annotator.types import Failure
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.expert import OPEN
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.reach import Reacher, at_home, homeward
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.asking import Trio
 from goalreel.evaluation.tabletop.bootstrap import measured, measured_share, points
 from goalreel.evaluation.tabletop.loop import boards
 from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Progress, Walk

@@ -168,7 +168,7 @@ def test_a_blocking_call_in_its_own_thread_is_refused(client):
         except RuntimeError as e:
             caught.append(str(e))
 
-    from goalreel_ros.client.beside import LATCHED
+    from goalreel_ros.qos import LATCHED
 
     client._beside.node.create_subscription(Storyboard, "goalreel/storyboard", on_storyboard, LATCHED)
     client.generate("sort the blocks")

@@ -17,8 +17,8 @@ from visualization_msgs.msg import MarkerArray
 from goalreel.annotator.image import Image
 from goalreel_ros.marker_rules import MarkerRules
 from goalreel_ros.marker_view import MarkerScene
-from goalreel_ros.outputs import LATCHED
 from goalreel_ros.pictures import decode
+from goalreel_ros.qos import LATCHED
 
 type Seen = dict[str, RawImage | MarkerArray]
 

@@ -7,7 +7,6 @@ from typing import Any
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
@@ -19,11 +18,8 @@ from goalreel_ros import convert
 from goalreel_ros.overview import Overview
 from goalreel_ros.parameters import Options
 from goalreel_ros.pictures import Jpegs, black, raw
+from goalreel_ros.qos import LATCHED
 from goalreel_ros.worker import Newest, Worker
-
-LATCHED = QoSProfile(
-    depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
-)
 
 
 class Outputs:

@@ -13,7 +13,7 @@ from rclpy.qos import QoSProfile
 from std_msgs.msg import String
 
 from goalreel.streaming.board import Goal
-from goalreel.streaming.engine import Engine, Job, Request, make_engine
+from goalreel.streaming.engine import Engine, Job, Request
 from goalreel.streaming.job import Outcome
 from goalreel.streaming.settings import Settings
 from goalreel_interfaces.msg import StoryboardProgress
@@ -51,7 +51,7 @@ class Parts:
             self.outputs = Outputs(node, options, self.now)
             undo.callback(self.outputs.destroy)
             undo.callback(self.outputs.finish)
-            self.engine = make_engine(settings, self._camera.slot.newest, self.outputs, self.now)
+            self.engine = Engine(settings, self._camera.slot.newest, self.outputs, self.now)
             undo.callback(self.engine.stop)
             self.actions = Actions(node, self.submit, self.outputs, self.now)
             undo.callback(self.actions.destroy)

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import CompressedImage
 
 from goalreel.datasets.writing.video import fit
-from goalreel_ros.client.beside import LATCHED, Beside
+from goalreel_ros.client.beside import Beside
 from goalreel_ros.pictures import decode
+from goalreel_ros.qos import LATCHED
 
 app = typer.Typer(add_completion=False)
 QUALITY = 95

@@ -16,12 +16,13 @@ from goalreel.annotator.image import Image
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
-from goalreel_ros.client.beside import LATCHED, Beside
+from goalreel_ros.client.beside import Beside
 from goalreel_ros.client.calls import Calls
 from goalreel_ros.client.errors import check
 from goalreel_ros.client.lifecycle import Lifecycle
 from goalreel_ros.client.task import TaskHandle
 from goalreel_ros.pictures import decode
+from goalreel_ros.qos import LATCHED
 from goalreel_ros.times import to_duration
 
 GRACE = 10.0

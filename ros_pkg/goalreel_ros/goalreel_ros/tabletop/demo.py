@@ -25,8 +25,8 @@ from std_msgs.msg import String
 from goalreel.annotator.errors import one_line_errors
 from goalreel_ros.client import GoalreelClient, GoalreelError
 from goalreel_ros.pictures import decode
+from goalreel_ros.qos import LATCHED
 from goalreel_ros.tabletop.film import Film, Scene
-from goalreel_ros.tabletop.follower import LATCHED
 
 FPS = 10
 START = 60.0

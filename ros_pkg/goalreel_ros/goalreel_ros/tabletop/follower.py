@@ -16,7 +16,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
+from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Float64MultiArray
 
@@ -26,9 +26,9 @@ from goalreel.datasets.tabletop.reach import Action, Reacher, at_home, homeward,
 from goalreel.streaming.settings import READ_ONLY
 from goalreel_interfaces.msg import SubGoal
 from goalreel_ros.pictures import decode
+from goalreel_ros.qos import LATCHED
 from goalreel_ros.tabletop.running import parameters, run
 
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 AGAIN = 2.0
 """Seconds between two looks at a scene that needed nothing done."""
 

@@ -19,7 +19,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
+from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CameraInfo
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiArrayLayout, String
@@ -30,6 +30,7 @@ from goalreel.datasets.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
 from goalreel.serving.settings import Models
 from goalreel.streaming.settings import READ_ONLY
 from goalreel_ros.pictures import raw
+from goalreel_ros.qos import LATCHED
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
 from goalreel_ros.tabletop.models import ModelServer
 from goalreel_ros.tabletop.running import parameters, run
@@ -38,7 +39,6 @@ from goalreel_ros.tabletop.world import CAMERA, World
 FRAME = f"{CAMERA}_optical_frame"
 QUEUE = 64
 """Actions that may wait."""
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 class Options(BaseModel):
