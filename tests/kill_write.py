@@ -4,7 +4,6 @@ A run commits every episode of SOURCE and builds. It is forked from this process
 imported, so that a kill lands in the run's own work and not in an import. Prints one JSON object.
 """
 
-import hashlib
 import importlib.util
 import json
 import os
@@ -18,6 +17,7 @@ from pathlib import Path
 import av  # noqa: F401  (imported before forking)
 import lerobot.annotations.steerable_pipeline.validator
 import lerobot.datasets.lerobot_dataset  # noqa: F401
+from killing import finish, start, tree
 
 from goalreel.datasets.build import build
 from goalreel.datasets.records import Records
@@ -40,47 +40,18 @@ def annotate(source: Path, out: Path) -> None:
         build(source, out, records, camera=camera)
 
 
-def start(source: Path, out: Path) -> int:
-    """Run in a child; its process id."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            annotate(source, out)
-            code = 0
-        finally:
-            os._exit(code)
-    return child
-
-
-def finish(source: Path, out: Path) -> float:
-    """Run to the end; seconds."""
-    begin = time.monotonic()
-    _, status = os.waitpid(start(source, out), 0)
-    assert status == 0, f"the run failed: {status}"
-    return time.monotonic() - begin
-
-
-def tree(root: Path) -> dict[str, str]:
-    return {
-        str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest()
-        for p in sorted(root.rglob("*"))
-        if p.is_file()
-    }
-
-
 def main() -> None:
     source, folder, kills, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     chance = random.Random(seed)
     before = tree(source)
-    finish(source, folder / "warm")
-    seconds = finish(source, folder / "unkilled")
+    finish(annotate, source, folder / "warm")
+    seconds = finish(annotate, source, folder / "unkilled")
     want = tree(folder / "unkilled")
     report = {"kills": 0, "before_done": 0, "stages": [], "wrong": [], "half_datasets": 0, "seconds": seconds}
     for i in range(kills):
         out = folder / f"killed{i}"
         for _ in range(1 + (i % 3 == 2)):  # every third is killed again while it resumes
-            child = start(source, out)
+            child = start(annotate, source, out)
             time.sleep(chance.uniform(0, seconds))
             os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
@@ -91,7 +62,7 @@ def main() -> None:
         report["half_datasets"] += "meta/info.json" in left and any(
             left.get(k) != v for k, v in want.items() if "goalreel" not in k
         )
-        finish(source, out)
+        finish(annotate, source, out)
         got = tree(out)
         report["wrong"] += [f"{i}: {k}" for k in sorted(got | want) if got.get(k) != want.get(k)]
         shutil.rmtree(out)
