@@ -6,7 +6,17 @@
 
 from setuptools import find_namespace_packages, setup
 
-ROOMS = ("annotator", "planners", "editors", "datasets", "evaluation", "serving", "streaming", "training")
+ROOMS = (
+    "annotator",
+    "planners",
+    "editors",
+    "datasets",
+    "evaluation",
+    "serving",
+    "streaming",
+    "training",
+    "checkpoints",
+)
 
 
 def packages() -> dict[str, str]:
@@ -14,7 +24,7 @@ def packages() -> dict[str, str]:
     found = {"goalreel": "goalreel"}
     for room in ROOMS:
         found[f"goalreel.{room}"] = room
-        for inner in find_namespace_packages(room):
+        for inner in [] if room == "checkpoints" else find_namespace_packages(room):
             found[f"goalreel.{room}.{inner}"] = f"{room}/{inner.replace('.', '/')}"
     return found
 

@@ -1,5 +1,8 @@
 """A model by its name: `hf:DIR`, `openai:MODEL@URL`, `diffusers:DIR`, `server:URL`, or a catalogue name.
 
+A DIR is a folder, a repository OWNER/NAME, or one of the checkpoints that come with goalreel, such as
+`hf:nano-planner` (see `goalreel.checkpoints`).
+
 Models that run in this process take options after a question mark: `hf:DIR?dtype=bfloat16&batch_size=16`,
 `flux2-klein-4b?offload=model&vae_tiling=true`. What a name needs (torch, diffusers, openai) is imported
 when the model is built, not before.
@@ -13,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from goalreel.annotator.presets import Preset
 from goalreel.annotator.types import Critic, Editor, Planner
+from goalreel.checkpoints import located
 from goalreel.planners.chat import Chat
 
 
@@ -68,7 +72,7 @@ def build_chat(name: str, *, role: str) -> Chat:
         from goalreel.planners.hf import HfChat
 
         folder, options = split_options(rest, ChatOptions)
-        return HfChat.load(folder, **options)
+        return HfChat.load(located(folder), **options)
     if kind == "openai" and rest:
         from goalreel.planners.openai import OpenAIChat
 
@@ -119,7 +123,7 @@ def build_editor(name: str) -> Editor:
         from goalreel.editors.diffusers import DiffusersEditor
 
         folder, options = split_options(rest, EditorOptions)
-        return DiffusersEditor.load(folder, **options)
+        return DiffusersEditor.load(located(folder), **options)
     if kind in ("openai", "server", "seed") and rest:
         from goalreel.editors.remote import remote_editor
 

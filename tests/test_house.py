@@ -78,7 +78,17 @@ def test_imports_go_one_way(place):
                     assert name.startswith(allowed), f"{file}:{node.lineno} imports {name}"
 
 
-ROOMS = ("annotator", "planners", "editors", "datasets", "evaluation", "serving", "streaming", "training")
+ROOMS = (
+    "annotator",
+    "planners",
+    "editors",
+    "datasets",
+    "evaluation",
+    "serving",
+    "streaming",
+    "training",
+    "checkpoints",
+)
 
 
 def test_no_room_imports_ros():

@@ -205,7 +205,7 @@ def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
         pipeline = build(config())
         model, calls = trainer.Flow(pipeline, config()), 0
 
-        def batch(count, generator):
+        def batch(step, count, generator):
             nonlocal calls
             calls += 1
             if calls > stop:

@@ -50,6 +50,8 @@ class LanguageConfig(_Frozen):
     nano: NanoShape = NanoShape()
     corpus: tuple[Path, ...] = ()
     """ShareGPT files (see `training.conversations`); relative to where the command runs."""
+    words: tuple[Path, ...] = ()
+    """More such files, of which a model made from scratch learns no more than words: a later training's."""
     validation: tuple[Path, ...] = ()
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
 
@@ -105,6 +107,8 @@ class LanguageConfig(_Frozen):
             raise ValueError("schedule warmup_stable_decay needs steps")
         if self.role == "planner" and self.verdict_weight != 1:
             raise ValueError("verdict_weight is for a critic")
+        if self.model != "nano" and self.words:
+            raise ValueError("words is for a model made from scratch: this one has its words")
         if self.model == "nano" and (self.method == "lora" or self.freeze_vision_tower):
             raise ValueError("a nano model is made from scratch: train all of it")
         return self

@@ -89,11 +89,15 @@ def train_flow(
     """
     codes = latents(pipeline.vae, edits, out / "latents.safetensors")
     weights = edits.weights(config.shape.patch, config.flow.change_weight)
+    explicit, terse = (rows.nonzero()[:, 0] for rows in (edits.explicit, ~edits.explicit))
+    if not len(explicit) or not len(terse):
+        explicit = terse = torch.arange(len(ids))
 
-    def batch(count: int, generator: torch.Generator) -> Batch:
+    def batch(step: int, count: int, generator: torch.Generator) -> Batch:
         device = generator.device
-        chosen = torch.randint(len(ids), (count,), generator=generator, device=device)
-        at = chosen.cpu()
+        pick, draw = torch.rand(2, count, generator=generator, device=device).cpu()
+        some, others = (rows[(draw * len(rows)).long()] for rows in (explicit, terse))
+        at = torch.where(pick < config.flow.explicit, some, others)
         source = codes[edits.source[at]].to(device).float()
         target = codes[edits.target[at]].to(device).float()
         noise = torch.randn(target.shape, generator=generator, device=device)

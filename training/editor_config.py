@@ -88,6 +88,11 @@ class VaeTraining(Schedule):
     """Added before decoding, so that the decoder forgives the transformer's errors."""
     latent_penalty: Annotated[float, Field(ge=0)] = 1e-3
     """Weight of the latents' mean square, which keeps their scale near 1."""
+    crop: Count | None = None
+    """Side (px) of a window around an object, in the place of the picture at first: objects cover little of
+    it and are all that is hard."""
+    crop_share: Share = 0.8
+    """Of the steps, those before whole pictures."""
 
 
 class FlowTraining(Schedule):
@@ -100,6 +105,8 @@ class FlowTraining(Schedule):
     shift: Positive = 7.0
     """Pulls the other noise levels up: t = shift u / (1 + (shift - 1) u), u uniform. The pipeline's own shift
     at 256 tokens and 4 steps is 7.2, so that training and sampling see the same levels."""
+    explicit: Share = 0.5
+    """Share of explicit rows in a batch, where the data has rows of both registers."""
     change_weight: Annotated[float, Field(ge=1)] = 5.0
     """Of tokens that an explicit edit changes; terse rows are not weighted (see `Edits.weights`)."""
 
@@ -119,6 +126,13 @@ class EditorConfig(_Frozen):
     dtype: Literal["float16", "float32"] = "float16"
     """Of the saved weights."""
     seed: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _crops(self) -> Self:
+        crop, side = self.vae.crop, self.shape.patch
+        if crop is not None and (crop % side or crop > self.shape.size):
+            raise ValueError(f"vae.crop {crop} is not a multiple of {side} within a picture")
+        return self
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -14,8 +14,8 @@ from goalreel.training.editor_config import Schedule
 
 CHECKPOINT = "checkpoint.pt"
 type Batch = tuple[Tensor, ...]
-type MakeBatch = Callable[[int, torch.Generator], Batch]
-"""`count` rows for one device, drawn with the generator (on that device)."""
+type MakeBatch = Callable[[int, int, torch.Generator], Batch]
+"""(step, count, generator): `count` rows for one device, drawn with the generator (on that device)."""
 
 
 def fit(
@@ -46,7 +46,7 @@ def fit(
             for group in optimizer.param_groups:
                 group["lr"] = highest * _rate(step, schedule)
             optimizer.zero_grad(set_to_none=True)
-        loss = wrapped(*batch(count, generator))
+        loss = wrapped(*batch(step, count, generator))
         accelerator.backward(loss)
         norm = accelerator.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in optimizers:

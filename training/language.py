@@ -76,6 +76,15 @@ class _Trainer(SFTTrainer):
         return self.optimizer
 
 
+class _Patches(torch.nn.Conv3d):
+    """A Qwen-VL tower's patch embedding as one product: PyTorch's convolution is slow on a CPU."""
+
+    def forward(self, patches: torch.Tensor) -> torch.Tensor:
+        """(n, channels, frames, side, side), each as large as the kernel -> (n, hidden, 1, 1, 1)."""
+        made = torch.nn.functional.linear(patches.flatten(1), self.weight.flatten(1), self.bias)
+        return made[..., None, None, None]
+
+
 def train(config: LanguageConfig, out: Path, resume: bool) -> None:
     """Train, and leave in `out` a checkpoint that `HfChat.load(out)` takes, with its model card.
 
@@ -136,6 +145,9 @@ def load(source: str | Path, config: LanguageConfig) -> "tuple[PreTrainedModel, 
         )
     except (OSError, ValueError, RuntimeError, ImportError) as e:
         raise ValueError(f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}") from e
+    for module in model.modules():
+        if type(module) is torch.nn.Conv3d and module.kernel_size == module.stride:
+            module.__class__ = _Patches
     if config.max_pixels is not None:
         size = processor.image_processor.size
         if "longest_edge" not in size:
@@ -203,7 +215,8 @@ def _start(config: LanguageConfig, rows: list[dict[str, Any]], folder: Path) -> 
     if config.model != "nano":
         return config.model
     if not (folder / "model.safetensors").is_file():
-        tokenizer = build_tokenizer(rows, config.nano.vocabulary)
+        told = [*rows, *(read_rows(config.words) if config.words else ())]
+        tokenizer = build_tokenizer(told, config.nano.vocabulary)
         build_processor(tokenizer, config.nano.side).save_pretrained(folder)
         build_model(tokenizer, config.nano, config.seed).save_pretrained(folder)
     return folder
@@ -282,11 +295,13 @@ def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) ->
         use=f"goalreel plan --{config.role} hf:DIR",
         library="transformers",
         task="image-text-to-text",
-        base_model=None if nano else config.model,
+        base_model=None if nano or Path(config.model).is_dir() else config.model,
         seed=config.seed,
         corpora=tuple(file_facts(path) for path in (*config.corpus, *config.validation)),
         numbers=numbers,
-        limits=_LIMITS if nano else "What the base model cannot do, and whatever lies outside the corpus.",
+        limits=_LIMITS
+        if nano or Path(config.model).is_dir()
+        else "What the base model cannot do, and whatever lies outside the corpus.",
     )
 
 

@@ -33,14 +33,19 @@ def train_vae(
     Raises:
         ValueError: see `goalreel.training.fitting.fit`.
     """
-    training, pictures = config.vae, edits.pictures
-    patches = (config.shape.latent_channels, *[2 * config.shape.size // config.shape.patch] * 2)
+    training, pictures, shape = config.vae, edits.pictures, config.shape
 
-    def batch(count: int, generator: torch.Generator) -> Batch:
+    def batch(step: int, count: int, generator: torch.Generator) -> Batch:
         device = generator.device
         chosen = torch.randint(len(pictures), (count,), generator=generator, device=device)
-        noise = torch.randn(count, *patches, generator=generator, device=device)
-        return to_model(pictures[chosen.cpu()], device), noise
+        shown = to_model(pictures[chosen.cpu()], device)
+        if training.crop is not None and step < training.crop_share * training.steps:
+            shown = windows(shown, training.crop, generator)
+        patches = shown.shape[-1] * 2 // shape.patch
+        noise = torch.randn(
+            count, shape.latent_channels, patches, patches, generator=generator, device=device
+        )
+        return shown, noise
 
     model = Reconstruction(vae, training, autocast=config.precision == "bf16")
     fit(model, batch, training, out, seed=config.seed, resume=resume)
@@ -62,10 +67,25 @@ class Reconstruction(nn.Module):
             mean = self.vae.encode(pictures).latent_dist.mean
             again = self.vae.decode(mean + settings.latent_noise * noise).sample
         error = again.float() - pictures
-        spread = (pictures.amax(1, keepdim=True) - pictures.amin(1, keepdim=True)) / 2
-        weight = 1 + (settings.object_weight - 1) * (spread > SATURATED)
+        weight = 1 + (settings.object_weight - 1) * _objects(pictures)
         loss = ((error.abs() + error.square()) * weight).mean()
         return loss + settings.latent_penalty * mean.float().square().mean()
+
+
+def _objects(pictures: Tensor) -> Tensor:
+    """Which pixels (b, 1, size, size) are of an object, for pictures in [-1, 1]."""
+    spread = (pictures.amax(1, keepdim=True) - pictures.amin(1, keepdim=True)) / 2
+    return spread > SATURATED
+
+
+def windows(pictures: Tensor, side: int, generator: torch.Generator) -> Tensor:
+    """A window (b, 3, side, side) of each picture, around a pixel of an object, if it shows any."""
+    width = pictures.shape[-1]
+    likely = _objects(pictures).flatten(1).float() + 1e-6
+    centre = torch.multinomial(likely, 1, generator=generator)[:, 0]
+    top, left = ((at - side // 2).clamp(0, width - side).tolist() for at in (centre // width, centre % width))
+    cut = [p[:, y : y + side, x : x + side] for p, y, x in zip(pictures, top, left, strict=True)]
+    return torch.stack(cut)
 
 
 def fill_statistics(vae: AutoencoderKLFlux2, pictures: Tensor) -> None:

@@ -1,6 +1,7 @@
 """`goalreel corpus`: training data from the simulated tabletop. Imports mujoco when run."""
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ app = typer.Typer(
 
 
 if TYPE_CHECKING:
-    from goalreel.datasets.corpora.write import Order
+    from goalreel.datasets.corpora.write import Make, Order
 
 
 class Kind(StrEnum):
@@ -35,7 +36,8 @@ def main() -> None:
     epilog="Examples:\n\n"
     "- `goalreel corpus make --kind plans --episodes 20000 --out corpora/plans --workers 8`\n\n"
     "- `goalreel corpus make --kind edits --split validation --episodes 200 --out check --size 96`\n\n"
-    "- `goalreel corpus make --kind verdicts --episodes 5000 --out corpora/verdicts --no-text`"
+    "- `goalreel corpus make --kind verdicts --episodes 5000 --out corpora/verdicts --no-text`\n\n"
+    "- `goalreel corpus make --kind verdicts --editor diffusers:runs/editor/editor --episodes 1000 --out own`"
 )
 def make(
     kind: Annotated[Kind, typer.Option(help="plans, edits or verdicts.")],
@@ -47,18 +49,37 @@ def make(
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     shard: Annotated[int, typer.Option(min=1, help="Episodes a file.")] = 100,
     text: Annotated[bool, typer.Option(help="Write ShareGPT JSON with its images too.")] = True,
+    editor: Annotated[
+        str | None, typer.Option(help="Verdicts on the pictures of this editor, in this process.")
+    ] = None,
 ) -> None:
     """Write a corpus as a Hugging Face dataset and as ShareGPT JSON."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to go on"):
         from goalreel.datasets.corpora.write import Order
 
-        order = Order(kind.value, split.value, episodes, size, first, shard)
-        rows = _write(order, out, workers, text)
+        if editor is not None and (kind is not Kind.verdicts or workers != 1):
+            raise ValueError("--editor is for --kind verdicts, with one worker")
+        source = "simulator" if editor is None else f"editor {editor}"
+        order = Order(kind.value, split.value, episodes, size, first, shard, source)
+        rows = _write(order, out, workers, text, None if editor is None else _judging(editor))
     typer.echo(f"{rows} rows of {episodes} episodes", err=True)
     typer.echo(str(out))
 
 
-def _write(order: "Order", out: Path, workers: int, text: bool) -> int:
+def _judging(name: str) -> "Make":
+    """Rows on the pictures of the editor called `name`.
+
+    Raises:
+        ValueError: it cannot be built.
+    """
+    from goalreel.annotator.models import build_editor
+    from goalreel.datasets.corpora.judged import drawn_by, editor_rows
+
+    draw = drawn_by(build_editor(name))
+    return lambda seeds, size: editor_rows(seeds, draw, size)
+
+
+def _write(order: "Order", out: Path, workers: int, text: bool, make: "Make | None") -> int:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -67,6 +88,7 @@ def _write(order: "Order", out: Path, workers: int, text: bool) -> int:
     columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("episodes", total=order.episodes)
+        told = partial(bar.update, task)
         return write_corpus(
-            order, out, workers=workers, text=text, progress=lambda done: bar.update(task, completed=done)
+            order, out, workers=workers, text=text, make=make, progress=lambda done: told(completed=done)
         )

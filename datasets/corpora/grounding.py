@@ -18,7 +18,8 @@ from goalreel.datasets.tabletop.sentences import state_of
 DISTURBED = 0.02
 """What moved by more than this has moved (m)."""
 CELL = 0.03
-_LEFT, _BACK, _COLUMNS, _ROWS = -0.33, 0.31, 22, 14
+COLUMNS, ROWS = 22, 14
+_LEFT, _BACK = -0.33, 0.31
 _CLOSE = 0.14
 """A block this near to its wanted place just misses it (m)."""
 
@@ -116,8 +117,8 @@ def _fate(now: Layout, name: str, change: Change) -> str:
 def place(layout: Layout, name: str) -> str:
     """The cell, and what the block is in or on, such as `c9 r4 in blue bowl`."""
     x, y, _ = layout[name]
-    column = int(np.clip((y - _LEFT) // CELL, 0, _COLUMNS - 1))
-    row = int(np.clip((x - _BACK) // CELL, 0, _ROWS - 1))
+    column = int(np.clip((y - _LEFT) // CELL, 0, COLUMNS - 1))
+    row = int(np.clip((x - _BACK) // CELL, 0, ROWS - 1))
     return f"c{column} r{row}{_support(layout, name)}"
 
 

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import batched, product
 from typing import Self
+from zlib import crc32
 
 import cv2
 import numpy as np
 
 from goalreel.annotator.image import Image
+from goalreel.annotator.types import Edit, Editor
 from goalreel.datasets.corpora.edits import order
 from goalreel.datasets.corpora.grounding import compare
 from goalreel.datasets.corpora.mistakes import Made
@@ -25,8 +27,8 @@ from goalreel.datasets.tabletop.readback import Mask, read_back, segment
 from goalreel.datasets.tabletop.scene import Layout, colour
 from goalreel.datasets.tabletop.turns import fit_cubes
 
-type Edit = Callable[[Sequence[Image], Sequence[str]], Sequence[Image]]
-"""(sources, prompts) -> pictures of the same size, one each."""
+type Draw = Callable[[Sequence[Image], Sequence[str]], Sequence[Image | None]]
+"""(sources, prompts) -> pictures of the same size, one each; None where there is none."""
 
 STILL, MOVED = 0.012, 0.035
 """What seems to have shifted by less stayed, by more moved; between them the picture cannot be judged (m)."""
@@ -39,7 +41,7 @@ WORSE = 0.10
 _STREAM = 4
 
 
-def editor_rows(seeds: Iterable[int], edit: Edit, size: int = 128, batch: int = 32) -> Iterator[VerdictRow]:
+def editor_rows(seeds: Iterable[int], draw: Draw, size: int = 128, batch: int = 32) -> Iterator[VerdictRow]:
     """Two rows a sub-goal at most, one a register: what the editor made of it, right or wrong.
 
     Raises:
@@ -48,12 +50,29 @@ def editor_rows(seeds: Iterable[int], edit: Edit, size: int = 128, batch: int = 
     for some in batched(walk(seeds, size, _STREAM), batch):
         judges = [judge for done in some if (judge := Judge.of(done))]
         asked = [(j, p) for j in judges for p in (terse(j.done.goal, j.done.rng), order(j.done))]
-        pictures = edit([j.done.source for j, _ in asked], [prompt for _, prompt in asked])
+        pictures = draw([j.done.source for j, _ in asked], [prompt for _, prompt in asked])
         for (judge, prompt), picture in zip(asked, pictures, strict=True):
-            if made := judge.read(picture):
+            if picture is not None and (made := judge.read(picture)):
                 done = judge.done
                 change = compare(done.layout, made.layout, done.goal, made.misshapen)
                 yield verdict_row(done, made, None if change.success(done.goal) else "editor", prompt)
+
+
+def drawn_by(editor: Editor) -> Draw:
+    """How an editor draws. A prompt has its own seed, so that rows do not depend on their order.
+
+    Raises (when called):
+        goalreel.annotator.batch.BackendError: it cannot be called at all.
+    """
+
+    def draw(sources: Sequence[Image], prompts: Sequence[str]) -> list[Image | None]:
+        asked = [
+            Edit(task_id=str(i), step=0, attempt=0, image=source, prompt=prompt, seed=crc32(prompt.encode()))
+            for i, (source, prompt) in enumerate(zip(sources, prompts, strict=True))
+        ]
+        return [answer if isinstance(answer, Image) else None for answer in editor.edit(asked)]
+
+    return draw
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.annotator.types import Step
-from goalreel.datasets.tabletop.phrases import listed
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.scene import Layout
 from goalreel.datasets.tabletop.sentences import state_of
@@ -74,6 +73,8 @@ TERSE: dict[str, tuple[str, ...]] = {
 }
 """Kind -> orders as they are first said: the first is plain, the others leave something out."""
 
+FIXED = "table, the camera and the light"
+"""What no order moves."""
 COLUMNS = ("far left", "left", "centre", "right", "far right")
 ROWS = ("back", "middle", "front")
 _ROW_EDGES, _COLUMN_EDGES = (0.47, 0.57), (-0.18, -0.06, 0.06, 0.18)
@@ -98,7 +99,7 @@ def explicit(goal: SubGoal, before: Layout, after: Layout, warning: str = "") ->
     """
     start, end = zone(before[goal.object]), zone(after[goal.object])
     way = f"from the {start} to the {end}" if start != end else f"within the {end}"
-    stay = listed([*(name for name in before if name != goal.object), "table", "camera", "light"])
+    stay = ", the ".join([*(name for name in before if name != goal.object), FIXED])
     sentences = (sentence(goal.text), warning, f"It goes {way}.", f"Leave the {stay} as they are.")
     return " ".join(s for s in sentences if s)
 

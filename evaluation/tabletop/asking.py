@@ -20,6 +20,7 @@ from goalreel.annotator.types import (
     Task,
     Verdict,
 )
+from goalreel.checkpoints import located
 from goalreel.evaluation.tabletop.scenes import Progress
 
 BATCH = 16
@@ -93,7 +94,7 @@ class Names:
 
 def _weights(name: str) -> str:
     """A fingerprint of the folder that a name such as `hf:DIR?dtype=bfloat16` speaks of, and the version."""
-    folder = Path(name.partition(":")[2].partition("?")[0] or name)
+    folder = Path(located(name.partition(":")[2].partition("?")[0] or name))
     if not folder.is_dir():
         return __version__
     files = sorted(p for p in folder.rglob("*") if p.is_file())

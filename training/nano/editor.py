@@ -1,5 +1,6 @@
 """The nano editor: a Flux2KleinPipeline with small parts, built from scratch."""
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
@@ -7,12 +8,13 @@ from pathlib import Path
 import diffusers
 import torch
 import transformers
-from tokenizers import pre_tokenizers
+from tokenizers import AddedToken, pre_tokenizers
 
 from goalreel.datasets.tabletop.phrases import PARAPHRASES
 from goalreel.datasets.tabletop.scene import COLOURS
 from goalreel.editors.catalogue import Entry
 from goalreel.training.editor_config import EditorConfig, EditorShape
+from goalreel.training.nano.words import tabletop_words
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CHAT = (
@@ -89,7 +91,11 @@ def tokenizer(shape: EditorShape, texts: Iterable[str]) -> transformers.Qwen2Tok
         merges=[],
         extra_special_tokens=list(SPECIAL[1:]),
     )
-    made = bytes_only.train_new_from_iterator(texts, shape.vocabulary, show_progress=False)
+    words = tabletop_words()
+    apart = re.compile("|".join(map(re.escape, sorted(words, key=len, reverse=True))))
+    between = (piece for text in texts for piece in apart.split(text))
+    made = bytes_only.train_new_from_iterator(between, shape.vocabulary, show_progress=False)
+    made.add_tokens([AddedToken(word, normalized=False, special=False) for word in words])
     made.chat_template = CHAT
     made.padding_side = "right"
     made.model_max_length = shape.prompt_tokens

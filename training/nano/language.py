@@ -31,6 +31,7 @@ from goalreel.planners.critic import ChatCritic
 from goalreel.planners.interleave import MARK
 from goalreel.planners.planner import ChatPlanner, Progress
 from goalreel.training.config import HEAD, NanoShape
+from goalreel.training.nano.words import tabletop_words
 
 SPECIAL = (
     "<|endoftext|>",
@@ -114,7 +115,8 @@ def build_tokenizer(rows: Sequence[Mapping[str, Any]], vocabulary: int) -> PreTr
         rows: as `training.conversations.read_rows` gives them.
         vocabulary: entries but for the passages.
     """
-    passages = (*prompt_passages(), *reply_passages([r["messages"][-1]["content"] for r in rows]))
+    replies = [r["messages"][-1]["content"] for r in rows]
+    passages = tuple(dict.fromkeys((*prompt_passages(), *reply_passages(replies), *tabletop_words())))
     apart = re.compile("|".join(re.escape(p) for p in sorted((*passages, MARK), key=len, reverse=True)))
     texts = (piece for r in rows for m in r["messages"] for piece in apart.split(m["content"]))
     bpe = Tokenizer(models.BPE())
