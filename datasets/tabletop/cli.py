@@ -12,6 +12,8 @@ from goalreel.datasets.tabletop.splits import seeds
 app = typer.Typer(
     name="tabletop", help="Simulate long-horizon tabletop episodes with ground truth.", no_args_is_help=True
 )
+SIZE = 128
+"""Width and height of a picture in pixels, unless told otherwise: what the nano models see."""
 
 
 class Split(StrEnum):
@@ -39,12 +41,33 @@ def record(
     split: Annotated[Split, typer.Option(help="Seed range: see datasets/tabletop/splits.py.")] = Split.train,
     first: Annotated[int, typer.Option(min=0, help="First seed, counted from the split's start.")] = 0,
     cameras: Annotated[str, typer.Option(help="Of front, side, top and wrist.")] = "front,wrist",
-    size: Annotated[int, typer.Option(min=64, max=1024, help="Width and height in pixels.")] = 128,
+    size: Annotated[int, typer.Option(min=64, max=1024, help="Width and height in pixels.")] = SIZE,
 ) -> None:
     """Record the scripted expert as a LeRobot v3.0 dataset."""
     with one_line_errors("interrupted; nothing was written: run the same command again"):
         chosen = seeds(split.value, episodes, first)
         _record(out, chosen, [c.strip() for c in cameras.split(",")], size)
+
+
+@app.command(epilog="Example: `goalreel tabletop scene --seed 900166 --out scene.png`")
+def scene(
+    seed: Annotated[int, typer.Option(help="The scene's number: see datasets/tabletop/splits.py.")],
+    out: Annotated[Path, typer.Option(help="PNG to write; one that is there is replaced.")],
+) -> None:
+    """Write the first picture of a scene, the arm at home, and say what is asked for in it."""
+    with one_line_errors():
+        from goalreel.annotator.image import Image
+        from goalreel.datasets.files import write_bytes
+        from goalreel.datasets.tabletop.env import Tabletop
+        from goalreel.datasets.tabletop.grammar import sample_episode
+        from goalreel.datasets.tabletop.splits import split_of
+
+        split_of(seed)
+        episode = sample_episode(seed)
+        with Tabletop(episode.scene) as env:
+            picture = Image(env.render("front", SIZE).copy())
+        write_bytes(out, picture.png())
+        typer.echo(episode.instruction)
 
 
 def _record(out: Path, chosen: range, cameras: list[str], size: int) -> None:

@@ -1,0 +1,153 @@
+"""Make docs/images/storyboard.png: a storyboard of the nano models in which the Critic had something to say.
+
+Tries the scenes of the validation split in order, each as `goalreel plan --preset nano` would, and takes the
+first whose storyboard has one rejected picture and its correction, and in which the simulator agrees with the
+plan and with every verdict.
+
+.venv/bin/python scripts/nano_picture.py docs/images/storyboard.png
+"""
+
+import io
+import logging
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import PIL.Image
+import typer
+from PIL.PngImagePlugin import PngInfo
+
+from goalreel.annotator import presets
+from goalreel.annotator.batch import Limits, run
+from goalreel.annotator.errors import one_line_errors
+from goalreel.annotator.image import Image
+from goalreel.annotator.models import Trio, build_trio
+from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, lay_out
+from goalreel.annotator.report.sheet import MARKS
+from goalreel.annotator.types import Attempt, Plan, Storyboard, StoryboardStep, Verdict
+from goalreel.datasets.files import write_bytes
+from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.splits import seeds
+from goalreel.evaluation.tabletop.scenes import Walk, look, outcome, walk
+from goalreel.evaluation.tabletop.words import read_plan
+
+PRESET: Final = "nano"
+SCENES: Final = 2000
+"""Scenes tried at most."""
+STEPS: Final = (2, 3)
+"""So that all pictures stand in one row."""
+WIDTH: Final = 1360
+CELL: Final = 240
+
+log = logging.getLogger(__name__)
+
+
+def candidates() -> Iterator[int]:
+    """Validation seeds in order, of storyboards that fit on the picture."""
+    return (seed for seed in seeds("validation", SCENES) if len(sample_episode(seed).goals) in STEPS)
+
+
+def search(tried: Iterable[int], trio: Trio, attempts: int) -> tuple[int, Storyboard]:
+    """The first of the seeds with a storyboard to show.
+
+    Raises:
+        ValueError: none of them has one.
+    """
+    for seed in tried:
+        scene = walk(seed)
+        task = scene.task.model_copy(update={"seed": 0})  # the default of `goalreel plan`
+        models = (trio.planner, trio.editor, trio.critic)
+        board = next(run([task], *models, max_attempts=attempts, limits=Limits(1, 1)))
+        wrong = objection(scene, board)
+        log.info("seed %d: %s", seed, wrong or "taken")
+        if wrong is None:
+            return seed, board
+    raise ValueError("no scene has a storyboard to show")
+
+
+def objection(scene: Walk, board: Storyboard) -> str | None:
+    """Why a storyboard is not for the picture; None if it is."""
+    if board.failure is not None:
+        return board.failure.message
+    plan = Plan(steps=tuple(step.step for step in board.steps))
+    if tuple(read_plan(plan, scene.names)) != scene.goals:
+        return "the plan is wrong"
+    if not board.complete:
+        return "a step was never accepted"
+    if sum(len(step.attempts) for step in board.steps) != len(board.steps) + 1:
+        return "not one picture was rejected, but none or several"
+    if not all(all(rights) for rights in judged(scene, board)):
+        return "the simulator does not agree with the Critic"
+    return None
+
+
+def judged(scene: Walk, board: Storyboard) -> Iterator[list[bool]]:
+    """For every step of a complete board, whether the simulator agrees with each attempt's verdict."""
+    before = scene.moments[0].layout
+    for goal, step in zip(scene.goals, board.steps, strict=True):
+        shown = [look(attempt.image, scene.episode.scene) for attempt in step.attempts]
+        truth = [outcome(layout, before, goal).right for layout in shown]
+        said = [a.verdict is not None and a.verdict.success for a in step.attempts]
+        yield [t == s for t, s in zip(truth, said, strict=True)]
+        before = shown[-1] or before
+
+
+def sheet(seed: int, board: Storyboard) -> Image:
+    """First frame, then every attempt of every step, rejected ones in red."""
+    paragraphs = (
+        Line(board.task.instruction, 24, INK, 3),
+        Line(
+            f"predicted by the {PRESET} models · a scene of the validation split, which they have not seen · "
+            f"goalreel tabletop scene --seed {seed}",
+            15,
+            MUTED,
+            2,
+        ),
+    )
+    first = Cell(board.task.image, (Line("first frame", 17, INK, 1),))
+    cells = [_cell(n, i, a, s) for n, s in enumerate(board.steps, 1) for i, a in enumerate(s.attempts, 1)]
+    return lay_out(paragraphs, [first, *cells], WIDTH, CELL)
+
+
+def _cell(number: int, count: int, attempt: Attempt, step: StoryboardStep) -> Cell:
+    verdict = attempt.verdict
+    good = verdict is not None and verdict.success
+    mark = MARKS["verified" if good else "failed"]
+    word = "accepted" if good else "rejected"
+    lines = [
+        Line(f"{number}. {step.step.name}", 17, INK, 2),
+        Line(f"“{attempt.prompt}”", 15, MUTED, 8),
+        Line(word if len(step.attempts) == 1 else f"attempt {count}: {word}", 15, mark.colour, 1),
+    ]
+    if verdict is not None and not good:
+        lines.append(Line(f"Critic: {reason(verdict)}", 15, mark.colour, 4))
+    return Cell(attempt.image, tuple(lines), mark, mark.colour)
+
+
+def reason(verdict: Verdict) -> str:
+    """What the Critic finds wrong: its words but for the first sentence, which only says where things are."""
+    places, _, faults = verdict.reasoning.partition(". ")
+    return faults or places
+
+
+def png(seed: int, picture: Image) -> bytes:
+    """The picture with its seed in the file, for the README's test."""
+    about, data = PngInfo(), io.BytesIO()
+    about.add_text("seed", str(seed))
+    PIL.Image.fromarray(picture.pixels).save(data, "PNG", pnginfo=about, optimize=True)
+    return data.getvalue()
+
+
+def main(out: Path) -> None:
+    """Search, and write the picture."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    log.setLevel(logging.INFO)
+    with one_line_errors():
+        preset = presets.load(PRESET)
+        seed, board = search(candidates(), build_trio(preset), preset.max_attempts)
+        write_bytes(out, png(seed, sheet(seed, board)))
+        log.info("README.md and the Makefile are to name seed %d: %s", seed, board.task.instruction)
+
+
+if __name__ == "__main__":
+    typer.run(main)
