@@ -11,11 +11,12 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
+from goalreel.annotator.types import Failure
 from goalreel.datasets.corpora import composition
 from goalreel.datasets.corpora.composition import FOLLOWS, PAIRS, held_out, held_out_step
 from goalreel.datasets.corpora.edits import edit_rows
 from goalreel.datasets.corpora.grounding import DISTURBED, compare
-from goalreel.datasets.corpora.judged import Judge, editor_rows
+from goalreel.datasets.corpora.judged import Judge, drawn_by, editor_rows
 from goalreel.datasets.corpora.mistakes import MADE, make, vary
 from goalreel.datasets.corpora.plans import plan_rows
 from goalreel.datasets.corpora.prompts import TERSE, explicit, terse
@@ -263,3 +264,16 @@ def test_an_editors_own_pictures_become_rows():
     rows = list(editor_rows(VALIDATION, lambda images, _: [by_source[i] for i in images]))
     assert len(rows) == len(asked)
     assert {row.mistake for row in rows} == {None}
+
+
+def test_a_picture_that_never_came_gives_no_row():
+    class Broken:
+        """Fails every other edit."""
+
+        def edit(self, edits):
+            assert len({e.seed for e in edits}) > 1
+            return [e.image if i % 2 else Failure(stage="edit", message="no") for i, e in enumerate(edits)]
+
+    asked = list(editor_rows(VALIDATION, lambda images, _: images))
+    rows = list(editor_rows(VALIDATION, drawn_by(Broken())))
+    assert 0 < len(rows) < len(asked)

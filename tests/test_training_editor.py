@@ -35,7 +35,7 @@ from goalreel.training.editor_config import EditorConfig, Schedule
 from goalreel.training.editor_data import latents, read_edits
 from goalreel.training.fitting import fit
 from goalreel.training.nano.editor import build, entry
-from goalreel.training.vae import fill_statistics, round_trip
+from goalreel.training.vae import fill_statistics, round_trip, windows
 
 SIZE = 64
 SHAPE = {
@@ -296,3 +296,37 @@ def test_the_preset_is_valid_and_builds_small():
     pipeline = build(EditorConfig.read(preset))
     parts = (pipeline.vae, pipeline.transformer, pipeline.text_encoder)
     assert sum(p.numel() for part in parts for p in part.parameters()) * 2 < 25e6
+
+
+def test_windows_show_objects(rows):
+    pictures = read_edits(rows, SIZE).pictures.float() / 127.5 - 1
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(8):
+        cut = windows(pictures, 16, generator)
+        assert cut.shape == (len(pictures), 3, 16, 16)
+        colourful = (cut.amax(1) - cut.amin(1)) / 2 > 0.25
+        assert colourful.flatten(1).any(1).all()
+    grey = torch.zeros(1, 3, SIZE, SIZE)
+    assert windows(grey, 16, generator).shape == (1, 3, 16, 16)
+
+
+def test_a_window_fits_the_picture_and_its_tokens():
+    for crop in (20, SIZE + 16):
+        with pytest.raises(ValueError, match=r"vae\.crop"):
+            config(vae={"crop": crop})
+
+
+def test_an_order_of_eight_objects_is_short(rows):
+    """Names and the constant ending are one token each: what a token shows is what a prompt says."""
+    order = "Stack the red block on the blue block. Leave the blue block, the green bowl, the table, the "
+    prompt = order + "camera and the light as they are."
+    pipeline = build(config(), [row.prompt for row in rows] + [prompt])
+    ids, mask = trainer.tokens(pipeline, [prompt], 24)
+    shown = [pipeline.tokenizer.decode([i]) for i in ids[0][mask[0].bool()]]
+    assert {
+        " red block",
+        " blue block",
+        ", the green bowl",
+        ", the table, the camera and the light as they are.",
+    } <= set(shown)
+    assert "".join(shown[1:-2]) == prompt

@@ -300,6 +300,47 @@ def test_a_bad_config_is_one_clear_line(tmp_path, verdicts, change, said):
     assert said in one_line(["critic", "--config", str(path), "--out", str(tmp_path / "out")])
 
 
+def test_words_of_a_later_corpus_are_learned_with_the_first(tmp_path, plans, verdicts):
+    """So that a Critic can go on from a Planner: its replies are as short as with a tokenizer of its own."""
+    settings = {"role": "planner", "model": "nano", "nano": SHAPE, "steps": 1, "batch_size": 2, "bf16": False}
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(settings))
+    given = ["--config", str(tmp_path / "c.yaml"), "--corpus", str(plans[0])]
+    first = [*given, "--words", str(verdicts[0]), "--out", str(tmp_path / "planner")]
+    assert CliRunner().invoke(app, ["planner", *first]).exit_code == 0
+    assert CliRunner().invoke(app, ["planner", *given, "--out", str(tmp_path / "plain")]).exit_code == 0
+    told = read_rows([verdicts[0]])[0]["messages"][-1]["content"]
+    short, long = (
+        len(AutoProcessor.from_pretrained(tmp_path / name).tokenizer(told)["input_ids"])
+        for name in ("planner", "plain")
+    )
+    assert short < 0.8 * long
+
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(settings | {"role": "critic"}))
+    second = [
+        "--config",
+        str(tmp_path / "c.yaml"),
+        "--corpus",
+        str(verdicts[0]),
+        "--out",
+        str(tmp_path / "critic"),
+    ]
+    model = ["--model", str(tmp_path / "planner")]
+    assert CliRunner().invoke(app, ["critic", *second, *model]).exit_code == 0
+    assert "base_model" not in (tmp_path / "critic/README.md").read_text()
+    words = ["--words", str(verdicts[0])]
+    assert "words is for a model made from scratch" in one_line(["critic", *second, *model, *words])
+
+
+def test_patches_are_embedded_as_the_convolution_does(tmp_path, verdicts):
+    nano(tmp_path / "nano", verdicts[0])
+    plain = AutoModelForImageTextToText.from_pretrained(tmp_path / "nano").model.visual.patch_embed
+    config = LanguageConfig(role="critic", model=str(tmp_path / "nano"), corpus=(verdicts[0],), steps=1)
+    fast = load(tmp_path / "nano", config)[0].model.visual.patch_embed
+    assert type(fast.proj) is not type(plain.proj)
+    patches = torch.randn(6, plain.proj.weight[0].numel())
+    torch.testing.assert_close(fast(patches), plain(patches))
+
+
 def test_no_config_and_no_run_are_one_clear_line(tmp_path, verdicts):
     out = ["--out", str(tmp_path / "out")]
     assert "one of critic-8b, nano-critic" in one_line(["critic", "--config", "nothing", *out])

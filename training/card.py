@@ -37,7 +37,7 @@ class Card:
     limits: str
     base_model: str | None = None
     corpora: tuple[FileFacts, ...] = ()
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    numbers: Mapping[str, float | str] = field(default_factory=dict)
 
 
 def file_facts(path: Path) -> FileFacts:

@@ -22,6 +22,11 @@ Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last chec
 Corpus = Annotated[
     list[Path] | None, typer.Option("--corpus", help="ShareGPT file; again for more. [default: the config's]")
 ]
+Model = Annotated[str | None, typer.Option("--model", help="Start from this one instead of the config's.")]
+Words = Annotated[
+    list[Path] | None,
+    typer.Option("--words", help="As --corpus, for a model from scratch to learn the words of, not more."),
+]
 Validation = Annotated[list[Path] | None, typer.Option("--validation", help="As --corpus, only measured on.")]
 INTERRUPTED = "interrupted: run the same command with --resume to go on from the last checkpoint"
 EXAMPLES = (
@@ -38,18 +43,30 @@ def main() -> None:
 
 @app.command(epilog=EXAMPLES.format("planner", "plans"))
 def planner(
-    config: Config, out: Out, resume: Resume = False, corpus: Corpus = None, validation: Validation = None
+    config: Config,
+    out: Out,
+    resume: Resume = False,
+    model: Model = None,
+    corpus: Corpus = None,
+    words: Words = None,
+    validation: Validation = None,
 ) -> None:
     """Fine-tune a Planner, or make the nano one."""
-    _language("planner", config, out, resume, corpus, validation)
+    _language("planner", config, out, resume, model=model, corpus=corpus, words=words, validation=validation)
 
 
 @app.command(epilog=EXAMPLES.format("critic", "verdicts"))
 def critic(
-    config: Config, out: Out, resume: Resume = False, corpus: Corpus = None, validation: Validation = None
+    config: Config,
+    out: Out,
+    resume: Resume = False,
+    model: Model = None,
+    corpus: Corpus = None,
+    words: Words = None,
+    validation: Validation = None,
 ) -> None:
     """Fine-tune a Critic, or make the nano one."""
-    _language("critic", config, out, resume, corpus, validation)
+    _language("critic", config, out, resume, model=model, corpus=corpus, words=words, validation=validation)
 
 
 @app.command()
@@ -71,18 +88,11 @@ def editor(
         train(settings.model_copy(update={"data": data}) if data else settings, out, resume)
 
 
-def _language(
-    role: str,
-    source: str,
-    out: Path,
-    resume: bool,
-    corpus: list[Path] | None,
-    validation: list[Path] | None,
-) -> None:
+def _language(role: str, source: str, out: Path, resume: bool, **given: str | list[Path] | None) -> None:
     with one_line_errors(INTERRUPTED):
         from goalreel.training.config import LanguageConfig, read_config
 
-        config = read_config(source, LanguageConfig, corpus=corpus or None, validation=validation or None)
+        config = read_config(source, LanguageConfig, **{k: v or None for k, v in given.items()})
         if config.role != role:
             raise ValueError(f"{source} trains a {config.role}, not a {role}")
         from goalreel.training.language import train

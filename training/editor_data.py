@@ -125,14 +125,18 @@ def to_model(pictures: Tensor, device: torch.device) -> Tensor:
 
 
 @torch.no_grad()
-def encode(vae: AutoencoderKLFlux2, pictures: Tensor, batch: int = 256) -> Iterator[Tensor]:
+def encode(
+    vae: AutoencoderKLFlux2, pictures: Tensor, batch: int = 16, *, bf16: bool = False
+) -> Iterator[Tensor]:
     """Patched latents (b, 4 channels, height, width) of the pictures, as the pipeline packs them but not
     normalised."""
     for part in pictures.split(batch):
-        yield Flux2KleinPipeline._patchify_latents(vae.encode(to_model(part, vae.device)).latent_dist.mean)
+        with torch.autocast(vae.device.type, torch.bfloat16, enabled=bf16):
+            mean = vae.encode(to_model(part, vae.device)).latent_dist.mean
+        yield Flux2KleinPipeline._patchify_latents(mean.float())
 
 
-def latents(vae: AutoencoderKLFlux2, edits: Edits, cache: Path | None) -> Tensor:
+def latents(vae: AutoencoderKLFlux2, edits: Edits, cache: Path | None, *, bf16: bool = False) -> Tensor:
     """Normalised latents (m, tokens, channels), float16, of every picture; kept in the file `cache`, if one
     is given."""
     key = hashlib.blake2b(edits.digest.encode(), digest_size=16)
@@ -146,7 +150,7 @@ def latents(vae: AutoencoderKLFlux2, edits: Edits, cache: Path | None) -> Tensor
     mean = vae.bn.running_mean.view(1, -1, 1, 1)
     parts = [
         Flux2KleinPipeline._pack_latents((z - mean) / deviation).half().cpu()
-        for z in encode(vae, edits.pictures)
+        for z in encode(vae, edits.pictures, bf16=bf16)
     ]
     made = torch.cat(parts).contiguous()
     if cache is not None:

@@ -21,7 +21,7 @@ SATURATED = 0.25
 """Least spread between a pixel's colour values (0-1) for it to count as an object's."""
 NEAR = 0.01
 """Largest move of an object in a round trip that leaves it where it was (m)."""
-SAMPLE = 4096
+SAMPLE = 1024
 """Pictures that the latents' mean and variance are taken from."""
 
 
@@ -49,7 +49,7 @@ def train_vae(
 
     model = Reconstruction(vae, training, autocast=config.precision == "bf16")
     fit(model, batch, training, out, seed=config.seed, resume=resume)
-    fill_statistics(vae, pictures)
+    fill_statistics(vae, pictures, bf16=config.precision == "bf16")
     vae.save_pretrained(out)
 
 
@@ -88,10 +88,10 @@ def windows(pictures: Tensor, side: int, generator: torch.Generator) -> Tensor:
     return torch.stack(cut)
 
 
-def fill_statistics(vae: AutoencoderKLFlux2, pictures: Tensor) -> None:
+def fill_statistics(vae: AutoencoderKLFlux2, pictures: Tensor, *, bf16: bool = False) -> None:
     """Set the mean and variance by which the pipeline normalises latents, from pictures spread evenly."""
     chosen = torch.linspace(0, len(pictures) - 1, min(SAMPLE, len(pictures))).long()
-    z = torch.cat(list(encode(vae, pictures[chosen])))
+    z = torch.cat(list(encode(vae, pictures[chosen], bf16=bf16)))
     vae.bn.running_mean.copy_(z.mean((0, 2, 3)))
     vae.bn.running_var.copy_(z.var((0, 2, 3)))
 

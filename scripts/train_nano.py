@@ -1,0 +1,84 @@
+"""Make the nano checkpoints that come with goalreel, from nothing: corpora, Planner, editor, Critic.
+
+Every stage resumes: run the same command again after a kill. With `--install` the results replace those in
+`checkpoints/nano`.
+
+    python scripts/train_nano.py --workers 16
+    python scripts/train_nano.py --install
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from goalreel.checkpoints import NANO
+
+os.environ.setdefault("MUJOCO_GL", "egl")
+CORPORA = {"plans": 12_000, "edits": 6_000, "verdicts": 6_000}
+"""Episodes of each, from the training split's start."""
+OWN_FIRST, OWN = 12_000, 1_500
+"""Episodes on whose edits the editor is judged: none that it was trained on."""
+DONE = "README.md"
+"""A checkpoint's card, which is written last."""
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="Corpora and runs, about 2 GB.")] = Path("out/nano"),
+    workers: Annotated[int, typer.Option(min=1, help="Processes that render.")] = 2,
+    install: Annotated[bool, typer.Option(help="Copy the finished checkpoints into the package.")] = False,
+) -> None:
+    """Train the nano trio: minutes on a GPU, hours on a CPU."""
+    corpora, runs = out / "corpora", out / "runs"
+    for kind, episodes in CORPORA.items():
+        _corpus(kind, corpora / kind, "--episodes", episodes, "--workers", workers, text=kind != "edits")
+    plans, verdicts = (corpora / kind / "sharegpt" / f"{kind}.json" for kind in ("plans", "verdicts"))
+    words = verdicts.parent / "parts" / "train-00000.json"
+    _train("planner", "nano-planner", runs / "planner", "--corpus", plans, "--words", words)
+    _train("editor", "nano-editor", runs / "editor", "--data", corpora / "edits", done="editor")
+    editor, own = runs / "editor" / "editor", corpora / "own"
+    _corpus("verdicts", own, "--episodes", OWN, "--first", OWN_FIRST, "--editor", f"diffusers:{editor}")
+    first, mistakes = runs / "critic", own / "sharegpt" / "verdicts.json"
+    _train("critic", "nano-critic", first, "--model", runs / "planner", "--corpus", verdicts)
+    last = runs / "critic-own"
+    _train("critic", "nano-critic-own", last, "--model", first, "--corpus", verdicts, "--corpus", mistakes)
+    if install:
+        for role, folder in {"planner": runs / "planner", "editor": editor, "critic": last}.items():
+            _install(folder, NANO / role)
+
+
+def _corpus(kind: str, out: Path, *options: object, text: bool = True) -> None:
+    if not (out / DONE).exists():
+        _goalreel("corpus", "make", "--kind", kind, "--out", out, *options, *([] if text else ["--no-text"]))
+
+
+def _train(role: str, config: str, out: Path, *options: object, done: str = "") -> None:
+    if (out / done / DONE).exists():
+        return
+    checkpoints = [*out.glob("checkpoints/checkpoint-*"), *out.glob("*/checkpoint.pt")]
+    if not checkpoints:
+        shutil.rmtree(out, ignore_errors=True)
+    resume = ["--resume"] if checkpoints else []
+    _goalreel("train", role, "--config", config, "--out", out, *options, *resume)
+
+
+def _install(source: Path, target: Path) -> None:
+    """The checkpoint without what only resuming needs."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("checkpoints", "logs", "training.yaml"))
+
+
+def _goalreel(*words: object) -> None:
+    """Run a command of goalreel's; its failure ends this script, for it has said why."""
+    command = [str(Path(sys.executable).with_name("goalreel")), *map(str, words)]
+    typer.echo(f"$ {' '.join(command[1:])}", err=True)
+    if code := subprocess.run(command).returncode:
+        raise typer.Exit(code)
+
+
+if __name__ == "__main__":
+    typer.run(main)
