@@ -21,8 +21,9 @@ from goalreel.checkpoints import NANO
 os.environ.setdefault("MUJOCO_GL", "egl")
 CORPORA = {"plans": 12_000, "edits": 6_000, "verdicts": 6_000}
 """Episodes of each, from the training split's start."""
-OWN_FIRST, OWN = 12_000, 1_500
-"""Episodes on whose edits the editor is judged: none that it was trained on."""
+OWN_FIRST, OWN, OFTEN = 12_000, 500, 10
+"""Episodes on whose edits the editor is judged, none that it was trained on; how often each row is shown for
+once of a made one."""
 DONE = "README.md"
 """A checkpoint's card, which is written last."""
 
@@ -45,7 +46,8 @@ def main(
     first, mistakes = runs / "critic", own / "sharegpt" / "verdicts.json"
     _train("critic", "nano-critic", first, "--model", runs / "planner", "--corpus", verdicts)
     last = runs / "critic-own"
-    _train("critic", "nano-critic-own", last, "--model", first, "--corpus", verdicts, "--corpus", mistakes)
+    both = ["--corpus", verdicts, *["--corpus", mistakes] * OFTEN]
+    _train("critic", "nano-critic-own", last, "--model", first, *both)
     if install:
         for role, folder in {"planner": runs / "planner", "editor": editor, "critic": last}.items():
             _install(folder, NANO / role)

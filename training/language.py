@@ -297,7 +297,7 @@ def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) ->
         task="image-text-to-text",
         base_model=None if nano or Path(config.model).is_dir() else config.model,
         seed=config.seed,
-        corpora=tuple(file_facts(path) for path in (*config.corpus, *config.validation)),
+        corpora=tuple(file_facts(path) for path in dict.fromkeys((*config.corpus, *config.validation))),
         numbers=numbers,
         limits=_LIMITS
         if nano or Path(config.model).is_dir()
