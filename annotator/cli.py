@@ -35,8 +35,8 @@ app.command(
 )(serve)
 app.command(
     epilog="Examples:\n\n"
-    "- `goalreel node --preset klein --camera /wrist_camera`\n\n"
-    "- `goalreel node --preset server --namespace robot1 --no-autostart`\n\n"
+    "- `goalreel node --preset server --camera /wrist_camera`\n\n"
+    "- `goalreel node --preset klein --namespace robot1 --no-autostart`\n\n"
     "- `goalreel node --preset api -- -r image:=/zed/rgb/image_rect_color -p image_transport:=compressed`"
 )(node)
 
@@ -170,7 +170,8 @@ def annotate(
 
 @app.command(
     epilog="Examples:\n\n"
-    "- `goalreel plan frame.png 'put the blue block in the yellow bowl' --out plan --preset klein`\n\n"
+    "- `goalreel plan frame.png 'put the blue block in the yellow bowl' --out plan`\n\n"
+    "- `goalreel plan photo.jpg 'open the drawer' --out drawer --preset klein`\n\n"
     "- `goalreel plan 'how to tie a bowline' --out bowline --preset server`\n\n"
     "- `goalreel plan frame.png 'open the drawer' --out p --planner hf:DIR --editor diffusers:DIR`"
 )
@@ -180,7 +181,9 @@ def plan(
         typer.Argument(metavar="[FRAME] INSTRUCTION", help="A picture to start from, if any; the task."),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the storyboard. Run again to resume.")],
-    preset: Annotated[str, typer.Option(help="Which planner, editor and critic.")] = "klein",
+    preset: Annotated[
+        str, typer.Option(help="Which planner, editor and critic. nano knows only the simulated tabletop.")
+    ] = "nano",
     planner: Planner = None,
     editor: Editor = None,
     critic: Critic = None,

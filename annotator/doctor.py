@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from goalreel import __version__
+from goalreel import __version__, checkpoints
 from goalreel.annotator import probe
 from goalreel.annotator.installed import (
     install,
@@ -29,7 +29,7 @@ from goalreel.annotator.installed import (
 
 EXTRAS = {
     "lerobot": "read and write LeRobot datasets",
-    "gpu": "preset klein: full-size planner, editor and critic",
+    "gpu": "presets nano and klein: models in this process",
     "sim": "the simulated tabletop",
     "bags": "ROS 2 bags, with no ROS installed",
     "serve": "serve models over HTTP",
@@ -83,6 +83,14 @@ def _native(name: str, module: str, script: str, absent: str, broken: str, **env
     return Check(name, "ok" if outcome.ok else "warning", outcome.text, "" if outcome.ok else broken)
 
 
+def _nano() -> Check:
+    name, found = "checkpoints: nano", checkpoints.names()
+    if not found:
+        return Check(name, "missing", f"none in {checkpoints.NANO}", install_goalreel())
+    size = sum(f.stat().st_size for f in checkpoints.NANO.rglob("*") if f.is_file())
+    return Check(name, "ok", f"{', '.join(found)} ({size / 1e6:.0f} MB)")
+
+
 def _pyav() -> Check:
     again = install("--force-reinstall --no-deps av")
     return _native("video: PyAV", "av", probe.PYAV, install_goalreel("lerobot"), again, SVT_LOG="1")
@@ -122,7 +130,7 @@ def _gpu() -> Check:
             "GPU",
             "missing",
             f"{card.text}; {seen.text}",
-            "not needed for the presets hindsight, api and server",
+            "not needed for the presets hindsight, nano, api and server",
         )
     fix = install("--force-reinstall torch") if present("torch") else install_goalreel("gpu")
     return Check("GPU", "warning", f"{card.text}, but torch cannot use it: {seen.text}", fix)
@@ -181,7 +189,7 @@ def run_checks() -> list[Check]:
     )
     with ThreadPoolExecutor() as pool:
         running = [pool.submit(check) for check in native]
-        quick = [_python(), _goalreel(), *map(_extra, EXTRAS)]
+        quick = [_python(), _goalreel(), _nano(), *map(_extra, EXTRAS)]
         return [*quick, *(one.result() for one in running), _raw_frames(), _disk()]
 
 

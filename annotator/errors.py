@@ -43,16 +43,24 @@ def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
     except (DatasetError, BackendError, ValueError, OSError) as e:
         fail((str(e) or type(e).__name__).splitlines()[0])
     except ModuleNotFoundError as e:
-        package = (e.name or "").split(".")[0]
-        if package in ROS:
-            from goalreel.annotator.installed import install_ros
-
-            fail(f"{package} is not installed: source your ROS 2 workspace, or {install_ros()}")
-        if package not in EXTRAS:
+        said = absent(e)
+        if said is None:
             raise
-        fail(f"{package} is not installed: pip install 'goalreel[{EXTRAS[package]}]'")
+        fail(said)
     except KeyboardInterrupt:
         fail(interrupted, status=130)
+
+
+def absent(error: ModuleNotFoundError) -> str | None:
+    """What brings the package that is missing; None where none of our extras does."""
+    package = (error.name or "").split(".")[0]
+    if package in ROS:
+        from goalreel.annotator.installed import install_ros
+
+        return f"{package} is not installed: source your ROS 2 workspace, or {install_ros()}"
+    if package in EXTRAS:
+        return f"{package} is not installed: pip install 'goalreel[{EXTRAS[package]}]'"
+    return None
 
 
 def fail(message: str, status: int = 1) -> NoReturn:

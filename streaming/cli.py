@@ -16,7 +16,13 @@ Model = Annotated[
 
 
 def node(
-    preset: Annotated[str | None, typer.Option(help="Which planner, editor and critic.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Which planner, editor and critic. nano knows only the simulated tabletop. "
+            "[default: the params file's, or nano]"
+        ),
+    ] = None,
     planner: Model = None,
     editor: Annotated[
         str | None, typer.Option(help="Instead of the preset's: diffusers:DIR, openai:MODEL@URL, server:URL.")

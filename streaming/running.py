@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from uuid import UUID
 
+from goalreel.annotator.errors import absent
 from goalreel.annotator.models import Trio
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.caller import Caller, Worker
@@ -108,5 +109,7 @@ async def after(earlier: asyncio.Task[Outcome] | None, session: Session) -> Outc
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, without its trace."""
+    """What an error says, without its trace; for a package that is missing, what brings it."""
+    if isinstance(error, ModuleNotFoundError) and (said := absent(error)) is not None:
+        return said
     return (str(error) or type(error).__name__).splitlines()[0]

@@ -14,8 +14,12 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     preset: Annotated[
-        str, Field(description="Which planner, editor and critic.", json_schema_extra=READ_ONLY)
-    ] = "klein"
+        str,
+        Field(
+            description="Which planner, editor and critic; nano knows only the simulated tabletop.",
+            json_schema_extra=READ_ONLY,
+        ),
+    ] = "nano"
     planner: Annotated[
         str,
         Field(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from goalreel import checkpoints
 from goalreel.annotator import doctor as module
 from goalreel.annotator import installed, probe
 from goalreel.annotator.doctor import Check, doctor, run_checks
@@ -200,7 +201,21 @@ def test_a_machine_without_gpu_needs_none_for_hindsight(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(module, "present", lambda name: False)
     check = module._gpu()
-    assert (check.status, check.fix) == ("missing", "not needed for the presets hindsight, api and server")
+    assert (check.status, check.fix) == (
+        "missing",
+        "not needed for the presets hindsight, nano, api and server",
+    )
+
+
+def test_the_shipped_checkpoints_are_named_with_their_size(monkeypatch, tmp_path):
+    monkeypatch.setattr(checkpoints, "NANO", tmp_path)
+    check = module._nano()
+    assert (check.status, check.found) == ("missing", f"none in {tmp_path}")
+    assert check.fix == installed.install_goalreel()
+    (tmp_path / "planner").mkdir()
+    (tmp_path / "planner" / "model.safetensors").write_bytes(bytes(2_100_000))
+    check = module._nano()
+    assert (check.status, check.found, check.fix) == ("ok", "nano-planner (2 MB)", "")
 
 
 def test_a_full_disk_is_a_warning(monkeypatch):

@@ -10,6 +10,7 @@ from goalreel.annotator.models import (
     split_options,
 )
 from goalreel.annotator.presets import load, names
+from goalreel.streaming.running import one_line
 
 
 def test_options_follow_a_question_mark():
@@ -54,6 +55,12 @@ def test_options_reach_the_model(tmp_path):
 def test_names_that_are_none(name):
     with pytest.raises(ValueError, match="no planner called"):
         build_chat(name, role="planner")
+
+
+def test_a_package_that_is_missing_is_named_with_its_extra():
+    torch = ModuleNotFoundError("No module named 'torch'", name="torch")
+    assert one_line(torch) == "torch is not installed: pip install 'goalreel[gpu]'"
+    assert one_line(ModuleNotFoundError("No module named 'own'", name="own")) == "No module named 'own'"
 
 
 @pytest.mark.parametrize("name", names())

@@ -77,13 +77,16 @@ def main(
     seed: Annotated[int, typer.Option(min=0, max=999_999, help="Scene and instruction.")] = 3,
     rate: Annotated[float, typer.Option(min=0.1, max=20, help="Times real time.")] = 3.0,
     misread: Annotated[int, typer.Option(help="Sub-goal whose first picture goes wrong; -1: none.")] = 0,
+    preset: Annotated[
+        str, typer.Option(help="Models of the node, such as nano. [default: those that ask the simulator]")
+    ] = "",
 ) -> None:
     """Let the simulated robot carry out an instruction by goal images alone, and film it."""
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     out.mkdir(parents=True, exist_ok=True)
     with one_line_errors("interrupted"), rclpy.init():
         try:
-            film, truth = _play(seed, rate, misread)
+            film, truth = _play(seed, rate, misread, preset)
         except (GoalreelError, TimeoutError) as e:
             raise ValueError(str(e)) from e
     film.write(out / "film.mp4")
@@ -94,7 +97,7 @@ def main(
     raise typer.Exit(0 if all(goal["holds"] for goal in truth["goals"]) else 1)
 
 
-def _play(seed: int, rate: float, misread: int) -> tuple[Film, dict[str, Any]]:
+def _play(seed: int, rate: float, misread: int, preset: str) -> tuple[Film, dict[str, Any]]:
     """The film, and what was true at its end.
 
     Raises:
@@ -112,9 +115,10 @@ def _play(seed: int, rate: float, misread: int) -> tuple[Film, dict[str, Any]]:
             watcher.look()
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no simulator within {START:g} s")
-        models = watcher.truth["models"]
+        exact = dict.fromkeys(("planner", "editor", "critic"), watcher.truth["models"])
+        models = {"preset": preset} if preset else exact
         stack.enter_context(process("tabletop.follower", "subgoal:=goalreel/subgoal", seed=seed))
-        stack.enter_context(process("main", planner=models, editor=models, critic=models, **TRACKING))
+        stack.enter_context(process("main", **models, **TRACKING))
         client = stack.enter_context(GoalreelClient())
         client.wait_until_active(START)
         return _film(client, watcher), watcher.truth

@@ -1,4 +1,4 @@
-"""Planner, editor and critic that ask the simulator for the truth, until trained checkpoints exist.
+"""Planner, editor and critic that ask the simulator for the truth: the loop without a model's mistakes.
 
 Planner and critic are chat models: they read the real agents' prompts and answer in the published reply
 format (`ChatPlanner(PlannerChat(world))` is a Planner), so everything around them is the real thing.
