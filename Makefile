@@ -3,7 +3,11 @@
 PYTHON := .venv/bin/python
 GOALREEL := .venv/bin/goalreel
 DEMO := out/demo
+# The scene of the README's first picture (`make picture` names it).
+SCENE := 900166
 export HF_HUB_OFFLINE := 1
+export HF_HUB_DISABLE_PROGRESS_BARS := 1
+export DIFFUSERS_VERBOSITY := error
 export MUJOCO_GL ?= egl
 
 INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* msg/* srv/* action/*))
@@ -13,11 +17,20 @@ INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* ms
 	@scripts/bootstrap.sh
 
 .PHONY: demo ros-demo test lint bench soak fuzz picture ros-picture help
-demo: .venv/.ready  ## simulate tabletop episodes, annotate them, write the report
+demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write reports (under 3 minutes on 2 cores)
 	@rm -rf $(DEMO)
-	$(GOALREEL) tabletop record --episodes 4 --size 192 --out $(DEMO)/recorded
+	$(GOALREEL) tabletop record --episodes 4 --split validation --first $$(($(SCENE) - 900000)) --size 192 --out $(DEMO)/recorded
+	$(GOALREEL) tabletop scene --seed $(SCENE) --out $(DEMO)/scene.png > $(DEMO)/instruction.txt
+	$(GOALREEL) plan $(DEMO)/scene.png "$$(cat $(DEMO)/instruction.txt)" --preset nano --out $(DEMO)/predicted
 	$(GOALREEL) annotate $(DEMO)/recorded --out $(DEMO)/annotated
 	$(GOALREEL) show $(DEMO)/annotated --out $(DEMO)/report
+	$(GOALREEL) annotate $(DEMO)/recorded --preset nano --episodes 1 --out $(DEMO)/annotated_nano
+	$(GOALREEL) show $(DEMO)/annotated_nano --out $(DEMO)/report_nano
+	@echo
+	@echo "Look at"
+	@echo "  $(DEMO)/predicted/index.html    goals that the nano models predict from one picture, every attempt and verdict"
+	@echo "  $(DEMO)/report/index.html       recordings, the first of that same scene: their sub-goals, and real frames as goals"
+	@echo "  $(DEMO)/report_nano/index.html  one recording with predicted goals beside the real frames"
 
 ros-demo: .venv/.ready  ## the closed loop on the simulated robot over ROS 2, filmed
 	$(PYTHON) -m goalreel_ros.tabletop.demo --out out/ros_demo
@@ -32,12 +45,8 @@ lint: .venv/.ready  ## ruff format and ruff check
 soak: .venv/.ready  ## the long tests: 100 kills, 200 expert seeds
 	$(PYTHON) -m pytest -m slow -q
 
-picture: .venv/.ready  ## make the README's picture again
-	@rm -rf out/picture && mkdir -p docs/images
-	$(GOALREEL) tabletop record --episodes 2 --size 384 --cameras front --out out/picture/recorded
-	$(GOALREEL) annotate out/picture/recorded --out out/picture/annotated --episodes 1
-	$(GOALREEL) show out/picture/annotated --out out/picture/report
-	cp out/picture/report/sheets/episode_000001.png docs/images/storyboard.png
+picture: .venv/.ready  ## search the README's first picture again
+	$(PYTHON) scripts/nano_picture.py docs/images/storyboard.png
 
 ros-picture: .venv/.ready  ## make the ROS 2 picture again
 	$(PYTHON) scripts/ros_picture.py

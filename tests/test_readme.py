@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import PIL.Image
+
+from goalreel.datasets.tabletop.grammar import sample_episode
+
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -36,7 +40,17 @@ def test_every_command_runs(tmp_path):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         # doctor's exit status tells about the machine, not about the command
         assert done.returncode == 0 or "doctor" in command, f"{command}\n{done.stderr[-2000:]}"
-    assert (tmp_path / "annotated-report" / "index.html").is_file()
+    for page in ("annotated-report/index.html", "predicted/index.html", "predicted/storyboard.json"):
+        assert (tmp_path / page).is_file()
+
+
+def test_the_scene_it_plans_is_that_of_the_picture_and_of_the_demo():
+    """Where it fails, put the seed and instruction that `make picture` found into README and Makefile."""
+    [(seed, instruction)] = re.findall(r'scene --seed (\d+) .*\ngoalreel plan \S+ "(.*?)"', TEXT)
+    assert instruction == sample_episode(int(seed)).instruction
+    assert f"SCENE := {seed}\n" in (ROOT / "Makefile").read_text()
+    with PIL.Image.open(ROOT / "docs/images/storyboard.png") as picture:
+        assert picture.info.get("seed") == seed
 
 
 def test_make_targets_exist():
