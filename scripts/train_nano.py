@@ -21,7 +21,7 @@ from goalreel.checkpoints import NANO
 os.environ.setdefault("MUJOCO_GL", "egl")
 CORPORA = {"plans": 12_000, "edits": 6_000, "verdicts": 6_000}
 """Episodes of each, from the training split's start."""
-OWN_FIRST, OWN, OFTEN = 12_000, 500, 10
+OWN_FIRST, OWN, OFTEN = 12_000, 350, 10
 """Episodes on whose edits the editor is judged, none that it was trained on; how often each row is shown for
 once of a made one."""
 DONE = "README.md"
@@ -42,7 +42,18 @@ def main(
     _train("planner", "nano-planner", runs / "planner", "--corpus", plans, "--words", words)
     _train("editor", "nano-editor", runs / "editor", "--data", corpora / "edits", done="editor")
     editor, own = runs / "editor" / "editor", corpora / "own"
-    _corpus("verdicts", own, "--episodes", OWN, "--first", OWN_FIRST, "--editor", f"diffusers:{editor}")
+    _corpus(
+        "verdicts",
+        own,
+        "--episodes",
+        OWN,
+        "--first",
+        OWN_FIRST,
+        "--shard",
+        50,
+        "--editor",
+        f"diffusers:{editor}",
+    )
     first, mistakes = runs / "critic", own / "sharegpt" / "verdicts.json"
     _train("critic", "nano-critic", first, "--model", runs / "planner", "--corpus", verdicts)
     last = runs / "critic-own"
