@@ -42,18 +42,7 @@ def main(
     _train("planner", "nano-planner", runs / "planner", "--corpus", plans, "--words", words)
     _train("editor", "nano-editor", runs / "editor", "--data", corpora / "edits", done="editor")
     editor, own = runs / "editor" / "editor", corpora / "own"
-    _corpus(
-        "verdicts",
-        own,
-        "--episodes",
-        OWN,
-        "--first",
-        OWN_FIRST,
-        "--shard",
-        50,
-        "--editor",
-        f"diffusers:{editor}",
-    )
+    _corpus("verdicts", own, "--episodes", OWN, "--first", OWN_FIRST, "--editor", f"diffusers:{editor}")
     first, mistakes = runs / "critic", own / "sharegpt" / "verdicts.json"
     _train("critic", "nano-critic", first, "--model", runs / "planner", "--corpus", verdicts)
     last = runs / "critic-own"
