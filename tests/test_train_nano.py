@@ -1,12 +1,14 @@
-"""The script that makes the shipped checkpoints: its stages, in order, each done once."""
+"""The scripts that make the shipped checkpoints, each stage once, and write what they score."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
+import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -15,12 +17,16 @@ from goalreel.annotator.cli import app
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture
-def script():
-    spec = importlib.util.spec_from_file_location("train_nano", ROOT / "scripts" / "train_nano.py")
+def read(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def script():
+    return read("train_nano")
 
 
 @pytest.fixture
@@ -80,8 +86,41 @@ def test_install_leaves_out_what_only_resuming_needs(script, calls, tmp_path, mo
 
 
 def test_the_script_says_how_it_is_used(script):
-    import typer
-
     one = typer.Typer()
     one.command()(script.main)
     assert "--install" in CliRunner().invoke(one, ["--help"]).output
+
+
+def test_scores_are_written_where_they_are_told_and_can_be_written_again(tmp_path, monkeypatch):
+    script = read("nano_scores")
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+    monkeypatch.setattr(script, "NANO", tmp_path)
+    told = [tmp_path / "README.md", tmp_path / "docs" / "nano.md"]
+    cards = [tmp_path / role / "README.md" for role in ("planner", "editor", "critic")]
+    for path in (*told, *cards):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("before\n<!-- scores -->\n<!-- /scores -->\n## What it cannot do\n\nfly\n")
+    scores = {
+        "split": "test",
+        "episodes": 7,
+        "plan.exact": 0.5,
+        "plan.exact_low": 0.25,
+        "plan.exact_high": 0.75,
+    }
+    scores |= {"edit.score": 0.875, "edit.score_low": None, "edit.score_high": None, "critic.rewrite": None}
+    (tmp_path / "s.json").write_text(json.dumps(scores))
+    script.main(tmp_path / "s.json")
+    first = [path.read_text() for path in (*told, *cards)]
+    for text in first[:2]:
+        assert "| 50.0 % | 25 - 75 % | 97 % |" in text
+        assert "| 87.5 % |  | 95 % |" in text
+    assert "50.0 %" in first[2]
+    assert "7 episodes" in first[2]
+    assert "87.5 %" not in first[2]
+    assert "| test split |" in first[4]
+    script.main(tmp_path / "s.json")
+    assert [path.read_text() for path in (*told, *cards)] == first
+
+    (tmp_path / "s.json").write_text(json.dumps(scores | {"split": "validation"}))
+    with pytest.raises(typer.Exit):
+        script.main(tmp_path / "s.json")

@@ -1,0 +1,105 @@
+"""Write what the nano models score into their model cards, docs/nano.md and README.md.
+
+goalreel eval tabletop --split test --json | tail -1 > scores.json
+python scripts/nano_scores.py scores.json
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from goalreel.annotator.errors import one_line_errors
+from goalreel.checkpoints import NANO
+
+ROOT = Path(__file__).parents[1]
+MEASURES = {
+    "plan.exact": ("plan: the true sub-goals in their order", "97 %"),
+    "plan.exact_held_out": ("plan, compositions that training never shows", None),
+    "plan.f1": ("plan: F1 of sub-goals, order aside", None),
+    "edit.score": ("edit, explicit prompt: goal reached, all else untouched", "95 %"),
+    "edit.reached": ("edit, explicit prompt: goal reached", None),
+    "edit.untouched": ("edit, explicit prompt: all else untouched", None),
+    "edit.score_held_out": ("edit, explicit prompt, compositions that training never shows", None),
+    "edit.score_terse": ("edit, terse prompt", None),
+    "critic.balanced_accuracy": ("critic: balanced accuracy", "97 %"),
+    "critic.balanced_accuracy_made": ("critic, made candidates", None),
+    "critic.balanced_accuracy_editor": ("critic, the editor's own pictures", None),
+    "critic.rewrite": ("critic: its prompt turns a rejected mistake into a success", None),
+    "critic.reseed": ("the old prompt with the same new seed does", None),
+    "loop.steps_1": ("loop: right steps, 1 attempt", None),
+    "loop.steps_3": ("loop: right steps, 3 attempts", None),
+    "loop.steps_5": ("loop: right steps, 5 attempts", None),
+    "loop.steps_5_oracle": ("loop: with a perfect critic, 5 attempts", None),
+    "loop.steps_5_control": ("loop: new seeds and no critic, 5 attempts", None),
+    "loop.gap_closed": ("loop: of the gap to the perfect critic, closed", "60 %"),
+    "loop.boards_5": ("loop: storyboards with no wrong step, 5 attempts", None),
+    "closed_loop.success": ("closed loop: episodes that end with all predicates true", None),
+    "closed_loop.truth": ("closed loop on true goal images", None),
+    "annotate.boundary_f1": ("annotate: boundaries within 0.5 s, F1", None),
+    "annotate.labels": ("annotate: labels", None),
+    "annotate.goal_images": ("annotate: goal images", None),
+}
+"""What is told, and the project's aim."""
+CARDS = {"planner": ("plan.",), "editor": ("edit.",), "critic": ("critic.", "loop.")}
+SHORT = (
+    "plan.exact",
+    "edit.score",
+    "critic.balanced_accuracy",
+    "loop.steps_1",
+    "loop.steps_5",
+    "loop.steps_5_oracle",
+)
+
+
+def rows(scores: dict[str, float | None], names: list[str]) -> str:
+    """A table of the measures that were made."""
+    lines = ["| | test split | 95 % interval | aim |", "|---|---|---|---|"]
+    for name in names:
+        value, (words, aim) = scores.get(name), MEASURES[name]
+        if value is not None:
+            low, high = (scores[f"{name}_{end}"] for end in ("low", "high"))
+            interval = "" if low is None or high is None else f"{100 * low:.0f} - {100 * high:.0f} %"
+            lines.append(f"| {words} | {100 * value:.1f} % | {interval} | {aim or ''} |")
+    return "\n".join(lines)
+
+
+def put(path: Path, table: str) -> None:
+    """Replace what stands between the marks of a file.
+
+    Raises:
+        ValueError: the file has no marks.
+    """
+    text = path.read_text(encoding="utf-8")
+    marked = re.compile(r"(<!-- scores -->\n).*?(<!-- /scores -->)", re.DOTALL)
+    if not marked.search(text):
+        raise ValueError(f"{path} has no <!-- scores --> and <!-- /scores -->")
+    path.write_text(marked.sub(lambda m: f"{m[1]}\n{table}\n\n{m[2]}", text), encoding="utf-8")
+
+
+def card(path: Path, table: str, episodes: int) -> None:
+    """Put what a checkpoint can do before what it cannot."""
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"## What it can do\n.*?(?=## What it cannot do)", "", text, flags=re.DOTALL)
+    told = f"TabletopBench, {episodes} episodes of the test split, with the other two nano models:\n\n{table}"
+    text = text.replace("## What it cannot do", f"## What it can do\n\n{told}\n\n## What it cannot do")
+    path.write_text(text, encoding="utf-8")
+
+
+def main(scores: Annotated[Path, typer.Argument(help="JSON of `goalreel eval tabletop --json`.")]) -> None:
+    """Write scores of the test split where they are told."""
+    with one_line_errors():
+        found = json.loads(scores.read_text())
+        if found["split"] != "test":
+            raise ValueError(f"{scores} is of the {found['split']} split: what is told is of the test split")
+        put(ROOT / "docs" / "nano.md", rows(found, list(MEASURES)))
+        put(ROOT / "README.md", rows(found, list(SHORT)))
+        for role, parts in CARDS.items():
+            named = [name for name in MEASURES if name.startswith(parts)]
+            card(NANO / role / "README.md", rows(found, named), found["episodes"])
+
+
+if __name__ == "__main__":
+    typer.run(main)
