@@ -59,7 +59,8 @@ MAY_IMPORT = {
     "planners": CORE | {"planners", "datasets.errors"},
     "editors": CORE | {"editors", "datasets.errors"},
     "datasets": CORE | {"datasets"},
-    "datasets/corpora": CORE | {"datasets", "planners"},  # what is trained on is what is asked
+    # What is trained on is what is asked; `--editor` takes any model by its name.
+    "datasets/corpora": CORE | {"datasets", "planners", "annotator.models"},
     "streaming": CORE | {"streaming", "planners", *(f"annotator.{m}" for m in STREAMING_MAY_USE)},
 }
 
