@@ -144,16 +144,6 @@ def test_a_trained_editor_edits_better_than_copying(editor, plain):
         assert error(answer, row.target, ~moved) < 10
 
 
-def test_seeds_lean_to_either_answer_where_the_prompt_leaves_room(editor, forked):
-    """An editor that regresses one answer leans to the same side with every seed. How far seeds spread is not
-    asserted: this little training does not settle it (docs/nano.md)."""
-    one, other = (row.target for row in forked)
-    fork = apart(one, other)
-    answers = editor.edit([ask(forked[0], seed) for seed in range(12)])
-    leaning = [error(a, one, fork) < error(a, other, fork) for a in answers]
-    assert 1 <= sum(leaning) <= 11
-
-
 def test_round_trip_counts_goals_that_read_right(trained, rows):
     good = AutoencoderKLFlux2.from_pretrained(trained[1] / "vae")
     blank = build(config()).vae
