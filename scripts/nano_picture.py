@@ -2,7 +2,7 @@
 
 Tries the scenes of the validation split in order, each as `goalreel plan --preset nano` would, and takes the
 first whose storyboard has one rejected picture and its correction, and in which the simulator agrees with the
-plan and with every verdict.
+plan, the rejection and every acceptance. It does not check the Critic's words.
 
 .venv/bin/python scripts/nano_picture.py docs/images/storyboard.png
 """
