@@ -1,7 +1,7 @@
 """Small real LeRobot datasets, made by lerobot itself."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,21 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 SHARED = Path(__file__).parents[1] / ".." / "shared" / "data"
+
+
+@pytest.fixture(autouse=True)
+def ordinary_priority() -> Iterator[None]:
+    """No test leaves a thread with real-time priority: what it starts next would starve the machine."""
+    yield
+    policies = {_policy(int(thread)) for thread in os.listdir("/proc/self/task")}
+    assert not policies & {os.SCHED_FIFO, os.SCHED_RR}
+
+
+def _policy(thread: int) -> int | None:
+    try:
+        return os.sched_getscheduler(thread)
+    except ProcessLookupError:  # it has ended meanwhile
+        return None
 
 
 def moving_square(frame: int, episode: int, size: int = 48) -> np.ndarray:

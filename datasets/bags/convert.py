@@ -1,7 +1,6 @@
 """From bags to a LeRobot v3.0 dataset, through lerobot's own writer; it appears whole or not at all."""
 
 import json
-import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from goalreel.datasets.bags.topics import Request
 from goalreel.datasets.bags.values import picture
 from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.files import exclusive
+from goalreel.datasets.writing.video import recording_encoder
 
 if TYPE_CHECKING:
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
@@ -149,7 +149,6 @@ def _frames(cuts: dict[Path, Cut]) -> Iterator[tuple[Path, Cut, Excerpt, int, di
 
 
 def _create(root: Path, each: Cut, pictures: dict[str, Image]) -> "LeRobotDataset":
-    os.environ.setdefault("SVT_LOG", "1")  # the AV1 encoder otherwise reports on stderr
     import av
     from datasets.utils.logging import disable_progress_bar
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
@@ -164,7 +163,12 @@ def _create(root: Path, each: Cut, pictures: dict[str, Image]) -> "LeRobotDatase
     for feature, dims in each.names.items():
         features[feature] = {"dtype": "float32", "shape": (len(dims),), "names": list(dims)}
     return LeRobotDataset.create(
-        "goalreel/bag", fps=each.fps, features=features, root=root, image_writer_threads=2
+        "goalreel/bag",
+        fps=each.fps,
+        features=features,
+        root=root,
+        rgb_encoder=recording_encoder(),
+        image_writer_threads=2,
     )
 
 

@@ -10,19 +10,14 @@ Beside the cameras, `observation.state` (12) and `action` (5), every frame has
 All of it describes the moment the pictures were taken, before the frame's action.
 """
 
-import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-os.environ.setdefault("SVT_LOG", "1")  # the AV1 encoder otherwise reports on stderr; read at its first use
-
 import av
+import numpy as np
 from datasets.utils.logging import disable_progress_bar as disable_progress_bars
-from lerobot.configs.video import RGBEncoderConfig
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
 from goalreel.datasets.tabletop.cameras import NAMES as CAMERAS
@@ -34,6 +29,7 @@ from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.rollout import Tick, rollout
 from goalreel.datasets.tabletop.splits import split_of
 from goalreel.datasets.tabletop.truth import TrueEpisode, TrueSegment, Truth, write_truth
+from goalreel.datasets.writing.video import recording_encoder
 
 MAX_SIZE = 1024
 PREDICATE_NAMES = (*(f"holds_{i}" for i in range(MAX_GOALS)), "grasped", "still")
@@ -45,7 +41,6 @@ def record(
     *,
     cameras: Sequence[str] = ("front", "wrist"),
     size: int = 128,
-    codec: str = "libsvtav1",
     progress: Callable[[int], None] | None = None,
 ) -> Truth:
     """Write the episodes of `seeds` to `out`, at CONTROL_HZ frames a second; `progress(episodes done)`.
@@ -67,7 +62,7 @@ def record(
             features=_features(cameras, size),
             root=root,
             robot_type="simulated_panda",
-            rgb_encoder=RGBEncoderConfig(vcodec=codec),
+            rgb_encoder=recording_encoder(),
             image_writer_threads=2,
         )
         episodes = []
