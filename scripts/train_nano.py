@@ -36,7 +36,8 @@ def main(
     """Train the nano trio: minutes on a GPU, hours on a CPU."""
     corpora, runs = out / "corpora", out / "runs"
     for kind, episodes in CORPORA.items():
-        _corpus(kind, corpora / kind, "--episodes", episodes, "--workers", workers, text=kind != "edits")
+        options = ["--no-text"] if kind == "edits" else []
+        _corpus(kind, corpora / kind, "--episodes", episodes, "--workers", workers, *options)
     plans, verdicts = (corpora / kind / "sharegpt" / f"{kind}.json" for kind in ("plans", "verdicts"))
     words = verdicts.parent / "parts" / "train-00000.json"
     _train("planner", "nano-planner", runs / "planner", "--corpus", plans, "--words", words)
@@ -53,9 +54,9 @@ def main(
             _install(folder, NANO / role)
 
 
-def _corpus(kind: str, out: Path, *options: object, text: bool = True) -> None:
+def _corpus(kind: str, out: Path, *options: object) -> None:
     if not (out / DONE).exists():
-        _goalreel("corpus", "make", "--kind", kind, "--out", out, *options, *([] if text else ["--no-text"]))
+        _goalreel("corpus", "make", "--kind", kind, "--out", out, *options)
 
 
 def _train(role: str, config: str, out: Path, *options: object, done: str = "") -> None:

@@ -14,19 +14,22 @@ Model = Annotated[
     str | None, typer.Option(help="Instead of the preset's: hf:DIR, openai:MODEL@URL, server:URL.")
 ]
 
+Editor = Annotated[
+    str | None, typer.Option(help="Instead of the preset's: diffusers:DIR, openai:MODEL@URL, server:URL.")
+]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        help="Which planner, editor and critic. nano knows only the simulated tabletop. "
+        "[default: the params file's, or nano]"
+    ),
+]
+
 
 def node(
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="Which planner, editor and critic. nano knows only the simulated tabletop. "
-            "[default: the params file's, or nano]"
-        ),
-    ] = None,
+    preset: Preset = None,
     planner: Model = None,
-    editor: Annotated[
-        str | None, typer.Option(help="Instead of the preset's: diffusers:DIR, openai:MODEL@URL, server:URL.")
-    ] = None,
+    editor: Editor = None,
     critic: Model = None,
     camera: Annotated[
         str, typer.Option(metavar="TOPIC", help="The camera: TOPIC/image_raw and TOPIC/camera_info.")

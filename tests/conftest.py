@@ -17,7 +17,7 @@ SHARED = Path(__file__).parents[1] / ".." / "shared" / "data"
 def ordinary_priority() -> Iterator[None]:
     """No test leaves a thread with real-time priority: what it starts next would starve the machine."""
     yield
-    policies = {_policy(int(thread)) for thread in os.listdir("/proc/self/task")}
+    policies = {_policy(int(thread.name)) for thread in Path("/proc/self/task").iterdir()}
     assert not policies & {os.SCHED_FIFO, os.SCHED_RR}
 
 

@@ -32,7 +32,7 @@ from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.training import editor as trainer
 from goalreel.training.editor_config import EditorConfig, Schedule
-from goalreel.training.editor_data import latents, read_edits
+from goalreel.training.editor_data import Draw, latents, read_edits
 from goalreel.training.fitting import fit
 from goalreel.training.nano.editor import build, entry
 from goalreel.training.vae import fill_statistics, round_trip, windows
@@ -230,7 +230,7 @@ def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
 def test_a_corpus_folder_gives_what_its_rows_give(tmp_path, rows):
     write_corpus(Order("edits", "train", 2, size=SIZE), tmp_path, text=False)
     stored, given = read_edits(tmp_path, SIZE), read_edits(read_rows(tmp_path, "edits"), SIZE)
-    for name in ("pictures", "source", "target", "explicit"):
+    for name in ("pictures", "source", "target", "explicit", "kinds"):
         assert torch.equal(getattr(stored, name), getattr(given, name)), name
     assert stored.prompts == given.prompts
     assert len(stored.pictures) < 2 * len(stored.prompts)
@@ -247,6 +247,15 @@ def test_only_explicit_rows_are_weighted(rows):
         patches = differs.reshape(8, 8, 8, 8).any((1, 3)).ravel()
         assert 0 < patches.sum() < 32
         assert ((marks == 5).numpy() == patches).all()
+
+
+@pytest.mark.parametrize(("balance", "share"), [(0.0, 0.1), (0.5, 0.25), (1.0, 0.5)])
+def test_rare_kinds_are_drawn_more_often_when_balanced(rows, balance, share):
+    edits = replace(read_edits(rows, SIZE), kinds=torch.tensor([1] + [0] * 9))
+    chosen = torch.arange(10)[torch.randperm(10)]
+    drawn = Draw(edits, chosen, balance)(torch.arange(1000) / 1000)
+    assert (drawn == 0).float().mean() == pytest.approx(share, abs=0.01)
+    assert set(drawn.tolist()) == set(range(10))
 
 
 @pytest.mark.parametrize(
@@ -306,8 +315,7 @@ def test_a_window_fits_the_picture_and_its_tokens():
             config(vae={"crop": crop})
 
 
-def test_an_order_of_eight_objects_is_short(rows):
-    """Names and the constant ending are one token each: what a token shows is what a prompt says."""
+def test_names_and_the_ending_are_one_token_each(rows):
     order = "Stack the red block on the blue block. Leave the blue block, the green bowl, the table, the "
     prompt = order + "camera and the light as they are."
     pipeline = build(config(), [row.prompt for row in rows] + [prompt])

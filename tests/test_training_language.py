@@ -29,7 +29,8 @@ from goalreel.planners.planner import ChatPlanner
 from goalreel.training.cli import app
 from goalreel.training.config import LanguageConfig, presets, read_config
 from goalreel.training.conversations import IGNORED, Collator, read_rows
-from goalreel.training.language import _adapters, freeze, last_checkpoint, load, train
+from goalreel.training.language import last_checkpoint, train
+from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
 from goalreel.training.optim import MuonAdamW
 
@@ -241,7 +242,7 @@ def test_what_is_frozen_stays_and_adapters_go_where_they_should(tmp_path, verdic
     tower = freeze(model, config.model_copy(update={"freeze_projector": False}))
     assert not tower & projector
     assert tower | projector == frozen
-    targets = _adapters(model, config, frozen).target_modules
+    targets = adapters(model, config, frozen).target_modules
     assert "language_model" in targets
     assert "visual" not in targets
 
@@ -326,7 +327,15 @@ def test_words_of_a_later_corpus_are_learned_with_the_first(tmp_path, plans, ver
     ]
     model = ["--model", str(tmp_path / "planner")]
     assert CliRunner().invoke(app, ["critic", *second, *model]).exit_code == 0
-    assert "base_model" not in (tmp_path / "critic/README.md").read_text()
+    card = (tmp_path / "critic/README.md").read_text()
+    assert "base_model" not in card
+    assert "# goalreel nano critic" in card
+    assert "simulated tabletop alone" in card
+    (tmp_path / "planner/training.yaml").unlink()  # now a model of somebody's
+    assert CliRunner().invoke(app, ["critic", *second[:-1], str(tmp_path / "other"), *model]).exit_code == 0
+    card = (tmp_path / "other/README.md").read_text()
+    assert "# goalreel critic" in card
+    assert "What the base model cannot do" in card
     words = ["--words", str(verdicts[0])]
     assert "words is for a model made from scratch" in one_line(["critic", *second, *model, *words])
 

@@ -41,32 +41,37 @@ def main() -> None:
     """Train the Planner, the Critic and the nano editor."""
 
 
-@app.command(epilog=EXAMPLES.format("planner", "plans"))
-def planner(
-    config: Config,
-    out: Out,
-    resume: Resume = False,
-    model: Model = None,
-    corpus: Corpus = None,
-    words: Words = None,
-    validation: Validation = None,
-) -> None:
-    """Fine-tune a Planner, or make the nano one."""
-    _language("planner", config, out, resume, model=model, corpus=corpus, words=words, validation=validation)
+def _language(role: str, rows: str) -> None:
+    """Add the command that trains a language agent on a corpus of these rows."""
+
+    @app.command(
+        role,
+        epilog=EXAMPLES.format(role, rows),
+        help=f"Fine-tune a {role.capitalize()}, or make the nano one.",
+    )
+    def command(
+        config: Config,
+        out: Out,
+        resume: Resume = False,
+        model: Model = None,
+        corpus: Corpus = None,
+        words: Words = None,
+        validation: Validation = None,
+    ) -> None:
+        given = {"model": model, "corpus": corpus, "words": words, "validation": validation}
+        with one_line_errors(INTERRUPTED):
+            from goalreel.training.config import LanguageConfig, read_config
+
+            settings = read_config(config, LanguageConfig, **{k: v or None for k, v in given.items()})
+            if settings.role != role:
+                raise ValueError(f"{config} trains a {settings.role}, not a {role}")
+            from goalreel.training.language import train
+
+            train(settings, out, resume)
 
 
-@app.command(epilog=EXAMPLES.format("critic", "verdicts"))
-def critic(
-    config: Config,
-    out: Out,
-    resume: Resume = False,
-    model: Model = None,
-    corpus: Corpus = None,
-    words: Words = None,
-    validation: Validation = None,
-) -> None:
-    """Fine-tune a Critic, or make the nano one."""
-    _language("critic", config, out, resume, model=model, corpus=corpus, words=words, validation=validation)
+_language("planner", "plans")
+_language("critic", "verdicts")
 
 
 @app.command()
@@ -86,15 +91,3 @@ def editor(
 
         settings = EditorConfig.read(config_file(config))
         train(settings.model_copy(update={"data": data}) if data else settings, out, resume)
-
-
-def _language(role: str, source: str, out: Path, resume: bool, **given: str | list[Path] | None) -> None:
-    with one_line_errors(INTERRUPTED):
-        from goalreel.training.config import LanguageConfig, read_config
-
-        config = read_config(source, LanguageConfig, **{k: v or None for k, v in given.items()})
-        if config.role != role:
-            raise ValueError(f"{source} trains a {config.role}, not a {role}")
-        from goalreel.training.language import train
-
-        train(config, out, resume)

@@ -1,8 +1,9 @@
 """Trains the nano editor: first its VAE, then transformer and text encoder by flow matching.
 
 The velocity field is learnt from independent noise (never the picture itself), and at sampling the noise
-levels are crowded where a choice between answers is made. So where a prompt leaves room, as the data's terse
-ones do, seeds lead to different answers; where it leaves none, there is one to lead to.
+levels are crowded where a choice between answers is made. That is meant to let seeds lead to different
+answers where a prompt leaves room, as the data's terse ones do, and to one where it does not; docs/nano.md
+says what came of it.
 """
 
 import logging
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from goalreel.datasets.corpora.rows import EditRow
 from goalreel.training.card import Card, file_facts, write_card
 from goalreel.training.editor_config import EditorConfig, FlowTraining
-from goalreel.training.editor_data import Edits, latents, read_edits
+from goalreel.training.editor_data import Draw, Edits, latents, read_edits
 from goalreel.training.fitting import CHECKPOINT, Batch, fit
 from goalreel.training.nano.editor import build, save
 from goalreel.training.vae import train_vae
@@ -118,15 +119,15 @@ def train_flow(
     half = config.precision == "bf16"
     codes = latents(pipeline.vae, edits, out / "latents.safetensors", bf16=half)
     weights = edits.weights(config.shape.patch, config.flow.change_weight)
-    explicit, terse = (rows.nonzero()[:, 0] for rows in (edits.explicit, ~edits.explicit))
-    if not len(explicit) or not len(terse):
-        explicit = terse = torch.arange(len(ids))
+    parts = [rows.nonzero()[:, 0] for rows in (edits.explicit, ~edits.explicit)]
+    if not all(map(len, parts)):
+        parts = [torch.arange(len(ids))] * 2
+    explicit, terse = (Draw(edits, rows, config.flow.balance) for rows in parts)
 
     def batch(step: int, count: int, generator: torch.Generator) -> Batch:
         device = generator.device
         pick, draw = torch.rand(2, count, generator=generator, device=device).cpu()
-        some, others = (rows[(draw * len(rows)).long()] for rows in (explicit, terse))
-        at = torch.where(pick < config.flow.explicit, some, others)
+        at = torch.where(pick < config.flow.explicit, explicit(draw), terse(draw))
         source = codes[edits.source[at]].to(device).float()
         target = codes[edits.target[at]].to(device).float()
         noise = torch.randn(target.shape, generator=generator, device=device)

@@ -107,6 +107,8 @@ class FlowTraining(Schedule):
     at 256 tokens and 4 steps is 7.2, so that training and sampling see the same levels."""
     explicit: Share = 0.5
     """Share of explicit rows in a batch, where the data has rows of both registers."""
+    balance: Share = 0.0
+    """How far rare kinds of goals are drawn more often: 0 as they come, 1 all kinds equally often."""
     change_weight: Annotated[float, Field(ge=1)] = 5.0
     """Of tokens that an explicit edit changes; terse rows are not weighted (see `Edits.weights`)."""
 

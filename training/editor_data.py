@@ -21,7 +21,7 @@ from torch import Tensor
 from goalreel.annotator.image import Image
 from goalreel.datasets.corpora.rows import EditRow
 
-COLUMNS = ("source", "target", "prompt", "register")
+COLUMNS = ("source", "target", "prompt", "register", "goal")
 VISIBLE = 24
 """Least difference of a colour value (of 255) that counts as a change."""
 
@@ -29,13 +29,14 @@ VISIBLE = 24
 @dataclass(frozen=True)
 class Edits:
     """n rows over m pictures. `pictures` (m, 3, size, size) uint8; `source` and `target` (n,) index them;
-    `explicit` (n,) tells rows whose prompt leaves nothing open."""
+    `explicit` (n,) tells rows whose prompt leaves nothing open; `kinds` (n,) numbers the kinds of goals."""
 
     pictures: Tensor
     source: Tensor
     target: Tensor
     prompts: tuple[str, ...]
     explicit: Tensor
+    kinds: Tensor
 
     @cached_property
     def digest(self) -> str:
@@ -66,7 +67,7 @@ def read_edits(data: Path | Iterable[EditRow], size: int) -> Edits:
         return _from_folder(data, size)
     rows, found = list(data), _Once()
     pairs = [[found.place(image.pixels.tobytes(), image) for image in (r.source, r.target)] for r in rows]
-    texts = [(r.prompt, r.register) for r in rows]
+    texts = [(r.prompt, r.register, r.goal.kind) for r in rows]
     return _edits([image.pixels for image in found.items], pairs, texts, size)
 
 
@@ -99,14 +100,17 @@ def _from_folder(folder: Path, size: int) -> Edits:
             for row in part.to_pylist():
                 pictures = row["source"]["bytes"], row["target"]["bytes"]
                 pairs.append([found.place(data, data) for data in pictures])
-                texts.append((row["prompt"], row["register"]))
+                texts.append((row["prompt"], row["register"], row["goal"]["kind"]))
     with ThreadPoolExecutor() as pool:
         decoded = list(pool.map(lambda data: Image.decode(data).pixels, found.items))
     return _edits(decoded, pairs, texts, size)
 
 
 def _edits(
-    pictures: Sequence[NDArray[np.uint8]], pairs: list[list[int]], texts: list[tuple[str, str]], size: int
+    pictures: Sequence[NDArray[np.uint8]],
+    pairs: list[list[int]],
+    texts: list[tuple[str, str, str]],
+    size: int,
 ) -> Edits:
     if not pairs:
         raise ValueError("there are no edits to learn from")
@@ -115,8 +119,26 @@ def _edits(
         raise ValueError(f"the editor works at {size}x{size} px, a picture has {odd[1]}x{odd[0]}")
     pixels = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2).contiguous()
     source, target = torch.tensor(pairs).unbind(1)
-    explicit = torch.tensor([register == "explicit" for _, register in texts])
-    return Edits(pixels, source, target, tuple(prompt for prompt, _ in texts), explicit)
+    prompts, registers, kinds = zip(*texts, strict=True)
+    explicit = torch.tensor([register == "explicit" for register in registers])
+    numbers = {kind: n for n, kind in enumerate(sorted(set(kinds)))}
+    return Edits(pixels, source, target, prompts, explicit, torch.tensor([numbers[k] for k in kinds]))
+
+
+class Draw:
+    """Draws from `rows`, indices into the edits. With `balance` 0 every row is drawn equally often, with 1
+    every kind of goal, between them something between."""
+
+    def __init__(self, edits: Edits, rows: Tensor, balance: float) -> None:
+        self._rows = rows
+        _, kinds, counts = edits.kinds[rows].unique(return_inverse=True, return_counts=True)
+        upto = (counts.double() ** -balance)[kinds].cumsum(0)
+        self._upto = upto / upto[-1]
+
+    def __call__(self, uniform: Tensor) -> Tensor:
+        """Rows (b,) for numbers (b,) from [0, 1)."""
+        at = torch.searchsorted(self._upto, uniform.double(), right=True)
+        return self._rows[at.clamp(max=len(self._rows) - 1)]
 
 
 def to_model(pictures: Tensor, device: torch.device) -> Tensor:

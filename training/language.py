@@ -2,15 +2,14 @@
 
 import json
 import logging
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import PartialState
 from accelerate.utils import DistributedType
-from peft import LoraConfig, PeftModel
-from transformers import AutoModelForImageTextToText, AutoProcessor, TrainerCallback
+from peft import PeftModel
+from transformers import TrainerCallback
 from transformers.integrations import TensorBoardCallback
 from transformers.trainer import TRAINER_STATE_NAME
 from trl import SFTConfig, SFTTrainer
@@ -18,18 +17,15 @@ from trl import SFTConfig, SFTTrainer
 from goalreel.training.card import Card, file_facts, write_card
 from goalreel.training.config import LanguageConfig
 from goalreel.training.conversations import Collator, as_dataset, read_rows
+from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.nano.language import build_model, build_processor, build_tokenizer
 from goalreel.training.optim import MuonAdamW
-from goalreel.training.run import begin
+from goalreel.training.run import begin, from_scratch
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, ProcessorMixin
+    from transformers import ProcessorMixin
 
 log = logging.getLogger(__name__)
-
-TOWERS = frozenset({"visual", "vision_tower", "vision_model"})
-PROJECTORS = frozenset({"merger", "deepstack_merger_list", "multi_modal_projector", "connector"})
-"""Names of the modules, in the Qwen-VL classes (where the projector lies within the tower) and elsewhere."""
 
 
 class _Trainer(SFTTrainer):
@@ -76,15 +72,6 @@ class _Trainer(SFTTrainer):
         return self.optimizer
 
 
-class _Patches(torch.nn.Conv3d):
-    """A Qwen-VL tower's patch embedding as one product: PyTorch's convolution is slow on a CPU."""
-
-    def forward(self, patches: torch.Tensor) -> torch.Tensor:
-        """(n, channels, frames, side, side), each as large as the kernel -> (n, hidden, 1, 1, 1)."""
-        made = torch.nn.functional.linear(patches.flatten(1), self.weight.flatten(1), self.bias)
-        return made[..., None, None, None]
-
-
 def train(config: LanguageConfig, out: Path, resume: bool) -> None:
     """Train, and leave in `out` a checkpoint that `HfChat.load(out)` takes, with its model card.
 
@@ -113,7 +100,7 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
         train_dataset=as_dataset(rows),
         eval_dataset=as_dataset(held_out) if held_out else None,
         processing_class=processor,
-        peft_config=_adapters(model, config, frozen) if config.method == "lora" else None,
+        peft_config=adapters(model, config, frozen) if config.method == "lora" else None,
         callbacks=_callbacks(out, state),
         config=config,
     )
@@ -126,73 +113,6 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
     _save(trainer, processor, config, out)
     if trainer.is_world_process_zero():
         write_card(out, _card(config, rows_in=len(rows), numbers=numbers))
-
-
-def load(source: str | Path, config: LanguageConfig) -> "tuple[PreTrainedModel, ProcessorMixin]":
-    """The checkpoint to train, read from safetensors and without code of its own.
-
-    Raises:
-        ValueError: not such a checkpoint.
-    """
-    try:
-        processor = AutoProcessor.from_pretrained(source, trust_remote_code=False)
-        model = AutoModelForImageTextToText.from_pretrained(
-            source,
-            dtype=config.dtype,
-            use_safetensors=True,
-            trust_remote_code=False,
-            attn_implementation="sdpa",
-        )
-    except (OSError, ValueError, RuntimeError, ImportError) as e:
-        raise ValueError(f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}") from e
-    for module in model.modules():
-        if type(module) is torch.nn.Conv3d and module.kernel_size == module.stride:
-            module.__class__ = _Patches
-    if config.max_pixels is not None:
-        size = processor.image_processor.size
-        if "longest_edge" not in size:
-            raise ValueError(f"max_pixels has no meaning for the pictures of {source}")
-        size["longest_edge"] = config.max_pixels
-    return model, processor
-
-
-def freeze(model: "PreTrainedModel", config: LanguageConfig) -> frozenset[str]:
-    """Stop gradients where the configuration says so; the names of the parameters that are frozen.
-
-    Raises:
-        ValueError: the model has no such part.
-    """
-    names = [name for name, _ in model.named_parameters()]
-    towers = {n for n in names if TOWERS & set(n.split("."))}
-    projectors = {n for n in names if PROJECTORS & set(n.split("."))}
-    wanted: set[str] = set()
-    for part, found, chosen in (
-        ("vision tower", towers - projectors, config.freeze_vision_tower),
-        ("projector", projectors, config.freeze_projector),
-    ):
-        if chosen and not found:
-            raise ValueError(f"{type(model).__name__} has no {part} to freeze that goalreel knows by name")
-        wanted |= found if chosen else set()
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(name not in wanted)
-    return frozenset(wanted)
-
-
-def _adapters(model: "PreTrainedModel", config: LanguageConfig, frozen: frozenset[str]) -> LoraConfig:
-    """Adapters on all linear layers but the output layer and what is frozen."""
-    head = model.get_output_embeddings()
-    targets = [
-        name
-        for name, module in model.named_modules()
-        if isinstance(module, torch.nn.Linear) and module is not head and f"{name}.weight" not in frozen
-    ]
-    return LoraConfig(
-        r=config.lora.rank,
-        lora_alpha=config.lora.alpha,
-        lora_dropout=config.lora.dropout,
-        target_modules="|".join(re.escape(t) for t in targets),
-        task_type="CAUSAL_LM",
-    )
 
 
 def last_checkpoint(folder: Path) -> str | None:
@@ -287,7 +207,7 @@ def _save(trainer: SFTTrainer, processor: "ProcessorMixin", config: LanguageConf
 
 
 def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) -> Card:
-    nano = config.model == "nano"
+    nano = from_scratch(config.model)
     return Card(
         title=f"goalreel {'nano ' if nano else ''}{config.role}",
         summary=f"The {config.role.capitalize()} agent of goalreel, trained on {rows_in:,} conversations "
@@ -299,9 +219,7 @@ def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) ->
         seed=config.seed,
         corpora=tuple(file_facts(path) for path in dict.fromkeys((*config.corpus, *config.validation))),
         numbers=numbers,
-        limits=_LIMITS
-        if nano or Path(config.model).is_dir()
-        else "What the base model cannot do, and whatever lies outside the corpus.",
+        limits=_LIMITS if nano else "What the base model cannot do, and whatever lies outside the corpus.",
     )
 
 

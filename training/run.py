@@ -27,6 +27,12 @@ def begin(config: BaseModel, out: Path, resume: bool) -> None:
             path.write_text(yaml.safe_dump(settings, sort_keys=False))
 
 
+def from_scratch(model: str) -> bool:
+    """Whether a configuration's `model` is the nano one, or the result of runs that go back to it."""
+    path = Path(model) / SETTINGS
+    return model == "nano" or (path.is_file() and from_scratch(yaml.safe_load(path.read_text())["model"]))
+
+
 def _compare(path: Path, settings: dict[str, object]) -> None:
     if not path.is_file():
         raise ValueError(f"{path.parent} holds no run to resume: it has no {SETTINGS}")

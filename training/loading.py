@@ -1,0 +1,94 @@
+"""The model to train: loaded from safetensors, parts of it frozen, or adapters put on it."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from peft import LoraConfig
+from transformers import AutoModelForImageTextToText, AutoProcessor
+
+from goalreel.training.config import LanguageConfig
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, ProcessorMixin
+
+TOWERS = frozenset({"visual", "vision_tower", "vision_model"})
+PROJECTORS = frozenset({"merger", "deepstack_merger_list", "multi_modal_projector", "connector"})
+"""Names of the modules, in the Qwen-VL classes (where the projector lies within the tower) and elsewhere."""
+
+
+class _Patches(torch.nn.Conv3d):
+    """A Qwen-VL tower's patch embedding as one product: PyTorch's convolution is slow on a CPU."""
+
+    def forward(self, patches: torch.Tensor) -> torch.Tensor:
+        """(n, channels, frames, side, side), each as large as the kernel -> (n, hidden, 1, 1, 1)."""
+        made = torch.nn.functional.linear(patches.flatten(1), self.weight.flatten(1), self.bias)
+        return made[..., None, None, None]
+
+
+def load(source: str | Path, config: LanguageConfig) -> "tuple[PreTrainedModel, ProcessorMixin]":
+    """The checkpoint to train, read from safetensors and without code of its own.
+
+    Raises:
+        ValueError: not such a checkpoint.
+    """
+    try:
+        processor = AutoProcessor.from_pretrained(source, trust_remote_code=False)
+        model = AutoModelForImageTextToText.from_pretrained(
+            source,
+            dtype=config.dtype,
+            use_safetensors=True,
+            trust_remote_code=False,
+            attn_implementation="sdpa",
+        )
+    except (OSError, ValueError, RuntimeError, ImportError) as e:
+        raise ValueError(f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}") from e
+    for module in model.modules():
+        if type(module) is torch.nn.Conv3d and module.kernel_size == module.stride:
+            module.__class__ = _Patches
+    if config.max_pixels is not None:
+        size = processor.image_processor.size
+        if "longest_edge" not in size:
+            raise ValueError(f"max_pixels has no meaning for the pictures of {source}")
+        size["longest_edge"] = config.max_pixels
+    return model, processor
+
+
+def freeze(model: "PreTrainedModel", config: LanguageConfig) -> frozenset[str]:
+    """Stop gradients where the configuration says so; the names of the parameters that are frozen.
+
+    Raises:
+        ValueError: the model has no such part.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    towers = {n for n in names if TOWERS & set(n.split("."))}
+    projectors = {n for n in names if PROJECTORS & set(n.split("."))}
+    wanted: set[str] = set()
+    for part, found, chosen in (
+        ("vision tower", towers - projectors, config.freeze_vision_tower),
+        ("projector", projectors, config.freeze_projector),
+    ):
+        if chosen and not found:
+            raise ValueError(f"{type(model).__name__} has no {part} to freeze that goalreel knows by name")
+        wanted |= found if chosen else set()
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name not in wanted)
+    return frozenset(wanted)
+
+
+def adapters(model: "PreTrainedModel", config: LanguageConfig, frozen: frozenset[str]) -> LoraConfig:
+    """Adapters on all linear layers but the output layer and what is frozen."""
+    head = model.get_output_embeddings()
+    targets = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear) and module is not head and f"{name}.weight" not in frozen
+    ]
+    return LoraConfig(
+        r=config.lora.rank,
+        lora_alpha=config.lora.alpha,
+        lora_dropout=config.lora.dropout,
+        target_modules="|".join(re.escape(t) for t in targets),
+        task_type="CAUSAL_LM",
+    )
