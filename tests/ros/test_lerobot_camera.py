@@ -303,9 +303,10 @@ def lerobot(script: str, *args: str) -> subprocess.Popen:
 
 
 def test_lerobot_rollout_reads_the_live_goal(publisher, tmp_path):
+    show(publisher, "red")
     log = tmp_path / "log.jsonl"
     path = save_act(tmp_path / "policy")
-    more = (f"--policy.path={path}", "--fps=10", "--duration=4", "--return_to_initial_position=false")
+    more = (f"--policy.path={path}", "--fps=10", "--duration=10", "--return_to_initial_position=false")
     process = lerobot("lerobot_rollout", *arguments(log, "--play_sounds=false", *more))
     until(lambda: process.poll() is not None or (log.exists() and log.read_text().count("\n") > 5), 120)
     show(publisher, "green")

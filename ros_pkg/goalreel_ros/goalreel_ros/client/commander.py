@@ -231,7 +231,7 @@ class GoalreelClient:
             raise TimeoutError(f"no node {self._server} takes tasks within {self._timeout:g} s")
         with self._news:
             # Feedback is lost until the node has found our subscription to it. Discovery tells of
-            # subscriptions in their order: when the latched sub-goal, asked for later, is here, it knows both.
+            # subscriptions in their order: when the latched sub-goal, asked for later, is here, it has.
             self._news.wait_for(lambda: self._subgoal is not None, DISCOVERY)
         return TaskHandle(self._beside, client, goal, max(1.0, until - time.monotonic()))
 
