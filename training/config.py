@@ -85,6 +85,8 @@ class LanguageConfig(_Frozen):
     """Share of the steps over which `warmup_stable_decay` falls, linearly, to a hundredth."""
     verdict_weight: Annotated[float, Field(ge=1)] = 1.0
     """How much more the token that says true or false counts in a Critic's loss."""
+    phrase_weights: dict[str, Annotated[float, Field(gt=0)]] = {}
+    """How much more a reply's phrases count: what is said rarely and decides much is otherwise never said."""
 
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Of the weights while training; the arithmetic is bf16 where `bf16`."""

@@ -8,7 +8,7 @@ relative to the file. The last message is the assistant's reply, the only text t
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +104,8 @@ class Collator:
     """Rows to a batch: prompts padded on the left as HfChat does, replies and their end on the right.
 
     Beside the model's own inputs: `labels` (batch, length), and `weights` (batch, length) float, which is
-    `verdict_weight` on the tokens of a Critic's true or false and 1 elsewhere.
+    `verdict_weight` on the tokens of a Critic's true or false, `phrase_weights` on those of the phrases it
+    names, and 1 elsewhere.
 
     Raises (when called):
         ValueError: a row of more than `max_length` tokens.
@@ -113,6 +114,7 @@ class Collator:
     processor: "ProcessorMixin"
     max_length: int | None = None
     verdict_weight: float = 1.0
+    phrase_weights: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
         batch = self.processor.apply_chat_template(
@@ -144,9 +146,11 @@ class Collator:
         """Tokens of a reply with its end, and the weight of each."""
         tokenizer = self.processor.tokenizer
         encoded = tokenizer(text + tokenizer.eos_token, add_special_tokens=False, return_offsets_mapping=True)
-        spans = [m.span(1) for m in _VERDICT.finditer(text)]
+        spans = [(*m.span(1), self.verdict_weight) for m in _VERDICT.finditer(text)]
+        for phrase, weight in self.phrase_weights.items():
+            spans += [(*m.span(), weight) for m in re.finditer(re.escape(phrase), text)]
         weights = [
-            self.verdict_weight if any(a < end and start < b for a, b in spans) else 1.0
+            max((weight for a, b, weight in spans if a < end and start < b), default=1.0)
             for start, end in encoded["offset_mapping"]
         ]
         return encoded["input_ids"], weights

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class _Trainer(SFTTrainer):
-    """Weighs the tokens of a verdict, and knows Muon."""
+    """Weighs the tokens of verdicts and phrases, and knows Muon."""
 
     def __init__(self, *args: Any, config: LanguageConfig, **options: Any) -> None:
         self._config = config
@@ -42,9 +42,10 @@ class _Trainer(SFTTrainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
-        """TRL's loss, but when training with the tokens of a verdict weighed."""
+        """TRL's loss, but when training with some tokens weighed."""
         weights = inputs.pop("weights")
-        if self._config.verdict_weight == 1 or not model.training:
+        weighed = self._config.verdict_weight != 1 or self._config.phrase_weights
+        if not weighed or not model.training:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         outputs = model(**inputs, use_cache=False, fused_lm_head=True)
         learned = outputs.label_mask.sum()
@@ -96,7 +97,7 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
     trainer = _Trainer(
         model=model,
         args=_arguments(config, out, evaluates=held_out is not None),
-        data_collator=Collator(processor, config.max_length, config.verdict_weight),
+        data_collator=Collator(processor, config.max_length, config.verdict_weight, config.phrase_weights),
         train_dataset=as_dataset(rows),
         eval_dataset=as_dataset(held_out) if held_out else None,
         processing_class=processor,
