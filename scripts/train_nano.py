@@ -19,9 +19,9 @@ import typer
 from goalreel.checkpoints import NANO
 
 os.environ.setdefault("MUJOCO_GL", "egl")
-CORPORA = {"plans": 12_000, "edits": 6_000, "verdicts": 6_000}
+CORPORA = {"plans": 12_000, "edits": 12_000, "verdicts": 6_000}
 """Episodes of each, from the training split's start."""
-OWN_FIRST, OWN, OFTEN = 12_000, 350, 10
+OWN_FIRST, OWN, OFTEN = 12_000, 700, 6
 """Episodes on whose edits the editor is judged, none that it was trained on; how often each row is shown for
 once of a made one."""
 DONE = "README.md"
@@ -29,7 +29,7 @@ DONE = "README.md"
 
 
 def main(
-    out: Annotated[Path, typer.Option(help="Corpora and runs, about 2 GB.")] = Path("out/nano"),
+    out: Annotated[Path, typer.Option(help="Corpora and runs, about 3 GB.")] = Path("out/nano"),
     workers: Annotated[int, typer.Option(min=1, help="Processes that render.")] = 2,
     install: Annotated[bool, typer.Option(help="Copy the finished checkpoints into the package.")] = False,
 ) -> None:
@@ -46,11 +46,12 @@ def main(
     _corpus("verdicts", own, "--episodes", OWN, "--first", OWN_FIRST, "--editor", f"diffusers:{editor}")
     first, mistakes = runs / "critic", own / "sharegpt" / "verdicts.json"
     _train("critic", "nano-critic", first, "--model", runs / "planner", "--corpus", verdicts)
-    last = runs / "critic-own"
+    critic, planner = runs / "critic-own", runs / "planner-last"
     both = ["--corpus", verdicts, *["--corpus", mistakes] * OFTEN]
-    _train("critic", "nano-critic-own", last, "--model", first, *both)
+    _train("critic", "nano-critic-own", critic, "--model", first, *both)
+    _train("planner", "nano-planner-last", planner, "--model", critic, "--corpus", plans)
     if install:
-        for role, folder in {"planner": runs / "planner", "editor": editor, "critic": last}.items():
+        for role, folder in {"planner": planner, "editor": editor, "critic": critic}.items():
             _install(folder, NANO / role)
 
 

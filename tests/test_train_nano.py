@@ -56,6 +56,7 @@ def test_every_stage_runs_once_and_with_options_that_exist(script, calls, tmp_pa
         ["corpus", "make"],
         ["train", "critic"],
         ["train", "critic"],
+        ["train", "planner"],
     ]
     for words in calls:
         command = get_command(app)
@@ -64,7 +65,7 @@ def test_every_stage_runs_once_and_with_options_that_exist(script, calls, tmp_pa
             command = command.get_command(context, name)
         command.make_context(words[1], words[2:])  # raises what the shell would be told
     script.main(tmp_path)
-    assert len(calls) == 8
+    assert len(calls) == 9
 
 
 def test_a_stage_that_was_killed_is_resumed(script, calls, tmp_path):

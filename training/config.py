@@ -1,10 +1,11 @@
 """What a training run is told: frozen settings, read from YAML or from one of goalreel's presets."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 import goalreel.training.presets as presets_package
 
@@ -86,7 +87,8 @@ class LanguageConfig(_Frozen):
     verdict_weight: Annotated[float, Field(ge=1)] = 1.0
     """How much more the token that says true or false counts in a Critic's loss."""
     phrase_weights: dict[str, Annotated[float, Field(gt=0)]] = {}
-    """How much more a reply's phrases count: what is said rarely and decides much is otherwise never said."""
+    """How much more counts what a regular expression finds in a reply: what is said rarely and decides much
+    is otherwise learnt last."""
 
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Of the weights while training; the arithmetic is bf16 where `bf16`."""
@@ -100,6 +102,16 @@ class LanguageConfig(_Frozen):
     save_every: Count = 500
     keep: Count = 2
     """Checkpoints kept to resume from."""
+
+    @field_validator("phrase_weights")
+    @classmethod
+    def _regular(cls, weights: dict[str, float]) -> dict[str, float]:
+        for pattern in weights:
+            try:
+                re.compile(pattern)
+            except re.error as e:
+                raise ValueError(f"{pattern!r} is not a regular expression: {e}") from e
+        return weights
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

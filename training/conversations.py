@@ -104,8 +104,8 @@ class Collator:
     """Rows to a batch: prompts padded on the left as HfChat does, replies and their end on the right.
 
     Beside the model's own inputs: `labels` (batch, length), and `weights` (batch, length) float, which is
-    `verdict_weight` on the tokens of a Critic's true or false, `phrase_weights` on those of the phrases it
-    names, and 1 elsewhere.
+    `verdict_weight` on the tokens of a Critic's true or false, `phrase_weights` on those that its
+    regular expressions find, and 1 elsewhere.
 
     Raises (when called):
         ValueError: a row of more than `max_length` tokens.
@@ -148,7 +148,7 @@ class Collator:
         encoded = tokenizer(text + tokenizer.eos_token, add_special_tokens=False, return_offsets_mapping=True)
         spans = [(*m.span(1), self.verdict_weight) for m in _VERDICT.finditer(text)]
         for phrase, weight in self.phrase_weights.items():
-            spans += [(*m.span(), weight) for m in re.finditer(re.escape(phrase), text)]
+            spans += [(*m.span(), weight) for m in re.finditer(phrase, text)]
         weights = [
             max((weight for a, b, weight in spans if a < end and start < b), default=1.0)
             for start, end in encoded["offset_mapping"]
