@@ -56,13 +56,14 @@ SHORT = (
 
 def rows(scores: dict[str, float | None], names: list[str]) -> str:
     """A table of the measures that were made."""
-    lines = ["| | test split | 95 % interval | aim |", "|---|---|---|---|"]
+    lines = ["| | test split | 95 % interval | aim | episodes |", "|---|---|---|---|---|"]
     for name in names:
         value, (words, aim) = scores.get(name), MEASURES[name]
         if value is not None:
             low, high = (scores[f"{name}_{end}"] for end in ("low", "high"))
             interval = "" if low is None or high is None else f"{100 * low:.0f} - {100 * high:.0f} %"
-            lines.append(f"| {words} | {100 * value:.1f} % | {interval} | {aim or ''} |")
+            told = f"{100 * value:.1f} %", interval, aim or "", f"{scores[f'{name}_episodes']:.0f}"
+            lines.append(f"| {words} | {' | '.join(told)} |")
     return "\n".join(lines)
 
 
@@ -79,26 +80,41 @@ def put(path: Path, table: str) -> None:
     path.write_text(marked.sub(lambda m: f"{m[1]}\n{table}\n\n{m[2]}", text), encoding="utf-8")
 
 
-def card(path: Path, table: str, episodes: int) -> None:
+def card(path: Path, table: str) -> None:
     """Put what a checkpoint can do before what it cannot."""
     text = path.read_text(encoding="utf-8")
     text = re.sub(r"## What it can do\n.*?(?=## What it cannot do)", "", text, flags=re.DOTALL)
-    told = f"TabletopBench, {episodes} episodes of the test split, with the other two nano models:\n\n{table}"
+    told = f"TabletopBench, with the other two nano models:\n\n{table}"
     text = text.replace("## What it cannot do", f"## What it can do\n\n{told}\n\n## What it cannot do")
     path.write_text(text, encoding="utf-8")
 
 
-def main(scores: Annotated[Path, typer.Argument(help="JSON of `goalreel eval tabletop --json`.")]) -> None:
+def read(files: list[Path]) -> dict[str, float | None]:
+    """The measures of several runs, each with its interval and, as `NAME_episodes`, how many episodes.
+
+    Raises:
+        ValueError: a run on another split than test.
+    """
+    found: dict[str, float | None] = {}
+    for file in files:
+        scores = json.loads(file.read_text())
+        if scores["split"] != "test":
+            raise ValueError(f"{file} is of the {scores['split']} split: what is told is of the test split")
+        found |= scores | {f"{name}_episodes": scores["episodes"] for name in MEASURES if name in scores}
+    return found
+
+
+def main(
+    scores: Annotated[list[Path], typer.Argument(help="JSON of `goalreel eval tabletop --json`.")],
+) -> None:
     """Write scores of the test split where they are told."""
     with one_line_errors():
-        found = json.loads(scores.read_text())
-        if found["split"] != "test":
-            raise ValueError(f"{scores} is of the {found['split']} split: what is told is of the test split")
+        found = read(scores)
         put(ROOT / "docs" / "nano.md", rows(found, list(MEASURES)))
         put(ROOT / "README.md", rows(found, list(SHORT)))
         for role, parts in CARDS.items():
             named = [name for name in MEASURES if name.startswith(parts)]
-            card(NANO / role / "README.md", rows(found, named), found["episodes"])
+            card(NANO / role / "README.md", rows(found, named))
 
 
 if __name__ == "__main__":

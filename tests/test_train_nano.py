@@ -108,20 +108,20 @@ def test_scores_are_written_where_they_are_told_and_can_be_written_again(tmp_pat
         "plan.exact_low": 0.25,
         "plan.exact_high": 0.75,
     }
-    scores |= {"edit.score": 0.875, "edit.score_low": None, "edit.score_high": None, "critic.rewrite": None}
     (tmp_path / "s.json").write_text(json.dumps(scores))
-    script.main(tmp_path / "s.json")
+    more = {"edit.score": 0.875, "edit.score_low": None, "edit.score_high": None, "critic.rewrite": None}
+    (tmp_path / "more.json").write_text(json.dumps({"split": "test", "episodes": 3} | more))
+    script.main([tmp_path / "s.json", tmp_path / "more.json"])
     first = [path.read_text() for path in (*told, *cards)]
     for text in first[:2]:
-        assert "| 50.0 % | 25 - 75 % | 97 % |" in text
-        assert "| 87.5 % |  | 95 % |" in text
+        assert "| 50.0 % | 25 - 75 % | 97 % | 7 |" in text
+        assert "| 87.5 % |  | 95 % | 3 |" in text
     assert "50.0 %" in first[2]
-    assert "7 episodes" in first[2]
     assert "87.5 %" not in first[2]
     assert "| test split |" in first[4]
-    script.main(tmp_path / "s.json")
+    script.main([tmp_path / "s.json", tmp_path / "more.json"])
     assert [path.read_text() for path in (*told, *cards)] == first
 
     (tmp_path / "s.json").write_text(json.dumps(scores | {"split": "validation"}))
     with pytest.raises(typer.Exit):
-        script.main(tmp_path / "s.json")
+        script.main([tmp_path / "s.json"])
