@@ -46,10 +46,11 @@ def main(
     _corpus("verdicts", own, "--episodes", OWN, "--first", OWN_FIRST, "--editor", f"diffusers:{editor}")
     first, mistakes = runs / "critic", own / "sharegpt" / "verdicts.json"
     _train("critic", "nano-critic", first, "--model", runs / "planner", "--corpus", verdicts)
-    critic, planner = runs / "critic-own", runs / "planner-last"
+    critic = runs / "critic-own"
     both = ["--corpus", verdicts, *["--corpus", mistakes] * OFTEN]
     _train("critic", "nano-critic-own", critic, "--model", first, *both)
-    _train("planner", "nano-planner-last", planner, "--model", critic, "--corpus", plans)
+    planner = runs / "planner-last"
+    _train("planner", "nano-planner-last", planner, "--model", runs / "planner", "--corpus", plans)
     if install:
         for role, folder in {"planner": planner, "editor": editor, "critic": critic}.items():
             _install(folder, NANO / role)
