@@ -16,6 +16,8 @@ from goalreel_ros.client.errors import GoalreelError, check
 
 KEPT = 64
 """Feedback messages kept for a caller that does not ask."""
+LATE = 0.2
+"""Seconds in which feedback may come after the result."""
 LOOK = 0.5
 """Seconds between two looks at whether the server still lives."""
 
@@ -72,6 +74,8 @@ class TaskHandle[Result, Feedback]:
             for message in news if on_feedback is not None else ():
                 on_feedback(message)
             if ended:
+                while on_feedback is not None and (message := self._late()) is not None:
+                    on_feedback(message)
                 return self._judged()
             if not self._client.server_is_ready():
                 raise GoalreelError(ErrorCode.UNKNOWN, "the node is gone")
@@ -88,6 +92,12 @@ class TaskHandle[Result, Feedback]:
         with self._changed:
             if timeout and not self._changed.wait_for(lambda: self.done, timeout):
                 raise TimeoutError(f"the task did not stop within {timeout:g} s")
+
+    def _late(self) -> Feedback | None:
+        """Feedback that the result has overtaken: they travel by themselves, in no order."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._news, LATE)
+            return self._news.popleft() if self._news else None
 
     def _judged(self) -> Result:
         check(self._outcome, self._outcome)
