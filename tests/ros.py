@@ -71,7 +71,7 @@ def other(*command: str, ready: str = "READY") -> Iterator[Other]:
         it.stop()
 
 
-def until(there: Callable[[], object], timeout: float = 20.0) -> object:
+def until(there: Callable[[], object], timeout: float = 60.0) -> object:
     """Wait for a condition and give its value; fail after `timeout` seconds."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:

@@ -129,13 +129,13 @@ def make(world: World, **settings) -> tuple[Engine, Listening]:
     return engine, heard
 
 
-def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it never came about"
         time.sleep(0.005)
 
 
-def result(job, seconds: float = 5.0):
+def result(job, seconds: float = 30.0):
     wait([job.outcome], seconds)
     return job.outcome.result(0)
