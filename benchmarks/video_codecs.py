@@ -1,6 +1,6 @@
 """Encoders for recordings, lerobot's default beside ours: bytes, processor time and error of a frame.
 
-python benchmarks/video_codecs.py --json                  # the front camera of two simulated episodes
+python benchmarks/video_codecs.py --json                  # both cameras of two simulated episodes
 python benchmarks/video_codecs.py front.mp4 --json        # the first frames of a video
 """
 
@@ -22,6 +22,7 @@ import typer
 from lerobot.configs.video import RGBEncoderConfig
 from numpy.typing import NDArray
 
+from goalreel.datasets.tabletop.cameras import NAMES as CAMERAS
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.rollout import rollout
@@ -46,28 +47,30 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line.")] = False,
 ) -> None:
     av.logging.set_libav_level(av.logging.ERROR)
-    frames = _read(video.read_bytes())[:FRAMES] if video else _simulated()
+    shown = {video.stem: _read(video.read_bytes())[:FRAMES]} if video else {c: _simulated(c) for c in CAMERAS}
     # H.264 first: as root, AV1's encoder changes this process's priority.
+    encoders = {"ours": recording_encoder(), "lerobot": RGBEncoderConfig()}
     scores = {
-        name: _score(config, frames)
-        for name, config in {"ours": recording_encoder(), "lerobot": RGBEncoderConfig()}.items()
+        f"{camera}.{name}": _score(config, frames)
+        for name, config in encoders.items()
+        for camera, frames in shown.items()
     }
     if as_json:
         typer.echo(json.dumps({name: asdict(score) for name, score in scores.items()}))
         return
     for name, score in scores.items():
         typer.echo(
-            f"{name:8} {score.kilobytes:.1f} KB  {score.milliseconds:.2f} ms  {score.error:.2f} levels"
+            f"{name:14} {score.kilobytes:.1f} KB  {score.milliseconds:.2f} ms  {score.error:.2f} levels"
         )
 
 
-def _simulated() -> list[NDArray[np.uint8]]:
-    """The front camera at 192 px; every frame the simulator shows."""
+def _simulated(camera: str) -> list[NDArray[np.uint8]]:
+    """A camera at 192 px; every frame the simulator shows."""
     frames: list[NDArray[np.uint8]] = []
     for seed in seeds("validation", 2):
         episode = sample_episode(seed)
         with Tabletop(episode.scene) as env:
-            frames += [env.render("front", 192) for _ in islice(rollout(env, episode.goals), FRAMES // 2)]
+            frames += [env.render(camera, 192) for _ in islice(rollout(env, episode.goals), FRAMES // 2)]
     return frames
 
 

@@ -13,7 +13,6 @@ from goalreel.annotator.errors import one_line_errors
 Model = Annotated[
     str | None, typer.Option(help="Instead of the preset's: hf:DIR, openai:MODEL@URL, server:URL.")
 ]
-
 Editor = Annotated[
     str | None, typer.Option(help="Instead of the preset's: diffusers:DIR, openai:MODEL@URL, server:URL.")
 ]

@@ -32,7 +32,7 @@ from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.training import editor as trainer
 from goalreel.training.editor_config import EditorConfig, Schedule
-from goalreel.training.editor_data import Draw, latents, read_edits
+from goalreel.training.editor_data import latents, read_edits
 from goalreel.training.fitting import fit
 from goalreel.training.nano.editor import build, entry
 from goalreel.training.vae import fill_statistics, round_trip, windows
@@ -251,11 +251,15 @@ def test_only_explicit_rows_are_weighted(rows):
 
 @pytest.mark.parametrize(("balance", "share"), [(0.0, 0.1), (0.5, 0.25), (1.0, 0.5)])
 def test_rare_kinds_are_drawn_more_often_when_balanced(rows, balance, share):
-    edits = replace(read_edits(rows, SIZE), kinds=torch.tensor([1] + [0] * 9))
-    chosen = torch.arange(10)[torch.randperm(10)]
-    drawn = Draw(edits, chosen, balance)(torch.arange(1000) / 1000)
-    assert (drawn == 0).float().mean() == pytest.approx(share, abs=0.01)
-    assert set(drawn.tolist()) == set(range(10))
+    explicit = torch.tensor([True] * 10 + [False] * 4)
+    kinds = torch.tensor([1] + [0] * 9 + [2] * 4)
+    edits = replace(read_edits(rows, SIZE), prompts=("",) * 14, explicit=explicit, kinds=kinds)
+    chances = edits.chances(0.6, balance)
+    assert chances[:10].sum() == pytest.approx(0.6)
+    assert chances[0] == pytest.approx(0.6 * share)
+    assert len(set(chances[1:10].tolist())) == len(set(chances[10:].tolist())) == 1
+    for alone in (explicit | True, explicit & False):
+        assert replace(edits, explicit=alone).chances(0.6, balance).sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ FAST = {
     "bf16": False,
     "log_every": 10,
 }
+VERDICT = re.compile(r'(?<="previous_step_success": )(true|false)')
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -133,7 +134,7 @@ def test_every_constant_passage_is_one_token(tmp_path, verdicts):
 def test_only_the_reply_is_learned_and_the_verdict_weighs_more(tmp_path, verdicts):
     _, tokenizer, rows = nano(tmp_path / "nano", verdicts[0])
     processor = AutoProcessor.from_pretrained(tmp_path / "nano")
-    batch = Collator(processor, verdict_weight=10)(rows)
+    batch = Collator(processor, phrase_weights={VERDICT: 10})(rows)
     for row, ids, labels, weights in zip(
         rows, batch["input_ids"], batch["labels"], batch["weights"], strict=True
     ):
@@ -143,7 +144,7 @@ def test_only_the_reply_is_learned_and_the_verdict_weighs_more(tmp_path, verdict
         assert ("true" in heavy) != ("false" in heavy)
         assert set(weights[learned].tolist()) == {1.0, 10.0}
         assert not weights[~learned].any()
-        named = Collator(processor, phrase_weights={r" st\w+": 3})([row])
+        named = Collator(processor, phrase_weights={re.compile(r" st\w+"): 3})([row])
         assert " stays" in tokenizer.decode(named["input_ids"][named["weights"] == 3])
         assert named["weights"].sum() > (named["weights"] > 0).sum()
     with pytest.raises(ValueError, match="tokens, but max_length is 20"):
@@ -173,7 +174,7 @@ def test_a_critic_learns_its_rows_exactly(tmp_path, verdicts):
         validation=(corpus,),
         steps=60,
         batch_size=6,
-        verdict_weight=10,
+        phrase_weights={VERDICT: 10},
         save_dtype="float16",
         **FAST,
     )
@@ -190,7 +191,12 @@ def test_the_weight_of_the_verdict_reaches_the_loss(tmp_path, verdicts):
     for weight in (1, 10):
         out = tmp_path / str(weight)
         config = LanguageConfig(
-            role="critic", corpus=(verdicts[0],), steps=1, batch_size=6, verdict_weight=weight, **FAST
+            role="critic",
+            corpus=(verdicts[0],),
+            steps=1,
+            batch_size=6,
+            phrase_weights={VERDICT: weight},
+            **FAST,
         )
         train(config, out, False)
         losses[weight] = float(re.search(r"train_loss \| ([\d.]+)", (out / "README.md").read_text()).group(1))
@@ -290,6 +296,7 @@ def test_muon_takes_the_matrices_and_adamw_the_rest(tmp_path, verdicts):
     [
         ({"learning_rate": -1}, "learning_rate: Input should be greater than 0"),
         ({"larning_rate": 1}, "larning_rate: Extra inputs are not permitted"),
+        ({"phrase_weights": {"(": 2}}, "phrase_weights.(.[key]: Input should be a valid regular expression"),
         ({"epochs": 1}, "give either steps or epochs"),
         ({"role": "planner"}, "trains a planner, not a critic"),
         ({"corpus": ["nowhere.json"]}, "nowhere.json: not a readable ShareGPT file"),

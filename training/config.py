@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 import goalreel.training.presets as presets_package
 
@@ -84,9 +84,7 @@ class LanguageConfig(_Frozen):
     """Steps, or a share of all steps where below 1."""
     decay: Share = 0.5
     """Share of the steps over which `warmup_stable_decay` falls, linearly, to a hundredth."""
-    verdict_weight: Annotated[float, Field(ge=1)] = 1.0
-    """How much more the token that says true or false counts in a Critic's loss."""
-    phrase_weights: dict[str, Annotated[float, Field(gt=0)]] = {}
+    phrase_weights: dict[re.Pattern[str], Rate] = {}
     """How much more counts what a regular expression finds in a reply: what is said rarely and decides much
     is otherwise learnt last."""
 
@@ -103,24 +101,12 @@ class LanguageConfig(_Frozen):
     keep: Count = 2
     """Checkpoints kept to resume from."""
 
-    @field_validator("phrase_weights")
-    @classmethod
-    def _regular(cls, weights: dict[str, float]) -> dict[str, float]:
-        for pattern in weights:
-            try:
-                re.compile(pattern)
-            except re.error as e:
-                raise ValueError(f"{pattern!r} is not a regular expression: {e}") from e
-        return weights
-
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("give either steps or epochs")
         if self.schedule == "warmup_stable_decay" and self.steps is None:
             raise ValueError("schedule warmup_stable_decay needs steps")
-        if self.role == "planner" and self.verdict_weight != 1:
-            raise ValueError("verdict_weight is for a critic")
         if self.model != "nano" and self.words:
             raise ValueError("words is for a model made from scratch: this one has its words")
         if self.model == "nano" and (self.method == "lora" or self.freeze_vision_tower):

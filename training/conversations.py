@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 IGNORED = -100
 """Label of a token that is not learned."""
-_VERDICT = re.compile(r'"previous_step_success"\s*:\s*(true|false)')
 
 type Row = Mapping[str, Any]
 
@@ -104,8 +103,7 @@ class Collator:
     """Rows to a batch: prompts padded on the left as HfChat does, replies and their end on the right.
 
     Beside the model's own inputs: `labels` (batch, length), and `weights` (batch, length) float, which is
-    `verdict_weight` on the tokens of a Critic's true or false, `phrase_weights` on those that its
-    regular expressions find, and 1 elsewhere.
+    the largest of `phrase_weights` whose regular expression finds a token, and 1 elsewhere.
 
     Raises (when called):
         ValueError: a row of more than `max_length` tokens.
@@ -113,8 +111,7 @@ class Collator:
 
     processor: "ProcessorMixin"
     max_length: int | None = None
-    verdict_weight: float = 1.0
-    phrase_weights: Mapping[str, float] = field(default_factory=dict)
+    phrase_weights: Mapping[re.Pattern[str], float] = field(default_factory=dict)
 
     def __call__(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
         batch = self.processor.apply_chat_template(
@@ -146,9 +143,11 @@ class Collator:
         """Tokens of a reply with its end, and the weight of each."""
         tokenizer = self.processor.tokenizer
         encoded = tokenizer(text + tokenizer.eos_token, add_special_tokens=False, return_offsets_mapping=True)
-        spans = [(*m.span(1), self.verdict_weight) for m in _VERDICT.finditer(text)]
-        for phrase, weight in self.phrase_weights.items():
-            spans += [(*m.span(), weight) for m in re.finditer(phrase, text)]
+        spans = [
+            (*match.span(), weight)
+            for phrase, weight in self.phrase_weights.items()
+            for match in phrase.finditer(text)
+        ]
         weights = [
             max((weight for a, b, weight in spans if a < end and start < b), default=1.0)
             for start, end in encoded["offset_mapping"]

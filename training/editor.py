@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from goalreel.datasets.corpora.rows import EditRow
 from goalreel.training.card import Card, file_facts, write_card
 from goalreel.training.editor_config import EditorConfig, FlowTraining
-from goalreel.training.editor_data import Draw, Edits, latents, read_edits
+from goalreel.training.editor_data import Edits, latents, read_edits
 from goalreel.training.fitting import CHECKPOINT, Batch, fit
 from goalreel.training.nano.editor import build, save
 from goalreel.training.vae import train_vae
@@ -119,15 +119,11 @@ def train_flow(
     half = config.precision == "bf16"
     codes = latents(pipeline.vae, edits, out / "latents.safetensors", bf16=half)
     weights = edits.weights(config.shape.patch, config.flow.change_weight)
-    parts = [rows.nonzero()[:, 0] for rows in (edits.explicit, ~edits.explicit)]
-    if not all(map(len, parts)):
-        parts = [torch.arange(len(ids))] * 2
-    explicit, terse = (Draw(edits, rows, config.flow.balance) for rows in parts)
+    chances = edits.chances(config.flow.explicit, config.flow.balance)
 
     def batch(step: int, count: int, generator: torch.Generator) -> Batch:
         device = generator.device
-        pick, draw = torch.rand(2, count, generator=generator, device=device).cpu()
-        at = torch.where(pick < config.flow.explicit, explicit(draw), terse(draw))
+        at = torch.multinomial(chances.to(device), count, replacement=True, generator=generator).cpu()
         source = codes[edits.source[at]].to(device).float()
         target = codes[edits.target[at]].to(device).float()
         noise = torch.randn(target.shape, generator=generator, device=device)

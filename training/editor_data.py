@@ -42,6 +42,17 @@ class Edits:
     def digest(self) -> str:
         return hashlib.blake2b(self.pictures.numpy(), digest_size=16).hexdigest()
 
+    def chances(self, explicit: float, balance: float) -> Tensor:
+        """How often each row is to be drawn, (n,), summing to 1: explicit rows have the share `explicit`,
+        where there are terse ones. In each register `balance` 0 draws every row equally often, 1 every kind
+        of goal, between them something between."""
+        chances = torch.zeros(len(self.prompts), dtype=torch.double)
+        for rows, share in ((self.explicit, explicit), (~self.explicit, 1 - explicit)):
+            _, kinds, counts = self.kinds[rows].unique(return_inverse=True, return_counts=True)
+            often = (counts.double() ** -balance)[kinds]
+            chances[rows] = often / often.sum() * (1 if rows.all() else share)
+        return chances
+
     def weights(self, patch: int, change: float) -> Tensor:
         """Of every token, (n, (size / patch)^2): `change` where an explicit row's pictures differ, else 1.
 
@@ -123,22 +134,6 @@ def _edits(
     explicit = torch.tensor([register == "explicit" for register in registers])
     numbers = {kind: n for n, kind in enumerate(sorted(set(kinds)))}
     return Edits(pixels, source, target, prompts, explicit, torch.tensor([numbers[k] for k in kinds]))
-
-
-class Draw:
-    """Draws from `rows`, indices into the edits. With `balance` 0 every row is drawn equally often, with 1
-    every kind of goal, between them something between."""
-
-    def __init__(self, edits: Edits, rows: Tensor, balance: float) -> None:
-        self._rows = rows
-        _, kinds, counts = edits.kinds[rows].unique(return_inverse=True, return_counts=True)
-        upto = (counts.double() ** -balance)[kinds].cumsum(0)
-        self._upto = upto / upto[-1]
-
-    def __call__(self, uniform: Tensor) -> Tensor:
-        """Rows (b,) for numbers (b,) from [0, 1)."""
-        at = torch.searchsorted(self._upto, uniform.double(), right=True)
-        return self._rows[at.clamp(max=len(self._rows) - 1)]
 
 
 def to_model(pictures: Tensor, device: torch.device) -> Tensor:

@@ -44,8 +44,7 @@ class _Trainer(SFTTrainer):
     ) -> Any:
         """TRL's loss, but when training with some tokens weighed."""
         weights = inputs.pop("weights")
-        weighed = self._config.verdict_weight != 1 or self._config.phrase_weights
-        if not weighed or not model.training:
+        if not self._config.phrase_weights or not model.training:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         outputs = model(**inputs, use_cache=False, fused_lm_head=True)
         learned = outputs.label_mask.sum()
@@ -97,7 +96,7 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
     trainer = _Trainer(
         model=model,
         args=_arguments(config, out, evaluates=held_out is not None),
-        data_collator=Collator(processor, config.max_length, config.verdict_weight, config.phrase_weights),
+        data_collator=Collator(processor, config.max_length, config.phrase_weights),
         train_dataset=as_dataset(rows),
         eval_dataset=as_dataset(held_out) if held_out else None,
         processing_class=processor,

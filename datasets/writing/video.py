@@ -35,7 +35,7 @@ def encoder() -> "RGBEncoderConfig":
 
 
 def recording_encoder() -> "RGBEncoderConfig":
-    """H.264 for pictures that move: smaller, nearer and encoded sooner than lerobot's default, AV1
+    """H.264 for pictures that move: nearer and encoded sooner than lerobot's default, AV1, at about its size
     (`benchmarks/video_codecs.py`).
 
     And safe: SVT-AV1 gives the calling thread real-time priority (SCHED_FIFO 99) when it runs as root, and

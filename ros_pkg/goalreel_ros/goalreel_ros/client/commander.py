@@ -27,8 +27,6 @@ from goalreel_ros.times import to_duration
 
 GRACE = 10.0
 """Seconds after its own timeout in which the node must have ended a task."""
-DISCOVERY = 1.0
-"""Seconds given to a node to show its sub-goal; one that was never configured has none."""
 
 type Generating = TaskHandle[GenerateStoryboard.Result, GenerateStoryboard.Feedback]
 type Annotating = TaskHandle[AnnotateTask.Result, AnnotateTask.Feedback]
@@ -229,10 +227,6 @@ class GoalreelClient:
         until = time.monotonic() + self._timeout
         if not client.wait_for_server(self._timeout):
             raise TimeoutError(f"no node {self._server} takes tasks within {self._timeout:g} s")
-        with self._news:
-            # Feedback is lost until the node has found our subscription to it. Discovery tells of
-            # subscriptions in their order: when the latched sub-goal, asked for later, is here, it has.
-            self._news.wait_for(lambda: self._subgoal is not None, DISCOVERY)
         return TaskHandle(self._beside, client, goal, max(1.0, until - time.monotonic()))
 
     def _command(self, name: str, reason: str) -> None:
