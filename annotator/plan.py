@@ -8,11 +8,11 @@ OUT/answers/            what the models said, so that a killed run goes on where
 """
 
 from pathlib import Path
-from typing import Any
 
 from goalreel.annotator.batch import Limits, Observer, run
 from goalreel.annotator.image import Image
 from goalreel.annotator.journal import Journal
+from goalreel.annotator.kept import Names, kept
 from goalreel.annotator.loop import OnUnverified
 from goalreel.annotator.models import build_trio
 from goalreel.annotator.presets import Preset
@@ -45,10 +45,13 @@ def plan(
         raise ValueError("this preset only reads recordings: use goalreel annotate, or another --preset")
     with exclusive(out / "answers", out):
         task = Task(id="task", instruction=instruction, image=image, seed=seed)
+        models = kept(build_trio(preset), Journal(out / "answers"), Names.of(preset))
         board = next(
             run(
                 [task],
-                **_models(preset, Journal(out / "answers")),
+                planner=models.planner,
+                editor=models.editor,
+                critic=models.critic,
                 max_attempts=preset.max_attempts,
                 on_unverified=on_unverified,
                 limits=Limits(1, 1),
@@ -57,21 +60,10 @@ def plan(
         )
         save(board, out)
         view = EpisodeView(0, "Storyboard", instruction, storyboard=board)
-        models = {"planner": preset.planner, "editor": preset.editor, "critic": preset.critic}
-        write_report([view], out, title=instruction, summary=models)
+        names = {"planner": preset.planner, "editor": preset.editor, "critic": preset.critic}
+        write_report([view], out, title=instruction, summary=names)
         _preview(board, out / "preview.gif")
     return board
-
-
-def _models(preset: Preset, journal: Journal) -> dict[str, Any]:
-    """The preset's models behind the journal, each by a name that holds all that decides its answers."""
-    models = build_trio(preset)
-    how = f"{preset.critic} {preset.critic_mode} {preset.critic_scores}"
-    return {
-        "planner": journal.planner(models.planner, preset.planner),
-        "editor": journal.editor(models.editor, preset.editor),
-        "critic": journal.critic(models.critic, how),
-    }
 
 
 def save(board: Storyboard, out: Path) -> None:

@@ -4,6 +4,8 @@ The server's replies are written here, in the published checkpoints' format, sin
 """
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import cv2
@@ -114,6 +116,20 @@ def test_plan_again_asks_nobody(frame, models, server, tmp_path):
     goalreel(*command)
     assert len(server.requests) == before
     assert load(out) == board
+
+
+def test_plan_again_with_new_weights_asks_again(frame, models, server, tmp_path):
+    """Such as after an update of goalreel, whose checkpoints are always called the same."""
+    editor = Path(shutil.copytree(models[-1].removeprefix("diffusers:"), tmp_path / "editor"))
+    command = ("plan", frame, "tidy up", "--out", tmp_path / "plan", *models[:-1], f"diffusers:{editor}")
+    goalreel(*command)
+    answers = set((tmp_path / "plan/answers").glob("*.json"))
+    os.utime(next(editor.rglob("*.safetensors")), (0, 0))
+    before = len(server.requests)
+    goalreel(*command)
+    fresh = set((tmp_path / "plan/answers").glob("*.json")) - answers
+    assert len(fresh) == len(STEPS) * 2, "an edit for each attempt; plan and verdicts are kept"
+    assert len(server.requests) == before
 
 
 def test_two_plans_into_one_folder(frame, models, tmp_path):

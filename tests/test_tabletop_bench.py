@@ -11,13 +11,13 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 import tabletop_models as models
 
 from goalreel.annotator.journal import Journal
+from goalreel.annotator.kept import Names, kept
 from goalreel.annotator.models import Trio
 from goalreel.annotator.types import Plan
 from goalreel.datasets.corpora.composition import held_out
 from goalreel.datasets.corpora.verdicts import verdict_rows
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.splits import seeds
-from goalreel.evaluation.tabletop.asking import Names, kept
 from goalreel.evaluation.tabletop.bench import PARTS, Bench
 from goalreel.evaluation.tabletop.closed import Course, Follower, follow, measure_closed_loop
 from goalreel.evaluation.tabletop.critic import judge_all, measure_critic, measure_rewriting

@@ -13,6 +13,7 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 pytest.importorskip("lerobot", reason="needs lerobot: pip install 'goalreel[lerobot]'")
 
 from goalreel.annotator.annotate import Settings
+from goalreel.annotator.kept import Names
 from goalreel.annotator.presets import Preset
 from goalreel.annotator.types import Step
 from goalreel.datasets.source import Source
@@ -20,7 +21,6 @@ from goalreel.datasets.tabletop.splits import seeds
 from goalreel.datasets.tabletop.truth import read_truth
 from goalreel.evaluation.cli import app
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.asking import Names
 from goalreel.evaluation.tabletop.bench import PARTS
 from goalreel.evaluation.tabletop.bootstrap import (
     area,

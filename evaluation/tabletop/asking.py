@@ -1,15 +1,10 @@
-"""Asks a model for many answers, a batch at a time, and keeps them."""
+"""Asks a model for many answers, a batch at a time."""
 
-import hashlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from goalreel import __version__
 from goalreel.annotator.image import Image
-from goalreel.annotator.journal import Journal
 from goalreel.annotator.models import Trio, build_critic, build_editor, build_planner
 from goalreel.annotator.presets import Preset
 from goalreel.annotator.types import (
@@ -20,7 +15,6 @@ from goalreel.annotator.types import (
     Task,
     Verdict,
 )
-from goalreel.checkpoints import located
 from goalreel.evaluation.tabletop.scenes import Progress
 
 BATCH = 16
@@ -39,15 +33,6 @@ def lazily(preset: Preset, needed: Collection[Role]) -> Trio:
     for role in (role for role in later if role in needed):
         later[role].load()
     return Trio(**later)
-
-
-def kept(trio: Trio, journal: Journal, names: "Names") -> Trio:
-    """The same, asked only what the journal does not know."""
-    return Trio(
-        journal.planner(trio.planner, names.planner),
-        journal.editor(trio.editor, names.editor),
-        journal.critic(trio.critic, names.critic),
-    )
 
 
 class _Later:
@@ -72,34 +57,6 @@ class _Later:
 
     def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
         return self._model.judge(candidates)
-
-
-@dataclass(frozen=True)
-class Names:
-    """What decides the answers of each model: its name, its weights, and how it is asked."""
-
-    planner: str
-    editor: str
-    critic: str
-
-    @classmethod
-    def of(cls, preset: Preset) -> Self:
-        how = f"{preset.critic_mode} {preset.critic_scores}"
-        return cls(
-            f"{preset.planner} {_weights(preset.planner)}",
-            f"{preset.editor} {_weights(preset.editor)}",
-            f"{preset.critic} {how} {_weights(preset.critic)}",
-        )
-
-
-def _weights(name: str) -> str:
-    """A fingerprint of the folder that a name such as `hf:DIR?dtype=bfloat16` speaks of, and the version."""
-    folder = Path(located(name.partition(":")[2].partition("?")[0] or name))
-    if not folder.is_dir():
-        return __version__
-    files = sorted(p for p in folder.rglob("*") if p.is_file())
-    facts = [(str(p.relative_to(folder)), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
-    return f"{__version__} {hashlib.sha256(repr(facts).encode()).hexdigest()}"
 
 
 def in_batches[Q, A](

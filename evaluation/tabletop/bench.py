@@ -8,13 +8,14 @@ from typing import Literal, get_args
 
 from goalreel.annotator.annotate import Settings
 from goalreel.annotator.journal import Journal
+from goalreel.annotator.kept import Names, kept
 from goalreel.annotator.models import Trio
 from goalreel.annotator.presets import Preset
 from goalreel.datasets.corpora.verdicts import verdict_rows
 from goalreel.datasets.files import exclusive
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.asking import Names, Role, kept, lazily
+from goalreel.evaluation.tabletop.asking import Role, lazily
 from goalreel.evaluation.tabletop.closed import Follower, measure_closed_loop
 from goalreel.evaluation.tabletop.critic import judge_all, measure_critic, measure_rewriting
 from goalreel.evaluation.tabletop.edit import edit_all, measure_edits
