@@ -50,7 +50,7 @@ def main(
     both = ["--corpus", verdicts, *["--corpus", mistakes] * OFTEN]
     _train("critic", "nano-critic-own", critic, "--model", first, *both)
     planner = runs / "planner-last"
-    _train("planner", "nano-planner-last", planner, "--model", runs / "planner", "--corpus", plans)
+    _train("planner", "nano-planner-last", planner, "--model", critic, "--corpus", plans)
     if install:
         for role, folder in {"planner": planner, "editor": editor, "critic": critic}.items():
             _install(folder, NANO / role)

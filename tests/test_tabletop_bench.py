@@ -30,7 +30,7 @@ from goalreel.evaluation.tabletop.loop import (
     right_steps,
     run_loops,
 )
-from goalreel.evaluation.tabletop.plan import measure_plans, score_plan
+from goalreel.evaluation.tabletop.plan import chance_of_order, measure_plans, score_plan
 from goalreel.evaluation.tabletop.report import HEADLINES
 from goalreel.evaluation.tabletop.scenes import SIZE, walks
 
@@ -85,6 +85,15 @@ def test_a_plan_in_another_order_has_the_same_set_and_counts_where_it_ends_alike
     single = sum(len(w.goals) == 1 for w in scenes) / len(scenes)
     assert found["exact"] == single
     assert single < found["reaches"] <= 1
+
+
+def test_an_order_that_nothing_tells_is_a_guess():
+    """Of two blocks to sort, one is first; unless the instruction lists them."""
+    guessed = [e for e in map(sample_episode, seeds("validation", 300)) if len(e.missions) == 1]
+    told = {e.instruction: (len(e.goals), chance_of_order(e)) for e in guessed}
+    assert told["sort the blocks by colour"] == (2, 1 / 2)
+    assert {chance for text, (_, chance) in told.items() if "into the bowls of their own" in text} == {1.0}
+    assert {chance for count, chance in told.values() if count == 1} == {1.0}
 
 
 def test_a_tower_built_from_the_top_is_not_accepted(scenes):
