@@ -7,6 +7,7 @@ Every stage resumes: run the same command again after a kill. With `--install` t
     python scripts/train_nano.py --install
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -19,17 +20,19 @@ import typer
 from goalreel.checkpoints import NANO
 
 os.environ.setdefault("MUJOCO_GL", "egl")
-CORPORA = {"plans": 12_000, "edits": 12_000, "verdicts": 6_000}
+CORPORA = {"plans": 12_000, "edits": 12_000, "verdicts": 10_500}
 """Episodes of each, from the training split's start."""
-OWN_FIRST, OWN, OFTEN = 12_000, 700, 6
+OWN_FIRST, OWN, OFTEN = 12_000, 1_050, 6
 """Episodes on whose edits the editor is judged, none that it was trained on; how often each row is shown for
 once of a made one."""
+RARE = "misshapen"
+"""What few made rows show: theirs are shown three times."""
 DONE = "README.md"
 """A checkpoint's card, which is written last."""
 
 
 def main(
-    out: Annotated[Path, typer.Option(help="Corpora and runs, about 3 GB.")] = Path("out/nano"),
+    out: Annotated[Path, typer.Option(help="Corpora and runs, about 4 GB.")] = Path("out/nano"),
     workers: Annotated[int, typer.Option(min=1, help="Processes that render.")] = 2,
     install: Annotated[bool, typer.Option(help="Copy the finished checkpoints into the package.")] = False,
 ) -> None:
@@ -47,8 +50,10 @@ def main(
     first, mistakes = runs / "critic", own / "sharegpt" / "verdicts.json"
     _train("critic", "nano-critic", first, "--model", runs / "planner", "--corpus", verdicts)
     critic = runs / "critic-own"
-    both = ["--corpus", verdicts, *["--corpus", mistakes] * OFTEN]
-    _train("critic", "nano-critic-own", critic, "--model", first, *both)
+    shown = [verdicts, *[_only(RARE, verdicts)] * 2, *[mistakes] * OFTEN]
+    _train(
+        "critic", "nano-critic-own", critic, "--model", first, *(x for f in shown for x in ("--corpus", f))
+    )
     planner = runs / "planner-last"
     _train("planner", "nano-planner-last", planner, "--model", critic, "--corpus", plans)
     if install:
@@ -59,6 +64,14 @@ def main(
 def _corpus(kind: str, out: Path, *options: object) -> None:
     if not (out / DONE).exists():
         _goalreel("corpus", "make", "--kind", kind, "--out", out, *options)
+
+
+def _only(word: str, source: Path) -> Path:
+    """The rows of a ShareGPT file whose reply has the word, in a file beside it."""
+    rows = json.loads(source.read_text(encoding="utf-8"))
+    target = source.with_name(f"{word}.json")
+    target.write_text(json.dumps([row for row in rows if word in row["messages"][-1]["content"]]))
+    return target
 
 
 def _train(role: str, config: str, out: Path, *options: object, done: str = "") -> None:

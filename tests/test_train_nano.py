@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from goalreel.annotator.cli import app
 
 ROOT = Path(__file__).parents[1]
+ROWS = [{"messages": [{"role": "assistant", "content": f"the block {x}"}]} for x in ("stays", "is misshapen")]
 
 
 def read(name):
@@ -37,9 +38,13 @@ def calls(script, monkeypatch):
     def pretend(*words):
         words = [str(w) for w in words]
         made.append(words)
+        if words[0] == "corpus":
+            table = Path(words[words.index("--out") + 1]) / "sharegpt" / "verdicts.json"
+            table.parent.mkdir(parents=True)
+            table.write_text(json.dumps(ROWS))
         folder = Path(words[words.index("--out") + 1])
         folder = folder / "editor" if words[1] == "editor" else folder
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / script.DONE).write_text("done")
         (folder / "training.yaml").write_text("for resuming")
 
@@ -64,6 +69,10 @@ def test_every_stage_runs_once_and_with_options_that_exist(script, calls, tmp_pa
         for name in words[:2]:
             command = command.get_command(context, name)
         command.make_context(words[1], words[2:])  # raises what the shell would be told
+    (*_, lesson, _) = calls
+    shown = [w for i, w in enumerate(lesson) if lesson[i - 1] == "--corpus"]
+    rare = [json.loads(Path(f).read_text()) for f in shown if Path(f).stem == script.RARE]
+    assert rare == [ROWS[1:]] * 2
     script.main(tmp_path)
     assert len(calls) == 9
 
