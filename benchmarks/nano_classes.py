@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -38,8 +38,8 @@ from goalreel.training.editor_data import Edits, encode, latents, read_edits
 from goalreel.training.fitting import fit
 from goalreel.training.nano.editor import build, save
 
-TIMED = 12
-"""Steps that tell how many fit into the time."""
+TIMED = 4, 24
+"""Steps of two short runs; how much longer the second takes tells how many fit into the time."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,10 @@ class Rows:
     mask: Tensor
 
 
+type Make = Callable[[EditorConfig, Rows], tuple[Editor, int]]
+"""Trains an editor; the parameters of its denoiser."""
+
+
 def main(
     minutes: Annotated[float, typer.Option(min=0.01, help="Of training, each.")] = 15,
     train: Annotated[int, typer.Option(min=1, help="Training episodes, rendered first.")] = 2000,
@@ -79,14 +83,20 @@ def main(
     asked = places(walk(seed) for seed in seeds("validation", episodes))
     scores = {}
     for name, make in {"klein": _klein, "pix2pix": _pix2pix}.items():
-        began = time.perf_counter()
-        make(_steps(config, TIMED), rows)
-        steps = max(TIMED, round(60 * minutes * TIMED / (time.perf_counter() - began)))
+        few, more = TIMED
+        spent = _seconds(make, _steps(config, more), rows) - _seconds(make, _steps(config, few), rows)
+        steps = max(more, round(60 * minutes * (more - few) / spent))
         scores[name] = _score(*make(_steps(config, steps), rows), asked, steps)
         if not as_json:
             typer.echo(f"{name:8} {scores[name]}")
     if as_json:
         typer.echo(json.dumps({name: asdict(score) for name, score in scores.items()}))
+
+
+def _seconds(make: Make, config: EditorConfig, rows: Rows) -> float:
+    began = time.perf_counter()
+    make(config, rows)
+    return time.perf_counter() - began
 
 
 def _steps(config: EditorConfig, steps: int) -> EditorConfig:
