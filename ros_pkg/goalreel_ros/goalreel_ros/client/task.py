@@ -18,6 +18,8 @@ KEPT = 64
 """Feedback messages kept for a caller that does not ask."""
 LATE = 0.2
 """Seconds in which feedback may come after the result."""
+STOP = 2.0
+"""Seconds given to the node to answer a task that Ctrl-C has ended before, so that it can be told."""
 LOOK = 0.5
 """Seconds between two looks at whether the server still lives."""
 
@@ -38,10 +40,15 @@ class TaskHandle[Result, Feedback]:
         self._status = GoalStatus.STATUS_UNKNOWN
         self._abandoned = False
         beside.run(lambda: client.send_goal_async(goal, self._on_feedback).add_done_callback(self._on_answer))
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._goal is not None, timeout):
-                self._abandoned = True
-                raise TimeoutError(f"no answer to the task within {timeout:g} s")
+        try:
+            answered = self._answered(timeout)
+        except KeyboardInterrupt:
+            # The node may be at work before its answer is here, and nobody else could stop it.
+            if self._answered(STOP) and self._goal.accepted:
+                self.cancel()
+            raise
+        if not answered:
+            raise TimeoutError(f"no answer to the task within {timeout:g} s")
         if not self._goal.accepted:
             raise GoalreelError(ErrorCode.NOT_ACTIVE, "the node refused the task: is it active?")
 
@@ -92,6 +99,12 @@ class TaskHandle[Result, Feedback]:
         with self._changed:
             if timeout and not self._changed.wait_for(lambda: self.done, timeout):
                 raise TimeoutError(f"the task did not stop within {timeout:g} s")
+
+    def _answered(self, timeout: float) -> bool:
+        """If not, a later answer is met with cancelling."""
+        with self._changed:
+            self._abandoned = not self._changed.wait_for(lambda: self._goal is not None, timeout)
+            return not self._abandoned
 
     def _late(self) -> Feedback | None:
         """Feedback that the result has overtaken: they travel by themselves, in no order."""
