@@ -1,6 +1,7 @@
 """Small real LeRobot datasets, made by lerobot itself."""
 
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("MUJOCO_GL", "egl")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background job ignores Ctrl-C, and so would the processes to which tests send it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).parents[1] / ".." / "shared" / "data"
 
