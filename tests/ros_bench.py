@@ -184,6 +184,7 @@ class Robot:
         self._instruct = self.node.create_publisher(String, "instruction", 10)
         self._clients: dict[str, Any] = {}
         self._timer: Any = None
+        self.beside.start()
 
     def close(self) -> None:
         self.beside.close()

@@ -17,6 +17,7 @@ from std_msgs.msg import String
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.msg import Storyboard
 from goalreel_ros.client import GoalreelClient, GoalreelError
+from goalreel_ros.client.task import TaskHandle
 
 NODE = str(Path(__file__).parent / "scripted_node.py")
 
@@ -211,9 +212,27 @@ def test_the_command_line_fails_in_one_line(client):
     assert "Traceback" not in shown
 
 
+def test_ctrl_c_before_the_node_answers_cancels_the_task_too(client, monkeypatch):
+    waits = iter([KeyboardInterrupt])
+    answered = TaskHandle._answered
+
+    def interrupted(self, timeout):
+        for wrong in waits:
+            raise wrong
+        return answered(self, timeout)
+
+    monkeypatch.setattr(TaskHandle, "_answered", interrupted)
+    before = until(client.subgoal)
+    with pytest.raises(KeyboardInterrupt):
+        client.annotate("slow")
+    until(lambda: client.subgoal() is not before)  # sent when the node has stopped
+    assert client.storyboard().task == "slow"
+
+
 def test_ctrl_c_cancels_the_task(client):
+    before = client.storyboard()
     process = command_line("slow")
-    until(lambda: client.storyboard() is not None and client.storyboard().task == "slow", 60)
+    until(lambda: client.storyboard() is not before and client.storyboard().task == "slow", 60)
     process.send_signal(signal.SIGINT)
     shown, _ = process.communicate(timeout=30)
     assert process.returncode == 130, shown

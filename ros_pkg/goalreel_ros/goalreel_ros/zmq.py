@@ -46,6 +46,7 @@ class Bridge:
         self._beside = Beside("goalreel_zmq")
         self._node = self._beside.node
         self._node.create_subscription(CompressedImage, topic, self._on_image, LATCHED)
+        self._beside.start()
 
     def send(self) -> bool:
         """Send the present picture, unless nobody publishes it."""

@@ -14,7 +14,7 @@ CALL_TIMEOUT = 5.0
 
 
 class Beside:
-    """Owns a node, an executor and a thread until `close`.
+    """Owns a node, an executor and, from `start` to `close`, a thread.
 
     With `neighbour` the node joins that node's context and namespace; else it has a context of its own, so
     that neither `rclpy.init` nor signal handlers are anybody's business, with `args` (those of the command
@@ -37,6 +37,9 @@ class Beside:
         self._executor.add_node(self.node)
         self._closed = False
         self._thread = threading.Thread(target=self._spin, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Spin. Make action clients before: rclpy 9 hands them to the executor before they are whole."""
         self._thread.start()
 
     def run[T](self, function: Callable[[], T]) -> T:

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.action import ActionClient
 from rclpy.node import Node
 from unique_identifier_msgs.msg import UUID
 
@@ -16,6 +15,7 @@ from goalreel.annotator.image import Image
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
+from goalreel_ros.client.action import Action
 from goalreel_ros.client.beside import Beside
 from goalreel_ros.client.calls import Calls
 from goalreel_ros.client.errors import check
@@ -53,8 +53,8 @@ class GoalreelClient:
         self._beside = Beside("goalreel_client", node, args)
         own = self._beside.node
         self._call = Calls(self._beside, server, timeout)
-        self._generate = ActionClient(own, GenerateStoryboard, f"{server}/generate_storyboard")
-        self._annotate = ActionClient(own, AnnotateTask, f"{server}/annotate_task")
+        self._generate = Action(own, GenerateStoryboard, f"{server}/generate_storyboard")
+        self._annotate = Action(own, AnnotateTask, f"{server}/annotate_task")
         self._server = server
         self._news = threading.Condition()
         self._storyboard: Storyboard | None = None
@@ -63,6 +63,7 @@ class GoalreelClient:
         own.create_subscription(Storyboard, f"{server}/storyboard", self._on_storyboard, LATCHED)
         own.create_subscription(SubGoal, f"{server}/subgoal", self._on_subgoal, LATCHED)
         self.lifecycle = Lifecycle(self._call)
+        self._beside.start()
 
     def __enter__(self) -> Self:
         return self
@@ -223,11 +224,11 @@ class GoalreelClient:
             known = self._picture = goal, decode(goal.goal_image).pixels
         return known[1]
 
-    def _send(self, client: ActionClient, goal: Any) -> TaskHandle[Any, Any]:
+    def _send(self, action: Action, goal: Any) -> TaskHandle[Any, Any]:
         until = time.monotonic() + self._timeout
-        if not client.wait_for_server(self._timeout):
+        if not action.client.wait_for_server(self._timeout):
             raise TimeoutError(f"no node {self._server} takes tasks within {self._timeout:g} s")
-        return TaskHandle(self._beside, client, goal, max(1.0, until - time.monotonic()))
+        return TaskHandle(self._beside, action, goal, max(1.0, until - time.monotonic()))
 
     def _command(self, name: str, reason: str) -> None:
         check(self._call(Command, name, _message(Command.Request, reason=reason)))

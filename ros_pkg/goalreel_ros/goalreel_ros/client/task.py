@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from action_msgs.msg import GoalStatus
-from rclpy.action import ActionClient
 from rclpy.action.client import ClientGoalHandle
 
 from goalreel.streaming.board import ErrorCode
+from goalreel_ros.client.action import Action
 from goalreel_ros.client.beside import Beside
 from goalreel_ros.client.errors import GoalreelError, check
 
@@ -30,8 +30,8 @@ class TaskHandle[Result, Feedback]:
     `result` gives the action's result message, `feedback` its newest feedback message.
     """
 
-    def __init__(self, beside: Beside, client: ActionClient, goal: Any, timeout: float) -> None:
-        self._beside, self._client = beside, client
+    def __init__(self, beside: Beside, action: Action, goal: Any, timeout: float) -> None:
+        self._beside, self._client = beside, action.client
         self._changed = threading.Condition()
         self._news: deque[Feedback] = deque(maxlen=KEPT)
         self._newest: Feedback | None = None
@@ -39,7 +39,7 @@ class TaskHandle[Result, Feedback]:
         self._outcome: Result | None = None
         self._status = GoalStatus.STATUS_UNKNOWN
         self._abandoned = False
-        beside.run(lambda: client.send_goal_async(goal, self._on_feedback).add_done_callback(self._on_answer))
+        beside.run(lambda: action.send(goal, self).add_done_callback(self._on_answer))
         try:
             answered = self._answered(timeout)
         except KeyboardInterrupt:
@@ -130,10 +130,11 @@ class TaskHandle[Result, Feedback]:
         if self._abandoned and goal.accepted:
             goal.cancel_goal_async()
 
-    def _on_feedback(self, message: Any) -> None:
+    def on_feedback(self, message: Feedback) -> None:
+        """For `Action`, which brings it."""
         with self._changed:
-            self._newest = message.feedback
-            self._news.append(message.feedback)
+            self._newest = message
+            self._news.append(message)
             self._changed.notify_all()
 
     def _on_result(self, future: Any) -> None:

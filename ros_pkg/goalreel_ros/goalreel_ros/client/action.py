@@ -1,0 +1,42 @@
+"""An action of the node's, for tasks that want all of their feedback."""
+
+import weakref
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from rclpy.action import ActionClient
+from rclpy.node import Node
+from rclpy.task import Future
+from unique_identifier_msgs.msg import UUID
+
+if TYPE_CHECKING:
+    from goalreel_ros.client.task import TaskHandle
+
+DEPTH = 10
+"""Feedback messages that wait for the executor: as many as rclpy's own subscription keeps."""
+
+
+class Action:
+    """An `ActionClient` that gives each task its feedback.
+
+    rclpy 9 drops what comes after the result, and feedback and result travel by themselves, in no order. So
+    the feedback topic is subscribed to once more.
+    """
+
+    def __init__(self, node: Node, kind: Any, name: str) -> None:
+        self.client = ActionClient(node, kind, name)
+        self._tasks: weakref.WeakValueDictionary[bytes, TaskHandle[Any, Any]] = weakref.WeakValueDictionary()
+        node.create_subscription(
+            kind.Impl.FeedbackMessage, f"{name}/_action/feedback", self._on_feedback, DEPTH
+        )
+
+    def send(self, goal: Any, task: "TaskHandle[Any, Any]") -> Future:
+        """Its answer, a goal handle; `task.on_feedback` gets the feedback messages."""
+        name = uuid4().bytes
+        self._tasks[name] = task
+        return self.client.send_goal_async(goal, goal_uuid=UUID(uuid=list(name)))
+
+    def _on_feedback(self, message: Any) -> None:
+        task = self._tasks.get(bytes(message.goal_id.uuid))
+        if task is not None:
+            task.on_feedback(message.feedback)
