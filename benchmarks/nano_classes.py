@@ -1,10 +1,11 @@
 """Which class the nano editor should have: FLUX.2-klein's (transformer, flow matching) or InstructPix2Pix's
-(UNet, diffusion). Both train for the same time on the same rows, with the shipped VAE and the same kind of
-text encoder, and are scored on validation episodes as `goalreel eval tabletop` scores an editor.
+(UNet, diffusion). Both train for the same time on the same rows, compiled, with the shipped VAE and the same
+kind of text encoder, and are scored on validation episodes as `goalreel eval tabletop` scores an editor.
 
 OMP_NUM_THREADS=1 python benchmarks/nano_classes.py --minutes 15 --json
 """
 
+import copy
 import json
 import os
 import tempfile
@@ -32,14 +33,17 @@ from goalreel.evaluation.tabletop.edit import Place, places
 from goalreel.evaluation.tabletop.scenes import walk
 from goalreel.evaluation.tabletop.words import prompt_of
 from goalreel.training.config import config_file
-from goalreel.training.editor import tokens, train_flow
-from goalreel.training.editor_config import EditorConfig
+from goalreel.training.editor import Flow, batches, tokens
+from goalreel.training.editor_config import EditorConfig, FlowTraining
 from goalreel.training.editor_data import Edits, encode, latents, read_edits
-from goalreel.training.fitting import fit
+from goalreel.training.fitting import Batch, MakeBatch, fit
 from goalreel.training.nano.editor import build, save
 
-TIMED = 4, 24
-"""Steps of two short runs; how much longer the second takes tells how many fit into the time."""
+TIMED = 12
+"""Steps of a run that tells how many fit into the time; the first half of them only warms up."""
+UNET = {"learning_rate": 1e-3, "shift": 1.0}
+"""As in a first study: half of the transformer's rate for AdamW, which trains all convolutions; noise levels
+even, as its scheduler spaces them."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class Score:
     parameters: float
     """Of the denoiser, millions."""
     steps: int
+    minutes: float
+    """That they took."""
     right: float
     """Share of explicit edits: the sub-goal is reached, everything else untouched."""
     reached: float
@@ -55,18 +61,8 @@ class Score:
     """An edit, alone."""
 
 
-@dataclass(frozen=True)
-class Rows:
-    """What is learned from."""
-
-    edits: Edits
-    codes: Tensor
-    ids: Tensor
-    mask: Tensor
-
-
-type Make = Callable[[EditorConfig, Rows], tuple[Editor, int]]
-"""Trains an editor; the parameters of its denoiser."""
+type Made = tuple[nn.Module, Callable[[], Editor], nn.Module]
+"""A model to train on the flow's rows, the editor that it then is, and its denoiser."""
 
 
 def main(
@@ -75,33 +71,42 @@ def main(
     episodes: Annotated[int, typer.Option(min=1, help="Validation episodes.")] = 30,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line.")] = False,
 ) -> None:
-    config = EditorConfig.read(config_file("nano-editor")).model_copy(update={"compile": False})
+    config = EditorConfig.read(config_file("nano-editor"))
     edits = read_edits(edit_rows(seeds("train", train), config.shape.size), config.shape.size)
     pipeline = _pipeline(config, edits)
     ids, mask = tokens(pipeline, edits.prompts, config.shape.prompt_tokens)
-    rows = Rows(edits, latents(pipeline.vae, edits, None, bf16=True), ids, mask)
+    codes = latents(pipeline.vae, edits, None, bf16=True)
     asked = places(walk(seed) for seed in seeds("validation", episodes))
     scores = {}
-    for name, make in {"klein": _klein, "pix2pix": _pix2pix}.items():
-        few, more = TIMED
-        spent = _seconds(make, _steps(config, more), rows) - _seconds(make, _steps(config, few), rows)
-        steps = max(more, round(60 * minutes * (more - few) / spent))
-        scores[name] = _score(*make(_steps(config, steps), rows), asked, steps)
+    unet = config.model_copy(update={"flow": config.flow.model_copy(update=UNET)})
+    for name, make, chosen in (("klein", _klein, config), ("pix2pix", _pix2pix, unet)):
+        rows = batches(edits, codes, ids, mask, chosen)
+        model, _, denoiser = make(chosen, edits)
+        denoiser.compile()
+        steps = max(TIMED, round(60 * minutes / _train(model, rows, chosen.flow, TIMED)))
+        model, editor, denoiser = make(chosen, edits)
+        denoiser.compile()
+        spent = steps * _train(model, rows, chosen.flow, steps) / 60
+        scores[name] = _score(editor(), denoiser, asked, steps, round(spent, 1))
         if not as_json:
             typer.echo(f"{name:8} {scores[name]}")
     if as_json:
         typer.echo(json.dumps({name: asdict(score) for name, score in scores.items()}))
 
 
-def _seconds(make: Make, config: EditorConfig, rows: Rows) -> float:
-    began = time.perf_counter()
-    make(config, rows)
-    return time.perf_counter() - began
+def _train(model: nn.Module, rows: MakeBatch, flow: FlowTraining, steps: int) -> float:
+    """Seconds a step, over the second half of the steps."""
+    began = []
 
+    def batch(step: int, count: int, generator: torch.Generator) -> Batch:
+        began.append(time.perf_counter())
+        return rows(step, count, generator)
 
-def _steps(config: EditorConfig, steps: int) -> EditorConfig:
-    flow = config.flow.model_copy(update={"steps": steps, "save_every": steps})
-    return config.model_copy(update={"flow": flow})
+    schedule = flow.model_copy(update={"steps": steps, "save_every": steps})
+    with tempfile.TemporaryDirectory() as out:
+        fit(model, batch, schedule, Path(out), seed=1)
+    half = len(began) // 2
+    return (began[-1] - began[half]) / (len(began) - 1 - half)
 
 
 def _pipeline(config: EditorConfig, edits: Edits) -> Flux2KleinPipeline:
@@ -110,7 +115,7 @@ def _pipeline(config: EditorConfig, edits: Edits) -> Flux2KleinPipeline:
     return made
 
 
-def _score(editor: Editor, parameters: int, asked: Sequence[Place], steps: int) -> Score:
+def _score(editor: Editor, denoiser: nn.Module, asked: Sequence[Place], steps: int, minutes: float) -> Score:
     requests = [place.edit(prompt_of(place.walk, place.index, "explicit")) for place in asked]
     editor.edit(requests[:1])
     began = time.perf_counter()
@@ -120,38 +125,26 @@ def _score(editor: Editor, parameters: int, asked: Sequence[Place], steps: int) 
     found = [place.judge(answer) for place, answer in zip(asked, answers, strict=True)]
     shares = (sum(getattr(o, name) for o in found) / len(found) for name in ("right", "reached"))
     right, reached = (round(share, 3) for share in shares)
-    return Score(round(parameters / 1e6, 2), steps, right, reached, len(found), round(seconds, 3))
+    parameters = round(sum(p.numel() for p in denoiser.parameters()) / 1e6, 2)
+    return Score(parameters, steps, minutes, right, reached, len(found), round(seconds, 3))
 
 
-def _klein(config: EditorConfig, rows: Rows) -> tuple[Editor, int]:
-    pipeline = _pipeline(config, rows.edits)
-    with tempfile.TemporaryDirectory() as out:
-        train_flow(pipeline, config, rows.edits, rows.ids, rows.mask, Path(out) / "run")
-        save(pipeline, config, Path(out) / "editor")
-        editor = DiffusersEditor.load(Path(out) / "editor", device="cpu")
-    return editor, sum(p.numel() for p in pipeline.transformer.parameters())
+def _klein(config: EditorConfig, edits: Edits) -> Made:
+    pipeline = _pipeline(config, edits)
+
+    def editor() -> Editor:
+        with tempfile.TemporaryDirectory() as out:
+            save(pipeline, config, Path(out))
+            return DiffusersEditor.load(out, device="cpu")
+
+    return Flow(pipeline, config), editor, pipeline.transformer
 
 
-def _pix2pix(config: EditorConfig, rows: Rows) -> tuple[Editor, int]:
-    pipeline = _pipeline(config, rows.edits)
+def _pix2pix(config: EditorConfig, edits: Edits) -> Made:
+    pipeline = _pipeline(config, edits)
     model = Pix2Pix(pipeline.text_encoder, config)
-    edits, flow = rows.edits, config.flow
-    weights = edits.weights(config.shape.patch, flow.change_weight)
-    chances = edits.chances(flow.explicit, flow.balance)
-
-    def batch(step: int, count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-        at = torch.multinomial(chances, count, replacement=True, generator=generator)
-        source, target = (rows.codes[side[at]].float() for side in (edits.source, edits.target))
-        noise = torch.randn(target.shape, generator=generator)
-        pick, draw = torch.rand(2, count, generator=generator)
-        last = model.scheduler.config.num_train_timesteps - 1
-        level = torch.where(pick < flow.noisiest, last, (draw * last).long())
-        return source, target, noise, level, rows.ids[at], rows.mask[at], weights[at]
-
-    with tempfile.TemporaryDirectory() as out:
-        # As in a first study: half of the transformer's rate for AdamW, which trains all convolutions.
-        fit(model, batch, flow.model_copy(update={"learning_rate": 1e-3}), Path(out), seed=config.seed + 1)
-    return Pix2PixEditor(model, pipeline, config), sum(p.numel() for p in model.unet.parameters())
+    # A copy is not compiled: edits come one by one.
+    return model, lambda: Pix2PixEditor(copy.deepcopy(model), pipeline, config), model.unet
 
 
 class Pix2Pix(nn.Module):
@@ -184,22 +177,15 @@ class Pix2Pix(nn.Module):
             clip_sample=False,
         )
 
-    def forward(
-        self,
-        source: Tensor,
-        target: Tensor,
-        noise: Tensor,
-        level: Tensor,
-        ids: Tensor,
-        mask: Tensor,
-        weight: Tensor,
-    ) -> Tensor:
-        """Latents (b, tokens, channels) as the flow gets them, steps (b,), prompts (b, length), weights."""
+    def forward(self, *batch: Tensor) -> Tensor:
+        """What `Flow.forward` takes; noise levels from 0 to 1 become steps of the scheduler."""
+        source, target, noise, level, ids, mask, weight = batch
+        at = (level * (self.scheduler.config.num_train_timesteps - 1)).long()
         source, target, noise = (self.spread(x) for x in (source, target, noise))
-        mixed = self.scheduler.add_noise(target, noise, level)
-        wanted = self.scheduler.get_velocity(target, noise, level)
+        mixed = self.scheduler.add_noise(target, noise, at)
+        wanted = self.scheduler.get_velocity(target, noise, at)
         with torch.autocast("cpu", torch.bfloat16):
-            velocity = self.velocity(mixed, source, level, ids, mask)
+            velocity = self.velocity(mixed, source, at, ids, mask)
         error = (velocity.float() - wanted).square()
         half = self.side // 2
         return (error * weight.view(-1, 1, half, half).repeat_interleave(2, 2).repeat_interleave(2, 3)).mean()

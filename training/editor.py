@@ -18,7 +18,7 @@ from goalreel.datasets.corpora.rows import EditRow
 from goalreel.training.card import Card, file_facts, write_card
 from goalreel.training.editor_config import EditorConfig, FlowTraining
 from goalreel.training.editor_data import Edits, latents, read_edits
-from goalreel.training.fitting import CHECKPOINT, Batch, fit
+from goalreel.training.fitting import CHECKPOINT, Batch, MakeBatch, fit
 from goalreel.training.nano.editor import build, save
 from goalreel.training.vae import train_vae
 
@@ -118,6 +118,15 @@ def train_flow(
     """
     half = config.precision == "bf16"
     codes = latents(pipeline.vae, edits, out / "latents.safetensors", bf16=half)
+    model = Flow(pipeline, config)
+    if config.compile:
+        model.transformer.compile()
+    batch = batches(edits, codes, ids, mask, config)
+    fit(model, batch, config.flow, out, seed=config.seed + 1, resume=resume)
+
+
+def batches(edits: Edits, codes: Tensor, ids: Tensor, mask: Tensor, config: EditorConfig) -> MakeBatch:
+    """Draws rows as `Flow` takes them. `codes`: the pictures' latents (m, tokens, channels)."""
     weights = edits.weights(config.shape.patch, config.flow.change_weight)
     chances = edits.chances(config.flow.explicit, config.flow.balance)
 
@@ -131,10 +140,7 @@ def train_flow(
         rest = (part[at].to(device) for part in (ids, mask, weights))
         return source, target, noise, level, *rest
 
-    model = Flow(pipeline, config)
-    if config.compile:
-        model.transformer.compile()
-    fit(model, batch, config.flow, out, seed=config.seed + 1, resume=resume)
+    return batch
 
 
 def noise_levels(count: int, training: FlowTraining, generator: torch.Generator) -> Tensor:
