@@ -1,0 +1,80 @@
+"""What a Critic should say before its verdict: where all stands and went, the faults alone, or nothing.
+
+Each way is trained for the same steps on the same made candidates, from the same Planner on, and scored on
+validation episodes. Needs what the first stages of `scripts/train_nano.py` make: a corpus of verdicts and the
+Planner. Run again to go on.
+
+OMP_NUM_THREADS=1 python benchmarks/nano_grounding.py --json
+"""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+import typer
+
+from goalreel.datasets.corpora.rows import VerdictRow
+from goalreel.datasets.corpora.verdicts import verdict_rows
+from goalreel.datasets.tabletop.splits import seeds
+from goalreel.evaluation.tabletop.critic import judge_all, measure_critic
+from goalreel.planners.critic import ChatCritic
+from goalreel.planners.hf import HfChat
+from goalreel.training.config import LanguageConfig, read_config
+from goalreel.training.language import last_checkpoint, train
+
+LONGEST = 512
+"""Tokens of a reply."""
+SAID: dict[str, Callable[[str], str]] = {
+    "places": lambda thinking: thinking,
+    "faults": lambda thinking: thinking.split(". ", 1)[1],
+    "nothing": lambda thinking: "",
+}
+"""What is left of the corpus's thinking, which says places first and then faults."""
+SCORES = "accuracy", "balanced_accuracy", "auc"
+
+
+def main(
+    runs: Annotated[Path, typer.Option(help="Where scripts/train_nano.py trains.")] = Path("out/nano"),
+    out: Annotated[Path, typer.Option(help="The Critics made here.")] = Path("out/nano_grounding"),
+    steps: Annotated[int, typer.Option(min=1, help="Of each training.")] = 1800,
+    episodes: Annotated[int, typer.Option(min=1, help="Validation episodes.")] = 60,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line.")] = False,
+) -> None:
+    corpus = runs / "corpora" / "verdicts" / "sharegpt" / "verdicts.json"
+    rows = list(verdict_rows(seeds("validation", episodes), 128))
+    scores = {}
+    for name, said in SAID.items():
+        told = corpus.with_name(f"said_{name}.json")
+        if not told.is_file():
+            told.write_text(json.dumps([_tell(row, said) for row in json.loads(corpus.read_text())]))
+        config = read_config(
+            "nano-critic", LanguageConfig, corpus=[told], model=str(runs / "runs" / "planner"), steps=steps
+        )
+        folder = out / name
+        if not (folder / "README.md").exists():
+            train(config, folder, resume=last_checkpoint(folder / "checkpoints") is not None)
+        scores[name] = _score(folder, rows)
+        if not as_json:
+            typer.echo(f"{name:8} {scores[name]}")
+    if as_json:
+        typer.echo(json.dumps(scores))
+
+
+def _tell(row: dict[str, list[dict[str, str]]], said: Callable[[str], str]) -> dict[str, object]:
+    *asked, reply = row["messages"]
+    thinking, answer = reply["content"].removeprefix("<think>").split("</think>", 1)
+    return row | {"messages": [*asked, reply | {"content": f"<think>{said(thinking)}</think>{answer}"}]}
+
+
+def _score(folder: Path, rows: Sequence[VerdictRow]) -> dict[str, float]:
+    critic = ChatCritic(HfChat.load(folder, max_new_tokens=LONGEST))
+    found = measure_critic(judge_all(rows, [], critic, lambda *_: None))
+    return {name: round(found[f"{name}_made"].value, 3) for name in SCORES}
+
+
+if __name__ == "__main__":
+    typer.run(main)
