@@ -34,7 +34,13 @@ def bridge(ros_env):  # noqa: F811
 
 def test_lerobots_zmq_camera_shows_the_goal_in_its_colours(bridge):
     publisher, process, port = bridge
-    config = ZMQCameraConfig(server_address="127.0.0.1", port=port, camera_name="subgoal", warmup_s=1)
+    config = ZMQCameraConfig(
+        server_address="127.0.0.1",
+        port=port,
+        camera_name="subgoal",
+        warmup_s=1,
+        timeout_ms=1000,  # a read that outlives `disconnect`, which waits for 2 s, aborts this process
+    )
     camera = make_cameras_from_configs({"subgoal": config})["subgoal"]
     with camera:
         assert (camera.width, camera.height) == (64, 48)
