@@ -1,8 +1,8 @@
 """What a Critic should say before its verdict: where all stands and went, the faults alone, or nothing.
 
-Each way is trained for the same steps on the same made candidates, from the same Planner on, and scored on
-validation episodes. Needs what the first stages of `scripts/train_nano.py` make: a corpus of verdicts and the
-Planner. Run again to go on.
+Each way is trained as the Critic's first lesson is, on the same made candidates, from the same Planner on,
+and scored on validation episodes. Needs what the first stages of `scripts/train_nano.py` make: the corpus of
+verdicts, the Planner, and the first lesson's Critic, which says where all stands. Run again to go on.
 
 OMP_NUM_THREADS=1 python benchmarks/nano_grounding.py --json
 """
@@ -19,6 +19,7 @@ import typer
 
 from goalreel.datasets.corpora.rows import VerdictRow
 from goalreel.datasets.corpora.verdicts import verdict_rows
+from goalreel.datasets.files import write_bytes
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.evaluation.tabletop.critic import judge_all, measure_critic
 from goalreel.planners.critic import ChatCritic
@@ -29,7 +30,6 @@ from goalreel.training.language import last_checkpoint, train
 LONGEST = 512
 """Tokens of a reply."""
 SAID: dict[str, Callable[[str], str]] = {
-    "places": lambda thinking: thinking,
     "faults": lambda thinking: thinking.split(". ", 1)[1],
     "nothing": lambda thinking: "",
 }
@@ -40,28 +40,29 @@ SCORES = "accuracy", "balanced_accuracy", "auc"
 def main(
     runs: Annotated[Path, typer.Option(help="Where scripts/train_nano.py trains.")] = Path("out/nano"),
     out: Annotated[Path, typer.Option(help="The Critics made here.")] = Path("out/nano_grounding"),
-    steps: Annotated[int, typer.Option(min=1, help="Of each training.")] = 1800,
     episodes: Annotated[int, typer.Option(min=1, help="Validation episodes.")] = 60,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line.")] = False,
 ) -> None:
     corpus = runs / "corpora" / "verdicts" / "sharegpt" / "verdicts.json"
-    rows = list(verdict_rows(seeds("validation", episodes), 128))
-    scores = {}
+    folders = {"places": runs / "runs" / "critic"}
     for name, said in SAID.items():
-        told = corpus.with_name(f"said_{name}.json")
+        told = corpus.with_name(f"said_{name}.json")  # beside the pictures that it names
         if not told.is_file():
-            told.write_text(json.dumps([_tell(row, said) for row in json.loads(corpus.read_text())]))
+            rows = [_tell(row, said) for row in json.loads(corpus.read_text(encoding="utf-8"))]
+            write_bytes(told, json.dumps(rows).encode())
         config = read_config(
-            "nano-critic", LanguageConfig, corpus=[told], model=str(runs / "runs" / "planner"), steps=steps
+            "nano-critic", LanguageConfig, corpus=[told], model=str(runs / "runs" / "planner")
         )
-        folder = out / name
-        if not (folder / "README.md").exists():
-            train(config, folder, resume=last_checkpoint(folder / "checkpoints") is not None)
-        scores[name] = _score(folder, rows)
-        if not as_json:
-            typer.echo(f"{name:8} {scores[name]}")
+        folders[name] = out / name
+        if not (out / name / "README.md").exists():
+            train(config, out / name, resume=last_checkpoint(out / name / "checkpoints") is not None)
+    asked = list(verdict_rows(seeds("validation", episodes), 128))
+    scores = {name: _score(folder, asked) for name, folder in folders.items()}
     if as_json:
         typer.echo(json.dumps(scores))
+        return
+    for name, score in scores.items():
+        typer.echo(f"{name:8} {score}")
 
 
 def _tell(row: dict[str, list[dict[str, str]]], said: Callable[[str], str]) -> dict[str, object]:

@@ -19,7 +19,6 @@ from goalreel.annotator.image import Image
 from goalreel.annotator.types import Editor, Failure
 from goalreel.checkpoints import NANO
 from goalreel.datasets.corpora.rows import Register
-from goalreel.datasets.tabletop.scene import Layout
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.evaluation.tabletop.asking import in_batches
@@ -78,8 +77,7 @@ def _score(editor: Editor, asked: Sequence[Place], register: Register, count: in
 
 
 def _differ(place: Place, one: Image | Failure, other: Image | Failure) -> bool:
-    found: list[Layout | None] = [look(picture, place.walk.episode.scene) for picture in (one, other)]
-    a, b = found
+    a, b = (look(picture, place.walk.episode.scene) for picture in (one, other))
     if a is None or b is None:
         return a is not b
     return a.keys() != b.keys() or bool(disturbed(a, b, ()))

@@ -1,7 +1,7 @@
 """A node with goalreel's interfaces and a script in place of models; tasks choose what happens.
 
-`fail` ends as PLANNER_FAILED, `slow` lasts until canceled; anything else has two steps, a red goal and a
-green one, of 64x48 pixels.
+`fail` ends as PLANNER_FAILED, `slow` lasts until canceled, `late` gives feedback after its result; anything
+else has two steps, a red goal and a green one, of 64x48 pixels.
 """
 
 import threading
@@ -93,9 +93,11 @@ class ScriptedNode(LifecycleNode):
             return GenerateStoryboard.Result(error_code=ErrorCode.CANCELED, error_msg="canceled")
         for done in (1, 2):
             board = self.storyboard(task, Storyboard.STATE_RENDERING, done)
-            handle.publish_feedback(
-                GenerateStoryboard.Feedback(num_steps=2, completion=done / 2, step=board.steps[-1:])
-            )
+            feedback = GenerateStoryboard.Feedback(num_steps=2, completion=done / 2, step=board.steps[-1:])
+            if task == "late":
+                threading.Timer(0.05 * done, handle.publish_feedback, [feedback]).start()
+            else:
+                handle.publish_feedback(feedback)
         board = self.storyboard(task, Storyboard.STATE_READY, 2)
         if handle.request.image:
             board.source_image = handle.request.image[0]

@@ -76,6 +76,12 @@ def test_generate_reports_each_panel_in_the_callers_thread(client):
     assert until(lambda: client.storyboard() and client.storyboard().state == Storyboard.STATE_READY)
 
 
+def test_feedback_that_the_result_overtakes_is_not_lost(client):
+    seen = []
+    client.generate("late", on_feedback=lambda f: seen.append(f.step[0].name))
+    assert seen == ["block 0", "block 1"]
+
+
 def test_a_task_that_fails_raises_its_code_in_one_line(client):
     with pytest.raises(GoalreelError, match=r"^PLANNER_FAILED: no plan$") as failed:
         client.generate("fail")

@@ -39,7 +39,7 @@ def test_lerobots_zmq_camera_shows_the_goal_in_its_colours(bridge):
         port=port,
         camera_name="subgoal",
         warmup_s=1,
-        timeout_ms=1000,  # a read that outlives `disconnect`, which waits for 2 s, aborts this process
+        timeout_ms=1000,  # a read that outlives `disconnect`, which waits for 2 s, can abort this process
     )
     camera = make_cameras_from_configs({"subgoal": config})["subgoal"]
     with camera:

@@ -1,7 +1,7 @@
 """An action of the node's, for tasks that want all of their feedback."""
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 from rclpy.action import ActionClient
@@ -9,11 +9,15 @@ from rclpy.node import Node
 from rclpy.task import Future
 from unique_identifier_msgs.msg import UUID
 
-if TYPE_CHECKING:
-    from goalreel_ros.client.task import TaskHandle
-
 DEPTH = 10
 """Feedback messages that wait for the executor: as many as rclpy's own subscription keeps."""
+
+
+class Listener(Protocol):
+    """Whoever waits for a task."""
+
+    def on_feedback(self, message: Any) -> None:
+        """Called in the executor's thread."""
 
 
 class Action:
@@ -25,13 +29,13 @@ class Action:
 
     def __init__(self, node: Node, kind: Any, name: str) -> None:
         self.client = ActionClient(node, kind, name)
-        self._tasks: weakref.WeakValueDictionary[bytes, TaskHandle[Any, Any]] = weakref.WeakValueDictionary()
+        self._tasks: weakref.WeakValueDictionary[bytes, Listener] = weakref.WeakValueDictionary()
         node.create_subscription(
             kind.Impl.FeedbackMessage, f"{name}/_action/feedback", self._on_feedback, DEPTH
         )
 
-    def send(self, goal: Any, task: "TaskHandle[Any, Any]") -> Future:
-        """Its answer, a goal handle; `task.on_feedback` gets the feedback messages."""
+    def send(self, goal: Any, task: Listener) -> Future:
+        """Its answer, a goal handle. `task` gets the feedback for as long as somebody holds it."""
         name = uuid4().bytes
         self._tasks[name] = task
         return self.client.send_goal_async(goal, goal_uuid=UUID(uuid=list(name)))

@@ -4,6 +4,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from action_msgs.msg import GoalStatus
@@ -44,8 +45,9 @@ class TaskHandle[Result, Feedback]:
             answered = self._answered(timeout)
         except KeyboardInterrupt:
             # The node may be at work before its answer is here, and nobody else could stop it.
-            if self._answered(STOP) and self._goal.accepted:
-                self.cancel()
+            with suppress(TimeoutError):
+                if self._answered(STOP) and self._goal.accepted:
+                    self.cancel()
             raise
         if not answered:
             raise TimeoutError(f"no answer to the task within {timeout:g} s")
