@@ -145,8 +145,8 @@ def test_it_keeps_to_the_conventions_of_lerobots_own_camera(any_camera):
     with pytest.raises(DeviceAlreadyConnectedError):
         camera.connect()
     assert (camera.width, camera.height) == (64, 48)
-    until(lambda: colour(camera.async_read()) == "red")
-    for picture in (camera.read(), camera.async_read(timeout_ms=1000), camera.read_latest()):
+    until(lambda: colour(camera.async_read(timeout_ms=20_000)) == "red")
+    for picture in (camera.read(), camera.async_read(timeout_ms=20_000), camera.read_latest()):
         assert picture.shape == (48, 64, 3)
         assert picture.dtype == np.uint8
         assert picture.flags.writeable
@@ -208,17 +208,17 @@ def test_a_frame_may_be_changed_without_changing_the_next(camera):
 
 def test_an_unchanged_goal_is_a_new_frame_fps_times_a_second(publisher):
     with GoalreelCamera(GoalreelCameraConfig(**SIZE, fps=20)) as camera:
-        camera.async_read()
+        camera.async_read(timeout_ms=20_000)
         began = time.monotonic()
         for _ in range(10):
-            camera.async_read()
+            camera.async_read(timeout_ms=20_000)
         assert time.monotonic() - began > 0.4
     with GoalreelCamera(GoalreelCameraConfig(**SIZE, fps=1)) as camera:
         camera.read()
         with pytest.raises(TimeoutError, match=r"after 10 ms\. Publisher there: True"):
             camera.async_read(timeout_ms=10)
         show(publisher, "green")
-        assert colour(camera.async_read(timeout_ms=1000)) in ("green", "red")
+        assert colour(camera.async_read(timeout_ms=20_000)) in ("green", "red")
 
 
 def test_a_goal_that_cannot_be_read_is_an_error_not_a_picture(camera, publisher):
