@@ -178,7 +178,7 @@ def test_lerobots_command_lines(kind, tmp_path, monkeypatch):
 
 def test_the_zmq_bridge(running):
     _, *arguments = shlex.split(block("goalreel_ros.zmq --width").replace(":5555", ":*"))
-    with other(*arguments, ready="serving /goalreel/subgoal/image/compressed") as bridge:
+    with other(*arguments, ready="/goalreel/subgoal/image/compressed is there") as bridge:
         assert bridge.stop(signal.SIGINT) == 0
 
 

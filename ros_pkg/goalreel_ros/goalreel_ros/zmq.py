@@ -2,7 +2,8 @@
 
     python -m goalreel_ros.zmq --width 640 --height 480
     lerobot-rollout --robot.cameras="{subgoal: {type: zmq, server_address: 127.0.0.1, port: 5555,
-                                      camera_name: subgoal, width: 640, height: 480, fps: 30}}" ...
+                                      camera_name: subgoal, width: 640, height: 480, fps: 30,
+                                      timeout_ms: 1900}}" ...
 
 The protocol is that of `lerobot.cameras.zmq.image_server`: JSON with JPEGs in base64, whose red and blue are
 exchanged, because ZMQCamera passes on what OpenCV decodes (BGR) as if it were RGB.
@@ -95,10 +96,13 @@ def run(
         bridge = Bridge(topic, address, camera, (width, height))
     except ValueError as e:
         raise typer.BadParameter(str(e)) from None
-    typer.echo(f"serving {topic} at {address} as {camera}")
+    typer.echo(f"serving at {address} as {camera}; waiting for {topic}")
+    there = False
     try:
         while True:
-            bridge.send()
+            if bridge.send() != there:
+                there = not there
+                typer.echo(f"{topic} is there: sending" if there else f"{topic} is gone: silent")
             time.sleep(1 / fps)
     except KeyboardInterrupt:
         typer.echo("stopped")
