@@ -85,9 +85,13 @@ def editor(
 ) -> None:
     """Train the nano image editor."""
     with one_line_errors(INTERRUPTED):
+        from goalreel.annotator.console import progress_bars
         from goalreel.training.config import config_file
         from goalreel.training.editor import train
         from goalreel.training.editor_config import EditorConfig
 
         settings = EditorConfig.read(config_file(config))
-        train(settings.model_copy(update={"data": data}) if data else settings, out, resume)
+        if data:
+            settings = settings.model_copy(update={"data": data})
+        with progress_bars() as told:
+            train(settings, out, resume, progress=told)

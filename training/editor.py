@@ -18,20 +18,26 @@ from goalreel.datasets.corpora.rows import EditRow
 from goalreel.training.card import Card, file_facts, write_card
 from goalreel.training.editor_config import EditorConfig, FlowTraining
 from goalreel.training.editor_data import Edits, latents, read_edits
-from goalreel.training.fitting import CHECKPOINT, Batch, MakeBatch, fit
+from goalreel.training.fitting import CHECKPOINT, Batch, MakeBatch, Progress, fit
 from goalreel.training.nano.editor import build, save
+from goalreel.training.run import processes
 from goalreel.training.vae import train_vae
 
 log = logging.getLogger(__name__)
 
 
 def train(
-    config: EditorConfig, out: Path, resume: bool = False, rows: Iterable[EditRow] | None = None
+    config: EditorConfig,
+    out: Path,
+    resume: bool = False,
+    rows: Iterable[EditRow] | None = None,
+    progress: Progress = lambda stage, done, total: None,
 ) -> Path:
     """Train an editor from scratch, on `rows` or else `config.data`; the folder that `diffusers:` loads.
 
     `out` gets `vae/` and `flow/` (checkpoints and TensorBoard's events) and `editor/`, the result. `resume`
-    continues where the folder stands, if it holds anything.
+    continues where the folder stands, if it holds anything. On several devices start it with
+    `accelerate launch`.
 
     Raises:
         ValueError: no data, or not the editor's; a prompt too long; `out` holds another run.
@@ -44,10 +50,13 @@ def train(
     pipeline = build(config, edits.prompts)
     ids, mask = tokens(pipeline, edits.prompts, config.shape.prompt_tokens)
     log.info("%d edits over %d pictures", len(edits.prompts), len(edits.pictures))
-    train_vae(pipeline.vae, config, edits, out / "vae", resume=resume)
-    train_flow(pipeline, config, edits, ids, mask, out / "flow", resume=resume)
-    save(pipeline, config, out / "editor")
-    write_card(out / "editor", _card(config, edits))
+    train_vae(pipeline.vae, config, edits, out / "vae", resume=resume, progress=progress)
+    train_flow(pipeline, config, edits, ids, mask, out / "flow", resume=resume, progress=progress)
+    state = processes()
+    if state.is_main_process:
+        save(pipeline, config, out / "editor")
+        write_card(out / "editor", _card(config, edits))
+    state.wait_for_everyone()
     return out / "editor"
 
 
@@ -110,6 +119,7 @@ def train_flow(
     out: Path,
     *,
     resume: bool = False,
+    progress: Progress = lambda stage, done, total: None,
 ) -> None:
     """Train the pipeline's transformer and text encoder. `ids`, `mask`: the prompts' tokens (n, length).
 
@@ -117,12 +127,13 @@ def train_flow(
         ValueError: see `goalreel.training.fitting.fit`.
     """
     half = config.precision == "bf16"
-    codes = latents(pipeline.vae, edits, out / "latents.safetensors", bf16=half)
+    with processes().main_process_first():  # the others find them kept
+        codes = latents(pipeline.vae, edits, out / "latents.safetensors", bf16=half)
     model = Flow(pipeline, config)
     if config.compile:
         model.transformer.compile()
     batch = batches(edits, codes, ids, mask, config)
-    fit(model, batch, config.flow, out, seed=config.seed + 1, resume=resume)
+    fit(model, batch, config.flow, out, seed=config.seed + 1, resume=resume, progress=progress)
 
 
 def batches(edits: Edits, codes: Tensor, ids: Tensor, mask: Tensor, config: EditorConfig) -> MakeBatch:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from goalreel.annotator.image import Image
 from goalreel.datasets.corpora.rows import EditRow
+from goalreel.datasets.files import atomic
 
 COLUMNS = ("source", "target", "prompt", "register", "goal")
 VISIBLE = 24
@@ -171,6 +172,6 @@ def latents(vae: AutoencoderKLFlux2, edits: Edits, cache: Path | None, *, bf16: 
     ]
     made = torch.cat(parts).contiguous()
     if cache is not None:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        save_file({"latents": made}, cache, metadata={"key": key.hexdigest()})
+        with atomic(cache) as part:
+            save_file({"latents": made}, part, metadata={"key": key.hexdigest()})
     return made

@@ -10,32 +10,43 @@ import torch
 from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
+from goalreel.datasets.files import atomic
 from goalreel.training.editor_config import Schedule
+from goalreel.training.run import processes
 
 CHECKPOINT = "checkpoint.pt"
 type Batch = tuple[Tensor, ...]
 type MakeBatch = Callable[[int, int, torch.Generator], Batch]
 """(step, count, generator): `count` rows for one device, drawn with the generator (on that device)."""
+type Progress = Callable[[str, int, int], None]
+"""Told (stage, done, total), by the main process alone."""
 
 
 def fit(
-    model: nn.Module, batch: MakeBatch, schedule: Schedule, out: Path, *, seed: int, resume: bool = False
+    model: nn.Module,
+    batch: MakeBatch,
+    schedule: Schedule,
+    out: Path,
+    *,
+    seed: int,
+    resume: bool = False,
+    progress: Progress = lambda stage, done, total: None,
 ) -> None:
     """Train `model`, whose forward maps a batch to a loss; at the end it holds the averaged weights.
 
     Each step's randomness follows from the seed, the step and the device alone, so that a resumed run is
-    the run that was not stopped. `out` gets `checkpoint.pt` and TensorBoard's events.
+    the run that was not stopped. `out` gets `checkpoint.pt` and TensorBoard's events, and names the stage.
 
     Raises:
         ValueError: `out` holds a checkpoint and `resume` is false, or it is another run's.
     """
-    accelerator = accelerate.Accelerator()
+    accelerator = accelerate.Accelerator(cpu=processes().device.type == "cpu")
     if schedule.batch % accelerator.num_processes:
         raise ValueError(f"batch {schedule.batch} does not divide over {accelerator.num_processes} devices")
     count = schedule.batch // accelerator.num_processes
     optimizers = _optimizers(model, schedule)
     wrapped, *optimizers = accelerator.prepare(model, *optimizers)
-    run = _Run(model, optimizers, schedule, out / CHECKPOINT, accelerator.device)
+    run = _Run(model, optimizers, schedule, out / CHECKPOINT)
     first = run.restore(resume)
     log = _Log(out, schedule) if accelerator.is_main_process else None
     wrapped.train()
@@ -53,6 +64,8 @@ def fit(
             optimizer.step()
         run.average(step)
         done = step + 1
+        if accelerator.is_main_process:
+            progress(out.name, done, schedule.steps)
         if log and (done % schedule.log_every == 0 or done == schedule.steps):
             log.write(done, {"loss": loss.detach(), "gradient_norm": norm, "rate": _rate(step, schedule)})
         if accelerator.is_main_process and (done % schedule.save_every == 0 or done == schedule.steps):
@@ -67,11 +80,8 @@ def fit(
 class _Run:
     """What a checkpoint holds."""
 
-    def __init__(
-        self, model: nn.Module, optimizers: list[Any], schedule: Schedule, path: Path, device: torch.device
-    ) -> None:
+    def __init__(self, model: nn.Module, optimizers: list[Any], schedule: Schedule, path: Path) -> None:
         self.model, self.optimizers, self.schedule, self.path = model, optimizers, schedule, path
-        self.device = device
         self.highest = [schedule.muon_learning_rate, schedule.learning_rate][-len(optimizers) :]
         self.averaged = [p.detach().clone() for p in model.parameters()]
 
@@ -88,19 +98,15 @@ class _Run:
 
     def save(self, step: int) -> None:
         """Replaces the last checkpoint in one move: being killed leaves a whole one."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_suffix(".part")
-        torch.save(
-            {
-                "step": step,
-                "schedule": self.schedule.model_dump_json(),
-                "model": self.model.state_dict(),
-                "averaged": self.averaged,
-                "optimizers": [o.state_dict() for o in self.optimizers],
-            },
-            part,
-        )
-        part.replace(self.path)
+        state = {
+            "step": step,
+            "schedule": self.schedule.model_dump_json(),
+            "model": self.model.state_dict(),
+            "averaged": self.averaged,
+            "optimizers": [o.state_dict() for o in self.optimizers],
+        }
+        with atomic(self.path) as part:
+            torch.save(state, part)
 
     def restore(self, resume: bool) -> int:
         """Steps already done."""
@@ -108,14 +114,15 @@ class _Run:
             return 0
         if not resume:
             raise ValueError(f"{self.path} exists: resume it, or choose another folder")
-        state = torch.load(self.path, map_location=self.device, weights_only=True)
+        state = torch.load(self.path, map_location="cpu", weights_only=True)
         if state["schedule"] != self.schedule.model_dump_json():
             raise ValueError(f"{self.path} was made with other settings: choose another folder")
         try:
             self.model.load_state_dict(state["model"])
         except RuntimeError as e:
             raise ValueError(f"{self.path} is of a model of another shape: choose another folder") from e
-        self.averaged = state["averaged"]
+        for mean, stored in zip(self.averaged, state["averaged"], strict=True):
+            mean.copy_(stored)
         for optimizer, stored in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(stored)
         return state["step"]

@@ -20,7 +20,7 @@ from goalreel.training.conversations import Collator, as_dataset, read_rows
 from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.nano.language import build_model, build_processor, build_tokenizer
 from goalreel.training.optim import MuonAdamW
-from goalreel.training.run import begin, from_scratch
+from goalreel.training.run import begin, from_scratch, processes
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
@@ -84,7 +84,7 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
     """
     rows = read_rows(config.corpus)
     held_out = read_rows(config.validation) if config.validation else None
-    state = PartialState()
+    state = processes()
     begin(config, out, resume)
     last = last_checkpoint(out / "checkpoints") if resume else None
     if resume and last is None:

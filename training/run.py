@@ -2,11 +2,17 @@
 
 from pathlib import Path
 
+import torch
 import yaml
 from accelerate import PartialState
 from pydantic import BaseModel
 
 SETTINGS = "training.yaml"
+
+
+def processes() -> PartialState:
+    """The processes that train together: on CPUs, too, where a launcher has started several."""
+    return PartialState(cpu=not torch.cuda.is_available())
 
 
 def begin(config: BaseModel, out: Path, resume: bool) -> None:
@@ -17,10 +23,10 @@ def begin(config: BaseModel, out: Path, resume: bool) -> None:
     """
     settings = config.model_dump(mode="json")
     path = out / SETTINGS
-    with PartialState().main_process_first():
+    with processes().main_process_first():
         if resume:
             _compare(path, settings)
-        elif PartialState().is_main_process:
+        elif processes().is_main_process:
             if out.exists() and (not out.is_dir() or any(out.iterdir())):
                 raise ValueError(f"{out} is not empty: give another --out, or --resume to go on with its run")
             out.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,8 @@ from goalreel.datasets.tabletop.measure import shown
 from goalreel.datasets.tabletop.readback import read_back
 from goalreel.training.editor_config import EditorConfig, VaeTraining
 from goalreel.training.editor_data import Edits, encode, to_model
-from goalreel.training.fitting import Batch, fit
+from goalreel.training.fitting import Batch, Progress, fit
+from goalreel.training.run import processes
 
 SATURATED = 0.25
 """Least spread between a pixel's colour values (0-1) for it to count as an object's."""
@@ -26,7 +27,13 @@ SAMPLE = 1024
 
 
 def train_vae(
-    vae: AutoencoderKLFlux2, config: EditorConfig, edits: Edits, out: Path, *, resume: bool = False
+    vae: AutoencoderKLFlux2,
+    config: EditorConfig,
+    edits: Edits,
+    out: Path,
+    *,
+    resume: bool = False,
+    progress: Progress = lambda stage, done, total: None,
 ) -> None:
     """Train `vae` on the edits' pictures, fill its latent statistics, and save it in `out`.
 
@@ -48,9 +55,10 @@ def train_vae(
         return shown, noise
 
     model = Reconstruction(vae, training, autocast=config.precision == "bf16")
-    fit(model, batch, training, out, seed=config.seed, resume=resume)
+    fit(model, batch, training, out, seed=config.seed, resume=resume, progress=progress)
     fill_statistics(vae, pictures, bf16=config.precision == "bf16")
-    vae.save_pretrained(out)
+    if processes().is_main_process:
+        vae.save_pretrained(out)
 
 
 class Reconstruction(nn.Module):
