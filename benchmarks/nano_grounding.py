@@ -1,8 +1,8 @@
 """What a Critic should say before its verdict: where all stands and went, the faults alone, or nothing.
 
-Each way is trained as the Critic's first lesson is, on the same made candidates, from the same Planner on,
-and scored on validation episodes. Needs what the first stages of `scripts/train_nano.py` make: the corpus of
-verdicts, the Planner, and the first lesson's Critic, which says where all stands. Run again to go on.
+Each way is trained as the Critic's first lesson is, but shorter, on the same made candidates, from the same
+Planner on, and scored on validation episodes. Needs what the first stages of `scripts/train_nano.py` make:
+the corpus of verdicts and the Planner. Run again to go on.
 
 OMP_NUM_THREADS=1 python benchmarks/nano_grounding.py --json
 """
@@ -17,6 +17,7 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 
 import typer
 
+from goalreel.annotator.types import Verdict
 from goalreel.datasets.corpora.rows import VerdictRow
 from goalreel.datasets.corpora.verdicts import verdict_rows
 from goalreel.datasets.files import write_bytes
@@ -27,9 +28,11 @@ from goalreel.planners.hf import HfChat
 from goalreel.training.config import LanguageConfig, read_config
 from goalreel.training.language import last_checkpoint, train
 
+STEPS = 1_800
 LONGEST = 512
 """Tokens of a reply."""
 SAID: dict[str, Callable[[str], str]] = {
+    "places": lambda thinking: thinking,
     "faults": lambda thinking: thinking.split(". ", 1)[1],
     "nothing": lambda thinking: "",
 }
@@ -44,20 +47,17 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line.")] = False,
 ) -> None:
     corpus = runs / "corpora" / "verdicts" / "sharegpt" / "verdicts.json"
-    folders = {"places": runs / "runs" / "critic"}
     for name, said in SAID.items():
         told = corpus.with_name(f"said_{name}.json")  # beside the pictures that it names
         if not told.is_file():
             rows = [_tell(row, said) for row in json.loads(corpus.read_text(encoding="utf-8"))]
             write_bytes(told, json.dumps(rows).encode())
-        config = read_config(
-            "nano-critic", LanguageConfig, corpus=[told], model=str(runs / "runs" / "planner")
-        )
-        folders[name] = out / name
+        planner = str(runs / "runs" / "planner")
+        config = read_config("nano-critic", LanguageConfig, corpus=[told], model=planner, steps=STEPS)
         if not (out / name / "README.md").exists():
             train(config, out / name, resume=last_checkpoint(out / name / "checkpoints") is not None)
     asked = list(verdict_rows(seeds("validation", episodes), 128))
-    scores = {name: _score(folder, asked) for name, folder in folders.items()}
+    scores = {name: _score(out / name, asked) for name in SAID}
     if as_json:
         typer.echo(json.dumps(scores))
         return
@@ -73,8 +73,10 @@ def _tell(row: dict[str, list[dict[str, str]]], said: Callable[[str], str]) -> d
 
 def _score(folder: Path, rows: Sequence[VerdictRow]) -> dict[str, float]:
     critic = ChatCritic(HfChat.load(folder, max_new_tokens=LONGEST))
-    found = measure_critic(judge_all(rows, [], critic, lambda *_: None))
-    return {name: round(found[f"{name}_made"].value, 3) for name in SCORES}
+    judged = judge_all(rows, [], critic, lambda *_: None)
+    found = measure_critic(judged)
+    accepted = sum(isinstance(j.answer, Verdict) and j.answer.success for j in judged) / len(judged)
+    return {name: round(found[f"{name}_made"].value, 3) for name in SCORES} | {"accepted": round(accepted, 3)}
 
 
 if __name__ == "__main__":
