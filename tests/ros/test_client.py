@@ -17,6 +17,7 @@ from std_msgs.msg import String
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.msg import Storyboard
 from goalreel_ros.client import GoalreelClient, GoalreelError
+from goalreel_ros.client.beside import Beside
 from goalreel_ros.client.task import TaskHandle
 
 NODE = str(Path(__file__).parent / "scripted_node.py")
@@ -181,6 +182,23 @@ def test_a_blocking_call_in_its_own_thread_is_refused(client):
     client._beside.node.create_subscription(Storyboard, "goalreel/storyboard", on_storyboard, LATCHED)
     client.generate("sort the blocks")
     assert "would wait for itself" in until(lambda: caught)[0]
+
+
+def test_an_executor_that_is_busy_or_has_ended_is_told_from_another(ros_env, monkeypatch):  # noqa: F811
+    beside, free = Beside("beside", args=[]), threading.Event()
+    beside.start()
+    try:
+        assert beside.run(lambda: 7) == 7
+        monkeypatch.setattr("goalreel_ros.client.beside.CALL_TIMEOUT", 0.05)
+        beside._executor.create_task(free.wait)
+        with pytest.raises(TimeoutError, match=r"the executor of beside_.* is busy"):
+            beside.run(lambda: 7)
+        monkeypatch.undo()
+    finally:
+        free.set()
+        beside.close()
+    with pytest.raises(TimeoutError, match="has ended"):
+        beside.run(lambda: 7)
 
 
 def test_a_node_that_dies_ends_the_wait(ros_env):  # noqa: F811

@@ -3,6 +3,7 @@
 import concurrent.futures
 import os
 import threading
+import time
 from collections.abc import Callable
 
 import rclpy
@@ -10,7 +11,11 @@ from rclpy.context import Context
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 
-CALL_TIMEOUT = 5.0
+CALL_TIMEOUT = 60.0
+"""Fast DDS can keep a thread busy for tens of seconds, when a participant ends while others are discovered
+(eProsima/Fast-DDS issue 6513)."""
+LOOK = 0.2
+"""Seconds between looks whether the executor still runs."""
 
 
 class Beside:
@@ -26,8 +31,9 @@ class Beside:
         if self._owned is not None:
             rclpy.init(context=self._owned, args=args)
         context = self._owned or neighbour.context
+        self._name = f"{name}_{os.getpid()}_{id(self) % 10**6}"
         self.node = Node(
-            f"{name}_{os.getpid()}_{id(self) % 10**6}",
+            self._name,
             context=context,
             namespace=None if neighbour is None else neighbour.get_namespace(),
             start_parameter_services=False,
@@ -50,16 +56,19 @@ class Beside:
 
         Raises:
             RuntimeError: called from the executor's own thread, which would wait for itself.
-            TimeoutError: the executor is gone.
+            TimeoutError: the executor has ended, or is busy for longer than `CALL_TIMEOUT`.
         """
         if threading.current_thread() is self._thread:
             raise RuntimeError("a blocking call from within a callback of this node would wait for itself")
         answer: concurrent.futures.Future[T] = concurrent.futures.Future()
         self._executor.create_task(lambda: answer.set_result(function()))
-        try:
-            return answer.result(CALL_TIMEOUT)
-        except TimeoutError:
-            raise TimeoutError(f"the executor of {self.node.get_name()} does not answer: closed?") from None
+        until = time.monotonic() + CALL_TIMEOUT
+        while not answer.done() and self._thread.is_alive() and time.monotonic() < until:
+            concurrent.futures.wait([answer], LOOK)
+        if answer.done():
+            return answer.result()
+        how = "is busy" if self._thread.is_alive() else "has ended"
+        raise TimeoutError(f"the executor of {self._name} {how}")
 
     def close(self) -> None:
         """Stop spinning and let go of everything. May be called twice."""
