@@ -50,8 +50,9 @@ if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))'
 fi
 .venv/bin/uv --version >/dev/null 2>&1 || .venv/bin/python -m pip install -q uv
 echo "installing Python packages into .venv"
+# Compiled once: where Python may not write bytecode, as in many containers, each process would compile torch anew.
 # Not through `python -m uv`: of the two variables above, the build environment would inherit this venv's.
-.venv/bin/uv pip install -q --python .venv/bin/python -c constraints.txt -e '.[dev]' \
+.venv/bin/uv pip install -q --compile-bytecode --python .venv/bin/python -c constraints.txt -e '.[dev]' \
   -e ./ros_pkg/goalreel_ros -e ./ros_pkg/lerobot_camera_goalreel
 # uv builds a folder again whenever it is named, and the interfaces take a minute.
 sum=$(find ros_pkg/goalreel_interfaces -type f | sort | xargs sha256sum | sha256sum)
