@@ -14,15 +14,18 @@ from pathlib import Path
 
 import rclpy
 from rclpy.duration import Duration
-from rclpy.executors import ExternalShutdownException
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
 from rclpy.subscription import MessageInfo
 from rclpy.utilities import remove_ros_args
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 from rosbags.rosbag2 import StoragePlugin, Writer, WriterError
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
+
+from goalreel_ros.stop import Stop
 
 LOOK_S = 0.1
 """How often to look for publishers of topics not yet heard."""
@@ -48,13 +51,15 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _record(writer: Writer, topics: Sequence[str], command: Sequence[str]) -> None:
-    try:
-        with rclpy.init(args=command):
-            node = Node("recorder")
-            Recorder(node, writer, topics)
-            rclpy.spin(node)
-    except (KeyboardInterrupt, ExternalShutdownException):
-        sys.stderr.write(f"{sum(writer.counts.values())} messages\n")
+    # rclpy's own handlers end the context at once, and what is not spinning yet would raise.
+    stop = Stop()
+    with rclpy.init(args=command, signal_handler_options=SignalHandlerOptions.NO):
+        node, executor = Node("recorder"), SingleThreadedExecutor()
+        executor.add_node(node)
+        Recorder(node, writer, topics)
+        while not stop.asked:
+            executor.spin_once(LOOK_S)
+    sys.stderr.write(f"{sum(writer.counts.values())} messages\n")
 
 
 class Recorder:
