@@ -5,18 +5,14 @@ Prints one JSON object.
 """
 
 import json
-import os
-import random
 import shutil
-import signal
 import sys
-import time
 from pathlib import Path
 
 import av  # noqa: F401  (imported before forking)
 import lerobot.annotations.steerable_pipeline.validator
 import lerobot.datasets.lerobot_dataset  # noqa: F401
-from killing import finish, start, tree
+from killing import Killer, finish, tree
 
 from goalreel.datasets.bags.convert import convert, read_bags
 from goalreel.datasets.bags.goals import write_goals
@@ -26,6 +22,7 @@ REQUEST = Request(states=("/joint_states",), actions=("/target",))
 
 
 def work(bag: Path, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
     cuts = read_bags(bag, REQUEST)
     convert(cuts, REQUEST, folder / "out-recorded")
     write_goals(folder / "out-recorded", folder / "out", cuts, REQUEST)
@@ -33,21 +30,16 @@ def work(bag: Path, folder: Path) -> None:
 
 def main() -> None:
     bag, folder, kills, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-    chance = random.Random(seed)
     for name in ("warm", "unkilled"):
-        (folder / name).mkdir()
         seconds = finish(work, bag, folder / name)
     want = tree(folder / "unkilled")
+    killer = Killer(work, seconds, seed)
     report = {"kills": 0, "before_done": 0, "while_converting": 0, "half": 0, "wrong": []}
     report["wrong"] = [k for k in want if tree(folder / "warm").get(k) != want[k]]
     for i in range(kills):
         here = folder / f"killed{i}"
-        here.mkdir()
-        child = start(work, bag, here)
-        time.sleep(chance.uniform(0, seconds))
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        report["kills"] += os.WIFSIGNALED(status)
+        killer.kill_new(bag, here)
+        report["kills"] += 1
         left = tree(here)
         report["before_done"] += left != want
         report["while_converting"] += any(name.startswith(".out-recorded.unfinished") for name in left)

@@ -6,18 +6,14 @@ imported, so that a kill lands in the run's own work and not in an import. Print
 
 import importlib.util
 import json
-import os
-import random
 import shutil
-import signal
 import sys
-import time
 from pathlib import Path
 
 import av  # noqa: F401  (imported before forking)
 import lerobot.annotations.steerable_pipeline.validator
 import lerobot.datasets.lerobot_dataset  # noqa: F401
-from killing import finish, start, tree
+from killing import Killer, finish, tree
 
 from goalreel.datasets.build import build
 from goalreel.datasets.records import Records
@@ -42,20 +38,16 @@ def annotate(source: Path, out: Path) -> None:
 
 def main() -> None:
     source, folder, kills, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-    chance = random.Random(seed)
     before = tree(source)
     finish(annotate, source, folder / "warm")
     seconds = finish(annotate, source, folder / "unkilled")
     want = tree(folder / "unkilled")
+    killer = Killer(annotate, seconds, seed)
     report = {"kills": 0, "before_done": 0, "stages": [], "wrong": [], "half_datasets": 0, "seconds": seconds}
     for i in range(kills):
         out = folder / f"killed{i}"
-        for _ in range(1 + (i % 3 == 2)):  # every third is killed again while it resumes
-            child = start(annotate, source, out)
-            time.sleep(chance.uniform(0, seconds))
-            os.kill(child, signal.SIGKILL)
-            _, status = os.waitpid(child, 0)
-            report["kills"] += os.WIFSIGNALED(status)
+        killer.kill_new(source, out)
+        report["kills"] += 1 + (i % 3 == 2 and killer.kill(source, out))  # every third while it resumes, too
         left = tree(out) if out.exists() else {}
         report["before_done"] += left != want
         report["stages"].append(len(left))

@@ -2,6 +2,9 @@
 
 import hashlib
 import os
+import random
+import shutil
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +29,27 @@ def finish(work: Callable[[Path, Path], None], source: Path, out: Path) -> float
     _, status = os.waitpid(start(work, source, out), 0)
     assert status == 0, f"the run failed: {status}"
     return time.monotonic() - begin
+
+
+class Killer:
+    """Kills runs at random moments of a work that takes `seconds`."""
+
+    def __init__(self, work: Callable[[Path, Path], None], seconds: float, seed: int) -> None:
+        self.work, self.seconds, self.chance = work, seconds, random.Random(seed)
+
+    def kill(self, source: Path, out: Path) -> bool:
+        """Start a run and kill it; whether that came before its end."""
+        child = start(self.work, source, out)
+        time.sleep(self.chance.uniform(0, self.seconds))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        return os.WIFSIGNALED(status)
+
+    def kill_new(self, source: Path, out: Path) -> None:
+        """Kill a run that begins with nothing, before its end."""
+        while not self.kill(source, out):
+            shutil.rmtree(out)
+            self.seconds *= 0.8  # the machine has less to do than when they were measured
 
 
 def tree(root: Path) -> dict[str, str]:
