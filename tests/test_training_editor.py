@@ -1,6 +1,7 @@
 """The nano editor: built, trained on a handful of edits, stopped and resumed, saved, loaded and used."""
 
 import os
+import shutil
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
@@ -17,6 +18,7 @@ pytest.importorskip("tensorboard", reason="needs tensorboard: pip install 'goalr
 import PIL.Image
 import torch
 from diffusers import AutoencoderKLFlux2
+from safetensors.torch import load_file
 from torch import nn
 
 from goalreel.annotator.image import Image
@@ -38,6 +40,7 @@ from goalreel.training.nano.editor import build, entry
 from goalreel.training.vae import fill_statistics, round_trip, windows
 
 SIZE = 64
+DENOISER = "diffusion_pytorch_model.safetensors"
 SHAPE = {
     "size": SIZE,
     "vae_encoder": (16, 16, 24),
@@ -142,6 +145,24 @@ def test_a_trained_editor_edits_better_than_copying(editor, plain):
         moved = apart(row.source, row.target)
         assert error(answer, row.target, moved) < 0.5 * error(row.source, row.target, moved)
         assert error(answer, row.target, ~moved) < 10
+
+
+def test_training_goes_on_from_an_editor(trained, plain, tmp_path):
+    """With rates of nothing it is that editor."""
+    still = {"steps": 1, "batch": 1, "learning_rate": 1e-12, "muon_learning_rate": 1e-12}
+    settings = config(model=str(trained[0]), flow=still, seed=9)
+    out = trainer.train(settings, tmp_path / "on", rows=plain)
+    assert not (tmp_path / "on" / "vae").exists()
+    for part in ("vae", "transformer", "text_encoder"):
+        before, after = (load_file(next((f / part).glob("*.safetensors"))) for f in (trained[0], out))
+        for name in before:
+            torch.testing.assert_close(after[name], before[name], msg=f"{part}: {name}")
+    assert (out / "tokenizer/tokenizer.json").read_text() == (
+        trained[0] / "tokenizer/tokenizer.json"
+    ).read_text()
+    card = (out / "README.md").read_text()
+    assert "trained further on 2 edits" in card
+    assert f"| went on from | editor/transformer/{DENOISER}, sha256 `" in card
 
 
 def test_round_trip_counts_goals_that_read_right(trained, rows):
@@ -290,6 +311,15 @@ def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
     refused(config(), [], "no edits")
     refused(config(shape={"size": 128}), rows, "works at 128x128 px, a picture has 64x64")
     refused(config(), [replace(rows[0], prompt="zyx " * 60)], "raise prompt_tokens")
+    refused(config(model=str(tmp_path / "none")), rows, "no folder .*: name one that holds an editor")
+    refused(config(model=str(tmp_path)), rows, "no readable model_index.json")
+    (tmp_path / "model_index.json").write_text('{"_class_name": "FluxPipeline"}')
+    refused(config(model=str(tmp_path)), rows, "is a FluxPipeline: only a Flux2KleinPipeline is trained")
+    refused(config(model="nano-editor"), rows, "of another shape than the configuration's: see its vae")
+    broken = tmp_path / "broken"
+    shutil.copytree(trained[0], broken)
+    (broken / "transformer" / DENOISER).write_bytes(b"rubbish")
+    refused(config(model=str(broken)), rows, "cannot load .* to train it")
     with pytest.raises(ValueError, match="resume it, or choose"):
         trainer.train(config(), trained[1], rows=rows)
 

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
+from goalreel.checkpoints import located
 from goalreel.datasets.corpora.lessons import candidate_of, plan_lesson, task_of, verdict_lesson
 from goalreel.datasets.corpora.plans import plan_rows
 from goalreel.datasets.corpora.sharegpt import messages_of
@@ -348,6 +349,18 @@ def test_words_of_a_later_corpus_are_learned_with_the_first(tmp_path, plans, ver
     assert "What the base model cannot do" in card
     words = ["--words", str(verdicts[0])]
     assert "words is for a model made from scratch" in one_line(["critic", *second, *model, *words])
+
+
+def test_training_goes_on_from_a_shipped_model(tmp_path, verdicts):
+    shipped = Path(located("nano-critic"))
+    if not shipped.is_dir():
+        pytest.skip("no checkpoints/nano in this checkout")
+    config = LanguageConfig(role="critic", model="nano-critic", corpus=(verdicts[0],), steps=1, batch_size=1)
+    train(config.model_copy(update={"learning_rate": 1e-9, "save_dtype": "float16"}), tmp_path / "on", False)
+    before, after = (load_file(f / "model.safetensors") for f in (shipped, tmp_path / "on"))
+    for name in before:
+        torch.testing.assert_close(after[name], before[name], atol=1e-3, rtol=0, msg=name)
+    assert "base_model" not in (tmp_path / "on" / "README.md").read_text()
 
 
 def test_patches_are_embedded_as_the_convolution_does(tmp_path, verdicts):

@@ -74,11 +74,16 @@ _language("planner", "plans")
 _language("critic", "verdicts")
 
 
-@app.command()
+@app.command(
+    epilog="Examples:\n\n"
+    "- `goalreel train editor --config nano-editor --data corpora/edits --out runs/editor`\n\n"
+    "- `goalreel train editor --config nano-editor --model nano-editor --data corpora/mine --out runs/mine`"
+)
 def editor(
     config: Config,
     out: Out,
     resume: Resume = False,
+    model: Model = None,
     data: Annotated[
         Path | None, typer.Option(help="Folder of the Hugging Face dataset. [default: the config's]")
     ] = None,
@@ -90,8 +95,7 @@ def editor(
         from goalreel.training.editor import train
         from goalreel.training.editor_config import EditorConfig
 
-        settings = EditorConfig.read(config_file(config))
-        if data:
-            settings = settings.model_copy(update={"data": data})
+        given = {name: value for name, value in (("data", data), ("model", model)) if value}
+        settings = EditorConfig.read(config_file(config)).model_copy(update=given)
         with progress_bars() as told:
             train(settings, out, resume, progress=told)

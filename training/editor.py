@@ -14,12 +14,13 @@ import torch
 from diffusers import Flux2KleinPipeline
 from torch import Tensor, nn
 
+from goalreel.checkpoints import located
 from goalreel.datasets.corpora.rows import EditRow
 from goalreel.training.card import Card, file_facts, write_card
 from goalreel.training.editor_config import EditorConfig, FlowTraining
 from goalreel.training.editor_data import Edits, latents, read_edits
 from goalreel.training.fitting import CHECKPOINT, Batch, MakeBatch, Progress, fit
-from goalreel.training.nano.editor import build, save
+from goalreel.training.nano.editor import build, load, save
 from goalreel.training.run import processes
 from goalreel.training.vae import train_vae
 
@@ -33,24 +34,25 @@ def train(
     rows: Iterable[EditRow] | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> Path:
-    """Train an editor from scratch, on `rows` or else `config.data`; the folder that `diffusers:` loads.
+    """Train an editor on `rows` or else `config.data`; the folder that `diffusers:` loads.
 
-    `out` gets `vae/` and `flow/` (checkpoints and TensorBoard's events) and `editor/`, the result. `resume`
-    continues where the folder stands, if it holds anything. On several devices start it with
-    `accelerate launch`.
+    `out` gets `vae/`, unless the editor goes on from another, and `flow/`, with checkpoints and TensorBoard's
+    events, and `editor/`, the result. `resume` continues where the folder stands, if it holds anything. On
+    several devices start it with `accelerate launch`.
 
     Raises:
-        ValueError: no data, or not the editor's; a prompt too long; `out` holds another run.
+        ValueError: no data, or not the editor's; a prompt too long; `out` holds another run; no such model.
     """
     if rows is None and config.data is None:
         raise ValueError("the editor's configuration names no data: set `data` to a dataset folder")
     if not resume and any((out / part / CHECKPOINT).exists() for part in ("vae", "flow")):
         raise ValueError(f"{out} holds a training run: resume it, or choose another folder")
     edits = read_edits(config.data if rows is None else rows, config.shape.size)
-    pipeline = build(config, edits.prompts)
+    pipeline = build(config, edits.prompts) if config.model is None else load(config)
     ids, mask = tokens(pipeline, edits.prompts, config.shape.prompt_tokens)
     log.info("%d edits over %d pictures", len(edits.prompts), len(edits.pictures))
-    train_vae(pipeline.vae, config, edits, out / "vae", resume=resume, progress=progress)
+    if config.model is None:
+        train_vae(pipeline.vae, config, edits, out / "vae", resume=resume, progress=progress)
     train_flow(pipeline, config, edits, ids, mask, out / "flow", resume=resume, progress=progress)
     state = processes()
     if state.is_main_process:
@@ -64,19 +66,28 @@ def _card(config: EditorConfig, edits: Edits) -> Card:
     order = None if config.data is None else config.data / "corpus.json"
     return Card(
         title="goalreel nano editor",
-        summary="Draws the goal image of a sub-goal: a small Flux2Klein-class editor, trained from scratch "
-        f"on {len(edits.prompts):,} edits over {len(edits.pictures):,} pictures of a simulated tabletop.",
+        summary="Draws the goal image of a sub-goal: a small Flux2Klein-class editor, trained "
+        f"{'from scratch' if config.model is None else 'further'} on {len(edits.prompts):,} edits over "
+        f"{len(edits.pictures):,} pictures of a simulated tabletop.",
         use="goalreel plan --editor diffusers:DIR",
         library="diffusers",
         task="image-to-image",
         seed=config.seed,
         corpora=(file_facts(order),) if order and order.is_file() else (),
         numbers={
-            "VAE": f"{config.vae.steps} steps of {config.vae.batch}",
+            **_before(config),
             "flow matching": f"{config.flow.steps} steps of {config.flow.batch}",
         },
         limits=_LIMITS,
     )
+
+
+def _before(config: EditorConfig) -> dict[str, str]:
+    """What came before the flow."""
+    if config.model is None:
+        return {"VAE": f"{config.vae.steps} steps of {config.vae.batch}"}
+    facts = file_facts(Path(located(config.model)) / "transformer" / "diffusion_pytorch_model.safetensors")
+    return {"went on from": f"{facts.name}, sha256 `{facts.sha256}`"}
 
 
 _LIMITS = (

@@ -118,6 +118,9 @@ class EditorConfig(_Frozen):
 
     data: Path | None = None
     """A folder made by `goalreel corpus`: Hugging Face shards data/train-*.parquet of edits."""
+    model: str | None = None
+    """An editor of this shape to go on from, by its folder or name, with its tokenizer and its VAE as it is;
+    by default one is made from scratch."""
     shape: EditorShape = EditorShape()
     vae: VaeTraining = VaeTraining()
     flow: FlowTraining = FlowTraining()

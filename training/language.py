@@ -14,6 +14,7 @@ from transformers.integrations import TensorBoardCallback
 from transformers.trainer import TRAINER_STATE_NAME
 from trl import SFTConfig, SFTTrainer
 
+from goalreel.checkpoints import located
 from goalreel.training.card import Card, file_facts, write_card
 from goalreel.training.config import LanguageConfig
 from goalreel.training.conversations import Collator, as_dataset, read_rows
@@ -133,7 +134,7 @@ def _complete(checkpoint: Path) -> bool:
 def _start(config: LanguageConfig, rows: list[dict[str, Any]], folder: Path) -> str | Path:
     """What to load: the checkpoint named, or a nano model, made once and kept for whoever resumes."""
     if config.model != "nano":
-        return config.model
+        return located(config.model)
     if not (folder / "model.safetensors").is_file():
         told = [*rows, *(read_rows(config.words) if config.words else ())]
         tokenizer = build_tokenizer(told, config.nano.vocabulary)
@@ -215,7 +216,7 @@ def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) ->
         use=f"goalreel plan --{config.role} hf:DIR",
         library="transformers",
         task="image-text-to-text",
-        base_model=None if nano or Path(config.model).is_dir() else config.model,
+        base_model=None if nano or Path(located(config.model)).is_dir() else config.model,
         seed=config.seed,
         corpora=tuple(file_facts(path) for path in dict.fromkeys((*config.corpus, *config.validation))),
         numbers=numbers,

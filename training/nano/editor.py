@@ -10,9 +10,11 @@ import torch
 import transformers
 from tokenizers import AddedToken, pre_tokenizers
 
+from goalreel.checkpoints import located
 from goalreel.datasets.tabletop.phrases import PARAPHRASES
 from goalreel.datasets.tabletop.scene import COLOURS
 from goalreel.editors.catalogue import Entry
+from goalreel.editors.loading import model_index
 from goalreel.training.editor_config import EditorConfig, EditorShape
 from goalreel.training.nano.words import tabletop_words
 
@@ -42,6 +44,38 @@ def build(config: EditorConfig, texts: Iterable[str] | None = None) -> diffusers
             transformer=_transformer(shape),
             is_distilled=True,
         )
+
+
+def load(config: EditorConfig) -> diffusers.Flux2KleinPipeline:
+    """The pipeline that `config.model` names, to go on with, on the CPU in float32.
+
+    Raises:
+        ValueError: there is none, or it is of another class or shape.
+    """
+    source, kind = located(str(config.model)), diffusers.Flux2KleinPipeline
+    if not Path(source).is_dir():
+        raise ValueError(f"no folder {source}: name one that holds an editor, or nano-editor")
+    if (name := model_index(source).get("_class_name")) != kind.__name__:
+        raise ValueError(f"{source} is a {name}: only a {kind.__name__} is trained")
+    try:
+        pipeline = kind.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
+    except (OSError, ValueError) as e:
+        raise ValueError(f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}") from e
+    with torch.device("meta"):
+        shape = config.shape
+        wanted = {
+            "vae": vae(shape),
+            "transformer": _transformer(shape),
+            "text_encoder": _text_encoder(shape, pipeline.tokenizer),
+        }
+    for part, model in wanted.items():
+        sizes, found = (
+            {k: v.shape for k, v in m.state_dict().items()} for m in (model, getattr(pipeline, part))
+        )
+        if sizes != found:
+            raise ValueError(f"{source} is of another shape than the configuration's: see its {part}")
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
 
 
 def entry(config: EditorConfig) -> Entry:
