@@ -53,7 +53,7 @@ class Other:
         if self.process.poll() is None:
             self.process.send_signal(how)
         try:
-            return self.process.wait(15)
+            return self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise AssertionError("it did not end:\n" + "\n".join(self.lines)) from None

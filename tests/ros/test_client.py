@@ -259,7 +259,7 @@ def test_ctrl_c_cancels_the_task(client):
     process = command_line("slow")
     until(lambda: client.storyboard() is not before and client.storyboard().task == "slow", 60)
     process.send_signal(signal.SIGINT)
-    shown, _ = process.communicate(timeout=30)
+    shown, _ = process.communicate(timeout=60)
     assert process.returncode == 130, shown
     assert "canceled" in shown
     assert "Traceback" not in shown

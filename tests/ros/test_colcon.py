@@ -100,7 +100,7 @@ def test_the_installed_node_runs_with_its_installed_parameters(environment):
             if "active" in line:
                 break
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == 0, "".join(said) + rest

@@ -148,7 +148,7 @@ def test_a_preset_that_does_not_exist(robot):
 )
 def test_wrong_parameters_end_the_process_with_one_line(ros_env, parameters, says):  # noqa: F811
     process = Other(*command(**parameters))
-    assert process.process.wait(30) == 1
+    assert process.process.wait(60) == 1
     until(lambda: any(says in line for line in process.lines))
     assert len(process.lines) == 1
 

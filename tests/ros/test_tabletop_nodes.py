@@ -44,7 +44,7 @@ class Listener:
         for name, (kind, qos) in topics.items():
             self.node.create_subscription(kind, name.replace("__", "/"), self.heard[name].append, qos)
 
-    def spin_until(self, there, timeout=20.0):
+    def spin_until(self, there, timeout=60.0):
         def look():
             self._executor.spin_once(0.02)
             return there()
