@@ -360,7 +360,10 @@ def test_training_goes_on_from_a_shipped_model(tmp_path, verdicts):
     before, after = (load_file(f / "model.safetensors") for f in (shipped, tmp_path / "on"))
     for name in before:
         torch.testing.assert_close(after[name], before[name], atol=1e-3, rtol=0, msg=name)
-    assert "base_model" not in (tmp_path / "on" / "README.md").read_text()
+    card = (tmp_path / "on" / "README.md").read_text()
+    assert "base_model" not in card
+    assert "# goalreel nano critic" in card
+    assert "| went on from | nano/critic/model.safetensors, sha256 `" in card
 
 
 def test_patches_are_embedded_as_the_convolution_does(tmp_path, verdicts):

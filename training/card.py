@@ -47,6 +47,12 @@ def file_facts(path: Path) -> FileFacts:
     return FileFacts("/".join(path.parts[-3:]), path.stat().st_size, digest)
 
 
+def went_on_from(weights: Path) -> dict[str, str]:
+    """A card's number for a model that goes on from these weights."""
+    facts = file_facts(weights)
+    return {"went on from": f"{facts.name}, sha256 `{facts.sha256}`"}
+
+
 def commit() -> str:
     """The commit of goalreel's checkout, `-dirty` where tracked files differ; without one, the version."""
     root = Path(goalreel.__file__).parents[1]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from goalreel.checkpoints import located
 from goalreel.datasets.corpora.rows import EditRow
-from goalreel.training.card import Card, file_facts, write_card
+from goalreel.training.card import Card, file_facts, went_on_from, write_card
 from goalreel.training.editor_config import EditorConfig, FlowTraining
 from goalreel.training.editor_data import Edits, latents, read_edits
 from goalreel.training.fitting import CHECKPOINT, Batch, MakeBatch, Progress, fit
@@ -86,8 +86,7 @@ def _before(config: EditorConfig) -> dict[str, str]:
     """What came before the flow."""
     if config.model is None:
         return {"VAE": f"{config.vae.steps} steps of {config.vae.batch}"}
-    facts = file_facts(Path(located(config.model)) / "transformer" / "diffusion_pytorch_model.safetensors")
-    return {"went on from": f"{facts.name}, sha256 `{facts.sha256}`"}
+    return went_on_from(Path(located(config.model)) / "transformer" / "diffusion_pytorch_model.safetensors")
 
 
 _LIMITS = (

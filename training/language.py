@@ -15,7 +15,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from trl import SFTConfig, SFTTrainer
 
 from goalreel.checkpoints import located
-from goalreel.training.card import Card, file_facts, write_card
+from goalreel.training.card import Card, file_facts, went_on_from, write_card
 from goalreel.training.config import LanguageConfig
 from goalreel.training.conversations import Collator, as_dataset, read_rows
 from goalreel.training.loading import adapters, freeze, load
@@ -208,7 +208,7 @@ def _save(trainer: SFTTrainer, processor: "ProcessorMixin", config: LanguageConf
 
 
 def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) -> Card:
-    nano = from_scratch(config.model)
+    nano, before = from_scratch(config.model), Path(located(config.model)) / "model.safetensors"
     return Card(
         title=f"goalreel {'nano ' if nano else ''}{config.role}",
         summary=f"The {config.role.capitalize()} agent of goalreel, trained on {rows_in:,} conversations "
@@ -219,7 +219,7 @@ def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) ->
         base_model=None if nano or Path(located(config.model)).is_dir() else config.model,
         seed=config.seed,
         corpora=tuple(file_facts(path) for path in dict.fromkeys((*config.corpus, *config.validation))),
-        numbers=numbers,
+        numbers=(went_on_from(before) if before.is_file() else {}) | numbers,
         limits=_LIMITS if nano else "What the base model cannot do, and whatever lies outside the corpus.",
     )
 

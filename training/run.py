@@ -7,6 +7,8 @@ import yaml
 from accelerate import PartialState
 from pydantic import BaseModel
 
+from goalreel.checkpoints import located
+
 SETTINGS = "training.yaml"
 
 
@@ -34,9 +36,11 @@ def begin(config: BaseModel, out: Path, resume: bool) -> None:
 
 
 def from_scratch(model: str) -> bool:
-    """Whether a configuration's `model` is the nano one, or the result of runs that go back to it."""
+    """Whether a configuration's `model` is nano, a shipped one, or the result of runs back to one."""
     path = Path(model) / SETTINGS
-    return model == "nano" or (path.is_file() and from_scratch(yaml.safe_load(path.read_text())["model"]))
+    if model == "nano" or located(model) != model:
+        return True
+    return path.is_file() and from_scratch(yaml.safe_load(path.read_text())["model"])
 
 
 def _compare(path: Path, settings: dict[str, object]) -> None:
