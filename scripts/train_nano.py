@@ -20,9 +20,9 @@ import typer
 from goalreel.checkpoints import NANO
 
 os.environ.setdefault("MUJOCO_GL", "egl")
-CORPORA = {"plans": 12_000, "edits": 12_000, "verdicts": 10_500}
+CORPORA = {"plans": 12_000, "edits": 12_000, "verdicts": 14_200}
 """Episodes of each, from the training split's start."""
-OWN_FIRST, OWN, OFTEN = 12_000, 1_050, 6
+OWN_FIRST, OWN, OFTEN = 12_000, 1_850, 6
 """Episodes on whose edits the editor is judged, none that it was trained on; how often each row is shown for
 once of a made one."""
 RARE = "misshapen"
