@@ -32,7 +32,9 @@ def trained(tmp_path_factory) -> Path:
         write_corpus(Order(kind, "train", 6, size=64), folder / kind)
     # `accelerate launch` starts several processes only where there are GPUs.
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run([*run, str(TOGETHER), str(folder)], capture_output=True, text=True, timeout=300)
+    environment = {**os.environ, "ACCELERATE_MIXED_PRECISION": "bf16"}
+    command = [*run, str(TOGETHER), str(folder)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return folder
 

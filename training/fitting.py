@@ -40,7 +40,10 @@ def fit(
     Raises:
         ValueError: `out` holds a checkpoint and `resume` is false, or it is another run's.
     """
-    accelerator = accelerate.Accelerator(cpu=processes().device.type == "cpu")
+    # What a launcher, or a trainer before it in this process, wants of precision: the model knows its own.
+    precision = accelerate.utils.AutocastKwargs(enabled=False)
+    cpu = processes().device.type == "cpu"
+    accelerator = accelerate.Accelerator(cpu=cpu, kwargs_handlers=[precision])
     if schedule.batch % accelerator.num_processes:
         raise ValueError(f"batch {schedule.batch} does not divide over {accelerator.num_processes} devices")
     count = schedule.batch // accelerator.num_processes
