@@ -4,7 +4,7 @@ import sys
 
 import rclpy
 from boards import FRAME, under_way
-from rclpy.executors import ExternalShutdownException
+from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from visualization_msgs.msg import MarkerArray
@@ -13,16 +13,17 @@ from goalreel_ros.markers import MarkerBoard
 from goalreel_ros.pictures import raw
 from goalreel_ros.qos import LATCHED
 from goalreel_ros.sheet import compose
+from goalreel_ros.stop import Stop
 
 if __name__ == "__main__":
-    try:
-        with rclpy.init():
-            board, node = under_way(512), rclpy.create_node("goalreel")
-            sheets = node.create_publisher(Image, "~/storyboard/image", LATCHED)
-            markers = node.create_publisher(MarkerArray, "~/markers", LATCHED)
-            sheets.publish(raw(compose(board, 1280), Header(frame_id=FRAME)))
-            markers.publish(MarkerBoard(film_strip="film" in sys.argv).update(board, FRAME))
-            sys.stdout.write("READY\n")
-            rclpy.spin(node)
-    except (KeyboardInterrupt, ExternalShutdownException):
-        pass
+    # rclpy 9's own handlers wake a spin before the context is down: now and then it waits for ever again.
+    stop = Stop()
+    with rclpy.init(signal_handler_options=SignalHandlerOptions.NO):
+        board, node = under_way(512), rclpy.create_node("goalreel")
+        sheets = node.create_publisher(Image, "~/storyboard/image", LATCHED)
+        markers = node.create_publisher(MarkerArray, "~/markers", LATCHED)
+        sheets.publish(raw(compose(board, 1280), Header(frame_id=FRAME)))
+        markers.publish(MarkerBoard(film_strip="film" in sys.argv).update(board, FRAME))
+        sys.stdout.write("READY\n")
+        sys.stdout.flush()
+        stop.wait()

@@ -12,15 +12,17 @@ import numpy as np
 import rclpy
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
+from rclpy.executors import MultiThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, State, TransitionCallbackReturn
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import ErrorCode, Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
+from goalreel_ros.stop import Stop
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 COLOURS = ((250, 20, 20), (20, 250, 20))
@@ -148,15 +150,14 @@ class ScriptedNode(LifecycleNode):
 
 
 def main() -> None:
-    try:
-        with rclpy.init():
-            node = ScriptedNode()
-            executor = MultiThreadedExecutor(4)
-            executor.add_node(node)
-            print("READY", flush=True)  # noqa: T201
-            executor.spin()
-    except (KeyboardInterrupt, ExternalShutdownException):
-        pass
+    # rclpy 9's own handlers wake a spin before the context is down: now and then it waits for ever again.
+    stop = Stop()
+    with rclpy.init(signal_handler_options=SignalHandlerOptions.NO):
+        executor = MultiThreadedExecutor(4)
+        executor.add_node(ScriptedNode())
+        print("READY", flush=True)  # noqa: T201
+        while not stop.asked:
+            executor.spin_once(0.05)
 
 
 if __name__ == "__main__":
