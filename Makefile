@@ -36,7 +36,7 @@ ros-demo: .venv/.ready  ## the closed loop on the simulated robot over ROS 2, fi
 	$(PYTHON) -m goalreel_ros.tabletop.demo --out out/ros_demo
 
 test: lint  ## lint, then every fast test (under 15 minutes on 2 cores)
-	$(PYTHON) -m pytest -n 2 --dist loadfile -m "not slow" -q
+	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" -q
 
 lint: .venv/.ready  ## ruff format and ruff check
 	.venv/bin/ruff format --check .

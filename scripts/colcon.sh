@@ -30,6 +30,8 @@ if ! cmp -s "$wanted" "$wanted.new" || ! "$venv/bin/colcon" --help >/dev/null 2>
 fi
 rm "$wanted.new"
 
+# By itself colcon starts no second job while the machine has other work.
+export MAKEFLAGS=${MAKEFLAGS:--j$(nproc)}
 export PATH=$venv/bin:$PATH AMENT_PREFIX_PATH=$venv CMAKE_PREFIX_PATH=$venv
 colcon --log-base .colcon/log build \
   --base-paths ros_pkg --build-base .colcon/build --install-base .colcon/install \

@@ -14,7 +14,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would the processes to which tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+LONGEST = ("test_colcon.py", "test_readme.py", "test_training_editor.py")
 SHARED = Path(__file__).parents[1] / ".." / "shared" / "data"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files begin: at the end, one worker would wait for the other."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 @pytest.fixture(autouse=True)
