@@ -35,6 +35,6 @@ export MAKEFLAGS=${MAKEFLAGS:--j$(nproc)}
 export PATH=$venv/bin:$PATH AMENT_PREFIX_PATH=$venv CMAKE_PREFIX_PATH=$venv
 colcon --log-base .colcon/log build \
   --base-paths ros_pkg --build-base .colcon/build --install-base .colcon/install \
-  --cmake-args -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
+  --cmake-args -G Ninja -DBUILD_TESTING=OFF \
   -DPython3_EXECUTABLE="$venv/bin/python" \
   -DCMAKE_PROJECT_INCLUDE="$PWD/ros_pkg/goalreel_interfaces/cmake/ros_wheels.cmake"

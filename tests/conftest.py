@@ -10,6 +10,8 @@ import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("MUJOCO_GL", "egl")
+# A worker for each core: threads of several that share one spin while they wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would the processes to which tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
