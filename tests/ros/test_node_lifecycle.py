@@ -171,7 +171,7 @@ def test_models_that_cannot_be_loaded(robot):
 def test_a_model_that_cannot_be_reached(served, robot, role, code):
     _, url = served
     dead = {role: "server:http://127.0.0.1:9"}
-    with node(url=url, model_timeout=20.0, **dead):
+    with node(url=url, model_timeout=20.0, max_attempts=1, **dead):
         # Words and whatever pictures there are, marked as unverified...
         goals = robot.listen(SubGoal, "goalreel/subgoal")
         begin(robot, RED)
