@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 GOALREEL := .venv/bin/goalreel
 DEMO := out/demo
 # The scene of the README's first picture (`make picture` names it).
-SCENE := 900033
+SCENE := 900036
 export HF_HUB_OFFLINE := 1
 export HF_HUB_DISABLE_PROGRESS_BARS := 1
 export DIFFUSERS_VERBOSITY := error
@@ -19,7 +19,7 @@ INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* ms
 .PHONY: demo ros-demo test lint bench soak fuzz picture ros-picture help
 demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write reports (under 3 minutes on 2 cores)
 	@rm -rf $(DEMO)
-	$(GOALREEL) tabletop record --episodes 4 --split validation --first $$(($(SCENE) - 900000)) --size 192 --out $(DEMO)/recorded
+	$(GOALREEL) tabletop record --episodes 3 --split validation --first $$(($(SCENE) - 900000)) --size 192 --out $(DEMO)/recorded
 	$(GOALREEL) tabletop scene --seed $(SCENE) --out $(DEMO)/scene.png > $(DEMO)/instruction.txt
 	$(GOALREEL) plan $(DEMO)/scene.png "$$(cat $(DEMO)/instruction.txt)" --preset nano --out $(DEMO)/predicted
 	$(GOALREEL) annotate $(DEMO)/recorded --out $(DEMO)/annotated

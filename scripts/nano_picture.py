@@ -1,8 +1,9 @@
 """Make docs/images/storyboard.png: a storyboard of the nano models in which the Critic had something to say.
 
 Tries the scenes of the validation split in order, each as `goalreel plan --preset nano` would, and takes the
-first whose storyboard has one rejected picture and its correction, and in which the simulator agrees with the
-plan, the rejection and every acceptance. It does not check the Critic's words.
+first whose storyboard has one rejected picture and its correction, in which the simulator agrees with the
+plan, the rejection and every acceptance, and in which no accepted picture smudges anything. It does not check
+the Critic's words.
 
 .venv/bin/python scripts/nano_picture.py docs/images/storyboard.png
 """
@@ -27,6 +28,7 @@ from goalreel.annotator.report.sheet import MARKS
 from goalreel.annotator.types import Attempt, Plan, Storyboard, StoryboardStep, Verdict
 from goalreel.datasets.files import write_bytes
 from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.readback import segment
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.evaluation.tabletop.scenes import Walk, look, outcome, walk
 from goalreel.evaluation.tabletop.words import read_plan
@@ -38,6 +40,9 @@ STEPS: Final = (2, 3)
 """So that all pictures stand in one row."""
 WIDTH: Final = 1360
 CELL: Final = 240
+KEPT: Final = 0.75
+"""Of the area that a colour has in the true picture, an accepted one shows at least this: what fades or frays
+still reads as in its place."""
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +83,18 @@ def objection(scene: Walk, board: Storyboard) -> str | None:
         return "not one picture was rejected, but none or several"
     if not all(all(rights) for rights in judged(scene, board)):
         return "the simulator does not agree with the Critic"
+    if colours := smudged(scene, board):
+        return f"an accepted picture smudges {', '.join(sorted(colours))}"
     return None
+
+
+def smudged(scene: Walk, board: Storyboard) -> set[str]:
+    """The colours of which a goal image shows too little."""
+    found = set()
+    for moment, step in zip(scene.moments[1:], board.steps, strict=True):
+        shown, true = segment(step.goal_image.pixels), segment(moment.picture.pixels)
+        found |= {colour for colour in true if shown[colour].sum() < KEPT * true[colour].sum()}
+    return found
 
 
 def judged(scene: Walk, board: Storyboard) -> Iterator[list[bool]]:

@@ -22,6 +22,7 @@ from goalreel.annotator.image import Image
 from goalreel.annotator.models import Trio
 from goalreel.annotator.types import Verdict
 from goalreel.datasets.tabletop.cli import app
+from goalreel.datasets.tabletop.readback import segment
 from goalreel.datasets.tabletop.splits import split_of
 from goalreel.evaluation.tabletop.scenes import walk
 
@@ -90,6 +91,20 @@ def test_a_verdict_that_the_simulator_does_not_share_is_not_shown(scene):
     steps = (step.model_copy(update={"attempts": (lucky, good)}), *shown.steps[1:])
     told = nano_picture.objection(scene, shown.model_copy(update={"steps": steps}))
     assert "does not agree" in told
+
+
+def test_a_picture_that_smudges_something_is_not_shown(scene):
+    shown = board(scene, terse=ONE)
+    step = shown.steps[0]
+    bad, good = step.attempts
+    pixels = good.image.pixels.copy()
+    blocks = segment(pixels)["red"]
+    pixels[blocks] = pixels[blocks] // 4 + 90  # grey, but for a few columns
+    pixels[:, ::3] = good.image.pixels[:, ::3]
+    faded = good.model_copy(update={"image": Image(pixels)})
+    steps = (step.model_copy(update={"attempts": (bad, faded)}), *shown.steps[1:])
+    assert nano_picture.smudged(scene, shown) == set()
+    assert nano_picture.smudged(scene, shown.model_copy(update={"steps": steps})) == {"red"}
 
 
 def test_the_search_asks_as_the_command_line_does(scene, monkeypatch):

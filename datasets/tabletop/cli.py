@@ -49,7 +49,7 @@ def record(
         _record(out, chosen, [c.strip() for c in cameras.split(",")], size)
 
 
-@app.command(epilog="Example: `goalreel tabletop scene --seed 900033 --out scene.png`")
+@app.command(epilog="Example: `goalreel tabletop scene --seed 900036 --out scene.png`")
 def scene(
     seed: Annotated[int, typer.Option(help="The scene's number: see datasets/tabletop/splits.py.")],
     out: Annotated[Path, typer.Option(help="PNG to write; one that is there is replaced.")],
