@@ -16,7 +16,7 @@ from goalreel_ros.sheet import compose
 from goalreel_ros.stop import Stop
 
 if __name__ == "__main__":
-    # rclpy 9's own handlers wake a spin before the context is down: now and then it waits for ever again.
+    # With rclpy 9's own handlers a spin that is told to end now and then waits for ever.
     stop = Stop()
     with rclpy.init(signal_handler_options=SignalHandlerOptions.NO):
         board, node = under_way(512), rclpy.create_node("goalreel")

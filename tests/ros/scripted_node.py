@@ -150,7 +150,7 @@ class ScriptedNode(LifecycleNode):
 
 
 def main() -> None:
-    # rclpy 9's own handlers wake a spin before the context is down: now and then it waits for ever again.
+    # With rclpy 9's own handlers a spin that is told to end now and then waits for ever.
     stop = Stop()
     with rclpy.init(signal_handler_options=SignalHandlerOptions.NO):
         executor = MultiThreadedExecutor(4)
