@@ -8,6 +8,7 @@ word `never` in an instruction makes the critic reject everything.
 import json
 import re
 import threading
+import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,9 @@ from goalreel_ros.client.beside import Beside
 
 RED, GREEN, BLUE = "#fa1414", "#14fa14", "#1414fa"
 COLOUR = re.compile(r"#[0-9a-f]{6}")
+SETTLE = 0.5
+"""Seconds until the first call of a client: a server drops the answer to one whose reader it has not found
+within 0.1 s (ros2/rmw_fastrtps, pull request 467)."""
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
@@ -243,19 +247,13 @@ class Robot:
     def call(self, kind: type, name: str, **fields: Any) -> Any:
         """The response of a service; `name` as in `~/name`, or absolute."""
         full = name if name.startswith("/") else f"{self.name}/{name}"
-        if full not in self._clients:
-            self._clients[full] = self.beside.run(lambda: self.node.create_client(kind, full))
-        client = self._clients[full]
-        assert client.wait_for_service(20), f"no service {full}"
+        client = self._client(full, lambda: self.node.create_client(kind, full))
         return self._done(lambda: client.call_async(kind.Request(**fields)))
 
     def send(self, kind: type, name: str, feedback: list[Any] | None = None, **fields: Any) -> Any:
         """The handle of an accepted goal."""
         full = f"{self.name}/{name}"
-        if full not in self._clients:
-            self._clients[full] = self.beside.run(lambda: ActionClient(self.node, kind, full))
-        client = self._clients[full]
-        assert client.wait_for_server(20), f"no action {full}"
+        client = self._client(full, lambda: ActionClient(self.node, kind, full))
         hear = None if feedback is None else lambda message: feedback.append(message.feedback)
         handle = self._done(lambda: client.send_goal_async(kind.Goal(**fields), feedback_callback=hear))
         assert handle.accepted
@@ -271,7 +269,19 @@ class Robot:
         answer = self._done(handle.cancel_goal_async)
         assert len(answer.goals_canceling) == 1
 
-    def _done(self, start: Callable[[], Any], timeout: float = 30) -> Any:
+    def _client(self, name: str, make: Callable[[], Any]) -> Any:
+        """The client of that name, made at first, once there is a server and it knows the client."""
+        new = name not in self._clients
+        if new:
+            self._clients[name] = self.beside.run(make)
+        client = self._clients[name]
+        there = client.wait_for_server if isinstance(client, ActionClient) else client.wait_for_service
+        assert there(20), f"nobody offers {name}"
+        if new:
+            time.sleep(SETTLE)
+        return client
+
+    def _done(self, start: Callable[[], Any], timeout: float = 60) -> Any:
         finished = threading.Event()
         future = self.beside.run(start)
         future.add_done_callback(lambda _: finished.set())
