@@ -33,8 +33,10 @@ from goalreel_ros.client.beside import Beside
 RED, GREEN, BLUE = "#fa1414", "#14fa14", "#1414fa"
 COLOUR = re.compile(r"#[0-9a-f]{6}")
 SETTLE = 0.5
-"""Seconds until the first call of a client: a server drops the answer to one whose reader it has not found
-within 0.1 s (ros2/rmw_fastrtps, pull request 467)."""
+"""Seconds until the first call of a new client, or of a new node: a server drops the answer to a client whose
+reader it has not found within 0.1 s (ros2/rmw_fastrtps, pull request 467)."""
+ANSWER = 20.0
+"""Seconds after which a call or its answer counts as lost, and is made again, once."""
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
@@ -169,6 +171,7 @@ def command(*arguments: str, url: str = "", **parameters: object) -> tuple[str, 
 def node(*arguments: str, url: str = "", ready: str = "active; ", **parameters: object) -> Iterator[Other]:
     """The real node in a process of its own."""
     with other(*command(*arguments, url=url, **parameters), ready=ready) as process:
+        time.sleep(SETTLE)
         yield process
 
 
@@ -248,7 +251,10 @@ class Robot:
         """The response of a service; `name` as in `~/name`, or absolute."""
         full = name if name.startswith("/") else f"{self.name}/{name}"
         client = self._client(full, lambda: self.node.create_client(kind, full))
-        return self._done(lambda: client.call_async(kind.Request(**fields)))
+        try:
+            return self._done(lambda: client.call_async(kind.Request(**fields)), ANSWER)
+        except TimeoutError:
+            return self._done(lambda: client.call_async(kind.Request(**fields)))
 
     def send(self, kind: type, name: str, feedback: list[Any] | None = None, **fields: Any) -> Any:
         """The handle of an accepted goal."""
@@ -285,5 +291,6 @@ class Robot:
         finished = threading.Event()
         future = self.beside.run(start)
         future.add_done_callback(lambda _: finished.set())
-        assert finished.wait(timeout), "no answer"
+        if not finished.wait(timeout):
+            raise TimeoutError("no answer")
         return future.result()
