@@ -110,34 +110,24 @@ def test_workers_write_the_same_files(tmp_path):
 
 
 def test_a_killed_run_goes_on_and_keeps_what_was_finished(tmp_path):
-    out = tmp_path / "c"
-    arguments = [
-        "--kind",
-        "edits",
-        "--split",
-        "validation",
-        "--episodes",
-        "12",
-        "--shard",
-        "2",
-        "--size",
-        "64",
-    ]
+    out, episodes = tmp_path / "c", 12
     code = "from goalreel.datasets.corpora.cli import app; app()"
-    command = [sys.executable, "-c", code, "make", *arguments, "--out", str(out)]
+    order = f"--kind edits --split validation --episodes {episodes} --shard 1 --size 64"
+    command = [sys.executable, "-c", code, "make", *order.split(), "--out", str(out)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while len(list(out.glob("data/*.parquet"))) < 2 and time.monotonic() < deadline:
+    while len(list(out.glob("data/validation-*.parquet"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
     kept = {p: p.stat().st_mtime_ns for p in out.glob("data/validation-*.parquet")}
-    assert 2 <= len(kept) < 6
-    (out / "data" / ".goalreel-tmp-validation-00005.parquet").write_bytes(b"half")
+    assert 2 <= len(kept) < episodes
+    (out / "data" / ".goalreel-tmp-validation-00011.parquet").write_bytes(b"half")
+    assert {r.origin.seed for r in read_rows(out, "edits")} == set(seeds("validation", len(kept)))
     told = []
-    order = Order("edits", "validation", 12, size=64, shard=2)
+    order = Order("edits", "validation", episodes, size=64, shard=1)
     write_corpus(order, out, progress=told.append)
-    assert told[0] == 2 * len(kept)
+    assert told[0] == len(kept)
     assert {p: p.stat().st_mtime_ns for p in kept} == kept
     assert not list(out.rglob(".goalreel-tmp-*"))
     write_corpus(order, tmp_path / "whole")

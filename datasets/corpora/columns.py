@@ -81,14 +81,14 @@ def from_columns(kind: Kind, values: Mapping[str, Any]) -> Row:
 
 
 def read_rows(folder: Path, kind: Kind) -> Iterator[Row]:
-    """The rows of a corpus that `goalreel corpus make` wrote, in order.
+    """The rows of a corpus that `goalreel corpus make` wrote, in order; of a killed run, what it finished.
 
     Raises:
         DatasetError: there are none.
     """
     import pyarrow.parquet as pq
 
-    shards = sorted((folder / "data").glob("*.parquet"))
+    shards = sorted((folder / "data").glob("[!.]*.parquet"))  # what a killed run left half-written has a dot
     if not shards:
         raise DatasetError(f"{folder} holds no corpus: `goalreel corpus make --kind {kind}` writes one")
     for shard in shards:
