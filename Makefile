@@ -42,8 +42,9 @@ lint: .venv/.ready  ## ruff format and ruff check
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 
-soak: .venv/.ready  ## the long tests: 100 kills, 200 expert seeds
+soak: .venv/.ready  ## the long tests: 100 kills, 200 expert seeds, new random examples
 	$(PYTHON) -m pytest -m slow -q
+	$(PYTHON) -m pytest -m "hypothesis and not slow" --hypothesis-profile new -q
 
 picture: .venv/.ready  ## search the README's first picture again
 	$(PYTHON) scripts/nano_picture.py docs/images/storyboard.png

@@ -184,11 +184,10 @@ class Batcher[Q, A]:
             answers = self._call([i.request for i in batch])
         except BackendError as e:
             log.warning("%s failed for %d request(s): %s", self.name, len(batch), e)
-            self._finish([BackendError(str(e) or "no reason given") for _ in batch])
-        else:
-            self._finish(answers)
+            answers = [BackendError(str(e) or "no reason given") for _ in batch]
         self._seconds = time.monotonic() - started
-        self._observe(len(batch), self._seconds)
+        self._observe(len(batch), self._seconds)  # first: who has an answer finds it counted
+        self._finish(answers)
 
     def _finish(self, answers: Sequence[A | BackendError]) -> None:
         if len(answers) != len(self._batch):

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("MUJOCO_GL", "egl")
 # A worker for each core: threads of several that share one spin while they wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# However long a busy machine takes for an example; the same ones each time, and new ones in `make soak`.
+settings.register_profile("new", deadline=None)
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.load_profile("same")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would the processes to which tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)

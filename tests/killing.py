@@ -32,7 +32,7 @@ def finish(work: Callable[[Path, Path], None], source: Path, out: Path) -> float
 
 
 class Killer:
-    """Kills runs at random moments of a work that takes `seconds`."""
+    """Kills runs at random moments of a work that takes `seconds`, then as the machine's pace goes."""
 
     def __init__(self, work: Callable[[Path, Path], None], seconds: float, seed: int) -> None:
         self.work, self.seconds, self.chance = work, seconds, random.Random(seed)
@@ -49,7 +49,8 @@ class Killer:
         """Kill a run that begins with nothing, before its end."""
         while not self.kill(source, out):
             shutil.rmtree(out)
-            self.seconds *= 0.8  # the machine has less to do than when they were measured
+            self.seconds *= 0.8
+        self.seconds *= 1.05
 
 
 def tree(root: Path) -> dict[str, str]:

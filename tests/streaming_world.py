@@ -33,7 +33,8 @@ class World:
         self.scene: Image | None = picture(0)
         self.error: ValueError | None = None
         self.age = 0.0
-        self.delay = {"plan": 0.0, "edit": 0.0, "judge": 0.0}
+        self.hold: dict[str, threading.Event] = {}
+        """Calls of a kind wait for its event."""
         self.fails: dict[str, str] = {}
         self.refuse: set[str] = set()
         """Prompts whose pictures the critic rejects."""
@@ -58,7 +59,7 @@ class World:
             self.busy += 1
         try:
             self.calls.append((kind, requests[0]))
-            time.sleep(self.delay[kind])
+            assert kind not in self.hold or self.hold[kind].wait(60)
             if kind in self.fails:
                 raise BackendError(self.fails[kind])
             return [answer(r) for r in requests]

@@ -66,7 +66,7 @@ def test_a_state_seen_twice_takes_the_one_that_fits_the_order():
     assert 4 <= first <= 7 < second <= 11
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.integers(1, 4), st.integers(0, 5), st.integers(0, 2**32))
 def test_the_programme_finds_the_cheapest_path(steps, more, seed):
     cost = np.random.default_rng(seed).integers(0, 5, (steps, steps + more)).astype(float)

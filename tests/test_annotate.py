@@ -19,7 +19,6 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 
 KEY = "observation.images.subgoal"
-GOALREEL = str(Path(sys.executable).with_name("goalreel"))
 
 
 def goalreel(*args: object) -> str:
@@ -137,7 +136,9 @@ def test_a_broken_episode_is_left_out_and_named(sharded_dataset, tmp_path):
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
 def test_stopped_and_resumed_ends_with_the_same_bytes(stop, video_dataset, annotated, tmp_path):
     out = tmp_path / "out"
-    command = [GOALREEL, "annotate", str(video_dataset), "--out", str(out)]
+    # Imports first: a Ctrl-C in the middle of a C extension's is that library's to tell.
+    code = "import datasets, lerobot.datasets.lerobot_dataset; from goalreel.annotator.cli import app; app()"
+    command = [sys.executable, "-c", code, "annotate", str(video_dataset), "--out", str(out)]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     episodes = out / FOLDER / "episodes"
     while running.poll() is None and not list(episodes.rglob("*.json")):

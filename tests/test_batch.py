@@ -76,7 +76,7 @@ def boards(model: Scripted, n: int, **kwargs) -> list[Storyboard]:
     return list(run(tasks(n), model, model, model, **{"max_attempts": 3, **kwargs}))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     salt=st.integers(0, 2**32),
     n=st.integers(0, 12),

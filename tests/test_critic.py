@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scripted import ScriptedChat, words
 
@@ -122,7 +122,6 @@ def test_broken_use_is_refused():
         build_critic("nonsense")
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(st.text(max_size=60), st.sampled_from([YES, NO])), min_size=1, max_size=5))
 def test_one_bad_reply_never_touches_the_others(replies):
     chat = ScriptedChat(replies)

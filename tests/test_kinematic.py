@@ -321,7 +321,7 @@ def test_layouts_are_read_from_text():
             Layout.parse(wrong)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     state=hnp.arrays(
         np.float32,

@@ -198,17 +198,17 @@ def test_one_conversation_that_breaks_the_server_breaks_alone(serve):
 
 def test_a_hanging_conversation_is_cut_off_alone(serve):
     server = serve(lambda r: server.hang() if r.text == "bad" else echo(r))
-    chat = OpenAIChat("m", server.url, timeout_s=1.5, retries=0)
+    chat = OpenAIChat("m", server.url, timeout_s=5, retries=0)
     first, bad, last = chat.complete(ask("a", "bad", "b"))
     assert (first, last) == ("to a", "to b")
-    assert bad == NoReply(f"no answer from {server.url} within 1.5 s")
+    assert bad == NoReply(f"no answer from {server.url} within 5 s")
 
 
 def test_a_hanging_server_is_dead_after_the_retries(serve):
     server = serve(lambda r: server.hang())
-    with pytest.raises(BackendError, match=r"no answer from http://127.0.0.1:\d+/v1 within 0.2 s"):
-        OpenAIChat("m", server.url, timeout_s=0.2, retries=2).complete(ask("a"))
-    assert len(server.requests) == 3
+    with pytest.raises(BackendError, match=r"no answer from http://127.0.0.1:\d+/v1 within 2 s"):
+        OpenAIChat("m", server.url, timeout_s=2, retries=1).complete(ask("a"))
+    assert len(server.requests) == 2
 
 
 def test_a_server_that_drips_is_cut_off_too(serve):

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scripted import ScriptedChat, words
 
@@ -256,7 +256,6 @@ def test_the_loop_runs_on_it():
     assert boards["2"].failure.reply == "no"
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["<image>", "<image", ">", "a ", "<<image>>", "🧱"]), max_size=12),
     st.integers(0, 8),
@@ -274,7 +273,6 @@ def test_interleaving_keeps_every_word_and_every_image_in_order(pieces, count):
     assert "<image>" not in plain(text)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 900), st.integers(1, 900))
 def test_capped_images_fit_keep_their_shape_and_never_grow(width, height):
     small = shrink(picture(width, height), 384)

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-from serving_models import TintEditor, serving, tinted
+from serving_models import TintEditor, serving, tinted, until
 
 from goalreel.annotator.image import Image
 from goalreel.annotator.models import build_editor
@@ -313,6 +313,7 @@ def test_a_late_reply_is_a_failure_and_not_asked_for_again(server):
     server.reply = lambda path, fields: time.sleep(0.6) or echo(path, fields)
     editor = remote_editor("openai", f"painter@{server.url}", patience=Patience(reply_s=0.2))
     assert "no reply from" in message(editor)
+    until(lambda: server.requests)
     assert len(server.requests) == 1
 
 

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -41,7 +41,6 @@ def test_the_truth_scores_one(a):
     assert boundary_f1(a, a, 0.0, 10) == segment_iou(a, a) == label_accuracy(a, names, a, names) == 1
 
 
-@settings(deadline=None)
 @given(edges, edges)
 def test_no_boundary_is_matched_twice(a, b):
     """Against the best assignment, found by brute force."""

@@ -200,7 +200,7 @@ def test_a_dead_worker_turns_health_to_503(client):
 
 def test_a_model_both_planner_and_critic_has_one_worker():
     chat = EchoChat()
-    with serving(Models(planner=chat, critic=chat)) as url, httpx.Client(base_url=url) as client:
+    with serving(Models(planner=chat, critic=chat)) as url, httpx.Client(base_url=url, timeout=60) as client:
         assert content(say(client, "p", "planner")) == "p"
         assert content(say(client, "c", "critic")) == "c"
         assert 'goalreel_batch_size_count{model="planner"} 2.0' in client.get("/metrics").text
@@ -219,7 +219,7 @@ def test_any_other_address_needs_a_token(host):
 
 
 def test_with_a_token_nothing_but_health_answers_without_it(models):
-    with serving(models, token=TOKEN) as url, httpx.Client(base_url=url) as client:
+    with serving(models, token=TOKEN) as url, httpx.Client(base_url=url, timeout=60) as client:
         assert client.get("/health").status_code == 200
         for path in ("/v1/models", "/metrics", "/openapi.json", "/docs"):
             assert client.get(path).status_code == 401
@@ -272,7 +272,7 @@ def test_too_many_pixels_are_refused_from_the_header(models):
         import zlib
 
         png[29:33] = zlib.crc32(bytes(png[12:29])).to_bytes(4)
-        with serving(models) as url, httpx.Client(base_url=url) as client:
+        with serving(models) as url, httpx.Client(base_url=url, timeout=60) as client:
             body = {"prompt": "x", "image": base64.b64encode(png).decode()}
             assert client.post("/edit", json=body).status_code == 413
             files = {"image": ("a.png", bytes(png), "image/png")}
@@ -281,14 +281,14 @@ def test_too_many_pixels_are_refused_from_the_header(models):
 
 def test_the_pixels_of_one_request_count_together(models):
     part = {"type": "image_url", "image_url": {"url": data_url(picture(size=(10, 10)))}}
-    with serving(models, max_pixels=250) as url, httpx.Client(base_url=url) as client:
+    with serving(models, max_pixels=250) as url, httpx.Client(base_url=url, timeout=60) as client:
         for count, status in ((2, 200), (3, 413)):
             body = {"model": "planner", "messages": [{"role": "user", "content": [part] * count}]}
             assert client.post("/v1/chat/completions", json=body).status_code == status
 
 
 def test_a_long_body_is_refused_whether_or_not_it_says_how_long(models):
-    with serving(models, max_body_bytes=2_000) as url, httpx.Client(base_url=url) as client:
+    with serving(models, max_body_bytes=2_000) as url, httpx.Client(base_url=url, timeout=60) as client:
         assert content(say(client, "x" * 1_500)) == "x" * 1_500
         assert say(client, "x" * 2_000).status_code == 413
         body = json.dumps({"model": "planner", "messages": [{"role": "user", "content": "x" * 9_000}]})

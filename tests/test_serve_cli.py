@@ -72,7 +72,8 @@ def test_the_command_serves_a_tiny_real_editor_until_sigterm(tmp_path):
     with subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"}) as server:
         try:
             until(lambda: server.poll() is not None or healthy(url), seconds=180)
-            assert {c["id"] for c in httpx.get(f"{url}/v1/models").json()["data"]} == {"editor", "klein"}
+            served = httpx.get(f"{url}/v1/models", timeout=60).json()["data"]
+            assert {c["id"] for c in served} == {"editor", "klein"}
             (drawn,) = build_editor(f"server:{url}").edit([edit])
             server.send_signal(signal.SIGTERM)
             assert server.wait(60) == 0
@@ -85,6 +86,6 @@ def test_the_command_serves_a_tiny_real_editor_until_sigterm(tmp_path):
 
 def healthy(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health").status_code == 200
+        return httpx.get(f"{url}/health", timeout=60).status_code == 200
     except httpx.TransportError:
         return False

@@ -179,7 +179,7 @@ def test_finished_storyboards_are_kept_in_bounds(models):
 
 
 def test_all_three_models_are_needed():
-    with serving(Models(planner=EchoChat())) as url, httpx.Client(base_url=url) as client:
+    with serving(Models(planner=EchoChat())) as url, httpx.Client(base_url=url, timeout=60) as client:
         answer = client.post("/v1/storyboards", json=WORK)
         assert answer.status_code == 404
         assert "no critic" in answer.text
@@ -248,6 +248,8 @@ def talk():
     while not server.started:
         pass
     print(server.servers[0].sockets[0].getsockname()[1], flush=True)
+    planner.entered.acquire()
+    print("busy", flush=True)
     for _ in sys.stdin:
         planner.gate.set()
 
@@ -275,6 +277,7 @@ def test_sigterm_finishes_what_is_under_way_and_takes_nothing_new(process):
     server, client = process
     with ThreadPoolExecutor(2) as pool:
         asked = pool.submit(say, client, "first...")
+        assert server.stdout.readline() == "busy\n"
         job = submit(client)
         until(lambda: client.get("/health").json()["models"]["planner"]["waiting"] == 1)
         server.send_signal(signal.SIGTERM)
@@ -298,6 +301,7 @@ def test_a_drain_ends_in_time_though_a_model_hangs(process):
     server, client = process
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(say, client, "first")
+        assert server.stdout.readline() == "busy\n"
         submit(client)
         until(lambda: client.get("/health").json()["models"]["planner"]["waiting"] == 1)
         server.send_signal(signal.SIGTERM)

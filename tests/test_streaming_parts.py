@@ -3,7 +3,6 @@
 import asyncio
 import math
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -184,14 +183,16 @@ def test_the_tracker_always_ends_and_keeps_its_period(looks):
 
 
 def test_a_call_that_has_not_begun_when_it_is_cancelled_never_does():
-    began = []
+    began, over = [], threading.Event()
 
     async def main() -> None:
         worker = Worker("test")
-        first = asyncio.create_task(worker.call(lambda: (began.append(1), time.sleep(0.2))))
+        first = asyncio.create_task(worker.call(lambda: (began.append(1), over.wait(60))))
         second = asyncio.create_task(worker.call(lambda: began.append(2)))
-        await asyncio.sleep(0.05)
+        while not began:
+            await asyncio.sleep(0.01)
         second.cancel()
+        over.set()
         await asyncio.wait([first, second])
         await worker.call(lambda: began.append(3))
 

@@ -15,7 +15,7 @@ from goalreel.datasets.tabletop.spots import find_spot
 any_seed = st.integers(0, 999_999)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(any_seed)
 def test_a_seed_gives_one_well_formed_episode(seed):
     episode = sample_episode(seed)
@@ -33,7 +33,7 @@ def test_a_seed_gives_one_well_formed_episode(seed):
     assert len({goal.object for goal in episode.goals}) == len(episode.goals)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(any_seed)
 def test_instructions_name_what_they_are_about(seed):
     for mission in sample_episode(seed).missions:
@@ -44,7 +44,7 @@ def test_instructions_name_what_they_are_about(seed):
             assert mission.goals[0].target in mission.text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(any_seed)
 def test_no_goal_holds_before_its_turn_and_all_hold_at_the_end(seed):
     episode = sample_episode(seed)
@@ -58,7 +58,7 @@ def test_no_goal_holds_before_its_turn_and_all_hold_at_the_end(seed):
     assert all(shows(layout, goal) for goal in episode.goals)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(any_seed)
 def test_objects_start_apart_and_within_reach(seed):
     scene = sample_episode(seed).scene

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -204,7 +203,12 @@ def test_the_weight_of_the_verdict_reaches_the_loss(tmp_path, verdicts):
     assert losses[10] > 1.01 * losses[1]
 
 
-COMMAND = "from goalreel.training.cli import app; app()"
+KILLED = """
+import os, signal, transformers
+transformers.TrainerCallback.on_save = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
+from goalreel.training.cli import app
+app()
+"""
 
 
 def test_a_killed_run_resumes_to_the_same_weights(tmp_path, verdicts):
@@ -215,18 +219,10 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path, verdicts):
     config = read_config(str(path), LanguageConfig)
     train(config, tmp_path / "whole", False)
     arguments = ["critic", "--config", str(path), "--out", str(tmp_path / "killed")]
-    process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *arguments],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 120
-    while last_checkpoint(tmp_path / "killed/checkpoints") is None and time.monotonic() < deadline:
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], env=environment, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert last_checkpoint(tmp_path / "killed/checkpoints").endswith("checkpoint-2")
     assert not (tmp_path / "killed/model.safetensors").exists()
     assert "is not empty" in one_line(arguments)
     # What a kill while a checkpoint is written leaves behind.

@@ -34,7 +34,7 @@ def trained(tmp_path_factory) -> Path:
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {**os.environ, "ACCELERATE_MIXED_PRECISION": "bf16"}
     command = [*run, str(TOGETHER), str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     return folder
 

@@ -128,8 +128,8 @@ def test_every_action_is_carried_out_once_and_the_arm_holds_after_the_last(simul
 
 
 def test_the_models_are_served(simulator):
-    assert httpx.get(f"{url(simulator)}/health").json()["status"] == "Healthy"
-    names = {m["id"] for m in httpx.get(f"{url(simulator)}/v1/models").json()["data"]}
+    assert httpx.get(f"{url(simulator)}/health", timeout=60).json()["status"] == "Healthy"
+    names = {m["id"] for m in httpx.get(f"{url(simulator)}/v1/models", timeout=60).json()["data"]}
     assert {"simulator-planner", "simulator-editor", "simulator-critic"} <= names
 
 
