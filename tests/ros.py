@@ -37,7 +37,8 @@ class Other:
             env={**os.environ, **ENV, "PYTHONUNBUFFERED": "1"},
         )  # fmt: skip
         self.lines: list[str] = []
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def say(self, line: str) -> None:
         """Write a line to its standard input."""
@@ -53,10 +54,12 @@ class Other:
         if self.process.poll() is None:
             self.process.send_signal(how)
         try:
-            return self.process.wait(60)
+            code = self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise AssertionError("it did not end:\n" + "\n".join(self.lines)) from None
+        self._reader.join(10)
+        return code
 
 
 @contextmanager

@@ -45,6 +45,8 @@ def main() -> None:
         goal(0)
         print("READY", flush=True)  # noqa: T201
         sys.stdin.readline()
+        while not all(p.get_subscription_count() for p in (goals, images, joints, commands)):
+            time.sleep(0.01)
         for i in range(frames):
             if i == frames // 2:
                 goal(1)
@@ -63,7 +65,7 @@ def main() -> None:
             commands.publish(Float64MultiArray(data=[float(i)]))
             time.sleep(0.06)
         goal(1, active=False)
-        time.sleep(0.2)
+        time.sleep(1.0)
         print("DONE", flush=True)  # noqa: T201
         sys.stdin.readline()
 

@@ -12,7 +12,7 @@ from goalreel_ros.client import GoalreelClient, GoalreelError
 
 @pytest.fixture(scope="module")
 def shared(ros_env):  # noqa: F811
-    with models() as (_, url), node(url=url), GoalreelClient() as client:
+    with models() as (_, url), node(url=url), GoalreelClient(timeout=60) as client:
         robot = Robot()
         robot.film()
         client.wait_until_active(20)

@@ -50,7 +50,7 @@ def robot(ros_env, request):  # noqa: F811
         models = parameters(planner=server, editor=server, critic=server, **TRACKING)
         node = Other("-m", "goalreel_ros.main", *models)
         stack.callback(node.stop, signal.SIGTERM)
-        client = stack.enter_context(GoalreelClient())
+        client = stack.enter_context(GoalreelClient(timeout=60))
         client.wait_until_active(60)
         yield client
 

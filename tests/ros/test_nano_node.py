@@ -56,7 +56,7 @@ def latest(kind: type, topic: str) -> object:
 
 def test_an_instruction_goes_in_and_a_plan_and_a_goal_picture_come_out(node):
     instruction = sample_episode(SEED).instruction
-    with GoalreelClient() as client:
+    with GoalreelClient(timeout=60) as client:
         client.wait_until_active(60)
         client.annotate(instruction)
         first = client.wait_for_subgoal(180)

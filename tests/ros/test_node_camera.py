@@ -3,6 +3,8 @@
 import pytest
 from action_msgs.msg import GoalStatus
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
 from ros import ros_env, until  # noqa: F401
 from ros_bench import GREEN, RED, Robot, models, node
 from sensor_msgs.msg import CameraInfo
@@ -14,11 +16,12 @@ from goalreel_interfaces.srv import Command, GetStoryboard
 from goalreel_ros.pictures import decode
 
 ABORTED, SUCCEEDED = GoalStatus.STATUS_ABORTED, GoalStatus.STATUS_SUCCEEDED
+PATIENT = {"image_timeout": 20.0, "max_image_age": 2.0}
 
 
 @pytest.fixture(scope="module")
 def robot(ros_env):  # noqa: F811
-    with models() as (_, url), node(url=url, image_timeout=1.0, max_image_age=0.5):
+    with models() as (_, url), node(url=url, **PATIENT):
         robot = Robot()
         yield robot
         robot.close()
@@ -30,6 +33,17 @@ def _quiet(robot):
     yield
     robot.call(Command, "cancel")
     robot.stop_filming()
+
+
+@pytest.fixture
+def impatient(robot):
+    """For a camera that fails."""
+    for values in ({"image_timeout": 1.0, "max_image_age": 0.5}, PATIENT):
+        given = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+        done = robot.call(SetParameters, "set_parameters", parameters=given)
+        assert all(r.successful for r in done.results)
+        if values is not PATIENT:
+            yield
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +71,7 @@ def executing(robot) -> tuple[object, list[SubGoal]]:
     return handle, goals
 
 
-def test_a_camera_that_was_never_there(robot, reports):
+def test_a_camera_that_was_never_there(robot, impatient, reports):
     # First in this file: nothing has been published yet.
     status, result = generate(robot)
     assert (status, result.error_code) == (ABORTED, ErrorCode.NO_IMAGE)
@@ -77,7 +91,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_frames_that_cannot_be_read(robot, reports, case):
+def test_frames_that_cannot_be_read(robot, impatient, reports, case):
     fields, says = REFUSED[case]
     robot.film(lambda: robot.frame(**fields))
     count = len(reports)
@@ -112,7 +126,7 @@ def test_resolution_and_encoding_change_under_way(robot):
     assert decode(result.storyboard.steps[0].goal_image).size == (96, 72)
 
 
-def test_a_camera_that_stops(robot, reports):
+def test_a_camera_that_stops(robot, impatient, reports):
     robot.film()
     handle, goals = executing(robot)
     robot.stop_filming()

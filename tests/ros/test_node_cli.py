@@ -56,7 +56,7 @@ def listens(watcher: Node, namespace: str, wanted: set[str]) -> None:
 def test_options_become_remappings_and_the_node_is_active(watcher):
     with running("--namespace", "robot1", "--camera", "/wrist"):
         listens(watcher, "/robot1", {"/wrist/image_raw", "/wrist/camera_info", "/robot1/instruction"})
-        with GoalreelClient(server="/robot1/goalreel") as client:
+        with GoalreelClient(server="/robot1/goalreel", timeout=60) as client:
             client.lifecycle.wait_for("active", 20)
 
 
@@ -66,7 +66,8 @@ def test_what_follows_two_dashes_wins(watcher):
 
 
 def test_without_autostart_it_waits_for_its_manager(ros_env):  # noqa: F811
-    with running("--no-autostart"), GoalreelClient() as client:
+    with running("--no-autostart") as process, GoalreelClient(timeout=60) as client:
+        until(lambda: any("unconfigured; " in line for line in process.lines))
         assert client.lifecycle.state == "unconfigured"
         client.lifecycle.configure()
         client.lifecycle.activate()

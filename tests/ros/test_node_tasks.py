@@ -34,8 +34,6 @@ SUCCEEDED, CANCELED, ABORTED = (
     GoalStatus.STATUS_CANCELED,
     GoalStatus.STATUS_ABORTED,
 )
-ACKNOWLEDGED = 0.2 + 0.3
-"""Seconds: what is promised, and what a busy machine may add."""
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +110,12 @@ def test_generate_plans_renders_and_tells_of_it(robot):
         assert close(colour(step.goal_image), rgb(wanted))
         assert step.goal_image.header.frame_id == "camera_optical"
         assert step.goal_image.header.stamp.sec > 0
-    phases = [f.phase for f in feedback]
     kind = GenerateStoryboard.Feedback
-    assert {kind.PHASE_PLANNING, kind.PHASE_GENERATING, kind.PHASE_VALIDATING} <= set(phases)
+    phases = {kind.PHASE_PLANNING, kind.PHASE_GENERATING, kind.PHASE_VALIDATING}
+    until(lambda: phases <= {f.phase for f in feedback})
     assert [f.completion for f in feedback] == sorted(f.completion for f in feedback)
+    until(lambda: any(f.step and f.step[0].instruction == GREEN for f in feedback))
     assert feedback[-1].num_steps == 2
-    assert any(f.step and f.step[0].instruction == GREEN for f in feedback)
 
 
 def test_annotate_streams_every_sub_goal_until_the_task_is_done(robot):
@@ -144,7 +142,7 @@ def test_annotate_streams_every_sub_goal_until_the_task_is_done(robot):
     until(lambda: raws and jpegs and not decode(raws[-1]).pixels.any() and not decode(jpegs[-1]).pixels.any())
     assert any(close(colour(r), rgb(BLUE)) for r in raws)
     assert any(close(colour(j), rgb(BLUE)) for j in jpegs)
-    assert feedback[-1].progress.num_steps == 3
+    until(lambda: feedback and feedback[-1].progress.num_steps == 3)
 
 
 def test_a_storyboard_made_before_is_executed_by_its_id(robot, scripted):
@@ -255,12 +253,10 @@ def test_cancelling_is_acknowledged_at_once_in_every_phase(robot, scripted, kind
             calls = gate.calls
             handle = robot.send(kind, name, task=f"{RED} {GREEN}")
         until(lambda: gate.calls > calls)
-        began = time.monotonic()
         robot.cancel(handle)
-        acknowledged = time.monotonic() - began
         status, result = robot.result(handle)
+        assert not gate.open.is_set(), "it does not wait for the model"
         before = scripted_calls(scripted)
-    assert acknowledged < ACKNOWLEDGED
     assert (status, result.error_code) == (CANCELED, ErrorCode.CANCELED)
     assert state(robot).state == Storyboard.STATE_CANCELED
     assert result.storyboard.state == Storyboard.STATE_CANCELED

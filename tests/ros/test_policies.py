@@ -44,7 +44,7 @@ USED: set[str] = set()
 
 @pytest.fixture(scope="module")
 def running(ros_env):  # noqa: F811
-    with models() as (_, url), node(url=url), GoalreelClient() as client:
+    with models() as (_, url), node(url=url), GoalreelClient(timeout=60) as client:
         robot = Robot()
         robot.film()
         client.wait_until_active(20)
@@ -69,10 +69,10 @@ def near(picture: np.ndarray, colour: str) -> bool:
 
 def test_a_real_act_policy_at_10_hz_sees_the_nodes_goals(client, robot):
     policy = make_act()
-    config = GoalreelCameraConfig(width=64, height=48)
+    config = GoalreelCameraConfig(width=64, height=48, timeout_s=60, warmup_s=20)
     camera = make_cameras_from_configs({"subgoal": config})["subgoal"]
     task = client.annotate(f"{RED} {GREEN}")
-    until(lambda: client.storyboard().steps[-1:] and client.storyboard().steps[-1].goal_image.data)
+    until(lambda: (b := client.storyboard()) and b.steps[-1:] and b.steps[-1].goal_image.data)
     script = [
         (RED, lambda: setattr(robot, "colour", RED)),
         (GREEN, client.pause),
@@ -83,7 +83,7 @@ def test_a_real_act_policy_at_10_hz_sees_the_nodes_goals(client, robot):
     with camera:
         while script:
             began = time.perf_counter()
-            if told[-4:] == [script[0][0]] * 4:
+            if told[-4:] == shown[-4:] == [script[0][0]] * 4:
                 script.pop(0)[1]()
             assert len(told) < 300, told
             goal = client.subgoal()
@@ -100,10 +100,9 @@ def test_a_real_act_policy_at_10_hz_sees_the_nodes_goals(client, robot):
             shown.append(next((c for c in (RED, GREEN) if near(picture, c)), "black"))
             precise_sleep(0.1 - (time.perf_counter() - began))
     task.cancel()
-    changes = [0] + [i for i in range(1, len(told)) if told[i] != told[i - 1]]
-    assert [told[i] for i in changes] == [RED, GREEN, "black", GREEN], "and never black between two goals"
-    for tick in changes:
-        assert told[tick] in shown[tick : tick + 3], "seen within two ticks"
+    for series in (told, shown):
+        order = [word for word, _ in itertools.groupby(series)]
+        assert order == [RED, GREEN, "black", GREEN], "and never black between two goals"
     of = {word: np.array([a for a, s in zip(actions, shown, strict=True) if s == word]) for word in told}
     assert all(np.ptp(same, axis=0).max() < 1e-5 for same in of.values()), "the same goal, the same action"
     for one, other_one in itertools.combinations(of.values(), 2):

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
 
-from ros import Other, other, ros_env  # noqa: F401
+from ros import Other, other, ros_env, until  # noqa: F401
 
 from goalreel.datasets.tabletop.grammar import sample_episode
 
@@ -42,6 +42,7 @@ def test_the_readmes_commands(ros_env, tmp_path):  # noqa: F811
             )
         running = Other(str(BIN / node[0]), *node[1:-1])
         stack.callback(running.stop, signal.SIGINT)
+        until(lambda: any("active; " in line for line in running.lines))
         done = subprocess.run(
             [str(BIN / client[0]), *client[1:]], cwd=tmp_path, capture_output=True, text=True, timeout=180
         )

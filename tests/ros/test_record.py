@@ -64,7 +64,7 @@ def test_what_was_latched_before_comes_first_and_times_ascend(recorded):
         assert told[0][0] == "/goalreel/subgoal"
         assert [t for _, t in told] == sorted(t for _, t in told)
         seconds = (told[-1][1] - told[1][1]) / 1e9
-    assert 0.1 * FRAMES < seconds < 20
+    assert 0.05 * FRAMES < seconds < 60
 
 
 def test_it_becomes_a_dataset_with_the_sub_goals_at_their_frames(recorded, tmp_path):
@@ -78,10 +78,12 @@ def test_it_becomes_a_dataset_with_the_sub_goals_at_their_frames(recorded, tmp_p
     shown = [number_of(i.pixels) for i in episode.frames("observation.images.camera", range(len(episode)))]
     assert set(shown) <= set(range(FRAMES))
     assert shown == sorted(shown)
-    # Received 10 ms and more before and after its picture: the state of that very picture, and its command.
-    assert episode.state[:, 0].tolist() == shown
+    # A picture's first frame is at its own time, 20 ms after its joint state: what later frames repeat a late
+    # next picture may find newer.
+    new = [i for i in range(len(shown)) if i == 0 or shown[i] != shown[i - 1]]
+    assert [episode.state[i, 0] for i in new] == [shown[i] for i in new]
     pick, place = Records(out / FOLDER, "").outline(0).steps
-    assert [s > FRAMES // 2 - 1 for s in shown] == [i >= place.segment.start for i in range(len(shown))]
+    assert [shown[i] > FRAMES // 2 - 1 for i in new] == [i >= place.segment.start for i in new]
     assert (pick.segment.start, pick.segment.end, place.segment.end) == (0, place.segment.start, len(shown))
     goal = episode.frames("observation.images.subgoal", [0, len(shown) - 1])
     assert [number_of(i.pixels) for i in goal] == [20, 21]

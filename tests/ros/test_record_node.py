@@ -46,7 +46,7 @@ def recorded(ros_env, tmp_path_factory):  # noqa: F811
             robot.colour = wanted
         robot.result(handle)
         until(lambda: not goals[-1].active)
-        time.sleep(0.2)
+        time.sleep(1.0)
         assert recorder.stop(signal.SIGINT) == 0, recorder.lines
         robot.close()
     return bag

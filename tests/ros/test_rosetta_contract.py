@@ -134,7 +134,7 @@ class Stream:
 
 @pytest.fixture(scope="module")
 def running(ros_env):  # noqa: F811
-    with models() as (_, url), node(url=url), GoalreelClient() as client:
+    with models() as (_, url), node(url=url), GoalreelClient(timeout=60) as client:
         robot = Robot()
         robot.film()
         client.wait_until_active(20)

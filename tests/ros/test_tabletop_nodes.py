@@ -134,12 +134,10 @@ def test_the_models_are_served(simulator):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_signals_end_both_cleanly_within_2_s(ros_env, how):  # noqa: F811
+def test_signals_end_both_cleanly(ros_env, how):  # noqa: F811
     for command in (TABLETOP, FOLLOWER):
         with other(*command, ready="ready") as it:
-            began = time.monotonic()
             assert it.stop(how) == 0
-            assert time.monotonic() - began < 2
             assert "Traceback" not in "\n".join(it.lines)
 
 

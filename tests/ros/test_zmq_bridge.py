@@ -38,7 +38,7 @@ def test_lerobots_zmq_camera_shows_the_goal_in_its_colours(bridge):
         server_address="127.0.0.1",
         port=port,
         camera_name="subgoal",
-        warmup_s=1,
+        warmup_s=3,
         timeout_ms=1900,  # a read that outlives `disconnect`, which waits for 2 s, can abort this process
     )
     camera = make_cameras_from_configs({"subgoal": config})["subgoal"]

@@ -13,6 +13,7 @@ from sensor_msgs.msg import Image as RawImage
 from goalreel.streaming.frames import FrameSlot
 from goalreel_ros.parameters import Options
 from goalreel_ros.pictures import decode
+from goalreel_ros.spin import Spin
 from goalreel_ros.times import from_time
 
 NEWEST = QoSProfile(depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -47,18 +48,18 @@ class CameraInputs:
         self._node.create_subscription(CameraInfo, node.resolve_topic_name("camera_info"), self._info, NEWEST)
         self._executor = SingleThreadedExecutor(context=node.context)
         self._executor.add_node(self._node)
-        self._thread = threading.Thread(target=self._spin, name="goalreel-camera", daemon=True)
+        self._spin = Spin(self._executor)
+        self._thread = threading.Thread(target=self._run, name="goalreel-camera", daemon=True)
         self._thread.start()
 
     def destroy(self) -> None:
         """Stop listening."""
-        self._executor.shutdown()
-        self._thread.join()
+        self._spin.stop(self._thread)
         self._node.destroy_node()
 
-    def _spin(self) -> None:
+    def _run(self) -> None:
         with suppress(ExternalShutdownException):
-            self._executor.spin()
+            self._spin.run()
 
     def _take(self, message: RawImage | CompressedImage) -> None:
         at = message.header

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 from goalreel_ros.stop import Stop
 
 if TYPE_CHECKING:
-    from rclpy.executors import Executor
+    from goalreel_ros.spin import Spin
 
 THREADS = 4
 """Of the executor. Its callbacks never wait, but for a transition that ends a task."""
@@ -56,12 +56,13 @@ def _run(stop: Stop) -> bool:
     from rclpy.lifecycle import TransitionCallbackReturn
 
     from goalreel_ros.node import GoalreelNode
+    from goalreel_ros.spin import Spin
 
     node = GoalreelNode()
     executor = MultiThreadedExecutor(THREADS)
     executor.add_node(node)
-    ending, clean = threading.Event(), threading.Event()
-    spinning = threading.Thread(target=_spin, args=(executor, ending, clean, stop), daemon=True)
+    spin, clean = Spin(executor), threading.Event()
+    spinning = threading.Thread(target=_spin, args=(spin, clean, stop), daemon=True)
     spinning.start()
     ok = True
     if node.get_parameter("autostart").value:
@@ -71,30 +72,29 @@ def _run(stop: Stop) -> bool:
         node.get_logger().info("unconfigured; configure and activate it")
     if ok:
         stop.wait()
-    ending.set()
     node.close()
-    executor.shutdown(timeout_sec=0.5)
-    spinning.join(0.5)
+    spin.stop(spinning, timeout=5)
     node.destroy_node()
     return ok and clean.is_set()
 
 
-def _spin(executor: "Executor", ending: threading.Event, clean: threading.Event, stop: Stop) -> None:
+def _spin(spin: "Spin", clean: threading.Event, stop: Stop) -> None:
     from rclpy.action.server import RCLError
     from rclpy.exceptions import InvalidHandle
     from rclpy.logging import get_logger
 
     try:
-        while not ending.is_set():
+        while not clean.is_set():
             try:
-                executor.spin()
+                spin.run()
             except InvalidHandle:
                 # An entity was destroyed between the answer to a request and its sending: no harm.
                 continue
             except RCLError as e:
                 # One message that could not be sent is no reason to let go of the robot.
                 get_logger("goalreel").error(str(e).splitlines()[0])
-        clean.set()
+            else:
+                clean.set()
     finally:
         stop.ask()
 

@@ -8,6 +8,7 @@ and SIGTERM; `--ros-args` as for any node.
 import argparse
 import os
 import sys
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -29,6 +30,8 @@ from goalreel_ros.stop import Stop
 
 LOOK_S = 0.1
 """How often to look for publishers of topics not yet heard."""
+DRAIN_S = 1.0
+"""At most, when more comes in all the time."""
 DEPTH = 100
 _NAME = 2  # rosbags' node type of a message inside a message
 _SEQUENCES = (3, 4)
@@ -59,7 +62,16 @@ def _record(writer: Writer, topics: Sequence[str], command: Sequence[str]) -> No
         Recorder(node, writer, topics)
         while not stop.asked:
             executor.spin_once(LOOK_S)
+        _drain(executor, writer)
     sys.stderr.write(f"{sum(writer.counts.values())} messages\n")
+
+
+def _drain(executor: SingleThreadedExecutor, writer: Writer) -> None:
+    """Write what had arrived and waited when the signal came."""
+    end, count = time.monotonic() + DRAIN_S, -1
+    while count < (count := sum(writer.counts.values())) and time.monotonic() < end:
+        for _ in range(len(writer.counts) + 1):  # one turn each, and the timer's
+            executor.spin_once(0)
 
 
 class Recorder:

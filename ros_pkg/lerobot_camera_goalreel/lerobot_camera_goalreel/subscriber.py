@@ -39,7 +39,8 @@ class Subscriber:
         )
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
-        self._thread = threading.Thread(target=self._executor.spin, name=name, daemon=True)
+        self._closed = False
+        self._thread = threading.Thread(target=self._spin, name=name, daemon=True)
         self._thread.start()
 
     @property
@@ -65,10 +66,17 @@ class Subscriber:
 
     def close(self) -> None:
         """Leave."""
-        self._executor.shutdown()
+        # A task, to wake it: rclpy 9's `shutdown` does not wake a spin that is just about to wait.
+        self._closed = True
+        self._executor.create_task(lambda: None)
         self._thread.join(5)
+        self._executor.shutdown()
         self._node.destroy_node()
         self._context.try_shutdown()
+
+    def _spin(self) -> None:
+        while not self._closed and self._context.ok():
+            self._executor.spin_once()
 
     def _wait(self, there: Callable[[], bool], timeout: float) -> bool:
         with self._changed:

@@ -5,11 +5,14 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import rclpy
 from rclpy.context import Context
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
+
+from goalreel_ros.spin import Spin
 
 CALL_TIMEOUT = 60.0
 """Fast DDS can keep a thread busy for tens of seconds, when a participant ends while others are discovered
@@ -41,8 +44,9 @@ class Beside:
         )
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self.node)
+        self._spin = Spin(self._executor)
         self._closed = False
-        self._thread = threading.Thread(target=self._spin, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         """Spin. Make action clients before: rclpy 9 hands them to the executor before they are whole."""
@@ -75,14 +79,11 @@ class Beside:
         if self._closed:
             return
         self._closed = True
-        self._executor.shutdown()
-        self._thread.join(CALL_TIMEOUT)
+        self._spin.stop(self._thread, CALL_TIMEOUT)
         self.node.destroy_node()
         if self._owned is not None:
             self._owned.try_shutdown()
 
-    def _spin(self) -> None:
-        try:
-            self._executor.spin()
-        except ExternalShutdownException:
-            return
+    def _run(self) -> None:
+        with suppress(ExternalShutdownException):
+            self._spin.run()

@@ -1,30 +1,32 @@
 """Service calls that block with a timeout, on a node that spins beside."""
 
 import threading
+from collections.abc import Mapping
 from typing import Any
-
-from rclpy.client import Client
 
 from goalreel_ros.client.beside import Beside
 
 
 class Calls:
-    """Calls services of the node `server`. Their clients are made when first needed, and kept."""
+    """Calls services of the node `server`, their types by name.
 
-    def __init__(self, beside: Beside, server: str, timeout: float) -> None:
+    Their clients are made at once: the server must have found one before it can answer it.
+    """
+
+    def __init__(self, beside: Beside, server: str, services: Mapping[str, type], timeout: float) -> None:
         self.server = server
         self._beside, self._timeout = beside, timeout
-        self._clients: dict[str, Client] = {}
-        self._lock = threading.Lock()
+        make = beside.node.create_client
+        self._clients = {name: make(kind, f"{server}/{name}") for name, kind in services.items()}
 
-    def __call__(self, kind: type, name: str, request: Any, timeout: float | None = None) -> Any:
+    def __call__(self, name: str, request: Any, timeout: float | None = None) -> Any:
         """The response of the service `~/name`, of which `request` is a request.
 
         Raises:
             TimeoutError: nobody offers it, or nobody answers, within `timeout` seconds.
         """
         timeout = self._timeout if timeout is None else timeout
-        client = self._client(kind, name)
+        client = self._clients[name]
         if not client.wait_for_service(timeout):
             raise TimeoutError(f"no node offers {client.srv_name} within {timeout:g} s")
         answered = threading.Event()
@@ -34,9 +36,3 @@ class Calls:
             client.remove_pending_request(future)
             raise TimeoutError(f"{client.srv_name} did not answer within {timeout:g} s")
         return future.result()
-
-    def _client(self, kind: type, name: str) -> Client:
-        with self._lock:
-            if name not in self._clients:
-                self._clients[name] = self._beside.node.create_client(kind, f"{self.server}/{name}")
-            return self._clients[name]

@@ -15,16 +15,18 @@ from goalreel.annotator.image import Image
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
+from goalreel_ros.client import lifecycle
 from goalreel_ros.client.action import Action
 from goalreel_ros.client.beside import Beside
 from goalreel_ros.client.calls import Calls
 from goalreel_ros.client.errors import check
-from goalreel_ros.client.lifecycle import Lifecycle
 from goalreel_ros.client.task import TaskHandle
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import LATCHED
 from goalreel_ros.times import to_duration
 
+COMMANDS = ("pause", "resume", "replan", "cancel")
+SERVICES = dict.fromkeys(COMMANDS, Command) | {"set_active_step": SetActiveStep}
 GRACE = 10.0
 """Seconds after its own timeout in which the node must have ended a task."""
 
@@ -52,7 +54,7 @@ class GoalreelClient:
         self._timeout = timeout
         self._beside = Beside("goalreel_client", node, args)
         own = self._beside.node
-        self._call = Calls(self._beside, server, timeout)
+        self._call = Calls(self._beside, server, SERVICES | lifecycle.SERVICES, timeout)
         self._generate = Action(own, GenerateStoryboard, f"{server}/generate_storyboard")
         self._annotate = Action(own, AnnotateTask, f"{server}/annotate_task")
         self._server = server
@@ -62,7 +64,7 @@ class GoalreelClient:
         self._picture: tuple[SubGoal, NDArray[np.uint8] | None] | None = None
         own.create_subscription(Storyboard, f"{server}/storyboard", self._on_storyboard, LATCHED)
         own.create_subscription(SubGoal, f"{server}/subgoal", self._on_subgoal, LATCHED)
-        self.lifecycle = Lifecycle(self._call)
+        self.lifecycle = lifecycle.Lifecycle(self._call)
         self._beside.start()
 
     def __enter__(self) -> Self:
@@ -184,7 +186,7 @@ class GoalreelClient:
             TimeoutError: the node does not answer.
         """
         request = _message(SetActiveStep.Request, index=index, status=status)
-        check(self._call(SetActiveStep, "set_active_step", request))
+        check(self._call("set_active_step", request))
 
     def storyboard(self) -> Storyboard | None:
         """The newest `~/storyboard`, or None before the first."""
@@ -231,7 +233,7 @@ class GoalreelClient:
         return TaskHandle(self._beside, action, goal, max(1.0, until - time.monotonic()))
 
     def _command(self, name: str, reason: str) -> None:
-        check(self._call(Command, name, _message(Command.Request, reason=reason)))
+        check(self._call(name, _message(Command.Request, reason=reason)))
 
     def _on_storyboard(self, message: Storyboard) -> None:
         with self._news:

@@ -9,6 +9,7 @@ from goalreel.streaming.board import ErrorCode
 from goalreel_ros.client.calls import Calls
 from goalreel_ros.client.errors import GoalreelError
 
+SERVICES = {"get_state": GetState, "change_state": ChangeState}
 POLL = 0.1
 TRANSITION_TIMEOUT = 30.0
 
@@ -26,7 +27,7 @@ class Lifecycle:
         Raises:
             TimeoutError: the node does not answer.
         """
-        return self._call(GetState, "get_state", GetState.Request()).current_state.label
+        return self._call("get_state", GetState.Request()).current_state.label
 
     def configure(self) -> None:
         """From unconfigured to inactive: parameters are checked, topics appear.
@@ -60,9 +61,8 @@ class Lifecycle:
         while until is None or time.monotonic() < until:
             left = 1.0 if until is None else max(POLL, min(1.0, until - time.monotonic()))
             try:
-                response = self._call(GetState, "get_state", GetState.Request(), left)
+                response = self._call("get_state", GetState.Request(), left)
             except TimeoutError:
-                found = "not there"
                 continue
             found = response.current_state.label
             if found == state:
@@ -72,7 +72,7 @@ class Lifecycle:
 
     def _change(self, name: str, transition: int) -> None:
         request = ChangeState.Request(transition=Transition(id=transition))
-        if not self._call(ChangeState, "change_state", request, TRANSITION_TIMEOUT).success:
+        if not self._call("change_state", request, TRANSITION_TIMEOUT).success:
             raise GoalreelError(
                 ErrorCode.NOT_ACTIVE, f"the node did not {name}: it is {self.state}; see its log"
             )
