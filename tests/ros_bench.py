@@ -37,8 +37,8 @@ SETTLE = 0.5
 """Seconds until the first call of a new client, or of a new node: a server drops the answer to a client whose
 reader it has not found within 0.1 s (ros2/rmw_fastrtps, pull request 467)."""
 ANSWER = 20.0
-"""Seconds after which a call or its answer counts as lost. It is made again, once, with a warning: what loses
-one is not known (2 of some 800 in two whole runs of the tests, none in 360 runs of the node's life alone)."""
+"""Seconds after which a call or its answer counts as lost. It is made again, once, with a warning: whole runs
+of the tests have lost one now and then, and what loses it is not known."""
 LATCHED = QoSProfile(
     depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )

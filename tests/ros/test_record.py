@@ -4,18 +4,23 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+import rclpy
 from bags import number_of, typestore
+from rclpy.executors import SingleThreadedExecutor
 from ros import Other, other, ros_env, until  # noqa: F401
 from rosbags.interfaces import QosDurability, QosReliability
-from rosbags.rosbag2 import Reader
+from rosbags.rosbag2 import Reader, StoragePlugin, Writer
+from std_msgs.msg import String
 from typer.testing import CliRunner
 
 from goalreel.annotator.cli import app
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
+from goalreel_ros.record import Recorder, drain
 
 FRAMES = 16
 TOPICS = {
@@ -95,6 +100,24 @@ def test_an_out_that_exists_is_refused_in_one_line(recorded):
     assert result.returncode == 1
     (line,) = result.stderr.splitlines()
     assert "exists already" in line
+
+
+def test_what_waits_when_it_ends_is_recorded_too(ros_env, tmp_path):  # noqa: F811
+    with (
+        rclpy.init(args=[]),
+        Writer(tmp_path / "bag", version=9, storage_plugin=StoragePlugin.MCAP) as writer,
+    ):
+        node, executor = rclpy.create_node("recorder"), SingleThreadedExecutor()
+        executor.add_node(node)
+        publishers = [node.create_publisher(String, topic, 50) for topic in ("/a", "/b")]
+        Recorder(node, writer, ["/a", "/b"])
+        until(lambda: executor.spin_once(0.1) or all(p.get_subscription_count() for p in publishers))
+        for i in range(20):
+            for publisher in publishers:
+                publisher.publish(String(data=str(i)))
+        time.sleep(1)
+        drain(executor, writer)
+        assert sum(writer.counts.values()) == 40
 
 
 def test_before_anything_was_published_it_ends_cleanly(ros_env, tmp_path):  # noqa: F811

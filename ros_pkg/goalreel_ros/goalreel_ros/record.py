@@ -62,11 +62,11 @@ def _record(writer: Writer, topics: Sequence[str], command: Sequence[str]) -> No
         Recorder(node, writer, topics)
         while not stop.asked:
             executor.spin_once(LOOK_S)
-        _drain(executor, writer)
+        drain(executor, writer)
     sys.stderr.write(f"{sum(writer.counts.values())} messages\n")
 
 
-def _drain(executor: SingleThreadedExecutor, writer: Writer) -> None:
+def drain(executor: SingleThreadedExecutor, writer: Writer) -> None:
     """Write what had arrived and waited when the signal came."""
     end, count = time.monotonic() + DRAIN_S, -1
     while count < (count := sum(writer.counts.values())) and time.monotonic() < end:
