@@ -192,8 +192,9 @@ def test_a_call_that_has_not_begun_when_it_is_cancelled_never_does():
         while not began:
             await asyncio.sleep(0.01)
         second.cancel()
+        await asyncio.wait([second])
         over.set()
-        await asyncio.wait([first, second])
+        await first
         await worker.call(lambda: began.append(3))
 
     asyncio.run(main())
