@@ -8,11 +8,10 @@ word `never` in an instruction makes the critic reject everything.
 import json
 import re
 import threading
-import time
 import warnings
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import cv2
@@ -33,12 +32,10 @@ from goalreel_ros.client.beside import Beside
 
 RED, GREEN, BLUE = "#fa1414", "#14fa14", "#1414fa"
 COLOUR = re.compile(r"#[0-9a-f]{6}")
-SETTLE = 0.5
-"""Seconds until the first call of a new client, or of a new node: a server drops the answer to a client whose
-reader it has not found within 0.1 s (ros2/rmw_fastrtps, pull request 467)."""
 ANSWER = 20.0
 """Seconds after which a call or its answer counts as lost. It is made again, once, with a warning: whole runs
-of the tests have lost one now and then, and what loses it is not known."""
+of the tests have lost one now and then, and what loses it is not known: rmw_fastrtps drops the answer to a
+client that the server has not found within 0.1 s (pull request 467), but one call came later."""
 LATCHED = QoSProfile(
     depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
@@ -169,12 +166,11 @@ def command(*arguments: str, url: str = "", **parameters: object) -> tuple[str, 
     return "-m", "goalreel_ros.main", "--ros-args", *given, *arguments
 
 
-@contextmanager
-def node(*arguments: str, url: str = "", ready: str = "active; ", **parameters: object) -> Iterator[Other]:
+def node(
+    *arguments: str, url: str = "", ready: str = "active; ", **parameters: object
+) -> AbstractContextManager[Other]:
     """The real node in a process of its own."""
-    with other(*command(*arguments, url=url, **parameters), ready=ready) as process:
-        time.sleep(SETTLE)
-        yield process
+    return other(*command(*arguments, url=url, **parameters), ready=ready)
 
 
 class Robot:
@@ -277,15 +273,12 @@ class Robot:
         assert len(answer.goals_canceling) == 1
 
     def _client(self, name: str, make: Callable[[], Any]) -> Any:
-        """The client of that name, made at first, once there is a server and it knows the client."""
-        new = name not in self._clients
-        if new:
+        """The client of that name, made at first, once there is a server."""
+        if name not in self._clients:
             self._clients[name] = self.beside.run(make)
         client = self._clients[name]
         there = client.client.wait_for_server if isinstance(client, Action) else client.wait_for_service
         assert there(20), f"nobody offers {name}"
-        if new:
-            time.sleep(SETTLE)
         return client
 
     def _done(self, what: str, start: Callable[[], Any], again: bool = True) -> Any:
