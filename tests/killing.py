@@ -32,7 +32,7 @@ def finish(work: Callable[[Path, Path], None], source: Path, out: Path) -> float
 
 
 class Killer:
-    """Kills runs at random moments of a work that takes `seconds`, then as the machine's pace goes."""
+    """Kills runs at random moments of a work of `seconds` at first, and follows the machine's pace."""
 
     def __init__(self, work: Callable[[Path, Path], None], seconds: float, seed: int) -> None:
         self.work, self.seconds, self.chance = work, seconds, random.Random(seed)

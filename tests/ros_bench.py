@@ -42,7 +42,7 @@ LATCHED = QoSProfile(
 
 
 class Gate:
-    """Holds calls while it is shut; counts who came to it."""
+    """Holds calls while it is shut, longer than a robot waits for an answer; counts who came to it."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -51,7 +51,7 @@ class Gate:
 
     def __call__(self) -> None:
         self.calls += 1
-        assert self.open.wait(60)
+        assert self.open.wait(120)
 
     @contextmanager
     def shut(self) -> Iterator[None]:
@@ -188,7 +188,7 @@ class Robot:
         self.info = self.node.create_publisher(CameraInfo, "camera_info", qos_profile_sensor_data)
         self._instruct = self.node.create_publisher(String, "instruction", 10)
         self._clients: dict[str, Any] = {}
-        self._heard: list[Heard] = []
+        self._heard: list[Heard] = []  # an Action knows them for as long as somebody holds them
         self._timer: Any = None
         self.beside.start()
 

@@ -38,12 +38,15 @@ def _quiet(robot):
 @pytest.fixture
 def impatient(robot):
     """For a camera that fails."""
-    for values in ({"image_timeout": 1.0, "max_image_age": 0.5}, PATIENT):
-        given = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
-        done = robot.call(SetParameters, "set_parameters", parameters=given)
-        assert all(r.successful for r in done.results)
-        if values is not PATIENT:
-            yield
+    give(robot, {"image_timeout": 1.0, "max_image_age": 0.5})
+    yield
+    give(robot, PATIENT)
+
+
+def give(robot, parameters: dict[str, float]) -> None:
+    given = [Parameter(name, value=value).to_parameter_msg() for name, value in parameters.items()]
+    done = robot.call(SetParameters, "set_parameters", parameters=given)
+    assert all(r.successful for r in done.results)
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,8 @@
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, CompressedImage
@@ -49,17 +48,13 @@ class CameraInputs:
         self._executor = SingleThreadedExecutor(context=node.context)
         self._executor.add_node(self._node)
         self._spin = Spin(self._executor)
-        self._thread = threading.Thread(target=self._run, name="goalreel-camera", daemon=True)
+        self._thread = threading.Thread(target=self._spin.run, name="goalreel-camera", daemon=True)
         self._thread.start()
 
     def destroy(self) -> None:
         """Stop listening."""
         self._spin.stop(self._thread)
         self._node.destroy_node()
-
-    def _run(self) -> None:
-        with suppress(ExternalShutdownException):
-            self._spin.run()
 
     def _take(self, message: RawImage | CompressedImage) -> None:
         at = message.header

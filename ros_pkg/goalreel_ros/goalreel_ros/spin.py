@@ -1,8 +1,9 @@
 """Spinning an executor in a thread, and ending that."""
 
 import threading
+from contextlib import suppress
 
-from rclpy.executors import Executor
+from rclpy.executors import Executor, ExternalShutdownException
 
 
 class Spin:
@@ -17,13 +18,10 @@ class Spin:
         self._stopped = threading.Event()
 
     def run(self) -> None:
-        """Until `stop`, or the end of the context. What a callback raises goes through; then run again.
-
-        Raises:
-            ExternalShutdownException: somebody else ended the context.
-        """
-        while not self._stopped.is_set() and self._executor.context.ok():
-            self._executor.spin_once()
+        """Until `stop`, or the end of the context. What a callback raises goes through; then run again."""
+        with suppress(ExternalShutdownException):
+            while not self._stopped.is_set() and self._executor.context.ok():
+                self._executor.spin_once()
 
     def stop(self, thread: threading.Thread, timeout: float | None = None) -> None:
         """Wait for the thread that runs, at most `timeout` seconds, and let go of the executor."""

@@ -5,11 +5,10 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 import rclpy
 from rclpy.context import Context
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
 from goalreel_ros.spin import Spin
@@ -46,7 +45,7 @@ class Beside:
         self._executor.add_node(self.node)
         self._spin = Spin(self._executor)
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._spin.run, name=name, daemon=True)
 
     def start(self) -> None:
         """Spin. Make action clients before: rclpy 9 hands them to the executor before they are whole."""
@@ -83,7 +82,3 @@ class Beside:
         self.node.destroy_node()
         if self._owned is not None:
             self._owned.try_shutdown()
-
-    def _run(self) -> None:
-        with suppress(ExternalShutdownException):
-            self._spin.run()
