@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Recording, Segment, Storyboard
+from goalreel.image import Image
+from goalreel.types import Recording, Segment, Storyboard
 
 SIDE = 48
 """Pictures are compared at this width and height."""

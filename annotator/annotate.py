@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Literal
 
 from goalreel import __version__
-from goalreel.annotator import presets
 from goalreel.annotator.align import align
-from goalreel.annotator.batch import Limits, run
-from goalreel.annotator.loop import OnUnverified
-from goalreel.annotator.models import build_critic, build_editor, build_planner
-from goalreel.annotator.types import Plan, Storyboard, Task
+from goalreel.batch import Limits, run
 from goalreel.datasets.build import build
 from goalreel.datasets.episode import Episode
-from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
 from goalreel.editors.hindsight import HindsightEditor
+from goalreel.errors import DatasetError
+from goalreel.loop import OnUnverified
+from goalreel.models import presets
+from goalreel.models.load import build_critic, build_editor, build_planner
 from goalreel.planners.difference import DifferenceCritic
 from goalreel.planners.kinematic import KinematicPlanner, Layout
+from goalreel.types import Plan, Storyboard, Task
 
 log = logging.getLogger(__name__)
 

@@ -9,17 +9,17 @@ OUT/answers/            what the models said, so that a killed run goes on where
 
 from pathlib import Path
 
-from goalreel.annotator.batch import Limits, Observer, run
-from goalreel.annotator.image import Image
-from goalreel.annotator.journal import Journal
-from goalreel.annotator.kept import Names, kept
-from goalreel.annotator.loop import OnUnverified
-from goalreel.annotator.models import build_trio
-from goalreel.annotator.presets import Preset
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.write import write_report
-from goalreel.annotator.types import Storyboard, Task
-from goalreel.datasets.files import exclusive, write_bytes
+from goalreel.batch import Limits, Observer, run
+from goalreel.files import exclusive, write_bytes
+from goalreel.image import Image
+from goalreel.loop import OnUnverified
+from goalreel.models.journal import Journal
+from goalreel.models.kept import Names, kept
+from goalreel.models.load import build_trio
+from goalreel.models.presets import Preset
+from goalreel.types import Storyboard, Task
 
 PREVIEW_SIDE = 480
 PREVIEW_MS = 1200

@@ -4,14 +4,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from goalreel.annotator.image import Image
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.write import write_report
-from goalreel.annotator.types import Storyboard
 from goalreel.datasets.episode import Episode
-from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError
+from goalreel.image import Image
+from goalreel.types import Storyboard
 
 MANY = 200
 

@@ -29,10 +29,10 @@ import torch
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from tiny_pipelines import reference_area, tiny_pipeline
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit
 from goalreel.editors.catalogue import Entry, catalogue
 from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.image import Image
+from goalreel.types import Edit
 
 
 def measure(pipeline: str, options: argparse.Namespace, folder: Path) -> dict[str, float]:

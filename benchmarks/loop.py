@@ -30,11 +30,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from goalreel.annotator.batch import Limits, run
-from goalreel.annotator.image import Image
-from goalreel.annotator.loop import attempt_seed
-from goalreel.annotator.types import Candidate, Edit, Editor, Plan, Step, Task, Verdict
+from goalreel.batch import Limits, run
+from goalreel.image import Image
+from goalreel.loop import attempt_seed
 from goalreel.planners.chat import Chat, Message
+from goalreel.types import Candidate, Edit, Editor, Plan, Step, Task, Verdict
 
 sys.path.insert(0, str(Path(__file__).parent))  # the model builders beside this file
 import loop_models

@@ -22,8 +22,6 @@ import typer
 from diffusers import DDIMScheduler, Flux2KleinPipeline, UNet2DConditionModel
 from torch import Tensor, nn
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit, Editor
 from goalreel.checkpoints import NANO
 from goalreel.datasets.corpora.edits import edit_rows
 from goalreel.datasets.tabletop.splits import seeds
@@ -32,12 +30,14 @@ from goalreel.evaluation.tabletop.asking import in_batches
 from goalreel.evaluation.tabletop.edit import Place, places
 from goalreel.evaluation.tabletop.scenes import walk
 from goalreel.evaluation.tabletop.words import prompt_of
+from goalreel.image import Image
 from goalreel.training.config import config_file
 from goalreel.training.editor import Flow, batches, tokens
 from goalreel.training.editor_config import EditorConfig, FlowTraining
 from goalreel.training.editor_data import Edits, encode, latents, read_edits
 from goalreel.training.fitting import Batch, MakeBatch, fit
 from goalreel.training.nano.editor import build, save
+from goalreel.types import Edit, Editor
 
 TIMED = 12
 """Steps of a run that tells how many fit into the time; the first half of them only warms up."""

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit
 from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.image import Image
 from goalreel.training.config import config_file
 from goalreel.training.editor import Flow
 from goalreel.training.editor_config import EditorConfig, EditorShape
 from goalreel.training.nano.editor import build, save
 from goalreel.training.vae import Reconstruction
+from goalreel.types import Edit
 
 SHAPES = {
     "fine": EditorShape(),

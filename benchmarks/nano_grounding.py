@@ -17,16 +17,16 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 
 import typer
 
-from goalreel.annotator.types import Verdict
 from goalreel.datasets.corpora.rows import VerdictRow
 from goalreel.datasets.corpora.verdicts import verdict_rows
-from goalreel.datasets.files import write_bytes
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.evaluation.tabletop.critic import judge_all, measure_critic
+from goalreel.files import write_bytes
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.hf import HfChat
 from goalreel.training.config import LanguageConfig, read_config
 from goalreel.training.language import last_checkpoint, train
+from goalreel.types import Verdict
 
 STEPS = 1_800
 LONGEST = 512

@@ -15,8 +15,6 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 
 import typer
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Editor, Failure
 from goalreel.checkpoints import NANO
 from goalreel.datasets.corpora.rows import Register
 from goalreel.datasets.tabletop.splits import seeds
@@ -25,6 +23,8 @@ from goalreel.evaluation.tabletop.asking import in_batches
 from goalreel.evaluation.tabletop.edit import Place, places
 from goalreel.evaluation.tabletop.scenes import disturbed, look, walk
 from goalreel.evaluation.tabletop.words import REGISTERS, prompt_of
+from goalreel.image import Image
+from goalreel.types import Editor, Failure
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 from sensor_msgs.msg import CompressedImage
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel_interfaces.action import GenerateStoryboard
 
 PATIENCE = 60.0

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from goalreel.datasets.files import sweep
 from goalreel.datasets.records import Records
 from goalreel.datasets.writing import meta
 from goalreel.datasets.writing.camera import make_video, prune
@@ -17,6 +16,7 @@ from goalreel.datasets.writing.job import Job
 from goalreel.datasets.writing.layout import VideoFile, arrange, places
 from goalreel.datasets.writing.shards import rewrite_shard
 from goalreel.datasets.writing.stats import Stats
+from goalreel.files import sweep
 
 SUBGOAL = "observation.images.subgoal"
 

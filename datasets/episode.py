@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.annotator.image import Image
-from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.video import VideoIndex, decode, video_index
+from goalreel.errors import DatasetError
+from goalreel.image import Image
 
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """Implements `goalreel.annotator.types.Recording`. Frames are counted from 0 within the episode."""
+    """Implements `goalreel.types.Recording`. Frames are counted from 0 within the episode."""
 
     root: Path
     index: int

@@ -22,10 +22,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Storyboard
-from goalreel.datasets.errors import DatasetError
-from goalreel.datasets.files import digest, exclusive, sweep, write_bytes
+from goalreel.errors import DatasetError
+from goalreel.files import digest, exclusive, sweep, write_bytes
+from goalreel.image import Image
+from goalreel.types import Storyboard
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from goalreel.datasets.episode import Episode
-from goalreel.datasets.errors import DatasetError
+from goalreel.errors import DatasetError
 
 CONVERTERS = {
     "v2.0": "first lerobot 0.3's lerobot/datasets/v21/convert_dataset_v20_to_v21.py, then "

@@ -15,7 +15,7 @@ import numpy as np
 from av.container import InputContainer
 from numpy.typing import NDArray
 
-from goalreel.datasets.errors import DatasetError
+from goalreel.errors import DatasetError
 
 
 @dataclass(frozen=True)

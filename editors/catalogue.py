@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from goalreel.annotator.types import Editor
+from goalreel.types import Editor
 
 SETTINGS = "goalreel.json"
 """A checkpoint's own entry, stored beside its `model_index.json`."""

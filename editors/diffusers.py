@@ -13,10 +13,10 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit, Failure
 from goalreel.editors.catalogue import Entry, like, stored
 from goalreel.editors.sizes import Size, resize, to_pil, working_size
+from goalreel.image import Image
+from goalreel.types import Edit, Failure
 
 log = logging.getLogger(__name__)
 

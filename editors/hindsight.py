@@ -7,9 +7,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit, Failure, Recording, Segment
-from goalreel.datasets.errors import DatasetError
+from goalreel.errors import DatasetError
+from goalreel.image import Image
+from goalreel.types import Edit, Failure, Recording, Segment
 
 type Recordings = Mapping[str, Recording] | Callable[[str], Recording]
 

@@ -9,9 +9,9 @@ from typing import Protocol as TypingProtocol
 import cv2
 import httpx2
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit
 from goalreel.editors.sizes import Size, resize
+from goalreel.image import Image
+from goalreel.types import Edit
 
 SQUARE = 1024
 """The side of the pictures that servers of fixed sizes all take, in pixels."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import httpx2
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit, Failure
 from goalreel.editors.protocols import OpenAIImages, Protocol, SeedServer, error_text, goalreel_server
+from goalreel.image import Image
+from goalreel.types import Edit, Failure
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import PIL.Image
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 
 type Size = tuple[int, int]
 """(width, height) in pixels."""

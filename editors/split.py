@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit, Editor, Failure
+from goalreel.image import Image
+from goalreel.types import Edit, Editor, Failure
 
 
 class SplitEditor:

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.annotator.types import Failure, Plan, Segment, Task
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.source import Source
 from goalreel.datasets.tabletop.truth import TrueEpisode, TrueSegment, read_truth
@@ -29,6 +28,7 @@ from goalreel.evaluation.segmentation import (
     segment_iou,
 )
 from goalreel.planners.kinematic import Granularity, KinematicPlanner, Layout
+from goalreel.types import Failure, Plan, Segment, Task
 
 type MakePlanner = Callable[[Mapping[str, Episode], Granularity], KinematicPlanner]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from goalreel.annotator.types import Segment
+from goalreel.types import Segment
 
 
 @dataclass(frozen=True, slots=True)

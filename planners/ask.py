@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from goalreel.annotator.batch import BackendError
-from goalreel.annotator.types import Failure
+from goalreel.batch import BackendError
 from goalreel.planners.chat import Chat, Conversation, Message, NoReply
 from goalreel.planners.interleave import plain
 from goalreel.planners.reply import MAX_REPLY, Problem, clean, valid
+from goalreel.types import Failure
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 
 type Part = str | Image
 
@@ -36,6 +36,6 @@ class Chat(Protocol):
         """Continue each conversation. `schema`: a JSON schema the back end may enforce, if it can.
 
         Raises:
-            goalreel.annotator.batch.BackendError: the model cannot be called at all.
+            goalreel.batch.BackendError: the model cannot be called at all.
         """
         ...

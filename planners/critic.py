@@ -7,13 +7,13 @@ in `prompts/critic/`.
 from collections.abc import Sequence
 from typing import Literal
 
-from goalreel.annotator.types import Candidate, Failure, Verdict
 from goalreel.planners.ask import Question, ask
 from goalreel.planners.chat import Chat, Message
 from goalreel.planners.interleave import interleave, plain
 from goalreel.planners.parsing import PASSING, parse_verdict, verdict_schema
 from goalreel.planners.prompts import render
 from goalreel.planners.reply import Problem
+from goalreel.types import Candidate, Failure, Verdict
 
 type Mode = Literal["strict", "fast"]
 
@@ -53,7 +53,7 @@ class ChatCritic:
         """Answer i judges candidate i. `refined_prompt` is None where a rejection came without one.
 
         Raises:
-            goalreel.annotator.batch.BackendError: the model cannot be called at all.
+            goalreel.batch.BackendError: the model cannot be called at all.
         """
         questions = [question(c, mode=self._mode, scores=self._scores) for c in candidates]
         schema = verdict_schema(scores=self._scores)

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.annotator.types import Candidate, Verdict
+from goalreel.types import Candidate, Verdict
 
 type Picture = NDArray[np.uint8]
 

@@ -15,8 +15,8 @@ from safetensors import SafetensorError
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from transformers.utils import is_flash_attn_2_available
 
-from goalreel.annotator.batch import BackendError
-from goalreel.annotator.image import Image
+from goalreel.batch import BackendError
+from goalreel.image import Image
 from goalreel.planners.chat import Conversation, NoReply
 
 if TYPE_CHECKING:

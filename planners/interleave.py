@@ -6,7 +6,7 @@ belongs, goes through `plain` first, so that no back end can mistake it for a pi
 
 from collections.abc import Sequence
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel.planners.chat import Part
 
 MARK = "<image>"

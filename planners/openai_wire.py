@@ -7,7 +7,7 @@ from typing import Any
 import openai
 from pydantic import BaseModel, Field, ValidationError
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel.planners.chat import Message
 
 _OPTIONAL = ("max_tokens", "temperature", "response_format")

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from goalreel.annotator.types import Plan, Score, Step, Text, Verdict
 from goalreel.planners.reply import Problem, clean, read_answer
+from goalreel.types import Plan, Score, Step, Text, Verdict
 
 MAX_STEPS = 40
 PASSING = 5

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Failure, Plan, Storyboard, Task
+from goalreel.image import Image
 from goalreel.planners.ask import Question, ask
 from goalreel.planners.chat import Chat, Message
 from goalreel.planners.interleave import MARK, interleave, plain
 from goalreel.planners.parsing import MAX_STEPS, parse_plan, plan_schema
 from goalreel.planners.prompts import render
 from goalreel.planners.reply import Problem
+from goalreel.types import Failure, Plan, Storyboard, Task
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ChatPlanner:
         """Answer i plans task i, from text alone where it has no image.
 
         Raises:
-            goalreel.annotator.batch.BackendError: the model cannot be called at all.
+            goalreel.batch.BackendError: the model cannot be called at all.
         """
         return self._ask([question(task) for task in tasks])
 

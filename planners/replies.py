@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from goalreel.annotator.types import Plan, Verdict
+from goalreel.types import Plan, Verdict
 
 
 def plan_reply(plan: Plan, thinking: str) -> str:

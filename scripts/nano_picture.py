@@ -18,20 +18,20 @@ import PIL.Image
 import typer
 from PIL.PngImagePlugin import PngInfo
 
-from goalreel.annotator import presets
-from goalreel.annotator.batch import Limits, run
-from goalreel.annotator.errors import one_line_errors
-from goalreel.annotator.image import Image
-from goalreel.annotator.models import Trio, build_trio
 from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, lay_out
 from goalreel.annotator.report.sheet import MARKS
-from goalreel.annotator.types import Attempt, Plan, Storyboard, StoryboardStep, Verdict
-from goalreel.datasets.files import write_bytes
+from goalreel.batch import Limits, run
+from goalreel.cli.errors import one_line_errors
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.readback import segment
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.evaluation.tabletop.scenes import Walk, look, outcome, walk
 from goalreel.evaluation.tabletop.words import read_plan
+from goalreel.files import write_bytes
+from goalreel.image import Image
+from goalreel.models import presets
+from goalreel.models.load import Trio, build_trio
+from goalreel.types import Attempt, Plan, Storyboard, StoryboardStep, Verdict
 
 PRESET: Final = "nano"
 SCENES: Final = 2000

@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from goalreel.annotator.errors import one_line_errors
 from goalreel.checkpoints import NANO
+from goalreel.cli.errors import one_line_errors
 
 ROOT = Path(__file__).parents[1]
 MEASURES = {

@@ -1,6 +1,6 @@
-"""The models of a server by their names (see `goalreel.annotator.models`)."""
+"""The models of a server by their names (see `goalreel.models.load`)."""
 
-from goalreel.annotator.models import build_chat, build_editor
+from goalreel.models.load import build_chat, build_editor
 from goalreel.serving.settings import Models
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel.planners.chat import Message, NoReply
 from goalreel.serving.errors import Utf8, Wording, responses
 from goalreel.serving.pictures import decode_all, from_base64

@@ -82,7 +82,7 @@ def serve_cluster(
 
 def _replicated(settings: ServeSettings) -> Models:
     """The replicas, as a client sees them."""
-    from goalreel.annotator.models import build_chat, build_editor
+    from goalreel.models.load import build_chat, build_editor
 
     if settings.token:
         os.environ["GOALREEL_API_KEY"] = settings.token

@@ -10,11 +10,11 @@ from fastapi import APIRouter, File, Form, Request, UploadFile
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit, Failure
+from goalreel.image import Image
 from goalreel.serving.errors import Wording, responses
 from goalreel.serving.pictures import decode_all, from_base64, to_base64
 from goalreel.serving.service import Here, Service, ask_while_connected
+from goalreel.types import Edit, Failure
 
 router = APIRouter()
 

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal
 
-from goalreel.annotator.asynchronous import drive
-from goalreel.annotator.batch import BackendError
-from goalreel.annotator.image import Image
-from goalreel.annotator.loop import Answer, OnUnverified, Request
-from goalreel.annotator.types import Candidate, Edit, Failure, Plan, Task, Verdict
+from goalreel.asynchronous import drive
+from goalreel.batch import BackendError
+from goalreel.image import Image
+from goalreel.loop import Answer, OnUnverified, Request
 from goalreel.planners.chat import Conversation, NoReply
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.planner import ChatPlanner
 from goalreel.serving.service import ChatBatcher, ChatRequest, Service
+from goalreel.types import Candidate, Edit, Failure, Plan, Task, Verdict
 
 type Status = Literal["running", "done", "failed", "cancelled"]
 HEARTBEAT_SECONDS = 15

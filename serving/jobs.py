@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from starlette.exceptions import HTTPException
 
-from goalreel.annotator.loop import OnUnverified
-from goalreel.annotator.types import Task
+from goalreel.loop import OnUnverified
 from goalreel.serving.job import Job
 from goalreel.serving.service import Service
+from goalreel.types import Task
 
 log = logging.getLogger(__name__)
 

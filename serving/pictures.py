@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from starlette.exceptions import HTTPException
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 
 FORMATS = ("PNG", "JPEG", "WEBP")
 

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit, Failure
+from goalreel.image import Image
 from goalreel.planners.chat import Chat, Conversation, NoReply
 from goalreel.serving.batcher import BatchBounds, Batcher
 from goalreel.serving.errors import CLIENT_GONE
 from goalreel.serving.metrics import Metrics
 from goalreel.serving.settings import Models, ServeSettings
+from goalreel.types import Edit, Failure
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-from goalreel.annotator.types import Editor
 from goalreel.planners.chat import Chat
+from goalreel.types import Editor
 
 TOKEN_VARIABLE = "GOALREEL_TOKEN"
 

@@ -7,11 +7,11 @@ from fastapi import Path as PathParameter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
-from goalreel.annotator.types import Task
 from goalreel.serving.errors import Wording, responses
 from goalreel.serving.jobs import Jobs
 from goalreel.serving.pictures import decode_all, from_base64
 from goalreel.serving.service import Here
+from goalreel.types import Task
 
 router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
 

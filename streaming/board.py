@@ -11,8 +11,8 @@ from enum import IntEnum
 from typing import Literal, Self
 from uuid import UUID
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Attempt, Step, StoryboardStep
+from goalreel.image import Image
+from goalreel.types import Attempt, Step, StoryboardStep
 
 type State = Literal[
     "empty", "planning", "rendering", "ready", "executing", "paused", "succeeded", "failed", "canceled"

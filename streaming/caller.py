@@ -9,11 +9,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
-from goalreel.annotator.batch import BackendError
-from goalreel.annotator.loop import Answer, Request
-from goalreel.annotator.models import Trio
-from goalreel.annotator.types import Candidate, Edit, Failure, Plan, Task
+from goalreel.batch import BackendError
+from goalreel.loop import Answer, Request
+from goalreel.models.load import Trio
 from goalreel.planners.planner import Progress
+from goalreel.types import Candidate, Edit, Failure, Plan, Task
 
 COOL_DOWN = 10.0
 """Seconds for which a model that could not be called is not called again."""

@@ -2,9 +2,9 @@
 
 from textwrap import shorten
 
-from goalreel.annotator.types import Failure, StoryboardStep
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.settings import Settings
+from goalreel.types import Failure, StoryboardStep
 
 _STAGES = {
     "plan": ErrorCode.PLANNER_FAILED,

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Literal
 from uuid import UUID, uuid4
 
-from goalreel.annotator.models import Trio, build_trio
-from goalreel.annotator.presets import Preset
+from goalreel.models.load import Trio, build_trio
+from goalreel.models.presets import Preset
 from goalreel.streaming.board import Board, ErrorCode, Frame, Models, Phase, Progress
 from goalreel.streaming.camera import Camera
 from goalreel.streaming.job import Listener, Outcome, Request

@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from goalreel.annotator.types import Candidate, Failure, Verdict
 from goalreel.streaming.board import Frame, Panel
 from goalreel.streaming.caller import Caller
 from goalreel.streaming.camera import Camera
@@ -16,6 +15,7 @@ from goalreel.streaming.orders import Orders
 from goalreel.streaming.settings import Settings
 from goalreel.streaming.tracker import Tracker
 from goalreel.streaming.vision import Closeness
+from goalreel.types import Candidate, Failure, Verdict
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel.streaming.board import Frame
 
 

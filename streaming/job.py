@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 from uuid import UUID
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel.streaming.board import Board, ErrorCode, Goal
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from goalreel.annotator import presets
+from goalreel.models import presets
 from goalreel.streaming.board import Models
 from goalreel.streaming.settings import Settings
 

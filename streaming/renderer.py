@@ -1,19 +1,19 @@
 """Renders the steps of a board ahead of the robot, each from the picture before it.
 
-The inner loop is the paper's, `goalreel.annotator.loop.render_step`; here its course shows on the board.
+The inner loop is the paper's, `goalreel.loop.render_step`; here its course shows on the board.
 """
 
 from dataclasses import replace
 
-from goalreel.annotator.asynchronous import advance
-from goalreel.annotator.image import Image
-from goalreel.annotator.loop import Answer, Request, render_step
-from goalreel.annotator.types import Edit, StoryboardStep, Task
+from goalreel.asynchronous import advance
+from goalreel.image import Image
+from goalreel.loop import Answer, Request, render_step
 from goalreel.streaming.board import Panel
 from goalreel.streaming.caller import Caller
 from goalreel.streaming.ending import Ended, unacceptable
 from goalreel.streaming.live import LiveBoard
 from goalreel.streaming.settings import Settings
+from goalreel.types import Edit, StoryboardStep, Task
 
 
 class Renderer:

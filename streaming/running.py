@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from uuid import UUID
 
-from goalreel.annotator.errors import absent
-from goalreel.annotator.models import Trio
+from goalreel.cli.errors import absent
+from goalreel.models.load import Trio
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.caller import Caller, Worker
 from goalreel.streaming.ending import Ended

@@ -8,8 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Failure, Plan, Storyboard, Task
+from goalreel.image import Image
 from goalreel.planners.planner import Progress as Done
 from goalreel.streaming.board import ErrorCode, Frame, Panel, Progress, State
 from goalreel.streaming.caller import Caller
@@ -22,6 +21,7 @@ from goalreel.streaming.orders import Orders
 from goalreel.streaming.renderer import Renderer
 from goalreel.streaming.settings import Settings
 from goalreel.streaming.vision import changed
+from goalreel.types import Failure, Plan, Storyboard, Task
 
 ENDS: dict[ErrorCode, State] = {
     ErrorCode.NONE: "succeeded",

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel.planners.difference import differing
 
 WIDTH = 160

@@ -5,12 +5,12 @@ import itertools
 from dataclasses import replace
 from uuid import UUID
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Attempt, Step, Verdict
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.image import Image
 from goalreel.streaming.board import Board, Frame, Panel
+from goalreel.types import Attempt, Step, Verdict
 
 FRAME = "camera_optical_frame"
 

@@ -134,8 +134,8 @@ def storyboard(
 
     Steps in `drawn` have a picture that is no frame of the recording.
     """
-    from goalreel.annotator.image import Image
-    from goalreel.annotator.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
+    from goalreel.image import Image
+    from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
 
     cuts = np.linspace(0, length - tail, len(statuses) + 1).astype(int).tolist()
     steps = []

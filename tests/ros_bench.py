@@ -23,10 +23,10 @@ from sensor_msgs.msg import Image as RawImage
 from serving_models import serving
 from std_msgs.msg import String
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit
+from goalreel.image import Image
 from goalreel.planners.chat import Conversation
 from goalreel.serving.settings import Models
+from goalreel.types import Edit
 from goalreel_ros.client.action import Action
 from goalreel_ros.client.beside import Beside
 

@@ -10,12 +10,12 @@ import httpx
 import numpy as np
 import uvicorn
 
-from goalreel.annotator.batch import BackendError
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit, Failure
+from goalreel.batch import BackendError
+from goalreel.image import Image
 from goalreel.planners.chat import Conversation, NoReply
 from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
+from goalreel.types import Edit, Failure
 
 
 class EchoChat:

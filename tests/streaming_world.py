@@ -7,13 +7,13 @@ from concurrent.futures import wait
 
 import numpy as np
 
-from goalreel.annotator.batch import BackendError
-from goalreel.annotator.image import Image
-from goalreel.annotator.models import Trio
-from goalreel.annotator.types import Failure, Plan, Step, Verdict
+from goalreel.batch import BackendError
+from goalreel.image import Image
+from goalreel.models.load import Trio
 from goalreel.streaming.board import Board, Frame, Goal
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.settings import Settings
+from goalreel.types import Failure, Plan, Step, Verdict
 
 
 def picture(square: int, extra: int = 0) -> Image:

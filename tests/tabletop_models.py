@@ -6,8 +6,6 @@ from functools import cache
 
 import numpy as np
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Failure, Plan, Step, Verdict
 from goalreel.datasets.corpora.prompts import explicit
 from goalreel.datasets.corpora.rows import VerdictRow
 from goalreel.datasets.tabletop.env import State, Tabletop
@@ -18,6 +16,8 @@ from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.evaluation.tabletop.loop import OracleCritic
 from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Walk
 from goalreel.evaluation.tabletop.words import step_of
+from goalreel.image import Image
+from goalreel.types import Failure, Plan, Step, Verdict
 
 
 def by_task(walks: Sequence[Walk]) -> dict[str, Walk]:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goalreel.annotator.align import _cheapest, align, ends, features
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
+from goalreel.image import Image
+from goalreel.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
 
 
 def scene(position: float, lift: float = 0.0, noise: int = 0) -> Image:

@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from goalreel.annotator.annotate import Settings, annotate
-from goalreel.annotator.cli import app
 from goalreel.annotator.show import show
+from goalreel.cli.main import app
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 
@@ -137,7 +137,7 @@ def test_a_broken_episode_is_left_out_and_named(sharded_dataset, tmp_path):
 def test_stopped_and_resumed_ends_with_the_same_bytes(stop, video_dataset, annotated, tmp_path):
     out = tmp_path / "out"
     # Imports first: a Ctrl-C in the middle of a C extension's is that library's to tell.
-    code = "import datasets, lerobot.datasets.lerobot_dataset; from goalreel.annotator.cli import app; app()"
+    code = "import datasets, lerobot.datasets.lerobot_dataset; from goalreel.cli.main import app; app()"
     command = [sys.executable, "-c", code, "annotate", str(video_dataset), "--out", str(out)]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     episodes = out / FOLDER / "episodes"

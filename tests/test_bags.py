@@ -11,7 +11,7 @@ import pytest
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from typer.testing import CliRunner
 
-from goalreel.annotator.cli import app
+from goalreel.cli.main import app
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 

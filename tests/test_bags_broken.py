@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from goalreel.annotator.cli import app
+from goalreel.cli.main import app
 from goalreel.datasets.bags.convert import convert, read_bags
 from goalreel.datasets.bags.topics import Request
-from goalreel.datasets.errors import DatasetError
+from goalreel.errors import DatasetError
 
 MS = 1_000_000
 TASK = ("--task", "t")
@@ -231,7 +231,7 @@ def test_a_recording_cut_short_says_how_to_save_it(tmp_path, robot):
 
 
 def test_a_second_conversion_at_the_same_time_is_refused(tmp_path, robot):
-    from goalreel.datasets.files import exclusive
+    from goalreel.files import exclusive
 
     bag = b.write_bag(tmp_path / "bag", robot)
     request = Request(task="t")

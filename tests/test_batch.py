@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalreel.annotator.batch import BackendError, Limits, run
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import (
+from goalreel.batch import BackendError, Limits, run
+from goalreel.image import Image
+from goalreel.types import (
     Candidate,
     Edit,
     Failure,

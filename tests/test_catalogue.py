@@ -7,10 +7,10 @@ import diffusers
 import numpy as np
 import pytest
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.models import build_editor
-from goalreel.annotator.types import Edit, Failure
 from goalreel.editors.catalogue import Entry, catalogue, find, like, stored, table
+from goalreel.image import Image
+from goalreel.models.load import build_editor
+from goalreel.types import Edit, Failure
 
 ASKED_FOR = {
     "flux2-klein-4b",

@@ -11,7 +11,6 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.annotator.types import Failure
 from goalreel.datasets.corpora import composition
 from goalreel.datasets.corpora.composition import FOLLOWS, PAIRS, held_out, held_out_step
 from goalreel.datasets.corpora.edits import edit_rows
@@ -29,6 +28,7 @@ from goalreel.datasets.tabletop.predicates import KINDS, SubGoal, shows
 from goalreel.datasets.tabletop.sentences import read_order, state_of
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.types import Failure
 
 TRAIN = seeds("train", 10, first=400)
 VALIDATION = seeds("validation", 10, first=400)

@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.annotator.image import Image
-from goalreel.datasets.corpora.cli import app
+from goalreel.cli.corpus import app
 from goalreel.datasets.corpora.columns import read_rows
 from goalreel.datasets.corpora.edits import edit_rows
 from goalreel.datasets.corpora.lessons import candidate_of, plan_lesson, task_of, verdict_lesson
@@ -24,8 +23,9 @@ from goalreel.datasets.corpora.plans import plan_rows
 from goalreel.datasets.corpora.sharegpt import messages_of
 from goalreel.datasets.corpora.verdicts import verdict_rows
 from goalreel.datasets.corpora.write import MAKERS, Order, write_corpus
-from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.tabletop.splits import seeds
+from goalreel.errors import DatasetError
+from goalreel.image import Image
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.planner import ChatPlanner
 
@@ -111,7 +111,7 @@ def test_workers_write_the_same_files(tmp_path):
 
 def test_a_killed_run_goes_on_and_keeps_what_was_finished(tmp_path):
     out, episodes = tmp_path / "c", 12
-    code = "from goalreel.datasets.corpora.cli import app; app()"
+    code = "from goalreel.cli.corpus import app; app()"
     order = f"--kind edits --split validation --episodes {episodes} --shard 1 --size 64"
     command = [sys.executable, "-c", code, "make", *order.split(), "--out", str(out)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)

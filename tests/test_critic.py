@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted import ScriptedChat, words
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.models import build_critic
-from goalreel.annotator.types import Candidate, Failure, Verdict
+from goalreel.image import Image
+from goalreel.models.load import build_critic
 from goalreel.planners.chat import NoReply
 from goalreel.planners.critic import ChatCritic
+from goalreel.types import Candidate, Failure, Verdict
 
 REPLIES = Path(__file__).parent / "data/replies"
 YES = '<think>Held.</think><answer>{"previous_step_success": true, "refine_prompt": ""}</answer>'

@@ -12,12 +12,12 @@ import safetensors.torch
 import torch
 from tiny_pipelines import BUILDERS, clip_text, clip_tokenizer, reference_area, tiny_pipeline, vae_kl
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit, Failure
 from goalreel.editors import loading
 from goalreel.editors.batching import Flux2KleinPairs
 from goalreel.editors.catalogue import Entry, Lora, catalogue, find
 from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.image import Image
+from goalreel.types import Edit, Failure
 
 BUILDABLE = [name for name, entry in catalogue().items() if entry.pipeline]
 EDITS = [name for name in BUILDABLE if "edit" in find(name).kinds]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from goalreel import checkpoints
-from goalreel.annotator import doctor as module
-from goalreel.annotator import installed, probe
-from goalreel.annotator.doctor import Check, doctor, run_checks
+from goalreel import checkpoints, installed
+from goalreel.cli import doctor as module
+from goalreel.cli import probe
+from goalreel.cli.doctor import Check, doctor, run_checks
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +226,7 @@ def test_a_full_disk_is_a_warning(monkeypatch):
 def test_looking_loads_nothing_heavy():
     heavy = {"torch", "torchcodec", "lerobot", "mujoco", "av", "rclpy", "cv2", "PIL", "jinja2"}
     script = (
-        "import sys, goalreel.annotator.doctor as d, goalreel.annotator.report;"
+        "import sys, goalreel.cli.doctor as d, goalreel.annotator.report;"
         "[d._extra(e) for e in d.EXTRAS]; d._goalreel();"
         f"print(sorted({heavy!r} & sys.modules.keys()))"
     )

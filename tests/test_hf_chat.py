@@ -11,9 +11,9 @@ import tiny
 import torch
 from safetensors.torch import load_file, save_file
 
-from goalreel.annotator.batch import BackendError
-from goalreel.annotator.image import Image
-from goalreel.annotator.models import build_chat
+from goalreel.batch import BackendError
+from goalreel.image import Image
+from goalreel.models.load import build_chat
 from goalreel.planners.chat import Message, NoReply
 from goalreel.planners.hf import HfChat
 

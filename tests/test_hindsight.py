@@ -6,11 +6,11 @@ import cv2
 import numpy as np
 import pytest
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Candidate, Edit, Failure, Segment
-from goalreel.datasets.errors import DatasetError
 from goalreel.editors.hindsight import HindsightEditor, rank, sharpness
+from goalreel.errors import DatasetError
+from goalreel.image import Image
 from goalreel.planners.difference import DifferenceCritic
+from goalreel.types import Candidate, Edit, Failure, Segment
 
 RNG = np.random.default_rng(0)
 GREY = cv2.resize(RNG.uniform(60, 180, (6, 8)), (160, 120), interpolation=cv2.INTER_CUBIC)

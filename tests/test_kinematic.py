@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from goalreel.annotator.types import Failure, Plan, Task
 from goalreel.planners.kinematic import KinematicPlanner, Layout
 from goalreel.planners.kinematic.layout import find_layout
+from goalreel.types import Failure, Plan, Task
 
 XYZ = ("x", "y", "z", "gripper")
 

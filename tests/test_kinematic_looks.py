@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Recording, Task
+from goalreel.image import Image
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.colours import NAMES, name_colours
 from goalreel.planners.kinematic.looks import Seen, look, sample
 from goalreel.planners.kinematic.naming import SEEN
 from goalreel.planners.kinematic.open_words import Open, opened, singular
+from goalreel.types import Recording, Task
 
 RGB = {
     "red": (215, 30, 30),

@@ -3,7 +3,6 @@
 
 import itertools
 
-from goalreel.annotator.types import Plan, Task
 from goalreel.datasets.source import Source
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.align import align
@@ -11,6 +10,7 @@ from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.layout import find_layout
 from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.naming import look_at
+from goalreel.types import Plan, Task
 
 
 def plans(source, granularity="subtask", **options):

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from goalreel.annotator.types import Segment, Task
 from goalreel.evaluation.segmentation import Counts, boundary_counts, even_split
 from goalreel.planners.kinematic import KinematicPlanner
+from goalreel.types import Segment, Task
 
 pytestmark = pytest.mark.slow
 EPISODES = 60

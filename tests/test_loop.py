@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.loop import Answer, Request, attempt_seed, storyboard
-from goalreel.annotator.types import Candidate, Edit, Failure, Plan, Segment, Step, Storyboard, Task, Verdict
+from goalreel.image import Image
+from goalreel.loop import Answer, Request, attempt_seed, storyboard
+from goalreel.types import Candidate, Edit, Failure, Plan, Segment, Step, Storyboard, Task, Verdict
 
 
 def picture(value: int) -> Image:

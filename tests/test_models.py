@@ -2,14 +2,14 @@
 
 import pytest
 
-from goalreel.annotator.models import (
+from goalreel.models.load import (
     ChatOptions,
     EditorOptions,
     build_chat,
     build_editor,
     split_options,
 )
-from goalreel.annotator.presets import load, names
+from goalreel.models.presets import load, names
 from goalreel.streaming.running import one_line
 
 

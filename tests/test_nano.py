@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from goalreel import checkpoints
-from goalreel.annotator import presets
-from goalreel.annotator.batch import run
-from goalreel.annotator.cli import app
-from goalreel.annotator.models import Trio, build_chat, build_editor, build_trio
 from goalreel.annotator.plan import load
-from goalreel.annotator.types import Storyboard, Task
+from goalreel.batch import run
 from goalreel.checkpoints import NANO, located
+from goalreel.cli.main import app
+from goalreel.models import presets
+from goalreel.models.load import Trio, build_chat, build_editor, build_trio
+from goalreel.types import Storyboard, Task
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 if not NANO.is_dir():

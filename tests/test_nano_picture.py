@@ -17,14 +17,14 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 import tabletop_models as models
 
-from goalreel.annotator.batch import run
-from goalreel.annotator.image import Image
-from goalreel.annotator.models import Trio
-from goalreel.annotator.types import Verdict
-from goalreel.datasets.tabletop.cli import app
+from goalreel.batch import run
+from goalreel.cli.tabletop import app
 from goalreel.datasets.tabletop.readback import segment
 from goalreel.datasets.tabletop.splits import split_of
 from goalreel.evaluation.tabletop.scenes import walk
+from goalreel.image import Image
+from goalreel.models.load import Trio
+from goalreel.types import Verdict
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "nano_picture.py"
 ONE = 0.5

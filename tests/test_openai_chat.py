@@ -15,9 +15,9 @@ import openai._base_client
 import pytest
 from chat_server import ChatServer, Reply, error, said
 
-from goalreel.annotator.batch import BackendError
-from goalreel.annotator.image import Image
-from goalreel.annotator.models import build_chat
+from goalreel.batch import BackendError
+from goalreel.image import Image
+from goalreel.models.load import build_chat
 from goalreel.planners.chat import Message, NoReply
 from goalreel.planners.openai import OpenAIChat
 

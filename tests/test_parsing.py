@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from goalreel.annotator.types import Plan, Step, Verdict
 from goalreel.planners.parsing import MAX_STEPS, parse_plan, parse_verdict, plan_schema, verdict_schema
 from goalreel.planners.reply import MAX_REPAIR, MAX_REPLY, Problem, clean
+from goalreel.types import Plan, Step, Verdict
 
 REPLIES = {f.stem: f.read_text(encoding="utf-8") for f in (Path(__file__).parent / "data/replies").iterdir()}
 WHY = {

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.pixels import CHANNELS, decode_compressed, decode_raw
+from goalreel.image import Image
+from goalreel.pixels import CHANNELS, decode_compressed, decode_raw
 
 RGB = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
 ALPHA = np.full((4, 6, 1), 7, np.uint8)

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from goalreel.annotator.batch import run
-from goalreel.annotator.image import Image
-from goalreel.annotator.journal import Journal
 from goalreel.annotator.plan import load, save
-from goalreel.annotator.types import Candidate, Edit, Failure, Plan, Step, Storyboard, Task, Verdict
+from goalreel.batch import run
+from goalreel.image import Image
+from goalreel.models.journal import Journal
+from goalreel.types import Candidate, Edit, Failure, Plan, Step, Storyboard, Task, Verdict
 
 TASK = Task(id="task", instruction="tidy up", image=Image(np.zeros((24, 32, 3), np.uint8)))
 

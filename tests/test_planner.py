@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted import ScriptedChat, words
 
-from goalreel.annotator.batch import BackendError, run
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import (
+from goalreel.batch import BackendError, run
+from goalreel.image import Image
+from goalreel.planners.chat import NoReply
+from goalreel.planners.interleave import interleave, plain, shrink
+from goalreel.planners.planner import ChatPlanner, Progress
+from goalreel.types import (
     Attempt,
     Failure,
     Plan,
@@ -20,9 +23,6 @@ from goalreel.annotator.types import (
     Task,
     Verdict,
 )
-from goalreel.planners.chat import NoReply
-from goalreel.planners.interleave import interleave, plain, shrink
-from goalreel.planners.planner import ChatPlanner, Progress
 
 
 def picture(width: int = 8, height: int = 6, value: int = 0) -> Image:

@@ -18,14 +18,14 @@ from serving_models import CriticChat, PlannerChat, serving
 from tiny_pipelines import tiny_pipeline
 from typer.testing import CliRunner
 
-from goalreel.annotator.cli import app
-from goalreel.annotator.models import build_editor
 from goalreel.annotator.plan import load
-from goalreel.annotator.types import Edit
-from goalreel.datasets.files import exclusive
+from goalreel.cli.main import app
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.editors.catalogue import Entry
+from goalreel.files import exclusive
+from goalreel.models.load import build_editor
 from goalreel.serving.settings import Models
+from goalreel.types import Edit
 
 STEPS = ("grasp the red block", "put the red block in the blue bowl")
 

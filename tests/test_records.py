@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from goalreel.annotator.image import Image
-from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.records import Records
+from goalreel.errors import DatasetError
+from goalreel.image import Image
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from serving_models import TintEditor, serving, tinted, until
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.models import build_editor
-from goalreel.annotator.types import Edit, Failure
 from goalreel.editors import remote
 from goalreel.editors.protocols import from_square, to_square
 from goalreel.editors.remote import Patience, RemoteEditor, remote_editor
+from goalreel.image import Image
+from goalreel.models.load import build_editor
 from goalreel.serving.settings import Models
+from goalreel.types import Edit, Failure
 
 HASTE = Patience(tries=3, connect_s=1, reply_s=5, pause_s=0.01, longest_pause_s=0.05)
 KEY = "sk-very-secret"

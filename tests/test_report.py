@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from goalreel.annotator.image import Image
 from goalreel.annotator.report.cards import bars, ticks
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.sheet import contact_sheet
 from goalreel.annotator.report.write import PAGE_BYTES, PAGE_EPISODES, write_report
-from goalreel.annotator.types import (
+from goalreel.image import Image
+from goalreel.types import (
     Attempt,
     Failure,
     Segment,

@@ -6,10 +6,10 @@ import shutil
 import numpy as np
 import pytest
 
-from goalreel.annotator.image import Image
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.write import PAGE_EPISODES, write_report
-from goalreel.annotator.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
+from goalreel.image import Image
+from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from goalreel.annotator.types import Segment
 from goalreel.evaluation.segmentation import (
     best_matches,
     bootstrap,
@@ -19,6 +18,7 @@ from goalreel.evaluation.segmentation import (
     label_accuracy,
     segment_iou,
 )
+from goalreel.types import Segment
 
 
 def cut(*edges):
@@ -100,7 +100,7 @@ def tabletop(tmp_path_factory):
 
 
 def run(*arguments):
-    from goalreel.evaluation.cli import app
+    from goalreel.cli.evaluate import app
 
     return CliRunner().invoke(app, ["segmentation", *map(str, arguments)])
 

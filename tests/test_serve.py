@@ -12,7 +12,7 @@ import PIL.Image
 import pytest
 from serving_models import EchoChat, TintEditor, content, describe, picture, say, serving, tinted, until
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel.serving.settings import Models, ServeSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

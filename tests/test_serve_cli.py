@@ -15,12 +15,12 @@ from tiny import tiny_vlm
 from tiny_pipelines import tiny_pipeline
 from typer.testing import CliRunner
 
-from goalreel.annotator.models import build_chat, build_editor
-from goalreel.annotator.types import Edit
+from goalreel.cli.serve import serve
+from goalreel.models.load import build_chat, build_editor
 from goalreel.planners.chat import Message
 from goalreel.planners.hf import HfChat
-from goalreel.serving.cli import serve
 from goalreel.serving.settings import Models
+from goalreel.types import Edit
 
 app = typer.Typer()
 app.command()(serve)
@@ -46,7 +46,7 @@ def test_what_cannot_be_served_is_one_line(arguments, says, monkeypatch):
 
 def test_the_command_line_module_is_light():
     heavy = ("torch", "fastapi", "ray", "uvicorn", "transformers", "openai", "prometheus_client")
-    code = f"import goalreel.serving.cli, sys; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import goalreel.cli.serve, sys; print([m for m in {heavy} if m in sys.modules])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert output.stdout.strip() == "[]"
 
@@ -65,7 +65,7 @@ def test_the_command_serves_a_tiny_real_editor_until_sigterm(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    code = "import typer; from goalreel.serving.cli import serve; typer.run(serve)"
+    code = "import typer; from goalreel.cli.serve import serve; typer.run(serve)"
     command = [sys.executable, "-c", code, "--editor", name, "--port", port]
     url = f"http://127.0.0.1:{port}"
     edit = Edit(task_id="t", step=0, attempt=0, image=picture(size=(64, 64)), prompt="a bowl", seed=3)

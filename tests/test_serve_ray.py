@@ -14,8 +14,8 @@ import openai
 import pytest
 from serving_models import CriticChat, PlannerChat, TintEditor, until
 
-from goalreel.annotator.types import Storyboard
 from goalreel.serving.settings import Models, ServeSettings
+from goalreel.types import Storyboard
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 TOKEN = "correct-horse"

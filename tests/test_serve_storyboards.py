@@ -25,12 +25,12 @@ from serving_models import (
     until,
 )
 
-from goalreel.annotator.asynchronous import drive
-from goalreel.annotator.batch import run
-from goalreel.annotator.types import Candidate, Failure, Storyboard, Task
+from goalreel.asynchronous import drive
+from goalreel.batch import run
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.planner import ChatPlanner
 from goalreel.serving.settings import Models
+from goalreel.types import Candidate, Failure, Storyboard, Task
 
 WORK = {"instruction": "#one and #two", "max_attempts": 2}
 TESTS = Path(__file__).parent

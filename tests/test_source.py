@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError
 
 FRONT = "observation.images.front"
 

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streaming_world import World, picture
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.models import Trio
-from goalreel.annotator.types import Failure, Plan, Storyboard, StoryboardStep, Task
+from goalreel.image import Image
+from goalreel.models.load import Trio
 from goalreel.planners.planner import Progress
 from goalreel.streaming.caller import Caller, Worker
 from goalreel.streaming.frames import FrameSlot
 from goalreel.streaming.settings import Settings
 from goalreel.streaming.tracker import Tracker
 from goalreel.streaming.vision import Closeness, changed
+from goalreel.types import Failure, Plan, Storyboard, StoryboardStep, Task
 
 # -- the frame slot
 

@@ -10,10 +10,6 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 import tabletop_models as models
 
-from goalreel.annotator.journal import Journal
-from goalreel.annotator.kept import Names, kept
-from goalreel.annotator.models import Trio
-from goalreel.annotator.types import Plan
 from goalreel.datasets.corpora.composition import held_out
 from goalreel.datasets.corpora.verdicts import verdict_rows
 from goalreel.datasets.tabletop.grammar import sample_episode
@@ -33,6 +29,10 @@ from goalreel.evaluation.tabletop.loop import (
 from goalreel.evaluation.tabletop.plan import chance_of_order, measure_plans, score_plan
 from goalreel.evaluation.tabletop.report import HEADLINES
 from goalreel.evaluation.tabletop.scenes import SIZE, walks
+from goalreel.models.journal import Journal
+from goalreel.models.kept import Names, kept
+from goalreel.models.load import Trio
+from goalreel.types import Plan
 
 
 def quiet(stage, done, total):

@@ -13,13 +13,11 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 pytest.importorskip("lerobot", reason="needs lerobot: pip install 'goalreel[lerobot]'")
 
 from goalreel.annotator.annotate import Settings
-from goalreel.annotator.kept import Names
-from goalreel.annotator.presets import Preset
-from goalreel.annotator.types import Step
+from goalreel.cli.bench import Part
+from goalreel.cli.evaluate import app
 from goalreel.datasets.source import Source
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.datasets.tabletop.truth import read_truth
-from goalreel.evaluation.cli import app
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.bench import PARTS
 from goalreel.evaluation.tabletop.bootstrap import (
@@ -31,10 +29,12 @@ from goalreel.evaluation.tabletop.bootstrap import (
     points,
     share,
 )
-from goalreel.evaluation.tabletop.cli import Part
 from goalreel.evaluation.tabletop.job import annotated, score_job
 from goalreel.evaluation.tabletop.report import Report
 from goalreel.evaluation.tabletop.scenes import walks
+from goalreel.models.kept import Names
+from goalreel.models.presets import Preset
+from goalreel.types import Step
 
 
 def quiet(stage, done, total):

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from lerobot.datasets.language import language_events_arrow_type, language_persistent_arrow_type
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-from goalreel.datasets.tabletop.cli import app
+from goalreel.cli.tabletop import app
 from goalreel.datasets.tabletop.env import ACTION_NAMES, STATE_NAMES, Tabletop
 from goalreel.datasets.tabletop.expert import PHASES
 from goalreel.datasets.tabletop.grammar import sample_episode
@@ -226,7 +226,7 @@ def test_the_command_line_explains_itself():
 def test_importing_the_command_line_is_light():
     heavy = ("mujoco", "lerobot", "torch", "cv2", "pyarrow", "av", "numpy")
     code = f"""
-import sys, goalreel.datasets.tabletop.cli
+import sys, goalreel.cli.tabletop
 print([m for m in {heavy} if m in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from goalreel.annotator.cli import app
+from goalreel.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 ROWS = [{"messages": [{"role": "assistant", "content": f"the block {x}"}]} for x in ("stays", "is misshapen")]

@@ -21,8 +21,6 @@ from diffusers import AutoencoderKLFlux2
 from safetensors.torch import load_file
 from torch import nn
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit
 from goalreel.datasets.corpora.columns import read_rows
 from goalreel.datasets.corpora.rows import EditRow, Origin
 from goalreel.datasets.corpora.write import Order, write_corpus
@@ -32,12 +30,14 @@ from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.scene import Scene
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.image import Image
 from goalreel.training import editor as trainer
 from goalreel.training.editor_config import EditorConfig, Schedule
 from goalreel.training.editor_data import latents, read_edits
 from goalreel.training.fitting import fit
 from goalreel.training.nano.editor import build, entry
 from goalreel.training.vae import fill_statistics, round_trip, windows
+from goalreel.types import Edit
 
 SIZE = 64
 DENOISER = "diffusion_pytorch_model.safetensors"

@@ -18,6 +18,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
 from goalreel.checkpoints import located
+from goalreel.cli.train import app
 from goalreel.datasets.corpora.lessons import candidate_of, plan_lesson, task_of, verdict_lesson
 from goalreel.datasets.corpora.plans import plan_rows
 from goalreel.datasets.corpora.sharegpt import messages_of
@@ -26,7 +27,6 @@ from goalreel.planners.chat import NoReply
 from goalreel.planners.critic import ChatCritic, question
 from goalreel.planners.hf import HfChat
 from goalreel.planners.planner import ChatPlanner
-from goalreel.training.cli import app
 from goalreel.training.config import LanguageConfig, presets, read_config
 from goalreel.training.conversations import IGNORED, Collator, read_rows
 from goalreel.training.language import last_checkpoint, train
@@ -206,7 +206,7 @@ def test_the_weight_of_the_verdict_reaches_the_loss(tmp_path, verdicts):
 KILLED = """
 import os, signal, transformers
 transformers.TrainerCallback.on_save = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
-from goalreel.training.cli import app
+from goalreel.cli.train import app
 app()
 """
 

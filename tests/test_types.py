@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from pydantic import BaseModel, ValidationError
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import (
+from goalreel.image import Image
+from goalreel.types import (
     Attempt,
     Candidate,
     Edit,
@@ -117,7 +117,7 @@ def test_rubbish_bytes_are_no_image(data):
 
 def test_a_bomb_is_refused_before_decoding(monkeypatch):
     data = Image(np.zeros((20, 20, 3), np.uint8)).png()
-    monkeypatch.setattr("goalreel.annotator.image.MAX_PIXELS", 399)
+    monkeypatch.setattr("goalreel.image.MAX_PIXELS", 399)
     with pytest.raises(ValueError, match="too large"):
         Image.decode(data)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError
 
 SCRIPT = Path(__file__).with_name("kill_write.py")
 

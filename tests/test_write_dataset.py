@@ -176,7 +176,7 @@ def test_statistics_are_lerobots(pair, board, tmp_path):
     """Against lerobot's own function over the same pictures as PNG files."""
     from lerobot.datasets.compute_stats import compute_episode_stats
 
-    from goalreel.annotator.image import Image
+    from goalreel.image import Image
 
     source, out = pair
     black = np.zeros((48, 48, 3), np.uint8)

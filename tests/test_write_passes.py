@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from goalreel.datasets.build import build
-from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError
 
 KEY = "observation.images.subgoal"
 PAD = "subgoal_is_pad"
@@ -129,7 +129,7 @@ def test_a_first_pass_over_one_episode_leaves_the_rows_of_all_others(video_datas
 
 
 def test_an_episode_without_a_plan_stays_as_it_was(video_dataset, annotated, tmp_path):
-    from goalreel.annotator.types import Failure, Storyboard, Task
+    from goalreel.types import Failure, Storyboard, Task
 
     failed = Storyboard(task=Task(id="t", instruction="x"), failure=Failure(stage="plan", message="no plan"))
     dataset = Source.open(video_dataset)

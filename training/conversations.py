@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import datasets
 import PIL.Image
 import torch
 
-import datasets
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel.planners.interleave import MARK, interleave
 
 if TYPE_CHECKING:

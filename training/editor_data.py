@@ -18,9 +18,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from goalreel.annotator.image import Image
 from goalreel.datasets.corpora.rows import EditRow
-from goalreel.datasets.files import atomic
+from goalreel.files import atomic
+from goalreel.image import Image
 
 COLUMNS = ("source", "target", "prompt", "register", "goal")
 VISIBLE = 24

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
-from goalreel.datasets.files import atomic
+from goalreel.files import atomic
 from goalreel.training.editor_config import Schedule
 from goalreel.training.run import processes
 

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from goalreel.annotator.image import Image
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.pictures import SHOWN, data_uri
-from goalreel.annotator.types import Attempt, Segment, Status, StoryboardStep
+from goalreel.image import Image
+from goalreel.types import Attempt, Segment, Status, StoryboardStep
 
 HUES = 6
 """Step colours in report.css: `.hue0` ... `.hue5`."""

@@ -10,8 +10,8 @@ import numpy as np
 import PIL.Image
 import PIL.ImageDraw
 
-from goalreel.annotator.image import Image
 from goalreel.annotator.report.typeset import Font, font_for, rtl, wrap
+from goalreel.image import Image
 
 INK: Final = "#1f2327"
 MUTED: Final = "#5b636b"

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Status, Storyboard
+from goalreel.image import Image
+from goalreel.types import Status, Storyboard
 
 
 @dataclass(frozen=True, slots=True)

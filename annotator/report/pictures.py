@@ -5,7 +5,7 @@ import io
 
 import PIL.Image
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 
 SHOWN = 768
 """Longest side, in pixels, of a picture in a page (also of the enlarged one)."""

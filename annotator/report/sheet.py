@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from goalreel.annotator.image import Image
 from goalreel.annotator.report.cards import span
 from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, Mark, lay_out
 from goalreel.annotator.report.model import EpisodeView
+from goalreel.image import Image
 
 CELL: Final = 300
 """Width, in pixels, that a picture gets at least where the sheet allows it."""

@@ -24,8 +24,8 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image as ImageMessage
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Candidate, Edit, Plan, Step, Task, Verdict
+from goalreel.image import Image
+from goalreel.types import Candidate, Edit, Plan, Step, Task, Verdict
 
 MODEL_SECONDS = 2.0
 ONE = qos_profile_sensor_data
@@ -100,7 +100,7 @@ class SlowModels:
 
 def node(out: Path, arguments: list[str]) -> None:
     """The real node; only its models are replaced, and its frame slot is watched."""
-    from goalreel.annotator.models import Trio
+    from goalreel.models.load import Trio
     from goalreel.streaming.engine import Engine
     from goalreel.streaming.frames import FrameSlot
     from goalreel_ros import main, parts

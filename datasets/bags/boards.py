@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 
-from goalreel.annotator.pixels import decode_compressed
-from goalreel.annotator.types import (
+from goalreel.datasets.bags.excerpts import Excerpt
+from goalreel.datasets.bags.shown import ACCEPTED, REJECTED, Panel, Shown, Span, Storyboards
+from goalreel.pixels import decode_compressed
+from goalreel.types import (
     Attempt,
     Failure,
     Segment,
@@ -16,8 +18,6 @@ from goalreel.annotator.types import (
     Task,
     Verdict,
 )
-from goalreel.datasets.bags.excerpts import Excerpt
-from goalreel.datasets.bags.shown import ACCEPTED, REJECTED, Panel, Shown, Span, Storyboards
 
 NOT_JUDGED = "the recording holds no verdict on this picture"
 WORDS_ONLY = "shown in words only"

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalreel import __version__
-from goalreel.annotator.image import Image
 from goalreel.datasets.bags.excerpts import Cut, Excerpt, cut
 from goalreel.datasets.bags.reader import Bag, find_bags, fingerprint
 from goalreel.datasets.bags.topics import Request
 from goalreel.datasets.bags.values import picture
-from goalreel.datasets.errors import DatasetError
-from goalreel.datasets.files import exclusive
 from goalreel.datasets.writing.video import recording_encoder
+from goalreel.errors import DatasetError
+from goalreel.files import exclusive
+from goalreel.image import Image
 
 if TYPE_CHECKING:
     from lerobot.datasets.lerobot_dataset import LeRobotDataset

@@ -13,7 +13,7 @@ from goalreel.datasets.bags.shown import Sheet, Shown, Span, Storyboards, spans
 from goalreel.datasets.bags.survey import Numbers, Track, number_readers, numbers, survey
 from goalreel.datasets.bags.timeline import Indices, Stamps, Timeline, as_of, common_rate, staleness, timeline
 from goalreel.datasets.bags.topics import Choice, Request, choose
-from goalreel.datasets.errors import DatasetError
+from goalreel.errors import DatasetError
 
 log = logging.getLogger(__name__)
 

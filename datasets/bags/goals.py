@@ -5,16 +5,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 from goalreel import __version__
-from goalreel.annotator.types import Storyboard, Task
 from goalreel.datasets.bags.boards import board
 from goalreel.datasets.bags.convert import cameras_of
 from goalreel.datasets.bags.excerpts import Cut, Excerpt
 from goalreel.datasets.bags.shown import Storyboards
 from goalreel.datasets.bags.topics import Request
 from goalreel.datasets.build import build
-from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError
+from goalreel.types import Storyboard, Task
 
 
 def has_goals(cuts: dict[Path, Cut]) -> bool:

@@ -17,7 +17,7 @@ from rosbags.serde import SerdeError
 from rosbags.typesys import Stores, TypesysError, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
-from goalreel.datasets.errors import DatasetError
+from goalreel.errors import DatasetError
 
 SUFFIXES = (".mcap", ".db3")
 _ENDS = 65536

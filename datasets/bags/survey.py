@@ -12,7 +12,7 @@ from goalreel.datasets.bags.reader import Bag
 from goalreel.datasets.bags.timeline import Indices, Stamps
 from goalreel.datasets.bags.topics import Choice, Clock
 from goalreel.datasets.bags.values import NUMBERS, stamp
-from goalreel.datasets.errors import DatasetError
+from goalreel.errors import DatasetError
 
 log = logging.getLogger(__name__)
 

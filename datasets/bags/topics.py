@@ -7,7 +7,7 @@ from typing import Literal
 
 from goalreel.datasets.bags.reader import Bag, Topic
 from goalreel.datasets.bags.values import IMAGE_TYPES, NUMBERS, STORYBOARD, STRING, SUBGOAL
-from goalreel.datasets.errors import DatasetError
+from goalreel.errors import DatasetError
 
 type Clock = Literal["received", "header"]
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.pixels import decode_compressed, decode_raw
+from goalreel.image import Image
+from goalreel.pixels import decode_compressed, decode_raw
 
 type Row = tuple[tuple[str, ...], tuple[float, ...]]
 """Names and values, one a dimension."""

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Plan, Verdict
 from goalreel.datasets.corpora.rows import EditRow, Origin, PlanRow, VerdictRow
-from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.errors import DatasetError
+from goalreel.image import Image
+from goalreel.types import Plan, Verdict
 
 if TYPE_CHECKING:
     from datasets import Features

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.annotator.types import Verdict
 from goalreel.datasets.corpora.prompts import explicit, sentence, zone
 from goalreel.datasets.tabletop.predicates import SubGoal, inside, on, shows
 from goalreel.datasets.tabletop.scene import COLOURS, Layout, colour, is_bowl
 from goalreel.datasets.tabletop.sentences import state_of
+from goalreel.types import Verdict
 
 DISTURBED = 0.02
 """What moved by more than this has moved (m)."""

@@ -13,8 +13,6 @@ from zlib import crc32
 import cv2
 import numpy as np
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit, Editor
 from goalreel.datasets.corpora.edits import order
 from goalreel.datasets.corpora.grounding import compare
 from goalreel.datasets.corpora.mistakes import Made
@@ -26,6 +24,8 @@ from goalreel.datasets.tabletop.predicates import SubGoal, shows
 from goalreel.datasets.tabletop.readback import Mask, read_back, segment
 from goalreel.datasets.tabletop.scene import Layout, colour
 from goalreel.datasets.tabletop.turns import fit_cubes
+from goalreel.image import Image
+from goalreel.types import Edit, Editor
 
 type Draw = Callable[[Sequence[Image], Sequence[str]], Sequence[Image | None]]
 """(sources, prompts) -> pictures of the same size, one each; None where there is none."""
@@ -62,7 +62,7 @@ def drawn_by(editor: Editor) -> Draw:
     """How an editor draws. A prompt has its own seed, so that rows do not depend on their order.
 
     Raises (when called):
-        goalreel.annotator.batch.BackendError: it cannot be called at all.
+        goalreel.batch.BackendError: it cannot be called at all.
     """
 
     def draw(sources: Sequence[Image], prompts: Sequence[str]) -> list[Image | None]:

@@ -1,6 +1,5 @@
 """Rows as conversations: exactly what the agents ask, with the reply in exactly the form that they read."""
 
-from goalreel.annotator.types import Candidate, Failure, Task
 from goalreel.datasets.corpora.grounding import place
 from goalreel.datasets.corpora.rows import PlanRow, VerdictRow
 from goalreel.datasets.tabletop.grammar import sample_episode
@@ -8,6 +7,7 @@ from goalreel.datasets.tabletop.scene import Layout, is_bowl
 from goalreel.planners import critic, planner
 from goalreel.planners.chat import Conversation
 from goalreel.planners.replies import plan_reply, verdict_reply
+from goalreel.types import Candidate, Failure, Task
 
 type Lesson = tuple[Conversation, str]
 """What is asked, and the reply to learn."""

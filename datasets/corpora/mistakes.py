@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.annotator.image import Image
 from goalreel.datasets.corpora.composition import held_out
 from goalreel.datasets.corpora.grounding import Change, compare
 from goalreel.datasets.corpora.nearby import hits, misses
@@ -20,6 +19,7 @@ from goalreel.datasets.tabletop.env import State
 from goalreel.datasets.tabletop.predicates import KINDS, SubGoal
 from goalreel.datasets.tabletop.scene import HALF, Layout, is_bowl
 from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.image import Image
 
 TRIES = 4
 SAME = 0.004

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from goalreel.annotator.types import Plan
 from goalreel.datasets.corpora.composition import held_out, skipped
 from goalreel.datasets.corpora.prompts import step_of
 from goalreel.datasets.corpora.rows import Origin, PlanRow
 from goalreel.datasets.corpora.studio import Studio
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.types import Plan
 
 _STREAM = 1
 

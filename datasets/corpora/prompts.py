@@ -6,10 +6,10 @@ Left, right, front and back are as the front camera sees the table.
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.annotator.types import Step
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.scene import Layout
 from goalreel.datasets.tabletop.sentences import state_of
+from goalreel.types import Step
 
 NAMES = {
     "inside": "{object} in {target}",

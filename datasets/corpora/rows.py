@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Plan, Verdict
 from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.image import Image
+from goalreel.types import Plan, Verdict
 
 type Register = Literal["terse", "explicit"]
 """How a prompt speaks: as a Planner first says it, or with colour, place and what must stay."""

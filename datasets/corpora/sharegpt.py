@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from goalreel.annotator.image import Image
 from goalreel.datasets.corpora.columns import Kind, Row
 from goalreel.datasets.corpora.lessons import Lesson, plan_lesson, verdict_lesson
 from goalreel.datasets.corpora.rows import EditRow, PlanRow
-from goalreel.datasets.files import write_bytes
+from goalreel.files import write_bytes
+from goalreel.image import Image
 from goalreel.planners.interleave import MARK
 
 _TAGS = {

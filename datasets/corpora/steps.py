@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from goalreel.annotator.image import Image
 from goalreel.datasets.corpora.composition import held_out_step, skipped
 from goalreel.datasets.corpora.rows import Origin
 from goalreel.datasets.corpora.studio import Studio
@@ -14,6 +13,7 @@ from goalreel.datasets.tabletop.grammar import Episode, sample_episode
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.scene import Layout
 from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.image import Image
 
 
 @dataclass(frozen=True)

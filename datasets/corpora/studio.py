@@ -4,8 +4,8 @@ from typing import Self
 
 import numpy as np
 
-from goalreel.annotator.image import Image
 from goalreel.datasets.tabletop.env import Tabletop  # first: it chooses how mujoco renders
+from goalreel.image import Image
 
 # isort: split
 import mujoco

@@ -19,9 +19,9 @@ from goalreel.datasets.corpora.columns import Kind, Row, features, to_columns
 from goalreel.datasets.corpora.edits import edit_rows
 from goalreel.datasets.corpora.plans import plan_rows
 from goalreel.datasets.corpora.verdicts import verdict_rows
-from goalreel.datasets.errors import DatasetError
-from goalreel.datasets.files import atomic, exclusive, sweep, write_bytes
 from goalreel.datasets.tabletop.splits import seeds
+from goalreel.errors import DatasetError
+from goalreel.files import atomic, exclusive, sweep, write_bytes
 
 type Make = Callable[[range, int], Iterator[Row]]
 """(seeds, picture size) -> rows."""

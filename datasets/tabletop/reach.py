@@ -10,13 +10,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.annotator.image import Image
 from goalreel.datasets.tabletop.arm import HOME_TIP
 from goalreel.datasets.tabletop.env import STATE_NAMES, Tabletop
 from goalreel.datasets.tabletop.expert import OPEN, SPEED, TURN, carry
 from goalreel.datasets.tabletop.readback import read_back
 from goalreel.datasets.tabletop.scene import Layout, Scene
 from goalreel.datasets.tabletop.turns import read_turns
+from goalreel.image import Image
 
 MOVED = 0.02
 """A block farther than this from where the goal image shows it has to be moved (m)."""

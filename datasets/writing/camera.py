@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.annotator.image import Image
-from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.writing.job import Job
 from goalreel.datasets.writing.layout import VideoFile
 from goalreel.datasets.writing.meta import VIDEO_PATH
 from goalreel.datasets.writing.stats import Stats, camera_stats
 from goalreel.datasets.writing.video import Run, fit, write_video
+from goalreel.errors import DatasetError
+from goalreel.image import Image
 
 
 def make_video(job: Job, video: VideoFile) -> tuple[Path, dict[int, Stats]]:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from goalreel.datasets.errors import DatasetError
-from goalreel.datasets.files import copy, digest, link_or_copy
 from goalreel.datasets.records import FOLDER
+from goalreel.errors import DatasetError
+from goalreel.files import copy, digest, link_or_copy
 
 _LINKED = ("videos", "images")
 _IGNORED = {".cache", ".git"}

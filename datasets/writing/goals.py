@@ -4,10 +4,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from goalreel.annotator.types import Storyboard
-from goalreel.datasets.errors import DatasetError
-from goalreel.datasets.files import digest
 from goalreel.datasets.records import Records
+from goalreel.errors import DatasetError
+from goalreel.files import digest
+from goalreel.types import Storyboard
 
 
 @dataclass(frozen=True)

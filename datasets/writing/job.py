@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from goalreel.datasets.errors import DatasetError
-from goalreel.datasets.files import digest
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import data_files
 from goalreel.datasets.writing.goals import Goals, read_goals
 from goalreel.datasets.writing.layout import TOLERANCE_S, Clock, clocks
 from goalreel.datasets.writing.marks import Marks
+from goalreel.errors import DatasetError
+from goalreel.files import digest
 
 _CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
 log = logging.getLogger(__name__)

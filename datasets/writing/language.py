@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.writing.goals import Goals
+from goalreel.errors import DatasetError
 
 OURS = ("subtask", "plan")
 type Row = dict[str, Any]

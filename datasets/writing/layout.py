@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from goalreel.datasets.errors import DatasetError
 from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError
 
 TOLERANCE_S = 1e-4
 """lerobot's loader wants a frame this close to its timestamp."""

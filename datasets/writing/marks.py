@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goalreel.datasets.files import write_bytes
 from goalreel.datasets.records import FOLDER
+from goalreel.files import write_bytes
 
 
 @dataclass(frozen=True)

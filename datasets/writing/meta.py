@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from goalreel.datasets.files import atomic, write_bytes
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.layout import Place
 from goalreel.datasets.writing.shards import put_column
 from goalreel.datasets.writing.stats import Stats
+from goalreel.files import atomic, write_bytes
 
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 """lerobot's DEFAULT_VIDEO_PATH, for a dataset of stored images that has none of its own."""

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.files import atomic
 from goalreel.datasets.writing import language
 from goalreel.datasets.writing.goals import Goals
+from goalreel.files import atomic
 
 
 def rewrite_shard(

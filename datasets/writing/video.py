@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.files import atomic
+from goalreel.files import atomic
 
 if TYPE_CHECKING:
     from lerobot.configs.video import RGBEncoderConfig

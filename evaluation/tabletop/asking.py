@@ -4,10 +4,11 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.models import Trio, build_critic, build_editor, build_planner
-from goalreel.annotator.presets import Preset
-from goalreel.annotator.types import (
+from goalreel.evaluation.tabletop.scenes import Progress
+from goalreel.image import Image
+from goalreel.models.load import Trio, build_critic, build_editor, build_planner
+from goalreel.models.presets import Preset
+from goalreel.types import (
     Candidate,
     Edit,
     Failure,
@@ -15,7 +16,6 @@ from goalreel.annotator.types import (
     Task,
     Verdict,
 )
-from goalreel.evaluation.tabletop.scenes import Progress
 
 BATCH = 16
 
@@ -66,7 +66,7 @@ def in_batches[Q, A](
 
     Raises:
         ValueError: the model did not give one answer a question.
-        goalreel.annotator.batch.BackendError: it cannot be called at all.
+        goalreel.batch.BackendError: it cannot be called at all.
     """
     answers: list[A] = []
     for start in range(0, len(asked), BATCH):

@@ -7,12 +7,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from goalreel.annotator.annotate import Settings
-from goalreel.annotator.journal import Journal
-from goalreel.annotator.kept import Names, kept
-from goalreel.annotator.models import Trio
-from goalreel.annotator.presets import Preset
 from goalreel.datasets.corpora.verdicts import verdict_rows
-from goalreel.datasets.files import exclusive
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.asking import Role, lazily
@@ -23,6 +18,11 @@ from goalreel.evaluation.tabletop.loop import measure_loops, run_loops
 from goalreel.evaluation.tabletop.plan import measure_plans
 from goalreel.evaluation.tabletop.report import Report
 from goalreel.evaluation.tabletop.scenes import SIZE, Progress, Walk, walks
+from goalreel.files import exclusive
+from goalreel.models.journal import Journal
+from goalreel.models.kept import Names, kept
+from goalreel.models.load import Trio
+from goalreel.models.presets import Preset
 
 type Part = Literal["plan", "edit", "critic", "loop", "closed_loop", "annotate"]
 PARTS: tuple[Part, ...] = get_args(Part.__value__)
@@ -55,7 +55,7 @@ def evaluate(order: Order, progress: Progress) -> Report:
     Raises:
         ValueError: no such split or model, or a part needs models and the preset only reads recordings.
         DatasetError: another run works in the same folder.
-        goalreel.annotator.batch.BackendError: a model cannot be called.
+        goalreel.batch.BackendError: a model cannot be called.
     """
     preset = order.settings.models()
     parts = [part for part in PARTS if part in order.parts]

@@ -6,10 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.journal import Journal
-from goalreel.annotator.models import Trio
-from goalreel.annotator.types import Failure
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.expert import OPEN
 from goalreel.datasets.tabletop.grammar import sample_episode
@@ -18,6 +14,10 @@ from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.bootstrap import measured, measured_share, points
 from goalreel.evaluation.tabletop.loop import boards
 from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Progress, Walk
+from goalreel.image import Image
+from goalreel.models.journal import Journal
+from goalreel.models.load import Trio
+from goalreel.types import Failure
 
 MOTIONS = 3
 """At most so many blocks are moved for one goal image: a right one differs from the scene in one."""

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Candidate, Critic, Editor, Failure, Verdict
 from goalreel.datasets.corpora.rows import VerdictRow
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.asking import in_batches
@@ -12,6 +10,8 @@ from goalreel.evaluation.tabletop.bootstrap import area, balanced, measured, mea
 from goalreel.evaluation.tabletop.edit import Edited
 from goalreel.evaluation.tabletop.scenes import Progress
 from goalreel.evaluation.tabletop.words import step_of
+from goalreel.image import Image
+from goalreel.types import Candidate, Critic, Editor, Failure, Verdict
 
 MADE, REAL = "made", "editor"
 FLAT = 5.0

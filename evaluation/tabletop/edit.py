@@ -3,9 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.loop import attempt_seed
-from goalreel.annotator.types import Edit, Editor, Failure
 from goalreel.datasets.corpora.composition import held_out_step
 from goalreel.datasets.corpora.rows import Register
 from goalreel.datasets.tabletop.predicates import KINDS, SubGoal
@@ -14,6 +11,9 @@ from goalreel.evaluation.tabletop.asking import in_batches
 from goalreel.evaluation.tabletop.bootstrap import measured_share
 from goalreel.evaluation.tabletop.scenes import Outcome, Progress, Walk, look, outcome
 from goalreel.evaluation.tabletop.words import REGISTERS, prompt_of
+from goalreel.image import Image
+from goalreel.loop import attempt_seed
+from goalreel.types import Edit, Editor, Failure
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from goalreel.annotator.annotate import Settings, annotate
 from goalreel.annotator.show import episode_view
-from goalreel.annotator.types import Segment, Storyboard, StoryboardStep
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.tabletop.predicates import SubGoal
@@ -16,6 +15,7 @@ from goalreel.evaluation.segmentation import best_matches, boundary_counts, labe
 from goalreel.evaluation.tabletop.bootstrap import measured, measured_share, share
 from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Progress, Walk, look, outcome
 from goalreel.evaluation.tabletop.words import read_step
+from goalreel.types import Segment, Storyboard, StoryboardStep
 
 TOLERANCE = 0.5
 """Seconds that a boundary may be off."""

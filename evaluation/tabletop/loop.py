@@ -10,10 +10,14 @@ All arms get the true sub-goals with terse prompts, so that only editor and Crit
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from goalreel.annotator.batch import run
-from goalreel.annotator.image import Image
-from goalreel.annotator.loop import attempt_seed
-from goalreel.annotator.types import (
+from goalreel.batch import run
+from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.tabletop.bootstrap import gap_closed, measured, measured_share, points
+from goalreel.evaluation.tabletop.scenes import Progress, Walk, look, outcome
+from goalreel.evaluation.tabletop.words import prompt_of, step_of
+from goalreel.image import Image
+from goalreel.loop import attempt_seed
+from goalreel.types import (
     Candidate,
     Critic,
     Edit,
@@ -25,10 +29,6 @@ from goalreel.annotator.types import (
     Task,
     Verdict,
 )
-from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.bootstrap import gap_closed, measured, measured_share, points
-from goalreel.evaluation.tabletop.scenes import Progress, Walk, look, outcome
-from goalreel.evaluation.tabletop.words import prompt_of, step_of
 
 ATTEMPTS = (1, 2, 3, 5)
 ARMS = ("ours", "oracle", "reseed", "control")

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import factorial, prod
 
-from goalreel.annotator.types import Failure, Plan, Planner
 from goalreel.datasets.corpora.composition import held_out
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.grammar import Episode
@@ -16,6 +15,7 @@ from goalreel.evaluation.tabletop.asking import in_batches
 from goalreel.evaluation.tabletop.bootstrap import measured, measured_share, share
 from goalreel.evaluation.tabletop.scenes import Progress, Walk, disturbed
 from goalreel.evaluation.tabletop.words import read_plan
+from goalreel.types import Failure, Plan, Planner
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Failure, Task
 from goalreel.datasets.tabletop.env import State, Tabletop
 from goalreel.datasets.tabletop.grammar import Episode, sample_episode
 from goalreel.datasets.tabletop.measure import shown
@@ -15,6 +13,8 @@ from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.readback import read_back
 from goalreel.datasets.tabletop.scene import Layout, Scene
 from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.image import Image
+from goalreel.types import Failure, Task
 
 CAMERA = "front"
 SIZE = 128

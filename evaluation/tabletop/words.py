@@ -5,12 +5,12 @@ from typing import get_args
 
 import numpy as np
 
-from goalreel.annotator.types import Plan, Step
 from goalreel.datasets.corpora import prompts
 from goalreel.datasets.corpora.rows import Register
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.sentences import read_order, read_wanted
 from goalreel.evaluation.tabletop.scenes import Walk
+from goalreel.types import Plan, Step
 
 REGISTERS: tuple[Register, ...] = get_args(Register.__value__)
 _STREAM = 11

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
-from goalreel.annotator.types import Recording
 from goalreel.planners.kinematic.signals import hand_signal, moves, two_levels
+from goalreel.types import Recording
 
 _GRIPPER = re.compile(r"grip|finger|hand|thumb|pinky|claw|jaw|pinch|(?:^|[^a-z])ee_?f?_?width", re.IGNORECASE)
 _TWO_LEVELS = 0.85

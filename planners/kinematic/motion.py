@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from goalreel.annotator.types import Recording
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.signals import (
     Curve,
@@ -17,6 +16,7 @@ from goalreel.planners.kinematic.signals import (
     smooth,
     unwrap,
 )
+from goalreel.types import Recording
 
 _CARRY = 0.05
 """A grasp that moves the arm less than this share of its extent carried nothing."""

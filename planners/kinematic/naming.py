@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from goalreel.annotator.types import Recording
 from goalreel.planners.kinematic.align import Part
 from goalreel.planners.kinematic.looks import Pictures, Seen, look, sample
 from goalreel.planners.kinematic.motion import Motion
 from goalreel.planners.kinematic.open_words import opened
+from goalreel.types import Recording
 
 SEEN = "The instruction does not name this object; its colour was seen in the recording."
 """The `auxiliary_text` of a step named so."""

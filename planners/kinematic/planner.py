@@ -5,14 +5,14 @@ from typing import Literal
 
 import numpy as np
 
-from goalreel.annotator.types import Failure, Plan, Recording, Segment, Step, Task
-from goalreel.datasets.errors import DatasetError
+from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.align import Part, align, split_pick
 from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
 from goalreel.planners.kinematic.motion import Motion, read_motion
 from goalreel.planners.kinematic.naming import SEEN, name_by_look
 from goalreel.planners.kinematic.phases import phases
+from goalreel.types import Failure, Plan, Recording, Segment, Step, Task
 
 type Granularity = Literal["subtask", "phase"]
 type Recordings = Mapping[str, Recording] | Callable[[str], Recording]

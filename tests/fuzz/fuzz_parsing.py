@@ -10,9 +10,9 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["goalreel.planners", "json_repair"]):
-    from goalreel.annotator.types import Failure, Plan, Verdict
     from goalreel.planners.ask import Question, ask
     from goalreel.planners.parsing import parse_plan, parse_verdict, plan_schema
+    from goalreel.types import Failure, Plan, Verdict
 
 
 class Says:

@@ -72,7 +72,7 @@ def test_generate_reports_each_panel_in_the_callers_thread(client):
     assert board.state == Storyboard.STATE_READY
     assert [name for name, _ in seen] == ["block 0", "block 1"]
     assert {thread for _, thread in seen} == {threading.current_thread()}
-    from goalreel.annotator.image import Image
+    from goalreel.image import Image
 
     assert np.array_equal(Image.decode(bytes(board.source_image.data)).pixels, picture)
     assert until(lambda: client.storyboard() and client.storyboard().state == Storyboard.STATE_READY)

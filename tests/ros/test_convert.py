@@ -12,9 +12,9 @@ from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Attempt, Failure, Step, Verdict
+from goalreel.image import Image
 from goalreel.streaming.board import Board, Frame, Goal, Panel, Phase, Progress
+from goalreel.types import Attempt, Failure, Step, Verdict
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
 from goalreel_ros import convert
 from goalreel_ros.pictures import Jpegs, black, decode, raw

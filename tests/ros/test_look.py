@@ -16,7 +16,7 @@ from geometry_msgs.msg import Quaternion
 from ros import ENV, other
 from visualization_msgs.msg import Marker, MarkerArray
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel_ros.marker_view import MarkerScene
 from goalreel_ros.markers import build
 

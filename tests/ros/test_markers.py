@@ -14,10 +14,10 @@ from rclpy.serialization import deserialize_message, serialize_message
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
-from goalreel.annotator.image import Image
 from goalreel.annotator.report.pictures import jpeg
-from goalreel.annotator.types import Step
+from goalreel.image import Image
 from goalreel.streaming.board import Board
+from goalreel.types import Step
 from goalreel_ros.marker_rules import MarkerRules
 from goalreel_ros.markers import MarkerBoard, Strip, build
 from goalreel_ros.plain import to_ascii

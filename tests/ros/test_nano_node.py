@@ -11,9 +11,9 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from ros import Other, other, ros_env, until  # noqa: F401
 
-from goalreel.annotator import presets
 from goalreel.checkpoints import NANO
 from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.models import presets
 from goalreel_interfaces.msg import Storyboard, SubGoal
 from goalreel_ros.client import GoalreelClient
 from goalreel_ros.pictures import decode

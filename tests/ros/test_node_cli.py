@@ -15,7 +15,7 @@ from rclpy.node import Node
 from ros import ENV, Other, ros_env, until  # noqa: F401
 from typer.testing import CliRunner
 
-from goalreel.annotator.cli import app
+from goalreel.cli.main import app
 from goalreel_ros.client import GoalreelClient
 
 GOALREEL = str(Path(sys.executable).with_name("goalreel"))
@@ -75,7 +75,7 @@ def test_without_autostart_it_waits_for_its_manager(ros_env):  # noqa: F811
 
 
 def test_it_stays_on_this_machine_and_maps_large_frames_unless_told_otherwise():
-    shown = "import json, os, goalreel_ros.main as m; from goalreel.annotator.cli import app\n"
+    shown = "import json, os, goalreel_ros.main as m; from goalreel.cli.main import app\n"
     shown += "m.main = lambda args: print(json.dumps([args, dict(os.environ)]))\napp(['node', *{}])"
     own = {"ROS_AUTOMATIC_DISCOVERY_RANGE", "FASTDDS_DEFAULT_PROFILES_FILE"}
     bare = {k: v for k, v in os.environ.items() if k not in own}
@@ -115,7 +115,7 @@ def test_bad_input_ends_it_with_a_clear_line(arguments, words):
 
 def test_without_ros_it_says_how_to_get_it():
     absent = "import sys; sys.modules['goalreel_ros'] = None"
-    code = f"{absent}; from goalreel.annotator.cli import app; app(['node'])"
+    code = f"{absent}; from goalreel.cli.main import app; app(['node'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()

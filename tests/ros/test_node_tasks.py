@@ -16,7 +16,7 @@ from std_msgs.msg import String
 from unique_identifier_msgs.msg import UUID
 from visualization_msgs.msg import Marker, MarkerArray
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep, SubGoal

@@ -17,7 +17,7 @@ from rosbags.rosbag2 import Reader, StoragePlugin, Writer
 from std_msgs.msg import String
 from typer.testing import CliRunner
 
-from goalreel.annotator.cli import app
+from goalreel.cli.main import app
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel_ros.record import Recorder, drain

@@ -10,7 +10,7 @@ from ros import Other, ros_env, until  # noqa: F401
 from ros_bench import BLUE, GREEN, RED, Robot, models, node, rgb, seen
 from typer.testing import CliRunner
 
-from goalreel.annotator.cli import app
+from goalreel.cli.main import app
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel_interfaces.action import AnnotateTask

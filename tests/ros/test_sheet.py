@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("rclpy")
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Attempt, Failure, Step, Verdict
+from goalreel.image import Image
 from goalreel.streaming import board as words
 from goalreel.streaming.board import Board, Frame, Panel
+from goalreel.types import Attempt, Failure, Step, Verdict
 from goalreel_ros.sheet import ACTIVE, compose, state
 
 WIDTH = 1280

@@ -12,7 +12,7 @@ pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
 
 from ros import ros_env  # noqa: F401
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel_ros.tabletop.film import WIDTH, Film, Scene
 
 RED, GREEN, BLUE = (200, 30, 30), (30, 180, 60), (30, 60, 200)

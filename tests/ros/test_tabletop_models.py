@@ -11,16 +11,16 @@ import pytest
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
 
-from goalreel.annotator.batch import run as run_batch
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Candidate, Edit, Failure, Storyboard, StoryboardStep, Task
+from goalreel.batch import run as run_batch
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.phrases import PARAPHRASES
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.reach import Reacher, at_home
 from goalreel.datasets.tabletop.sentences import order_of, read_order, read_wanted, state_of
+from goalreel.image import Image
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.planner import ChatPlanner, Progress
+from goalreel.types import Candidate, Edit, Failure, Storyboard, StoryboardStep, Task
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
 from goalreel_ros.tabletop.world import World
 

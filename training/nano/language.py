@@ -24,14 +24,14 @@ from transformers import (
     Qwen3VLVideoProcessor,
 )
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Candidate, Step, Storyboard, StoryboardStep, Task
+from goalreel.image import Image
 from goalreel.planners.chat import Conversation, NoReply
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.interleave import MARK
 from goalreel.planners.planner import ChatPlanner, Progress
 from goalreel.training.config import HEAD, NanoShape
 from goalreel.training.nano.words import tabletop_words
+from goalreel.types import Candidate, Step, Storyboard, StoryboardStep, Task
 
 SPECIAL = (
     "<|endoftext|>",

@@ -6,8 +6,8 @@ from uuid import UUID
 from std_msgs.msg import Header
 from unique_identifier_msgs.msg import UUID as UUIDMessage
 
-from goalreel.annotator.types import Attempt, Verdict
 from goalreel.streaming.board import Board, Goal, Panel, Phase, Progress
+from goalreel.types import Attempt, Verdict
 from goalreel_interfaces.action import GenerateStoryboard
 from goalreel_interfaces.msg import (
     CriticScore,

@@ -14,7 +14,7 @@ import typer
 from sensor_msgs.msg import Image as RawImage
 from visualization_msgs.msg import MarkerArray
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel_ros.marker_rules import MarkerRules
 from goalreel_ros.marker_view import MarkerScene
 from goalreel_ros.pictures import decode

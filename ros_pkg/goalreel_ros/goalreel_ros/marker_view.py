@@ -14,8 +14,8 @@ import PIL.ImageDraw
 from numpy.typing import NDArray
 from visualization_msgs.msg import Marker, MarkerArray
 
-from goalreel.annotator.image import Image
 from goalreel.annotator.report.typeset import font_for
+from goalreel.image import Image
 from goalreel_ros.texture_rules import points_of
 
 type Array = NDArray[np.float64]

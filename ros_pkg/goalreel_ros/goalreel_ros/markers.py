@@ -15,8 +15,8 @@ from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 
-from goalreel.annotator.image import Image
 from goalreel.annotator.report.pictures import jpeg
+from goalreel.image import Image
 from goalreel.streaming.board import Board, Panel
 from goalreel_ros.plain import to_ascii
 

@@ -11,7 +11,7 @@ from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel.streaming.board import Board, Goal
 from goalreel_interfaces.msg import Storyboard, SubGoal
 from goalreel_ros import convert

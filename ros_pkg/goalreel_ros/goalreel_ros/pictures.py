@@ -10,8 +10,8 @@ from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.pixels import decode_compressed, decode_raw
+from goalreel.image import Image
+from goalreel.pixels import decode_compressed, decode_raw
 from goalreel.streaming.board import Board
 
 NO_PICTURE = ("bayer", "16", "32", "64")

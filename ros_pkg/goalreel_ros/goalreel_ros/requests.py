@@ -7,7 +7,7 @@ from uuid import UUID
 from sensor_msgs.msg import CompressedImage
 from unique_identifier_msgs.msg import UUID as UUIDMessage
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel.streaming.board import NO_ID, ErrorCode, Phase
 from goalreel.streaming.engine import Job, Request
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from goalreel.annotator.image import Image
 from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, Mark, lay_out
+from goalreel.image import Image
 from goalreel.streaming.board import Board, Panel
 
 CELL: Final = 180

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rclpy.node import Node
 from unique_identifier_msgs.msg import UUID
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep

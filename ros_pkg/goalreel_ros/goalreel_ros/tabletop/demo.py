@@ -22,7 +22,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
 
-from goalreel.annotator.errors import one_line_errors
+from goalreel.cli.errors import one_line_errors
 from goalreel_ros.client import GoalreelClient, GoalreelError
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import LATCHED

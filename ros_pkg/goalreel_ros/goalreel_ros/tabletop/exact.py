@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import Edit, Failure
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.sentences import order_of, read_order, read_wanted, state_of
+from goalreel.image import Image
 from goalreel.planners.chat import Conversation
+from goalreel.types import Edit, Failure
 from goalreel_ros.tabletop.world import Moment, World
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from pathlib import Path
 import av
 import numpy as np
 
-from goalreel.annotator.image import Image
 from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, lay_out
+from goalreel.image import Image
 
 WIDTH, CELL = 720, 320
 STRIP = 180

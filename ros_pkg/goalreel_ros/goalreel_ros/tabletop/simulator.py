@@ -24,9 +24,9 @@ from sensor_msgs.msg import CameraInfo
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiArrayLayout, String
 
-from goalreel.annotator.image import Image
 from goalreel.datasets.tabletop.cameras import FIXED
 from goalreel.datasets.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
+from goalreel.image import Image
 from goalreel.serving.settings import Models
 from goalreel.streaming.settings import READ_ONLY
 from goalreel_ros.pictures import raw

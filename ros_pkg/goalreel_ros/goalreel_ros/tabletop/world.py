@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.annotator.image import Image
 from goalreel.datasets.tabletop.arm import HOME_TIP
 from goalreel.datasets.tabletop.env import State, Tabletop
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.predicates import SubGoal, shows
 from goalreel.datasets.tabletop.scene import Layout
 from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.image import Image
 
 CAMERA = "front"
 REMEMBERED = 10_000

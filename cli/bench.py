@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from goalreel.annotator.errors import one_line_errors
+from goalreel.cli.errors import one_line_errors
 
 INTERRUPTED = "interrupted; the answers are kept: run the same command again to go on"
 
@@ -52,7 +52,7 @@ def tabletop(
         from rich.console import Console
 
         from goalreel.annotator.annotate import Settings
-        from goalreel.annotator.console import progress_bars
+        from goalreel.cli.console import progress_bars
         from goalreel.evaluation.tabletop.bench import Order, evaluate
 
         settings = Settings(preset=preset, planner=planner, editor=editor, critic=critic)

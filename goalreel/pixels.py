@@ -7,7 +7,7 @@ from collections.abc import Buffer
 
 import numpy as np
 
-from goalreel.annotator.image import MAX_PIXELS, Image
+from goalreel.image import MAX_PIXELS, Image
 
 CHANNELS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
 """Encoding -> bytes a pixel."""

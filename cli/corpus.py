@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.annotator.errors import one_line_errors
-from goalreel.datasets.tabletop.cli import Split
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.tabletop import Split
 
 app = typer.Typer(
     name="corpus", help="Make training data for planner, editor and critic.", no_args_is_help=True
@@ -72,8 +72,8 @@ def _judging(name: str) -> "Make":
     Raises:
         ValueError: it cannot be built.
     """
-    from goalreel.annotator.models import build_editor
     from goalreel.datasets.corpora.judged import drawn_by, editor_rows
+    from goalreel.models.load import build_editor
 
     draw = drawn_by(build_editor(name))
     return lambda seeds, size: editor_rows(seeds, draw, size)

@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 
-from goalreel.annotator.batch import Observer
-from goalreel.annotator.loop import Answer, OnUnverified, Request, Trajectory, storyboard
-from goalreel.annotator.types import Storyboard, Task
+from goalreel.batch import Observer
+from goalreel.loop import Answer, OnUnverified, Request, Trajectory, storyboard
+from goalreel.types import Storyboard, Task
 
 type Ask = Callable[[Request], Awaitable[Answer]]
 

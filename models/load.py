@@ -14,10 +14,10 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from goalreel.annotator.presets import Preset
-from goalreel.annotator.types import Critic, Editor, Planner
 from goalreel.checkpoints import located
+from goalreel.models.presets import Preset
 from goalreel.planners.chat import Chat
+from goalreel.types import Critic, Editor, Planner
 
 
 class _Options(BaseModel):

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.annotator.errors import one_line_errors
-from goalreel.evaluation.tabletop.cli import tabletop
+from goalreel.cli.bench import tabletop
+from goalreel.cli.errors import one_line_errors
 
 if TYPE_CHECKING:
     from goalreel.evaluation.kinematic import Report

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.annotator.errors import one_line_errors
+from goalreel.cli.errors import one_line_errors
 
 if TYPE_CHECKING:
     from goalreel.serving.settings import Models

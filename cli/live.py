@@ -8,9 +8,9 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from goalreel.annotator.batch import Observer
-from goalreel.annotator.loop import Answer, Request
-from goalreel.annotator.types import Candidate, Edit, Failure, Plan, Verdict
+from goalreel.batch import Observer
+from goalreel.loop import Answer, Request
+from goalreel.types import Candidate, Edit, Failure, Plan, Verdict
 
 
 class _Board:

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from goalreel.annotator import bags
-from goalreel.annotator.errors import fail, one_line_errors
-from goalreel.datasets.corpora.cli import app as corpus_app
-from goalreel.datasets.tabletop.cli import app as tabletop_app
-from goalreel.evaluation.cli import app as eval_app
-from goalreel.serving.cli import serve
-from goalreel.streaming.cli import node
-from goalreel.training.cli import app as train_app
+from goalreel.cli import bags
+from goalreel.cli.corpus import app as corpus_app
+from goalreel.cli.errors import fail, one_line_errors
+from goalreel.cli.evaluate import app as eval_app
+from goalreel.cli.node import node
+from goalreel.cli.serve import serve
+from goalreel.cli.tabletop import app as tabletop_app
+from goalreel.cli.train import app as train_app
 
 app = typer.Typer(
     name="goalreel",
@@ -138,8 +138,8 @@ def annotate(
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.annotate import Settings
         from goalreel.annotator.annotate import annotate as work
-        from goalreel.annotator.batch import Limits
-        from goalreel.annotator.console import progress_bars, show_summary
+        from goalreel.batch import Limits
+        from goalreel.cli.console import progress_bars, show_summary
 
         settings = Settings(
             preset=preset,
@@ -201,10 +201,10 @@ def plan(
         import json
         from collections import Counter
 
-        from goalreel.annotator import presets
-        from goalreel.annotator.image import Image
-        from goalreel.annotator.live import live_view
         from goalreel.annotator.plan import plan as work
+        from goalreel.cli.live import live_view
+        from goalreel.image import Image
+        from goalreel.models import presets
 
         if len(task) > 2:
             raise ValueError("give one FRAME and one INSTRUCTION: put quotes around the instruction")
@@ -249,8 +249,8 @@ def show(
     with one_line_errors(INTERRUPTED):
         import json
 
-        from goalreel.annotator.console import progress_bars
         from goalreel.annotator.show import show as work
+        from goalreel.cli.console import progress_bars
 
         folder = out or dataset.with_name(dataset.resolve().name + "-report")
         with progress_bars() as progress:
@@ -265,7 +265,7 @@ def show(
 def doctor(json_output: Json = False) -> None:
     """Check what is installed here, and name the command that installs what is missing."""
     with one_line_errors(INTERRUPTED):
-        from goalreel.annotator.doctor import doctor as work
+        from goalreel.cli.doctor import doctor as work
 
         raise typer.Exit(work(json_output))
 

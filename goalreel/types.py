@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from goalreel.annotator.image import Image
+from goalreel.image import Image
 
 Score = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from goalreel.datasets.errors import DatasetError
+from goalreel.errors import DatasetError
 
 TMP = ".goalreel-tmp-"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

@@ -9,7 +9,7 @@ Name = Annotated[str, Field(min_length=1)]
 
 
 class Preset(BaseModel):
-    """Which models to build (see `goalreel.annotator.models`), and the paper's T."""
+    """Which models to build (see `goalreel.models.load`), and the paper's T."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from goalreel.annotator.errors import one_line_errors
+from goalreel.cli.errors import one_line_errors
 
 app = typer.Typer(
     name="train",
@@ -90,7 +90,7 @@ def editor(
 ) -> None:
     """Train the nano image editor."""
     with one_line_errors(INTERRUPTED):
-        from goalreel.annotator.console import progress_bars
+        from goalreel.cli.console import progress_bars
         from goalreel.training.config import config_file
         from goalreel.training.editor import train
         from goalreel.training.editor_config import EditorConfig

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from goalreel.annotator.loop import Answer, OnUnverified, Request, Trajectory, storyboard
-from goalreel.annotator.types import Candidate, Critic, Edit, Editor, Failure, Planner, Storyboard, Task
+from goalreel.loop import Answer, OnUnverified, Request, Trajectory, storyboard
+from goalreel.types import Candidate, Critic, Edit, Editor, Failure, Planner, Storyboard, Task
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.annotator.errors import one_line_errors
+from goalreel.cli.errors import one_line_errors
 
 if TYPE_CHECKING:
     from goalreel.datasets.bags.topics import Request
@@ -130,7 +130,7 @@ def bag2lerobot(
 ) -> None:
     """Make a LeRobot dataset from ROS 2 bags, with the goal images that a goalreel node streamed."""
     with one_line_errors("interrupted: run the same command again"):
-        from goalreel.annotator.console import progress_bars
+        from goalreel.cli.console import progress_bars
         from goalreel.datasets.bags.convert import convert, read_bags
         from goalreel.datasets.bags.goals import has_goals, write_goals
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import (
+from goalreel.files import write_bytes
+from goalreel.image import Image
+from goalreel.types import (
     Candidate,
     Critic,
     Edit,
@@ -24,7 +25,6 @@ from goalreel.annotator.types import (
     Task,
     Verdict,
 )
-from goalreel.datasets.files import write_bytes
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from goalreel.annotator.errors import one_line_errors
+from goalreel.cli.errors import one_line_errors
 from goalreel.datasets.tabletop.splits import seeds
 
 app = typer.Typer(
@@ -56,11 +56,11 @@ def scene(
 ) -> None:
     """Write the first picture of a scene, the arm at home, and say what is asked for in it."""
     with one_line_errors():
-        from goalreel.annotator.image import Image
-        from goalreel.datasets.files import write_bytes
         from goalreel.datasets.tabletop.env import Tabletop
         from goalreel.datasets.tabletop.grammar import sample_episode
         from goalreel.datasets.tabletop.splits import split_of
+        from goalreel.files import write_bytes
+        from goalreel.image import Image
 
         split_of(seed)
         episode = sample_episode(seed)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from goalreel.annotator.errors import one_line_errors
+from goalreel.cli.errors import one_line_errors
 
 Model = Annotated[
     str | None, typer.Option(help="Instead of the preset's: hf:DIR, openai:MODEL@URL, server:URL.")

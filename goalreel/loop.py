@@ -8,8 +8,8 @@ import hashlib
 from collections.abc import Generator
 from typing import Literal
 
-from goalreel.annotator.image import Image
-from goalreel.annotator.types import (
+from goalreel.image import Image
+from goalreel.types import (
     Attempt,
     Candidate,
     Edit,

@@ -35,8 +35,8 @@ ROS = ("goalreel_interfaces", "goalreel_ros", "rclpy")
 @contextmanager
 def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
     """Wrap a command: bad input, a broken dataset, a dead server or a missing package ends it in one line."""
-    from goalreel.annotator.batch import BackendError
-    from goalreel.datasets.errors import DatasetError
+    from goalreel.batch import BackendError
+    from goalreel.errors import DatasetError
 
     try:
         yield
@@ -55,7 +55,7 @@ def absent(error: ModuleNotFoundError) -> str | None:
     """What brings the package that is missing; None where none of our extras does."""
     package = (error.name or "").split(".")[0]
     if package in ROS:
-        from goalreel.annotator.installed import install_ros
+        from goalreel.installed import install_ros
 
         return f"{package} is not installed: source your ROS 2 workspace, or {install_ros()}"
     if package in EXTRAS:

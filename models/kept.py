@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Self
 
 from goalreel import __version__
-from goalreel.annotator.journal import Journal
-from goalreel.annotator.models import Trio
-from goalreel.annotator.presets import Preset
 from goalreel.checkpoints import located
+from goalreel.models.journal import Journal
+from goalreel.models.load import Trio
+from goalreel.models.presets import Preset
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Literal
 
 from goalreel import __version__, checkpoints
-from goalreel.annotator import probe
-from goalreel.annotator.installed import (
+from goalreel.cli import probe
+from goalreel.installed import (
     install,
     install_goalreel,
     install_ros,
