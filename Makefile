@@ -54,7 +54,7 @@ ros-picture: .venv/.ready  ## make the ROS 2 picture again
 
 fuzz: .venv/.ready  ## fuzz the reply parser for longer
 	@mkdir -p out/fuzz
-	$(PYTHON) tests/fuzz/fuzz_parsing.py out/fuzz tests/data/replies -atheris_runs=200000 -max_len=4000 -timeout=120 -artifact_prefix=out/fuzz/
+	$(PYTHON) tests/support/fuzz_parsing.py out/fuzz tests/data/replies -atheris_runs=200000 -max_len=4000 -timeout=120 -artifact_prefix=out/fuzz/
 
 bench: .venv/.ready  ## every benchmark, each ending in one JSON line
 	@for b in benchmarks/*.py; do echo "== $$b"; $(PYTHON) $$b --json || exit 1; done

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from tiny_pipelines import reference_area, tiny_pipeline
+from support.tiny_pipelines import reference_area, tiny_pipeline
 
 from goalreel.editors.catalogue import Entry, catalogue
 from goalreel.editors.diffusers import DiffusersEditor

@@ -13,8 +13,7 @@ from goalreel.planners.hf import HfChat
 from goalreel.types import Editor
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # its builders of tiny checkpoints
-import tiny
-import tiny_pipelines
+from support import tiny, tiny_pipelines
 
 TINY_SIDE, FULL_SIDE = 96, 1024
 TINY_CALL = Entry(

@@ -1,0 +1,197 @@
+"""The predictive loop end to end: agents over a real HTTP server, a real diffusers pipeline, the CLI.
+
+The server's replies are written here, in the published checkpoints' format, since random weights say nothing.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import cv2
+import numpy as np
+import openai._base_client
+import PIL.Image
+import pytest
+from support.chat_server import ChatServer, said
+from support.serving_models import CriticChat, PlannerChat, serving
+from support.tiny_pipelines import tiny_pipeline
+from typer.testing import CliRunner
+
+from goalreel.annotator.plan import load
+from goalreel.cli.main import app
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.editors.catalogue import Entry
+from goalreel.files import exclusive
+from goalreel.models.load import build_editor
+from goalreel.serving.settings import Models
+from goalreel.types import Edit
+
+STEPS = ("grasp the red block", "put the red block in the blue bowl")
+
+
+def answer(request):
+    """Plan two steps; reject the first attempt at each prompt that has not been refined."""
+    if request.json["model"] == "planner":
+        steps = [
+            {
+                "step_number": i,
+                "step_name": name,
+                "instruction": f"done: {name}",
+                "prompt": name,
+                "auxiliary_text": None,
+            }
+            for i, name in enumerate(STEPS, start=1)
+        ]
+        return said(f"<think>two</think><answer>{json.dumps({'execution_plan': steps})}</answer>")
+    good = "slowly" in request.text
+    verdict = {"previous_step_success": good, "refine_prompt": None if good else "do it slowly"}
+    return said(f"<think>look</think><answer>{json.dumps(verdict)}</answer>")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with ChatServer(answer) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def models(server, tmp_path_factory) -> list[str]:
+    folder = tiny_pipeline("Flux2KleinPipeline", tmp_path_factory.mktemp("editor"))
+    Entry(
+        pipeline="Flux2KleinPipeline",
+        kinds=("text-to-image", "edit"),
+        steps=2,
+        guidance={"guidance_scale": 1.0},
+        arguments={"max_sequence_length": 32},
+        size=(96, 96),
+    ).save(folder)
+    chat = f"@{server.url}"
+    return [
+        "--planner",
+        f"openai:planner{chat}",
+        "--critic",
+        f"openai:critic{chat}",
+        "--editor",
+        f"diffusers:{folder}",
+    ]
+
+
+def goalreel(*args: object) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in args], catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def frame(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("frame") / "frame.png"
+    cv2.imwrite(str(path), np.random.default_rng(0).integers(0, 256, (72, 96, 3), np.uint8))
+    return path
+
+
+def test_plan_from_a_frame(frame, models, tmp_path):
+    out = tmp_path / "plan"
+    said = goalreel("plan", frame, "put the red block in the blue bowl", "--out", out, *models, "--json")
+    assert json.loads(said.splitlines()[-1])["complete"] is True
+    board = load(out)
+    assert [s.step.name for s in board.steps] == list(STEPS)
+    for step in board.steps:
+        assert [a.verdict.success for a in step.attempts] == [False, True]
+        assert [a.prompt for a in step.attempts] == [step.step.prompt, "do it slowly"]
+        assert step.attempts[0].seed != step.attempts[1].seed
+        assert step.goal_image.size == (96, 72), "the goal image has the frame's size"
+    page = (out / "index.html").read_text()
+    assert "put the red block in the blue bowl" in page
+    assert list((out / "sheets").glob("*.png"))
+    with PIL.Image.open(out / "preview.gif") as preview:
+        assert preview.n_frames == 3
+
+
+def test_plan_again_asks_nobody(frame, models, server, tmp_path):
+    out = tmp_path / "plan"
+    command = ("plan", frame, "tidy up", "--out", out, *models)
+    goalreel(*command)
+    before, board = len(server.requests), load(out)
+    goalreel(*command)
+    assert len(server.requests) == before
+    assert load(out) == board
+
+
+def test_plan_again_with_new_weights_asks_again(frame, models, server, tmp_path):
+    """Such as after an update of goalreel, whose checkpoints are always called the same."""
+    editor = Path(shutil.copytree(models[-1].removeprefix("diffusers:"), tmp_path / "editor"))
+    command = ("plan", frame, "tidy up", "--out", tmp_path / "plan", *models[:-1], f"diffusers:{editor}")
+    goalreel(*command)
+    answers = set((tmp_path / "plan/answers").glob("*.json"))
+    os.utime(next(editor.rglob("*.safetensors")), (0, 0))
+    before = len(server.requests)
+    goalreel(*command)
+    fresh = set((tmp_path / "plan/answers").glob("*.json")) - answers
+    assert len(fresh) == len(STEPS) * 2, "an edit for each attempt; plan and verdicts are kept"
+    assert len(server.requests) == before
+
+
+def test_two_plans_into_one_folder(frame, models, tmp_path):
+    with exclusive(tmp_path / "p" / "answers", tmp_path / "p"):
+        result = CliRunner().invoke(app, ["plan", str(frame), "tidy", "--out", str(tmp_path / "p"), *models])
+    assert result.exit_code == 1
+    assert "another goalreel run is writing there" in result.stderr
+
+
+def test_plan_from_text_alone(models, tmp_path):
+    out = tmp_path / "plan"
+    goalreel("plan", "how to tie a bowline", "--out", out, *models)
+    board = load(out)
+    assert board.task.image is None
+    assert board.steps[0].goal_image.size == (96, 96)
+    assert board.complete
+
+
+def test_a_dead_server_is_one_line(frame, models, tmp_path, monkeypatch):
+    async def at_once(seconds: float) -> None:
+        """Retries need not be waited for."""
+
+    monkeypatch.setattr(openai._base_client.anyio, "sleep", at_once)
+    dead = ["--planner", "openai:planner@http://127.0.0.1:9/v1", *models[2:]]
+    result = CliRunner().invoke(app, ["plan", str(frame), "tidy up", "--out", str(tmp_path / "p"), *dead])
+    assert result.exit_code == 1
+    assert [line for line in result.stderr.splitlines() if line.startswith("goalreel: no plan: ")]
+    assert "Traceback" not in result.stderr
+
+
+def test_from_a_laptop_to_a_server(frame, models, tmp_path):
+    """The whole preset `server` against `goalreel serve`'s application, over real HTTP on loopback."""
+    served = Models(planner=PlannerChat(), critic=CriticChat(), editor=build_editor(models[-1]))
+    with serving(served) as url:
+        names = [word for role in ("planner", "editor", "critic") for word in (f"--{role}", f"server:{url}")]
+        goalreel("plan", frame, "# #", "--out", tmp_path / "far", "--preset", "server", *names)
+    near, far = (build_editor(models[-1]), load(tmp_path / "far"))
+    assert far.complete
+    assert [len(s.attempts) for s in far.steps] == [2, 2]
+    first = far.steps[0].attempts[0]
+    edit = Edit(task_id="t", step=0, attempt=0, image=far.task.image, prompt=first.prompt, seed=first.seed)
+    assert near.edit([edit]) == [first.image], "nothing is lost on the way"
+
+
+def test_annotate_with_predicted_goals(models, video_dataset, tmp_path):
+    out = tmp_path / "out"
+    said = goalreel("annotate", video_dataset, "--out", out, "--preset", "api", *models, "--json")
+    assert json.loads(said.splitlines()[-1])["annotated"] == 3
+    records = Records(out / FOLDER, source="")
+    for episode, length in enumerate((12, 9, 15)):
+        steps = records.outline(episode).steps
+        assert [s.step.name for s in steps] == list(STEPS)
+        assert (steps[0].segment.start, steps[-1].segment.end) == (0, length)
+        assert steps[0].segment.end == steps[1].segment.start
+        assert steps[0].goal_image.frame.startswith("images/"), "a predicted picture, not a recorded frame"
+
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    item = LeRobotDataset("local/out", root=out)[0]
+    assert not bool(item["subgoal_is_pad"])
+    # Random weights paint noise, which video compresses badly: the pattern is compared, in grey.
+    goal = records.image(records.outline(0).steps[0].goal_image.frame).pixels.mean(axis=2)
+    shown = item["observation.images.subgoal"].numpy().mean(axis=0)
+    assert goal.shape == shown.shape
+    assert np.corrcoef(goal.ravel(), shown.ravel())[0, 1] > 0.9

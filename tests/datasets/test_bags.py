@@ -1,0 +1,355 @@
+"""Bags in, LeRobot datasets out: every value where it was, read back by lerobot and by ourselves."""
+
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
+from support import bags as b
+from typer.testing import CliRunner
+
+from goalreel.cli.main import app
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.source import Source
+
+MS = 1_000_000
+CAMERA = "observation.images.camera"
+SUBGOAL = "observation.images.subgoal"
+TOPICS = ("--state-topic", "/joint_states", "--action-topic", "/target")
+
+
+def run(*arguments: object) -> dict:
+    result = CliRunner().invoke(app, [*map(str, arguments), "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def convert(bag: Path, out: Path, *arguments: object) -> Source:
+    run("bag2lerobot", bag, "--out", out, *arguments)
+    return Source.open(out)
+
+
+def numbers(source: Source, episode: int, camera: str = CAMERA) -> list[int]:
+    """Which `moving` picture each frame shows."""
+    one = source.episode(episode)
+    return [b.number_of(i.pixels) for i in one.frames(camera, range(len(one)))]
+
+
+@pytest.fixture(scope="module", params=["mcap", "sqlite3"])
+def plain(request, tmp_path_factory) -> tuple[Path, Source]:
+    folder = tmp_path_factory.mktemp("plain")
+    bag = b.write_bag(folder / "bag", b.robot(), request.param)
+    return bag, convert(bag, folder / "out", "--task", "tidy up", *TOPICS)
+
+
+def test_every_value_is_in_its_frame(plain):
+    _, source = plain
+    assert (source.fps, source.indices, list(source.cameras)) == (10, (0,), [CAMERA])
+    episode = source.episode(0)
+    assert episode.instruction == "tidy up"
+    assert numbers(source, 0) == list(range(20))
+    want = np.array([(np.float64(0.1) * i, -i, i % 2) for i in range(20)]).astype(np.float32)
+    assert np.array_equal(episode.state, want)
+    assert np.array_equal(episode.action, np.array([(0.5 * i, 1) for i in range(20)], np.float32))
+    assert episode.state_names == ("a", "b", "gripper")
+    assert episode.action_names == ("target.0", "target.1")
+    assert np.allclose(episode.timestamps, np.arange(20) / 10)
+
+
+def test_pictures_survive_but_for_the_codec(plain):
+    _, source = plain
+    for i, image in enumerate(source.episode(0).frames(CAMERA, range(20))):
+        assert np.abs(image.pixels.astype(int) - b.moving(i)).mean() < 3
+
+
+def test_lerobot_reads_it(plain):
+    _, source = plain
+    dataset = LeRobotDataset("local/bag", root=source.root, video_backend="pyav")
+    assert len(dataset) == 20
+    assert dataset[7]["task"] == "tidy up"
+    assert dataset[7][CAMERA].shape == (3, 48, 48)
+    assert dataset[7]["observation.state"].tolist() == pytest.approx([0.7, -7, 1])
+    assert set(dataset.meta.stats) >= {CAMERA, "observation.state", "action"}
+
+
+def test_a_bare_file_is_a_bag_too(plain, tmp_path):
+    bag, source = plain
+    (file,) = (p for p in bag.iterdir() if p.suffix in (".mcap", ".db3"))
+    again = convert(file, tmp_path / "out", "--task", "tidy up", *TOPICS)
+    data = "data/chunk-000/file-000.parquet"
+    assert (again.root / data).read_bytes() == (source.root / data).read_bytes()
+
+
+def test_nothing_but_the_dataset_is_left_and_the_bag_is_untouched(plain):
+    bag, source = plain
+    assert sorted(p.name for p in bag.parent.iterdir()) == ["bag", "out"]
+    made = json.loads((source.root / "meta" / "bag.json").read_text())
+    assert made["episodes"] == [
+        {"bag": "bag", "frames": 20, "models": [], "start_ns": b.START, "task": "tidy up"}
+    ]
+    assert str(bag.parent) not in json.dumps(made)
+
+
+def test_run_again_it_changes_nothing_and_other_settings_are_refused(plain):
+    bag, source = plain
+    before = {p: p.stat().st_mtime_ns for p in source.root.rglob("*")}
+    convert(bag, source.root, "--task", "tidy up", *TOPICS)
+    assert {p: p.stat().st_mtime_ns for p in source.root.rglob("*")} == before
+    for arguments in (["--task", "other", *TOPICS], ["--task", "tidy up"]):
+        result = CliRunner().invoke(app, ["bag2lerobot", str(bag), "--out", str(source.root), *arguments])
+        assert result.exit_code == 1
+        assert "with other settings (" in result.stderr
+    assert {p: p.stat().st_mtime_ns for p in source.root.rglob("*")} == before
+
+
+def test_topics_of_many_rates_meet_on_one_time_line(tmp_path):
+    """A leading camera at 10 Hz, a compressed one at 4 Hz, arm at 50 Hz, gripper once, commands at 25 Hz."""
+    sent = [b.image(i * 100 * MS, b.moving(i), topic="/front/image_raw") for i in range(15)]
+    sent += [
+        b.compressed(-60 * MS + i * 250 * MS, b.moving(i), topic="/wrist/image/compressed") for i in range(7)
+    ]
+    sent += [b.joints(-50 * MS + i * 20 * MS, ("x",), (i,), topic="/arm") for i in range(90)]
+    sent += [b.Sent(-55 * MS, "/gripper", "std_msgs/msg/Float32", {"data": 0.5})]
+    sent += [b.array(-50 * MS + i * 40 * MS, (i,)) for i in range(50)]
+    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
+    images = ("--image-topic", "/front/image_raw", "--image-topic", "hand=/wrist/image/compressed")
+    rows = ("--state-topic", "/arm", "--state-topic", "/gripper", "--action-topic", "/target")
+    source = convert(bag, tmp_path / "out", *images, *rows, "--task", "t")
+    assert source.cameras == ("observation.images.front", "observation.images.hand")
+    episode = source.episode(0)
+    assert numbers(source, 0, "observation.images.front") == list(range(15))
+    moments = np.arange(15) * 100
+    assert numbers(source, 0, "observation.images.hand") == [(m + 60) // 250 for m in moments]
+    assert episode.state.tolist() == [[(m + 50) // 20, 0.5] for m in moments]
+    assert episode.state_names == ("arm.x", "gripper.0")
+    assert episode.action[:, 0].tolist() == [(m + 100 + 50) // 40 for m in moments]
+
+
+def test_a_lower_rate_takes_the_newest_picture_and_the_state_of_its_moment(tmp_path):
+    bag = b.write_bag(tmp_path / "bag", b.robot(24, fps=30))
+    source = convert(bag, tmp_path / "out", "--task", "t", "--fps", 10, *TOPICS)
+    shown = numbers(source, 0)
+    assert shown == [1, 4, 7, 10, 13, 16, 19, 22, 23]
+    assert source.episode(0).state[:, 1].tolist() == [-i for i in shown]
+
+
+def test_frames_begin_when_every_topic_has_spoken(tmp_path):
+    late = [s for s in b.robot(10) if s.topic != "/joint_states" or s.at > 290 * MS]
+    source = convert(b.write_bag(tmp_path / "bag", late), tmp_path / "out", "--task", "t", *TOPICS)
+    assert numbers(source, 0) == list(range(3, 10))
+
+
+def test_by_the_header_clock_a_late_picture_is_where_it_was_taken(tmp_path):
+    sent = [b.joints(i * 10 * MS, ("x",), (i,)) for i in range(130)]
+    sent += [b.image(i * 100 * MS + 40 * MS, b.moving(i), taken=i * 100 * MS) for i in range(10)]
+    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
+    states = ("--task", "t", "--state-topic", "/joint_states")
+    received = convert(bag, tmp_path / "a", *states).episode(0)
+    header = convert(bag, tmp_path / "b", *states, "--clock", "header").episode(0)
+    assert received.state[:, 0].tolist() == [10 * i + 4 for i in range(10)]
+    assert header.state[:, 0].tolist() == [10 * i for i in range(10)]
+
+
+def test_each_instruction_starts_an_episode(tmp_path):
+    sent = [
+        *b.robot(20),
+        b.text(-5 * MS, "first"),
+        b.text(795 * MS, "second "),
+        b.text(1995 * MS, "too late"),
+    ]
+    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
+    source = convert(bag, tmp_path / "out", "--instruction-topic", "/instruction", *TOPICS)
+    assert [e.instruction for e in source.episodes()] == ["first", "second"]
+    assert numbers(source, 0) == list(range(8))
+    assert numbers(source, 1) == list(range(8, 20))
+
+
+def test_a_folder_of_bags_is_a_dataset_with_an_episode_each(tmp_path):
+    for name, first, storage in (("b", 9, "mcap"), ("a", 3, "sqlite3")):
+        sent = [s for s in b.robot(20) if s.at >= (first * 100 - 5) * MS]
+        b.write_bag(tmp_path / "bags" / name, sent, storage)
+    source = convert(tmp_path / "bags", tmp_path / "out", "--task", "t", *TOPICS)
+    assert [numbers(source, i) for i in (0, 1)] == [list(range(3, 20)), list(range(9, 20))]
+
+
+def test_types_hash_as_rosidl_has_them():
+    share = Path(sys.prefix) / "share" / "goalreel_interfaces" / "msg"
+    if not share.is_dir():
+        pytest.skip("goalreel_interfaces is not installed")
+    for name in ("SubGoal", "Storyboard", "StoryboardStep", "StoryboardProgress", "CriticVerdict"):
+        type_ = f"goalreel_interfaces/msg/{name}"
+        told = json.loads((share / f"{name}.json").read_text())["type_hashes"]
+        want = next(t["hash_string"] for t in told if t["type_name"] == type_)
+        assert b.typestore().hash_rihs01(type_) == want
+
+
+# -- what a node streamed
+
+NAMES = ("pick", "place", "push")
+
+
+@pytest.fixture(scope="module")
+def streamed(tmp_path_factory) -> tuple[Path, Source]:
+    """Two sub-goals out of a plan of three; the latched topic is heard again, and there is a pause."""
+    sent = [
+        *b.robot(20),
+        b.storyboard(-30 * MS, NAMES, 0),
+        b.subgoal(195 * MS, 0, "pick", picture=b.moving(25)),
+        b.subgoal(450 * MS, 0, "pick", picture=b.moving(25)),
+        b.subgoal(795 * MS, 0, "pick", picture=b.moving(25), active=False),
+        b.storyboard(800 * MS, NAMES, 1),
+        b.subgoal(995 * MS, 1, "place", picture=b.moving(30), verified=False),
+        b.subgoal(1595 * MS, 0, "", task="", active=False),
+    ]
+    folder = tmp_path_factory.mktemp("streamed")
+    bag = b.write_bag(folder / "bag", sorted(sent, key=lambda s: s.at))
+    return bag, convert(bag, folder / "out", *TOPICS)
+
+
+def test_an_episode_is_a_storyboard_from_its_first_sub_goal_to_its_last(streamed):
+    _, source = streamed
+    assert source.episode(0).instruction == "tidy the table"
+    assert numbers(source, 0) == list(range(2, 16))
+
+
+def test_the_record_holds_what_was_shown_at_which_frames(streamed):
+    _, source = streamed
+    records = Records(source.root / FOLDER, "")
+    frames = lambda reference: source.episode(0).frames(CAMERA, [int(reference.rpartition("#")[2])])[0]  # noqa: E731
+    pick, place, push = records.load(0, frames).steps
+    assert [(s.segment.start, s.segment.end) for s in (pick, place)] == [(0, 6), (8, 14)]
+    assert [s.status for s in (pick, place, push)] == ["verified", "unverified", "skipped"]
+    assert (pick.step.name, pick.step.instruction, pick.step.prompt) == (
+        "pick",
+        "pick is done",
+        "make it so that pick",
+    )
+    verdict = pick.attempts[0].verdict
+    assert (verdict.success, verdict.semantics, verdict.quality, verdict.reasoning) == (
+        True,
+        8,
+        9,
+        "pick shows",
+    )
+    assert place.attempts[0].failure.stage == "judge"
+    assert push.segment is None
+    assert np.abs(pick.goal_image.pixels.astype(int) - b.moving(25)).mean() < 3
+    made = json.loads((source.root / "meta" / "bag.json").read_text())
+    assert made["episodes"][0]["models"] == [["p", "e", "c"]]
+
+
+def test_the_sub_goal_camera_holds_the_picture_and_masks_the_rest(streamed):
+    _, source = streamed
+    assert source.features["subgoal_is_pad"]["dtype"] == "bool"
+    dataset = LeRobotDataset("local/bag", root=source.root, video_backend="pyav")
+    masks = [bool(dataset[i]["subgoal_is_pad"]) for i in range(14)]
+    assert masks == [False] * 6 + [True] * 8
+    assert numbers(source, 0, SUBGOAL)[:6] == [25] * 6
+    assert not dataset[7][SUBGOAL].any()
+
+
+def test_the_language_rows_are_those_of_annotate(streamed):
+    _, source = streamed
+    dataset = LeRobotDataset("local/bag", root=source.root, video_backend="pyav")
+    rows = dataset[0]["language_persistent"]
+    told = [(r["style"], r["content"], round(r["timestamp"], 4)) for r in rows]
+    assert sorted(told) == [
+        ("plan", "1. pick\n2. place\n3. push", 0.0),
+        ("subtask", "pick", 0.0),
+        ("subtask", "place", 0.8),
+    ]
+
+
+def test_unverified_pictures_only_when_asked(streamed, tmp_path):
+    bag, _ = streamed
+    source = convert(bag, tmp_path / "out", *TOPICS, "--use-unverified")
+    assert numbers(source, 0, SUBGOAL)[8:] == [30] * 6
+
+
+def test_show_makes_its_report(streamed, tmp_path):
+    _, source = streamed
+    run("show", source.root, "--out", tmp_path / "report")
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "tidy the table" in page
+
+
+def test_the_plain_recording_stays_beside_and_has_no_goals(streamed):
+    bag, source = streamed
+    recorded = Source.open(source.root.with_name("out-recorded"))
+    assert recorded.cameras == (CAMERA,)
+    assert numbers(recorded, 0) == numbers(source, 0)
+    assert sorted(p.name for p in bag.parent.iterdir()) == ["bag", "out", "out-recorded"]
+
+
+def test_with_a_task_the_whole_bag_is_the_episode_and_keeps_its_goals(streamed, tmp_path):
+    bag, _ = streamed
+    source = convert(bag, tmp_path / "out", "--task", "tidy", *TOPICS)
+    assert numbers(source, 0) == list(range(20))
+    board = Records(source.root / FOLDER, "").outline(0)
+    assert [(s.segment.start, s.segment.end) for s in board.steps if s.segment] == [(2, 8), (10, 16)]
+
+
+def test_a_replan_words_only_and_a_better_picture(tmp_path):
+    sent = [
+        *b.robot(20),
+        b.subgoal(-5 * MS, 0, "pick"),
+        b.subgoal(395 * MS, 0, "pick", picture=b.moving(25)),
+        b.subgoal(795 * MS, 1, "place", revision=1, picture=b.moving(30)),
+    ]
+    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
+    source = convert(bag, tmp_path / "out", *TOPICS)
+    board = Records(source.root / FOLDER, "").outline(0)
+    assert [(s.step.name, s.status, s.segment.start, s.segment.end) for s in board.steps] == [
+        ("pick", "failed", 0, 4),
+        ("pick", "verified", 4, 8),
+        ("place", "verified", 8, 20),
+    ]
+    assert [n for n, _ in itertools.groupby(numbers(source, 0, SUBGOAL)[4:])] == [25, 30]
+
+
+def test_two_tasks_are_two_episodes(tmp_path):
+    other = np.full(16, 7, np.uint8)
+    sent = [
+        *b.robot(20),
+        b.subgoal(95 * MS, 0, "pick", picture=b.moving(25)),
+        b.subgoal(1095 * MS, 0, "wipe", picture=b.moving(30), id_=other, task="wipe the table"),
+    ]
+    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
+    source = convert(bag, tmp_path / "out", *TOPICS)
+    assert [e.instruction for e in source.episodes()] == ["tidy the table", "wipe the table"]
+    assert [numbers(source, i) for i in (0, 1)] == [list(range(1, 11)), list(range(11, 20))]
+    assert [set(numbers(source, i, SUBGOAL)) for i in (0, 1)] == [{25}, {30}]
+
+
+def test_annotate_takes_a_bag(tmp_path):
+    """With the same result as annotating the dataset that the bag becomes; and it resumes."""
+    sent = []
+    for i in range(30):
+        grip = 0.0 if 10 <= i < 20 else 1.0
+        sent.append(b.image(i * 100 * MS, b.moving(i)))
+        sent.append(
+            b.joints(i * 100 * MS - MS, ("x", "y", "z", "gripper"), (0.1 * i, 0, np.sin(i / 3), grip))
+        )
+    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
+    out = tmp_path / "out"
+    arguments = (
+        "annotate",
+        bag,
+        "--out",
+        out,
+        "--task",
+        "put the block in the bowl",
+        "--state-topic",
+        "/joint_states",
+    )
+    first = run(*arguments)
+    assert (first["annotated"], first["failures"]) == (1, {})
+    run("annotate", tmp_path / "out-recorded", "--out", tmp_path / "by-hand")
+    record = FOLDER / "episodes" / "chunk-000" / "episode_000000.json"
+    assert (out / record).read_bytes() == (tmp_path / "by-hand" / record).read_bytes()
+    assert SUBGOAL in Source.open(out).cameras
+    again = run(*arguments)
+    assert (again["annotated"], again["resumed"]) == (0, 1)

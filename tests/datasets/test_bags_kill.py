@@ -1,0 +1,39 @@
+"""A conversion killed anywhere and run again ends with the bytes of one that was not."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from support import bags as b
+from support.places import SUPPORT
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(60, marks=pytest.mark.slow)])
+def test_killed_and_run_again(tmp_path, kills):
+    other = 10_000 * MS
+    sent = [*b.robot(20), *b.robot(20, after=other)]
+    sent += [
+        b.subgoal(at, i, name, picture=b.moving(20 + i), task=task, id_=id_)
+        for at, i, name, task, id_ in (
+            (0, 0, "pick", "tidy", b.STORYBOARD_ID),
+            (1000 * MS, 1, "place", "tidy", b.STORYBOARD_ID),
+            (other, 0, "wipe", "wipe", b.STORYBOARD_ID[::-1]),
+        )
+    ]
+    sent.append(b.subgoal(2000 * MS, 1, "place", active=False))
+    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
+    script = SUPPORT / "kill_bag.py"
+    result = subprocess.run(
+        [sys.executable, str(script), str(bag), str(tmp_path), str(kills), "0"],
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    report = json.loads(result.stdout.splitlines()[-1])
+    assert report["wrong"] == []
+    assert report["half"] == 0
+    assert report["before_done"] >= kills // 2
+    assert report["while_converting"] >= 1

@@ -1,0 +1,108 @@
+"""The catalogue of editors: its entries, the names, and the page that shows it."""
+
+import inspect
+
+import diffusers
+import numpy as np
+import pytest
+from support.places import ROOT
+
+from goalreel.editors.catalogue import Entry, catalogue, find, like, stored, table
+from goalreel.image import Image
+from goalreel.models.load import build_editor
+from goalreel.types import Edit, Failure
+
+ASKED_FOR = {
+    "flux2-klein-4b",
+    "flux2-klein-9b",
+    "qwen-image",
+    "qwen-image-lightning",
+    "flux1-krea-dev",
+    "qwen-image-edit",
+    "qwen-image-edit-lightning",
+    "flux1-kontext-dev",
+    "flux1-fill-dev",
+    "longcat-image-edit",
+    "omnigen2",
+    "qwen-image-edit-2509",
+    "qwen-image-edit-2511",
+    "chronoedit",
+    "instruct-pix2pix",
+}
+BUILDABLE = [name for name, entry in catalogue().items() if entry.pipeline]
+
+
+def test_every_model_asked_for_is_there():
+    assert set(catalogue()) >= ASKED_FOR
+
+
+@pytest.mark.parametrize("name", BUILDABLE)
+def test_the_call_fits_the_class(name):
+    entry = find(name)
+    accepted = inspect.signature(getattr(diffusers, entry.pipeline).__call__).parameters
+    assert set(entry.arguments) | set(entry.guidance) | {"num_inference_steps"} <= set(accepted)
+    assert ("image" in accepted) == ("edit" in entry.kinds)
+    assert all(side % entry.multiple == 0 for side in entry.size)
+    assert entry.licence
+    assert entry.weights_gb
+
+
+def test_a_model_without_a_class_says_so_when_built():
+    with pytest.raises(ValueError, match=r"omnigen2 cannot be built here: diffusers 0\.42 has no class") as e:
+        find("omnigen2").build()
+    assert "\n" not in str(e.value)
+    assert not hasattr(diffusers, "OmniGen2Pipeline")
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r"no editor called 'klein': .*flux2-klein-4b"):
+        find("klein")
+
+
+def test_a_name_with_a_folder_is_the_same_model_from_there():
+    entry = find("qwen-image-edit-lightning@/models/edit")
+    assert entry == find("qwen-image-edit-lightning").model_copy(update={"repository": "/models/edit"})
+
+
+def test_a_checkpoint_keeps_its_own_entry(tmp_path):
+    entry = Entry(kinds=("edit",), steps=1, size=(128, 128), guidance={"guidance_scale": 1.0})
+    assert stored(tmp_path) is None
+    entry.save(tmp_path)
+    assert stored(tmp_path) == entry
+    (tmp_path / "goalreel.json").write_text('{"kinds": ["paint"]}')
+    with pytest.raises(ValueError, match=r"goalreel\.json is not an editor's settings: kinds\.0"):
+        stored(tmp_path)
+
+
+def test_a_plain_folder_is_called_like_the_catalogue_model_of_its_class():
+    assert like("Flux2KleinPipeline").name == "flux2-klein-4b"
+    assert like("QwenImagePipeline").lora is None
+    assert like("KolorsPipeline") is None
+
+
+def test_one_model_draws_and_another_edits(monkeypatch):
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def edit(self, edits):
+            return [Failure(stage="edit", message=f"{self.name} {e.task_id}") for e in edits]
+
+    monkeypatch.setattr(Entry, "build", lambda entry: Named(entry.name))
+    editor = build_editor("qwen-image+qwen-image-edit")
+    image = Image(np.zeros((8, 8, 3), np.uint8))
+    sources = (image, None, None, image)
+    edits = [
+        Edit(task_id=str(i), step=0, attempt=0, image=source, prompt="p", seed=0)
+        for i, source in enumerate(sources)
+    ]
+    said = [answer.message for answer in editor.edit(edits)]
+    assert said == ["qwen-image-edit 0", "qwen-image 1", "qwen-image 2", "qwen-image-edit 3"]
+    assert editor.edit([]) == []
+
+
+def test_the_page_shows_the_catalogue_as_it_is():
+    page = (ROOT / "docs" / "editors.md").read_text()
+    shown = page.partition("<!-- catalogue -->\n")[2].partition("<!-- /catalogue -->")[0]
+    assert shown == table(), "run: python scripts/editors_table.py"
+    assert all(f"| `{name}` |" in shown for name in catalogue())

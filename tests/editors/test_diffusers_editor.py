@@ -1,0 +1,360 @@
+"""Every model of the catalogue edits, from a tiny checkpoint of its real class, through the real loader."""
+
+import json
+from functools import wraps
+from pathlib import Path
+
+import diffusers
+import numpy as np
+import peft
+import pytest
+import safetensors.torch
+import torch
+from support.tiny_pipelines import BUILDERS, clip_text, clip_tokenizer, reference_area, tiny_pipeline, vae_kl
+
+from goalreel.editors import loading
+from goalreel.editors.batching import Flux2KleinPairs
+from goalreel.editors.catalogue import Entry, Lora, catalogue, find
+from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.image import Image
+from goalreel.types import Edit, Failure
+
+BUILDABLE = [name for name, entry in catalogue().items() if entry.pipeline]
+EDITS = [name for name in BUILDABLE if "edit" in find(name).kinds]
+DRAWS = [name for name in BUILDABLE if "text-to-image" in find(name).kinds]
+PROMPTS = ("put the red block in the bowl", "move it", "push the green block to the left edge of the table")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quiet():
+    torch.set_num_threads(1)
+    diffusers.utils.logging.set_verbosity_error()
+    diffusers.utils.logging.disable_progress_bar()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_references():
+    with reference_area(64 * 64):
+        yield
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """The folder of a tiny checkpoint by its class's name. Read only."""
+    root, made = tmp_path_factory.mktemp("tiny"), {}
+
+    def checkpoint(pipeline: str) -> Path:
+        if pipeline not in made:
+            made[pipeline] = tiny_pipeline(pipeline, root / pipeline)
+        return made[pipeline]
+
+    return checkpoint
+
+
+def small(name: str, **changes: object) -> Entry:
+    """A catalogue entry as it is, but for its size, steps and LoRA."""
+    return find(name).model_copy(update={"size": (96, 96), "steps": 2, "lora": None, **changes})
+
+
+@pytest.fixture(scope="module")
+def load(checkpoints):
+    loaded = {}
+
+    def editor(name: str, **options: object) -> DiffusersEditor:
+        key = (name, *options.items())
+        if key not in loaded:
+            entry = small(name)
+            loaded[key] = DiffusersEditor.load(checkpoints(entry.pipeline), entry=entry, **options)
+        return loaded[key]
+
+    return editor
+
+
+def edit(seed: int = 0, *, prompt: str = PROMPTS[0], size: tuple[int, int] | None = (100, 75)) -> Edit:
+    image = None
+    if size:
+        pixels = np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), np.uint8)
+        image = Image(pixels)
+    return Edit(task_id=str(seed), step=0, attempt=0, image=image, prompt=prompt, seed=seed)
+
+
+def counting(editor: DiffusersEditor, monkeypatch) -> list[int]:
+    calls, call = [], editor._call
+    monkeypatch.setattr(editor, "_call", lambda edits, size: calls.append(len(edits)) or call(edits, size))
+    return calls
+
+
+def floats(editor: DiffusersEditor, edits: list[Edit]) -> np.ndarray:
+    return editor._call(edits, editor._working_size(edits[0]))
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_edits_a_picture_and_keeps_its_size(load, name):
+    (answer,) = load(name).edit([edit()])
+    assert isinstance(answer, Image), answer
+    assert answer.size == (100, 75)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_from_text_at_the_models_size(load, name):
+    (answer,) = load(name).edit([edit(size=None)])
+    assert isinstance(answer, Image), answer
+    assert answer.size == (96, 96)
+
+
+@pytest.mark.parametrize(("name", "size"), [(n, (100, 75)) for n in EDITS] + [(n, None) for n in DRAWS])
+def test_a_batch_gives_what_single_calls_give(load, name, size):
+    """Three pictures, prompts and seeds in one call; a mix-up of any of them would be far above the noise."""
+    editor = load(name)
+    edits = [edit(i, prompt=p, size=size) for i, p in enumerate(PROMPTS)]
+    together = floats(editor, edits)
+    alone = np.concatenate([floats(editor, [e]) for e in edits])
+    noise = np.abs(together - alone).max()
+    assert noise < 2e-4
+
+    def changed(**update: object) -> float:
+        return np.abs(floats(editor, [edits[0].model_copy(update=update)]) - alone[0]).max()
+
+    assert changed(prompt=PROMPTS[2]) > 10 * noise
+    assert changed(seed=1) > 10 * noise
+    if size:
+        assert changed(image=edits[1].image) > 10 * noise
+
+
+@pytest.mark.parametrize("name", BUILDABLE)
+def test_works_in_bfloat16(load, name):
+    """What a GPU loads by default."""
+    sizes = [s for s, kind in (((100, 75), "edit"), (None, "text-to-image")) if kind in find(name).kinds]
+    editor = load(name, dtype="bfloat16")
+    answers = editor.edit([edit(i, size=s) for s in sizes for i in range(2)])
+    assert not [a for a in answers if isinstance(a, Failure)]
+
+
+def test_groups_by_size_and_answers_in_order(load, monkeypatch):
+    editor = load("flux1-kontext-dev")
+    calls = counting(editor, monkeypatch)
+    edits = [edit(0), edit(1, size=(80, 120)), edit(2), edit(3, size=None), edit(4, size=(80, 120))]
+    answers = editor.edit(edits)
+    assert sorted(calls) == [1, 2, 2]
+    assert [a.size for a in answers] == [(100, 75), (80, 120), (100, 75), (96, 96), (80, 120)]
+    for e, a in zip(edits, answers, strict=True):
+        (alone,) = editor.edit([e])
+        assert np.abs(alone.pixels.astype(int) - a.pixels).max() <= 1
+
+
+def test_what_a_model_cannot_do_fails_that_item_alone(load):
+    refused, done = load("instruct-pix2pix").edit([edit(size=None), edit()])
+    assert "instruct-pix2pix edits pictures and cannot draw one from text alone" in refused.message
+    assert isinstance(done, Image)
+    (refused,) = load("qwen-image").edit([edit()])
+    assert "qwen-image draws from text alone and cannot edit" in refused.message
+
+
+def klein(checkpoints, call, **options: object) -> tuple[DiffusersEditor, list[int]]:
+    """FLUX.2-klein whose call is wrapped: `call(prompts)` may raise; and the sizes of its calls."""
+    sizes = []
+
+    class Wrapped(Flux2KleinPairs):
+        @wraps(Flux2KleinPairs.__call__)
+        def __call__(self, *args, **named):
+            prompts = [named["prompt"]] if isinstance(named["prompt"], str) else named["prompt"]
+            sizes.append(len(prompts))
+            call(prompts)
+            output = super().__call__(*args, **named)
+            for i, prompt in enumerate(prompts):
+                output.images[i] *= {"nan": np.nan, "black": 0.0}.get(prompt, 1.0)
+            return output
+
+    pipeline = Wrapped.from_pretrained(checkpoints("Flux2KleinPipeline"))
+    return DiffusersEditor(pipeline, small("flux2-klein-4b", steps=1), **options), sizes
+
+
+def test_out_of_memory_halves_the_batch_and_goes_on(checkpoints):
+    def call(prompts):
+        if len(prompts) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    editor, sizes = klein(checkpoints, call, batch_size=8)
+    answers = editor.edit([edit(i) for i in range(8)])
+    assert all(isinstance(a, Image) for a in answers)
+    assert sizes == [8, 4, 2, 2, 4, 2, 2]
+    sizes.clear()
+    editor.edit([edit(i) for i in range(4)])
+    assert sizes == [2, 2]
+
+
+def test_out_of_memory_for_one_edit_is_its_failure(checkpoints):
+    def call(prompts):
+        if "huge" in prompts:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    editor, _ = klein(checkpoints, call)
+    first, huge, last = editor.edit([edit(), edit(1, prompt="huge"), edit(2)])
+    assert huge.message.startswith("out of memory for a single edit: use offload")
+    assert isinstance(first, Image)
+    assert isinstance(last, Image)
+
+
+def test_a_bad_item_never_fails_its_batch(checkpoints):
+    def call(prompts):
+        if "bad" in prompts:
+            raise ValueError("no such thing\nand more")
+
+    editor, sizes = klein(checkpoints, call)
+    prompts = ("a", "b", "bad", "nan", "black", "c")
+    answers = editor.edit([edit(i, prompt=p) for i, p in enumerate(prompts)])
+    failed = {p: a.message for p, a in zip(prompts, answers, strict=True) if isinstance(a, Failure)}
+    assert failed == {
+        "bad": "ValueError: no such thing",
+        "nan": "the model's output is not a number: try another seed or dtype='float32'",
+        "black": "the model's output is black: try another seed or prompt",
+    }
+    assert sizes == [6, 3, 1, 2, 1, 1, 3]
+
+
+@pytest.mark.parametrize("name", BUILDABLE)
+def test_a_prompt_too_long_harms_no_other(load, name):
+    """Pipelines cut it; LongCat's breaks (diffusers 0.42 counts an int's length)."""
+    size = (100, 75) if "edit" in find(name).kinds else None
+    short, long = load(name).edit([edit(size=size), edit(1, size=size, prompt="put it down, " * 60)])
+    assert isinstance(short, Image)
+    assert isinstance(long, Failure if name == "longcat-image-edit" else Image)
+
+
+def test_an_unknown_pipeline_is_called_one_edit_at_a_time(tmp_path, monkeypatch):
+    """Any class with a prompt and an image: here Stable Diffusion, image to image, at the source's size."""
+    torch.manual_seed(0)
+    parts = {"vae": vae_kl(4), "text_encoder": clip_text(), "tokenizer": clip_tokenizer()}
+    unet = diffusers.UNet2DConditionModel(
+        sample_size=8,
+        down_block_types=("CrossAttnDownBlock2D",),
+        up_block_types=("CrossAttnUpBlock2D",),
+        block_out_channels=(16,),
+        layers_per_block=1,
+        cross_attention_dim=32,
+        attention_head_dim=2,
+        norm_num_groups=4,
+    )
+    unchecked = {"safety_checker": None, "feature_extractor": None, "requires_safety_checker": False}
+    pipeline = diffusers.StableDiffusionImg2ImgPipeline(
+        unet=unet, scheduler=diffusers.DDIMScheduler(steps_offset=1, clip_sample=False), **parts, **unchecked
+    )
+    pipeline.save_pretrained(tmp_path)
+    Entry(kinds=("edit",), steps=4, arguments={"strength": 0.5}).save(tmp_path)
+    editor = DiffusersEditor.load(tmp_path)
+    assert editor.entry.steps == 4
+    calls = counting(editor, monkeypatch)
+    answers = editor.edit([edit(0, size=(64, 48)), edit(1, size=(64, 48))])
+    assert calls == [1, 1]
+    assert [a.size for a in answers] == [(64, 48)] * 2
+
+
+def test_a_folder_without_an_entry_is_called_like_its_class(checkpoints):
+    assert DiffusersEditor.load(checkpoints("Flux2KleinPipeline")).entry == find("flux2-klein-4b")
+
+
+@pytest.mark.parametrize("name", [n for n, e in catalogue().items() if e.lora])
+def test_a_lora_is_laid_over_the_weights(checkpoints, tmp_path, name):
+    folder = checkpoints(find(name).pipeline)
+    transformer = diffusers.QwenImageTransformer2DModel.from_pretrained(folder / "transformer")
+    adapted = peft.get_peft_model(transformer, peft.LoraConfig(r=2, target_modules=["to_v"]))
+    weights = {
+        f"transformer.{k.removeprefix('base_model.model.')}": 3 * torch.randn_like(v)
+        for k, v in peft.get_peft_model_state_dict(adapted).items()
+    }
+    safetensors.torch.save_file(weights, tmp_path / "tiny.safetensors")
+    with_lora = small(name, lora=Lora(repository=str(tmp_path), weight="tiny.safetensors"))
+    size = (100, 75) if "edit" in with_lora.kinds else None
+    plain, laid = (
+        floats(DiffusersEditor.load(folder, entry=e), [edit(size=size)]) for e in (small(name), with_lora)
+    )
+    assert np.abs(plain - laid).max() > 1e-3
+
+
+def test_lightning_changes_the_schedule(load):
+    config = load("qwen-image-edit-lightning").pipeline.scheduler.config
+    assert (config.base_shift, config.shift_terminal) == (pytest.approx(np.log(3)), None)
+    assert load("qwen-image-edit").pipeline.scheduler.config.shift_terminal == 0.02
+
+
+@pytest.mark.parametrize("name", ["qwen-image-edit", "qwen-image-edit-2509", "longcat-image-edit"])
+def test_the_text_encoder_is_told_which_tokens_are_pictures(load, name, monkeypatch):
+    editor, seen = load(name), []
+    encoder = editor.pipeline.text_encoder
+    forward = encoder.model.forward
+    monkeypatch.setattr(encoder.model, "forward", lambda **named: seen.append(named) or forward(**named))
+    editor.edit([edit()])
+    assert seen
+    for named in seen:
+        pictures = named["input_ids"] == encoder.config.image_token_id
+        assert torch.equal(named["mm_token_type_ids"].bool(), pictures)
+        assert pictures.any()
+
+
+def test_int8_halves_the_weights(load, checkpoints):
+    plain = load("flux1-kontext-dev")
+    quantized = load("flux1-kontext-dev", quantize="int8")
+    weight = quantized.pipeline.transformer.transformer_blocks[0].attn.to_q.weight
+    assert type(weight).__name__ == "Int8Tensor"
+    difference = np.abs(floats(plain, [edit()]) - floats(quantized, [edit()]))
+    assert 0 < difference.mean() < 0.1
+
+
+def test_the_vae_can_be_tiled(load):
+    editor = load("flux1-kontext-dev", vae_tiling=True)
+    assert editor.pipeline.vae.use_tiling
+    assert isinstance(editor.edit([edit()])[0], Image)
+
+
+def test_one_clear_line_when_it_cannot_be_loaded(checkpoints, tmp_path, monkeypatch):
+    folder = checkpoints("Flux2KleinPipeline")
+
+    def message(source, **options) -> str:
+        with pytest.raises(ValueError) as e:
+            DiffusersEditor.load(source, **options)
+        assert "\n" not in str(e.value)
+        return str(e.value)
+
+    assert message(tmp_path / "none").startswith(f"no folder '{tmp_path / 'none'}'")
+    assert "no readable model_index.json" in message(tmp_path)
+    assert "hf download owner/name" in message("owner/name")
+    assert "offload needs a GPU" in message(folder, device="cpu", offload="model")
+    assert "no torch dtype 'float3'" in message(folder, dtype="float3")
+    with monkeypatch.context() as patch:
+        patch.setattr(loading.importlib.util, "find_spec", lambda name: None)
+        assert message(folder, quantize="int8") == "quantize='int8' needs torchao: pip install torchao"
+        assert message(checkpoints("ChronoEditPipeline")) == "chronoedit needs ftfy: pip install ftfy"
+
+
+def test_never_runs_a_checkpoints_own_code_nor_unpickles_it(checkpoints, tmp_path):
+    index = json.loads((checkpoints("Flux2KleinPipeline") / "model_index.json").read_text())
+
+    def refused(**changes: object) -> str:
+        (tmp_path / "model_index.json").write_text(json.dumps({**index, **changes}))
+        (tmp_path / "mine.py").write_text("raise SystemExit('ran')")
+        with pytest.raises(ValueError) as e:
+            DiffusersEditor.load(tmp_path)
+        return str(e.value)
+
+    assert "brings its own code" in refused(_class_name=["mine", "Pipeline"])
+    assert "brings its own code" in refused(transformer=["mine", "Transformer"])
+    assert "has no pipeline MinePipeline" in refused(_class_name="MinePipeline")
+    for part in ("vae", "text_encoder", "transformer", "scheduler", "tokenizer"):
+        (tmp_path / part).symlink_to(checkpoints("Flux2KleinPipeline") / part)
+    (tmp_path / "vae").unlink()
+    vae = diffusers.AutoencoderKLFlux2.from_pretrained(checkpoints("Flux2KleinPipeline") / "vae")
+    vae.save_pretrained(tmp_path / "vae", safe_serialization=False)
+    assert "safetensors only" in refused()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["flux2-klein-4b", "qwen-image-edit-2509"])
+def test_edits_at_the_full_working_size(checkpoints, name):
+    editor = DiffusersEditor.load(checkpoints(find(name).pipeline), entry=small(name, size=(1024, 1024)))
+    with reference_area(1024 * 1024 * 256):  # on top of the fixture's, which divides by as much
+        (answer,) = editor.edit([edit(size=(640, 480))])
+    assert answer.size == (640, 480)
+
+
+def test_every_class_has_a_builder():
+    assert {find(name).pipeline for name in BUILDABLE} == set(BUILDERS)

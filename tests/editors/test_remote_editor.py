@@ -1,0 +1,351 @@
+"""Remote editors against a real HTTP server on the loopback: what they send, retry, refuse and never tell."""
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from email.message import Message
+from email.parser import BytesParser
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from support.serving_models import TintEditor, serving, tinted, until
+
+from goalreel.editors import remote
+from goalreel.editors.protocols import from_square, to_square
+from goalreel.editors.remote import Patience, RemoteEditor, remote_editor
+from goalreel.image import Image
+from goalreel.models.load import build_editor
+from goalreel.serving.settings import Models
+from goalreel.types import Edit, Failure
+
+HASTE = Patience(tries=3, connect_s=1, reply_s=5, pause_s=0.01, longest_pause_s=0.05)
+KEY = "sk-very-secret"
+type Reply = tuple[int, dict | bytes, dict[str, str]]
+
+
+class Server(ThreadingHTTPServer):
+    """Answers with `reply(path, fields)`; keeps what it was sent."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.requests: list[tuple[str, dict, Message]] = []
+        self.reply: Callable[[str, dict], Reply] = lambda path, fields: (404, {}, {})
+        self.busy = self.busiest = 0
+        self.lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def do_GET(self) -> None:
+        self._answer(200 if self.path == "/health" else 404, {"status": "Healthy"}, {})
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with self.server.lock:
+            self.server.busy += 1
+            self.server.busiest = max(self.server.busiest, self.server.busy)
+        fields = self._fields(body)
+        self.server.requests.append((self.path, fields, self.headers))
+        reply = self.server.reply(self.path, fields)
+        with self.server.lock:
+            self.server.busy -= 1
+        self._answer(*reply)
+
+    def _fields(self, body: bytes) -> dict:
+        if self.headers["Content-Type"] == "application/json":
+            return json.loads(body)
+        head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
+        parts = BytesParser().parsebytes(head + body).get_payload()
+        names = [p.get_param("name", header="Content-Disposition") for p in parts]
+        return {n: p.get_payload(decode=True) for n, p in zip(names, parts, strict=True)}
+
+    def _answer(self, status: int, body: dict | bytes, headers: dict[str, str]) -> None:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(data)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def handle(self) -> None:
+        # A client that gives up leaves in the middle of a reply.
+        with suppress(ConnectionError):
+            super().handle()
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("GOALREEL_API_KEY", KEY)
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def picture(width: int, height: int) -> Image:
+    """Smooth, so that resizing it there and back changes little; its corners tell the sides apart."""
+    across, down = np.meshgrid(np.linspace(0, 255, width), np.linspace(0, 255, height))
+    return Image(np.stack([across, down, 255 - across], axis=2).astype(np.uint8))
+
+
+def edit(seed: int = 7, image: Image | None = None, prompt: str = "put it down") -> Edit:
+    return Edit(task_id="t", step=0, attempt=0, image=image, prompt=prompt, seed=seed)
+
+
+def encoded(image: Image) -> str:
+    return base64.b64encode(image.png()).decode()
+
+
+def echo(path: str, fields: dict) -> Reply:
+    """What was sent, as OpenAI's API would send it back; from text, a square."""
+    image = Image.decode(fields["image"]) if "image" in fields else picture(1024, 1024)
+    return 200, {"data": [{"b64_json": encoded(image)}]}, {}
+
+
+def close(a: Image, b: Image) -> bool:
+    return a.size == b.size and np.abs(a.pixels.astype(int) - b.pixels).max() <= 4
+
+
+def message(editor: RemoteEditor, **fields: object) -> str:
+    (answer,) = editor.edit([edit(**fields)])
+    assert isinstance(answer, Failure)
+    assert KEY not in answer.model_dump_json()
+    assert "\n" not in answer.message
+    return answer.message
+
+
+def openai(server: Server) -> RemoteEditor:
+    return remote_editor("openai", f"painter@{server.url}/v1", patience=HASTE)
+
+
+def test_openai_edits_a_picture_and_keeps_its_shape(server):
+    """A server of fixed sizes gets a square and gives one back; nothing is stretched."""
+    source = picture(64, 48)
+
+    def reply(path, fields):
+        sent = Image.decode(fields["image"])
+        assert sent.size == (64, 64)
+        drawn = Image(np.kron(sent.pixels, np.ones((2, 2, 1), np.uint8)))
+        return 200, {"data": [{"b64_json": encoded(drawn)}]}, {}
+
+    server.reply = reply
+    (answer,) = openai(server).edit([edit(image=source)])
+    assert close(answer, source)
+    ((path, fields, headers),) = server.requests
+    assert path == "/v1/images/edits"
+    assert fields.pop("image").startswith(b"\x89PNG")
+    assert fields == {
+        "model": b"painter",
+        "prompt": b"put it down",
+        "n": b"1",
+        "response_format": b"b64_json",
+        "size": b"1024x1024",
+    }
+    assert headers["Authorization"] == f"Bearer {KEY}"
+
+
+def test_openai_draws_from_text(server):
+    server.reply = echo
+    (answer,) = openai(server).edit([edit()])
+    assert answer.size == (1024, 1024)
+    ((path, fields, _),) = server.requests
+    assert path == "/v1/images/generations"
+    assert fields == {
+        "model": "painter",
+        "prompt": "put it down",
+        "n": 1,
+        "response_format": "b64_json",
+        "size": "1024x1024",
+    }
+
+
+def test_a_goalreel_server_gets_the_seed_and_the_picture_as_it_is(server):
+    server.reply = echo
+    editor = remote_editor("server", server.url + "/", patience=HASTE)
+    source = picture(64, 48)
+    drawn, edited = editor.edit([edit(), edit(seed=2**32 - 1, image=source)])
+    assert edited == source
+    assert drawn.size == (1024, 1024)
+    sent = {path: fields for path, fields, _ in server.requests}
+    assert sent["/v1/images/generations"]["seed"] == 7
+    assert sent["/v1/images/edits"]["seed"] == b"4294967295"
+    assert Image.decode(sent["/v1/images/edits"]["image"]) == source
+    assert "size" not in sent["/v1/images/edits"]
+    assert editor.healthy()
+
+
+def test_the_seed_projects_server(server):
+    """Its replies are always 1024 x 1024."""
+
+    def reply(path, fields):
+        sent = Image.decode(base64.b64decode(fields["image"])) if fields["image"] else picture(64, 64)
+        drawn = Image(np.kron(sent.pixels, np.ones((1024 // sent.size[0],) * 2 + (1,), np.uint8)))
+        return 200, {"success": True, "edited_image": encoded(drawn), "error": None}, {}
+
+    server.reply = reply
+    editor = remote_editor("seed", server.url, patience=HASTE)
+    source = picture(48, 64)
+    drawn, edited = editor.edit([edit(), edit(image=source)])
+    assert drawn.size == (1024, 1024)
+    assert close(edited, source)
+    assert {path for path, _, _ in server.requests} == {"/edit"}
+    fields = next(f for _, f, _ in server.requests if f["image"] is None)
+    assert fields == {"image": None, "prompt": "put it down", "seed": 7}
+    assert editor.healthy()
+    server.reply = lambda path, fields: (500, {"detail": "Image editing failed: no GPU"}, {})
+    assert message(editor) == "the server answered 500: Image editing failed: no GPU"
+    server.reply = lambda path, fields: (200, {"success": False, "error": "Task timeout"}, {})
+    assert message(editor) == "the server's reply is unusable: Task timeout"
+
+
+@pytest.mark.parametrize("kind", ["server", "seed"])
+def test_goalreels_own_server(kind, monkeypatch):
+    """`goalreel serve` speaks both; its editor inverts, and writes prompt length and seed into a corner."""
+    monkeypatch.setenv("GOALREEL_TOKEN", "let-me-in")
+    monkeypatch.setenv("GOALREEL_API_KEY", "let-me-in")
+    source = picture(64, 64)
+    edits = [edit(seed=300, image=source), edit(), edit(image=source, prompt="refuse")]
+    with serving(Models(editor=TintEditor()), token="let-me-in") as url:
+        editor = remote_editor(kind, url, patience=HASTE)
+        assert editor.healthy()
+        edited, drawn, refused = editor.edit(edits)
+    assert edited == tinted(source, edits[0].prompt, 300)
+    assert drawn == tinted(None, edits[1].prompt, 7)
+    assert "422: the editor gave no image: not that" in refused.message
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_tries_again_when_the_server_is_busy(server, status):
+    answers = iter([(status, {}, {"Retry-After": "1"}), (status, {}, {})])
+    server.reply = lambda path, fields: next(answers, None) or echo(path, fields)
+    assert isinstance(openai(server).edit([edit(image=picture(64, 48))])[0], Image)
+    assert len(server.requests) == 3
+
+
+def test_gives_up_after_its_tries_and_at_once_on_a_refusal(server):
+    server.reply = lambda path, fields: (503, b"down", {})
+    assert message(openai(server)) == "the server answered 503: down"
+    assert len(server.requests) == HASTE.tries
+    server.requests.clear()
+    server.reply = lambda path, fields: (400, {"error": {"message": f"bad\nkey {KEY}"}}, {})
+    assert message(openai(server)) == "the server answered 400: bad key ***"
+    assert len(server.requests) == 1
+
+
+def test_waits_as_long_as_the_server_asks(server, monkeypatch):
+    waited = []
+    monkeypatch.setattr(remote.time, "sleep", waited.append)
+    answers = iter([(429, {}, {"Retry-After": "2"}), (429, {}, {"Retry-After": "9999"}), (429, {}, {})])
+    server.reply = lambda path, fields: next(answers, None) or echo(path, fields)
+    editor = remote_editor("openai", f"painter@{server.url}", patience=Patience(pause_s=0.5))
+    editor.edit([edit()])
+    assert waited == [2, 30, 2]
+
+
+def test_one_bad_item_fails_alone_and_answers_stay_in_order(server):
+    def reply(path, fields):
+        prompt = fields["prompt"].decode()
+        time.sleep(0.05 * (prompt == "0"))
+        return (400, {"error": {"message": "no"}}, {}) if prompt == "3" else echo(path, fields)
+
+    server.reply = reply
+    sources = [picture(64, 20 + i) for i in range(6)]
+    answers = openai(server).edit([edit(image=s, prompt=str(i)) for i, s in enumerate(sources)])
+    assert [isinstance(a, Failure) for a in answers] == [i == 3 for i in range(6)]
+    assert [a.size for i, a in enumerate(answers) if i != 3] == [
+        s.size for i, s in enumerate(sources) if i != 3
+    ]
+
+
+def test_sends_several_at_once_but_not_too_many(server):
+    def reply(path, fields):
+        time.sleep(0.1)
+        return echo(path, fields)
+
+    server.reply = reply
+    editor = openai(server)
+    editor.edit([edit(image=picture(64, 64))] * 12)
+    assert 2 <= server.busiest <= 8
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"<html>", "not JSON"),
+        (b"[1]", "not a JSON object"),
+        (b"[" * 100_000, "not JSON"),
+        ({"data": []}, "no b64_json"),
+        ({"data": [{"url": "http://elsewhere/x.png"}]}, "no b64_json"),
+        ({"data": "x"}, "no b64_json"),
+        ({"data": [{"b64_json": "!!!"}]}, "unusable"),
+        ({"data": [{"b64_json": "é"}]}, "unusable"),
+        ({"data": [{"b64_json": "aGVsbG8="}]}, "not a readable image"),
+    ],
+)
+def test_an_unusable_reply_is_a_failure(server, body, reason):
+    server.reply = lambda path, fields: (200, body, {})
+    assert reason in message(openai(server))
+
+
+def test_a_reply_too_large_is_not_read_to_its_end(server, monkeypatch):
+    monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 2**20)
+    server.reply = lambda path, fields: (200, b" " * 2**21, {})
+    assert message(openai(server)) == "the server's reply is unusable: more than 1 MiB"
+
+
+def test_a_late_reply_is_a_failure_and_not_asked_for_again(server):
+    server.reply = lambda path, fields: time.sleep(0.6) or echo(path, fields)
+    editor = remote_editor("openai", f"painter@{server.url}", patience=Patience(reply_s=0.2))
+    assert "no reply from" in message(editor)
+    until(lambda: server.requests)
+    assert len(server.requests) == 1
+
+
+def test_a_server_that_is_not_there():
+    editor = remote_editor("server", "http://127.0.0.1:1", patience=HASTE)
+    assert not editor.healthy()
+    assert message(editor).startswith("no reply from http://127.0.0.1:1/v1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "rest", "said"),
+    [
+        ("openai", "@http://host", "openai:MODEL@URL"),
+        ("openai", "gpt-image-1", "needs a key: set OPENAI_API_KEY"),
+        ("server", "host:80", "is no address: write http://HOST:PORT"),
+        ("seed", "ftp://host", "is no address"),
+        ("server", "http://me:pass@host", "no key belongs into an address"),
+        ("paint", "http://host", "no remote editor of kind 'paint'"),
+    ],
+)
+def test_a_bad_name_is_one_clear_line(kind, rest, said, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ValueError, match=said):
+        remote_editor(kind, rest)
+
+
+def test_is_built_from_its_name():
+    assert isinstance(build_editor("seed:http://127.0.0.1:1"), RemoteEditor)
+    assert isinstance(build_editor("server:http://127.0.0.1:1"), RemoteEditor)
+
+
+@pytest.mark.parametrize("size", [(64, 48), (48, 64), (33, 64), (64, 64)])
+def test_a_square_and_back_is_the_picture(size):
+    source = picture(*size)
+    assert from_square(to_square(source), size) == source

@@ -1,0 +1,417 @@
+"""OpenAIChat against a real HTTP server: what it sends, what it survives, and what it never lets out."""
+
+import base64
+import logging
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from contextlib import ExitStack
+
+import numpy as np
+import openai._base_client
+import pytest
+from support.chat_server import ChatServer, Reply, error, said
+
+from goalreel.batch import BackendError
+from goalreel.image import Image
+from goalreel.models.load import build_chat
+from goalreel.planners.chat import Message, NoReply
+from goalreel.planners.openai import OpenAIChat
+
+KEY = "sk-top-secret-0123456789"
+SCHEMA = {"type": "object", "properties": {"success": {"type": "boolean"}}}
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch) -> list[float]:
+    """The pauses between attempts, which are recorded and not waited for."""
+    for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "GOALREEL_TOKEN", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    taken: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        taken.append(seconds)
+
+    monkeypatch.setattr(openai._base_client.anyio, "sleep", pause)
+    return taken
+
+
+@pytest.fixture
+def serve():
+    with ExitStack() as stack:
+        yield lambda answer: stack.enter_context(ChatServer(answer))
+
+
+def ask(*texts: str):
+    return [(Message("user", (text,)),) for text in texts]
+
+
+def echo(request):
+    return said(f"to {request.text}")
+
+
+def picture(width: int = 8, height: int = 6) -> Image:
+    return Image(np.random.default_rng(0).integers(0, 256, (height, width, 3)).astype(np.uint8))
+
+
+def failing(first: list[Reply]):
+    """Answer with the given replies, then with an echo."""
+    left = list(first)
+    return lambda request: left.pop(0) if left else echo(request)
+
+
+# What is sent.
+
+
+def test_one_answer_a_conversation_in_order_and_really_at_once(serve):
+    meeting = threading.Barrier(4)
+
+    def answer(request):
+        meeting.wait(30)  # passes only when four requests are in the server together
+        return echo(request)
+
+    server = serve(answer)
+    texts = [str(i) for i in range(12)]
+    assert OpenAIChat("m", server.url, concurrency=4).complete(ask(*texts)) == [f"to {t}" for t in texts]
+    assert server.busiest == 4
+
+
+def test_no_conversations_need_no_server():
+    assert OpenAIChat("m", "http://127.0.0.1:9/v1").complete([]) == []
+
+
+def test_images_go_as_data_urls_between_the_texts(serve):
+    server, image = serve(echo), picture()
+    conversation = (
+        Message("system", ("be brief",)),
+        Message("user", ("before", image, "after")),
+        Message("assistant", ("{",)),
+        Message("user", ("not JSON: ", "again")),
+    )
+    chat = OpenAIChat("the-model", server.url, max_tokens=77, temperature=0.5)
+    assert chat.complete([conversation]) == ["to not JSON: again"]
+    sent = server.requests[0]
+    assert sent.path == "/v1/chat/completions"
+    assert (sent.json["model"], sent.json["max_tokens"], sent.json["temperature"]) == ("the-model", 77, 0.5)
+    assert [m["role"] for m in sent.json["messages"]] == ["system", "user", "assistant", "user"]
+    before, url, after = sent.json["messages"][1]["content"]
+    assert (before, after) == ({"type": "text", "text": "before"}, {"type": "text", "text": "after"})
+    head, _, data = url["image_url"]["url"].partition(",")
+    assert head == "data:image/png;base64"
+    assert Image.decode(base64.b64decode(data)) == image
+    assert sent.json["messages"][3]["content"] == "not JSON: again"
+    assert "response_format" not in sent.json
+
+
+def test_jpeg_when_asked_for(serve):
+    server, flat = serve(echo), Image(np.full((16, 16, 3), (200, 30, 60), np.uint8))
+    OpenAIChat("m", server.url, jpeg_quality=95).complete([(Message("user", (flat,)),)])
+    url = server.requests[0].json["messages"][0]["content"][0]["image_url"]["url"]
+    decoded = Image.decode(base64.b64decode(url.removeprefix("data:image/jpeg;base64,")))
+    assert np.abs(decoded.pixels.astype(int) - flat.pixels).max() < 8
+
+
+def test_a_schema_is_passed_on(serve):
+    server = serve(echo)
+    OpenAIChat("m", server.url).complete(ask("a"), schema=SCHEMA)
+    form = server.requests[0].json["response_format"]
+    assert (form["type"], form["json_schema"]["schema"]) == ("json_schema", SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("response_format", "guided decoding is not available"),
+        ("temperature", "Unsupported value: 'temperature' does not support 0.0 with this model."),
+        ("max_tokens", "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."),
+    ],
+)
+def test_what_the_server_refuses_is_left_out_from_then_on(serve, key, words):
+    server = serve(lambda r: error(400, words) if key in r.json else echo(r))
+    chat = OpenAIChat("m", server.url, concurrency=1, max_tokens=55)
+    assert chat.complete(ask("a", "b"), schema=SCHEMA) == ["to a", "to b"]
+    assert [key in r.json for r in server.requests] == [True, False, False]
+    assert (server.requests[1].json.get("max_completion_tokens") == 55) == (key == "max_tokens")
+
+
+def test_everything_optional_refused(serve):
+    optional = ("temperature", "max_tokens", "response_format")
+    server = serve(lambda r: next((error(400, f"no {k}", k) for k in optional if k in r.json), echo(r)))
+    assert OpenAIChat("m", server.url).complete(ask("a"), schema=SCHEMA) == ["to a"]
+    assert len(server.requests) == 4
+
+
+def test_a_bad_conversation_is_not_blamed_on_the_schema(serve):
+    server = serve(lambda r: error(400, "image is too small") if r.text == "bad" else echo(r))
+    chat = OpenAIChat("m", server.url, concurrency=1)
+    bad, good = chat.complete(ask("bad", "good"), schema=SCHEMA)
+    assert isinstance(bad, NoReply)
+    assert "HTTP 400" in bad.reason
+    assert "image is too small" in bad.reason
+    assert good == "to good"
+    assert "response_format" in server.requests[-1].json
+
+
+# What it survives.
+
+
+@pytest.mark.parametrize("header", [{"Retry-After": "7"}, {"retry-after-ms": "7000"}])
+def test_429_waits_as_long_as_the_server_says(serve, pauses, header):
+    server = serve(failing([error(429, "slow down", **header)] * 2))
+    assert OpenAIChat("m", server.url).complete(ask("a")) == ["to a"]
+    assert pauses == [7.0, 7.0]
+
+
+def test_5xx_is_tried_again_with_growing_pauses(serve, pauses):
+    server = serve(failing([Reply(500), Reply(502, b"<html>"), Reply(503), Reply(504)]))
+    assert OpenAIChat("m", server.url).complete(ask("a")) == ["to a"]
+    assert len(pauses) == 4
+    assert pauses == sorted(pauses)
+    assert pauses[-1] > 2 * pauses[0] > 0
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_server_that_fails_every_call_is_dead(serve, status):
+    server = serve(lambda r: error(status, "no worker left"))
+    with pytest.raises(BackendError, match=f"HTTP {status} .*no worker left"):
+        OpenAIChat("m", server.url, retries=2, concurrency=2).complete(ask("a", "b"))
+    assert len(server.requests) == 6
+
+
+def test_a_dead_server_is_given_up_after_one_wave(serve):
+    server = serve(lambda r: Reply(500))
+    with pytest.raises(BackendError):
+        OpenAIChat("m", server.url, retries=0, concurrency=3).complete(ask(*"abcdefghijklmnopqrstuvwxyz"))
+    assert len(server.requests) <= 6
+
+
+def test_one_conversation_that_breaks_the_server_breaks_alone(serve):
+    server = serve(lambda r: error(500, "CUDA error") if r.text == "bad" else echo(r))
+    first, bad, last = OpenAIChat("m", server.url, retries=1).complete(ask("a", "bad", "b"))
+    assert (first, last) == ("to a", "to b")
+    assert isinstance(bad, NoReply)
+    assert "CUDA error" in bad.reason
+
+
+def test_a_hanging_conversation_is_cut_off_alone(serve):
+    server = serve(lambda r: server.hang() if r.text == "bad" else echo(r))
+    chat = OpenAIChat("m", server.url, timeout_s=5, retries=0)
+    first, bad, last = chat.complete(ask("a", "bad", "b"))
+    assert (first, last) == ("to a", "to b")
+    assert bad == NoReply(f"no answer from {server.url} within 5 s")
+
+
+def test_a_hanging_server_is_dead_after_the_retries(serve):
+    server = serve(lambda r: server.hang())
+    with pytest.raises(BackendError, match=r"no answer from http://127.0.0.1:\d+/v1 within 2 s"):
+        OpenAIChat("m", server.url, timeout_s=2, retries=1).complete(ask("a"))
+    assert len(server.requests) == 2
+
+
+def test_a_server_that_drips_is_cut_off_too(serve):
+    def drip(request):
+        reply = echo(request)
+        reply.drip = True
+        return reply
+
+    server = serve(drip)
+    with pytest.raises(BackendError, match=r"within 0\.5 s"):
+        OpenAIChat("m", server.url, timeout_s=0.5, retries=0).complete(ask("a"))
+
+
+def test_no_server_at_all(pauses):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        with pytest.raises(BackendError, match=r"cannot reach http.*: is the server running"):
+            OpenAIChat("m", url, retries=2).complete(ask("a", "b"))
+    assert 2 <= len(pauses) <= 4
+
+
+MALFORMED = (
+    b"{not json",
+    b"",
+    b"null",
+    b"[]",
+    b'{"choices": []}',
+    b'{"choices": "x"}',
+    b'{"choices": [{"message": null}]}',
+    b'{"error": "overloaded"}',
+    b"<html>hello</html>",
+    b"\xff\xfe",
+)
+
+
+@pytest.mark.parametrize("body", MALFORMED)
+@pytest.mark.parametrize("kind", ["application/json", "text/html"])
+def test_a_malformed_reply_is_one_conversations_matter(serve, body, kind):
+    bad = Reply(body=body, headers={"Content-Type": kind})
+    server = serve(lambda r: bad if r.text == "bad" else echo(r))
+    reply, good = OpenAIChat("m", server.url).complete(ask("bad", "good"))
+    assert isinstance(reply, NoReply)
+    assert "not a chat completion" in reply.reason
+    assert "\n" not in reply.reason
+    assert good == "to good"
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (said(None, finish_reason="content_filter"), "content_filter"),
+        (said("  \n", finish_reason="length"), "length"),
+        (said(None, message={"role": "assistant", "refusal": "I will not"}), "I will not"),
+    ],
+)
+def test_silence_is_no_reply_and_says_why(serve, reply, why):
+    server = serve(lambda r: reply)
+    assert OpenAIChat("m", server.url).complete(ask("a")) == [NoReply(f"the model said nothing: {why}")]
+
+
+def test_text_that_is_not_unicode_is_no_reply(serve):
+    server = serve(echo)
+    bad, good = OpenAIChat("m", server.url).complete(ask("lone \ud800", "good"))
+    assert isinstance(bad, NoReply)
+    assert "surrogates not allowed" in bad.reason
+    assert good == "to good"
+
+
+def test_a_model_that_is_not_there(serve):
+    server = serve(lambda r: error(404, "The model `m` does not exist."))
+    with pytest.raises(BackendError, match=r"HTTP 404 .*does not exist"):
+        OpenAIChat("m", server.url).complete(ask(*"abc"))
+
+
+def test_a_refused_key_is_not_waited_for(serve):
+    server = serve(lambda r: error(401, "no") if r.text == "a" else server.hang())
+    with pytest.raises(
+        BackendError, match=r"another key \(HTTP 401\): set GOALREEL_API_KEY or OPENAI_API_KEY"
+    ):
+        OpenAIChat("m", server.url, timeout_s=20, retries=0).complete(ask(*"abc"))
+
+
+def test_ctrl_c_gets_through(serve):
+    asked = threading.Event()
+
+    def hang(request):
+        asked.set()
+        return server.hang()
+
+    server = serve(hang)
+    code = (
+        "from goalreel.planners.openai import OpenAIChat; from goalreel.planners.chat import Message;"
+        f"OpenAIChat('m', {server.url!r}, timeout_s=300).complete([(Message('user', ('a',)),)] * 3)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as process:
+        assert asked.wait(60)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert complaint.strip().endswith("KeyboardInterrupt")
+
+
+def test_inside_a_running_event_loop_as_in_a_notebook(serve):
+    import asyncio
+
+    server = serve(echo)
+
+    async def cell():
+        return OpenAIChat("m", server.url).complete(ask("a", "b"))
+
+    assert asyncio.run(cell()) == ["to a", "to b"]
+
+
+# The key, and what is refused before anything is sent.
+
+
+def test_the_key_goes_to_the_server_and_nowhere_else(serve, monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    replies = {
+        "401": error(401, f"Incorrect API key provided: {KEY}."),
+        "403": error(403, f"key {KEY} may not"),
+        "500": error(500, f"headers were Bearer {KEY}"),
+        "html": Reply(body=f"<pre>{KEY}</pre>".encode()),
+    }
+    server = serve(lambda r: replies.get(r.text) or echo(r))
+    chat = OpenAIChat("m", server.url, retries=0, concurrency=1)
+    answers = chat.complete(ask("ok", *replies))
+    assert answers[0] == "to ok"
+    assert all(isinstance(a, NoReply) for a in answers[1:])
+    out = [repr(chat), str(vars(chat)), *map(repr, answers), caplog.text]
+    for text in replies.keys() - {"html"}:
+        with pytest.raises(BackendError) as caught:
+            chat.complete(ask(text))
+        out += traceback.format_exception(caught.value)
+    assert {r.headers["authorization"] for r in server.requests} == {f"Bearer {KEY}"}
+    assert caplog.text
+    assert KEY not in "".join(out)
+
+
+@pytest.mark.parametrize(
+    ("environment", "sent"),
+    [
+        ({}, "none"),
+        ({"OPENAI_API_KEY": "a"}, "a"),
+        ({"OPENAI_API_KEY": "a", "GOALREEL_API_KEY": "b"}, "b"),
+        ({"OPENAI_API_KEY": " a\n"}, "a"),
+    ],
+)
+def test_which_key_an_address_of_your_own_gets(serve, monkeypatch, environment, sent):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    server = serve(echo)
+    build_chat(f"openai:m@{server.url}", role="planner").complete(ask("a"))
+    assert server.requests[0].headers["authorization"] == f"Bearer {sent}"
+
+
+def test_openai_itself_never_gets_a_servers_key(monkeypatch):
+    monkeypatch.setenv("GOALREEL_API_KEY", "a")
+    monkeypatch.setenv("GOALREEL_TOKEN", "b")
+    with pytest.raises(ValueError, match="set OPENAI_API_KEY"):
+        OpenAIChat("m")
+
+
+def test_a_goalreel_server_is_asked_for_the_role_and_gets_its_own_token_only(serve, monkeypatch):
+    server = serve(echo)
+    monkeypatch.setenv("OPENAI_API_KEY", "not-for-it")
+    url = server.url.removesuffix("/v1")
+    assert build_chat(f"server:{url}", role="critic").complete(ask("a")) == ["to a"]
+    assert (server.requests[0].path, server.requests[0].json["model"]) == ("/v1/chat/completions", "critic")
+    monkeypatch.setenv("GOALREEL_TOKEN", "token")
+    build_chat(f"server:{url}", role="critic").complete(ask("a"))
+    assert [r.headers["authorization"] for r in server.requests] == ["Bearer none", "Bearer token"]
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("localhost:8000/v1", "no address"),
+        ("http://", "no address"),
+        ("http://host:eight/v1", "Port could not be cast"),
+        (f"http://me:{KEY}@host/v1", "no key belongs into an address"),
+        (f"https://host/v1?key={KEY}", "no key belongs into an address"),
+        (None, "set OPENAI_API_KEY"),
+    ],
+)
+def test_a_bad_address_or_a_missing_key(url, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        OpenAIChat("m", url)
+    assert KEY not in str(caught.value)
+
+
+def test_a_broken_key_is_not_shown(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\nx")
+    with pytest.raises(ValueError, match="OPENAI_API_KEY holds a character") as caught:
+        OpenAIChat("m")
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "numbers", [{"concurrency": 0}, {"retries": -1}, {"timeout_s": 0}, {"max_tokens": 0}]
+)
+def test_numbers_out_of_range(numbers):
+    with pytest.raises(ValueError, match="start at 1"):
+        OpenAIChat("m", "http://localhost/v1", **numbers)

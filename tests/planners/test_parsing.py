@@ -1,0 +1,341 @@
+"""Replies become a Plan, a Verdict or a Problem: realistic ones from files, the rest by Hypothesis."""
+
+import json
+import string
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from support.places import DATA
+
+from goalreel.planners.parsing import MAX_STEPS, parse_plan, parse_verdict, plan_schema, verdict_schema
+from goalreel.planners.reply import MAX_REPAIR, MAX_REPLY, Problem, clean
+from goalreel.types import Plan, Step, Verdict
+
+REPLIES = {f.stem: f.read_text(encoding="utf-8") for f in (DATA / "replies").iterdir()}
+WHY = {
+    "plan-bad-a-verdict": 'no JSON object with "execution_plan"',
+    "plan-bad-blank-prompt": "execution_plan.0.prompt",
+    "plan-bad-empty": "no JSON object",
+    "plan-bad-gap": "step 3 follows step 1",
+    "plan-bad-html-entities": "no JSON object",
+    "plan-bad-missing-prompt": "execution_plan.1.prompt: Field required",
+    "plan-bad-nested": "no JSON object",
+    "plan-bad-no-steps": "execution_plan: List should have at least 1 item",
+    "plan-bad-out-of-order": "step 3 follows step 1",
+    "plan-bad-plan-is-text": "execution_plan: Input should be a valid list",
+    "plan-bad-refusal": "no JSON object",
+    "plan-bad-starts-late": "begin with number 2",
+    "plan-bad-stray-quote-hides-a-step": "instruction: Field required",
+    "plan-bad-string-number": "execution_plan.0.step_number",
+    "plan-bad-template-echoed": "execution_plan.0.step_name",
+    "plan-bad-truncated-after-step": "cut off",
+    "plan-bad-truncated-code-fence": "cut off",
+    "plan-bad-truncated-in-step": "cut off",
+    "plan-bad-truncated-in-thinking": "before the thinking did",
+    "plan-bad-truncated-string-closed-tag": "cut off",
+    "plan-bad-two-plans": "2 answers that differ",
+    "verdict-bad-answer-before-thinking-ends": "before the thinking ends",
+    "verdict-bad-cut-off": "cut off",
+    "verdict-bad-injected-answer": "before the thinking ends",
+    "verdict-bad-list": "valid boolean",
+    "verdict-bad-maybe": "valid boolean",
+    "verdict-bad-null": "valid boolean",
+    "verdict-bad-number": "valid boolean",
+    "verdict-bad-prose-only": "no JSON object",
+    "verdict-bad-quoted-true-false": "not valid near",
+    "verdict-bad-repeated-key": "twice in one object",
+    "verdict-bad-repeated-key-quotes": "lost or repeated",
+    "verdict-bad-score-contradicts": "below 5",
+    "verdict-bad-score-missing": "scores.over_editing: Field required",
+    "verdict-bad-score-out-of-range": "scores.success",
+    "verdict-bad-true-or-false": "not valid near",
+    "verdict-bad-two-answers": "2 answers that differ",
+    "verdict-bad-unclosed-thinking": "before the thinking did",
+}
+STEP = {"step_number": 1, "step_name": "a", "instruction": "b", "prompt": "c", "auxiliary_text": None}
+
+
+def plan_reply(steps: list[dict]) -> str:
+    return f"<think>x</think><answer>{json.dumps({'execution_plan': steps})}</answer>"
+
+
+@pytest.mark.parametrize("name", [n for n in sorted(REPLIES) if n.startswith("plan-") and n not in WHY])
+def test_a_plan_is_read_whole(name):
+    plan = parse_plan(REPLIES[name])
+    assert isinstance(plan, Plan), plan
+    assert len(plan.steps) == int(name.split("-")[1])
+
+
+@pytest.mark.parametrize("name", [n for n in sorted(REPLIES) if n.startswith("verdict-") and n not in WHY])
+def test_a_verdict_is_read_as_it_was_meant(name):
+    verdict = parse_verdict(REPLIES[name])
+    assert isinstance(verdict, Verdict), verdict
+    assert verdict.success == name.startswith("verdict-yes")
+    assert (verdict.refined_prompt is None) == (verdict.success or name.endswith("without-prompt"))
+
+
+@pytest.mark.parametrize("name", sorted(WHY))
+def test_what_cannot_be_used_is_said(name):
+    assert "-bad-" in name
+    problem = (parse_plan if name.startswith("plan") else parse_verdict)(REPLIES[name])
+    assert isinstance(problem, Problem), problem
+    assert WHY[name] in problem.message
+
+
+def test_what_the_published_format_means():
+    plan = parse_plan(REPLIES["plan-3-published-format"])
+    assert plan.steps[0] == Step(
+        name="Reach the block",
+        instruction="The open gripper is right above the red block.",
+        prompt="Move the open gripper to just above the red block; "
+        "the block, the blue bowl, the table and the light stay as they are.",
+        auxiliary_text="Reaching.",
+    )
+    verdict = parse_verdict(REPLIES["verdict-no-published-format"])
+    assert verdict.reasoning == "The gripper is still open."
+    assert verdict.refined_prompt.startswith("Close the gripper around the red block this time")
+
+
+def test_text_comes_through_unchanged():
+    assert parse_plan(REPLIES["plan-1-html"]).steps[0].prompt.startswith('<script>alert("x")</script> Draw')
+    assert parse_plan(REPLIES["plan-2-emoji"]).steps[0].name == "🤖 Reach 🧱"
+    assert parse_plan(REPLIES["plan-2-emoji-escaped"]).steps[1].name == "🥣 Place"
+    assert parse_plan(REPLIES["plan-2-right-to-left"]).steps[0].name == "امسك المكعب الأحمر"
+    apostrophe = parse_plan(REPLIES["plan-3-single-quotes-apostrophe"]).steps[1]
+    assert apostrophe.instruction == "The gripper's fingers hold the red block at its sides."
+
+
+def test_scores_are_the_lower_of_each_pair_and_overall_the_root_of_the_product():
+    verdict = parse_verdict(REPLIES["verdict-yes-scores"])
+    assert (verdict.semantics, verdict.quality) == (8, 7.5)
+    assert verdict.score == pytest.approx(60**0.5)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "first", "read"),
+    [
+        ((1, 2, 3), 1, True),
+        ((0, 1, 2), 1, True),
+        ((1, 1, 1), 1, True),
+        ((None, None, None), 1, True),
+        ((1, None, 3), 1, True),
+        ((None, 2, 3), 1, True),
+        ((5, 6, 7), 5, True),
+        ((1, 2, 3), 5, True),
+        ((5, 6, 7), 1, False),
+        ((1, 3, 4), 1, False),
+        ((1, None, 4), 1, False),
+        ((3, 2, 1), 1, False),
+        ((-1, 0, 1), 1, False),
+        ((1, 2, 10**400), 1, False),
+        ((1, 2, True), 1, False),
+        ((1, 2, 2.5), 1, False),
+        ((1, 2, "1e3"), 1, False),
+    ],
+)
+def test_steps_are_renumbered_but_a_gap_is_a_lost_step(numbers, first, read):
+    steps = [{**STEP, "step_number": n, "step_name": f"s{i}"} for i, n in enumerate(numbers)]
+    result = parse_plan(plan_reply(steps), first=first)
+    assert isinstance(result, Plan if read else Problem), result
+    if read:
+        assert [s.name for s in result.steps] == ["s0", "s1", "s2"]
+
+
+@pytest.mark.parametrize(("steps", "kind"), [(MAX_STEPS, Plan), (MAX_STEPS + 1, Problem), (500, Problem)])
+def test_a_plan_has_a_limit(steps, kind):
+    result = parse_plan(plan_reply([{**STEP, "step_number": n + 1} for n in range(steps)]))
+    assert isinstance(result, kind)
+    if kind is Problem:
+        assert f"at most {MAX_STEPS}" in result.message
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "x" * (MAX_REPLY + 1),
+        "{" * 50_000,
+        '{"execution_plan":' + "[" * 40_000 + "]" * 40_000 + "}",
+        '{"execution_plan":' * 5_000 + "1" + "}" * 5_000,
+        "{'execution_plan" + '{"' * 90 + 'x" ' * 2_000 + "}" * 91,
+        "{'execution_plan': '" + "x" * MAX_REPAIR + "'}",
+        "{'execution_plan':" + "{'a':" * 60 + "1" + "}" * 61,
+        "{'execution_plan':[" + "{x}," * 200 + "]}",
+        '{"' * 40_000,
+        "{'execution_plan':" + "('" * 20_000 + "}",
+        "\ud800" * 1_000 + "\x00" * 1_000,
+    ],
+    ids=lambda r: r[:20].encode("unicode_escape").decode(),
+)
+def test_json_repair_is_never_let_loose_on_huge_and_nested_replies(reply, monkeypatch):
+    def minutes(*_args: object, **_settings: object) -> None:
+        raise AssertionError("this would take minutes")
+
+    monkeypatch.setattr("goalreel.planners.reply.json_repair.loads", minutes)
+    assert isinstance(parse_plan(reply), Problem)
+    assert isinstance(parse_verdict(reply.replace("execution_plan", "previous_step_success")), Problem)
+
+
+def test_text_is_made_valid_unicode():
+    assert clean("\ud83d\ude00 \ud800 a\x00b\tc") == "😀 \ufffd a b\tc"
+    reply = plan_reply([{**STEP, "prompt": "grasp \ud800 it\x00", "step_name": "\U0001f9f1"}])
+    plan = parse_plan(reply)
+    assert plan.steps[0].prompt == "grasp \ufffd it"
+    assert plan.steps[0].name == "🧱"
+    assert Plan.model_validate_json(plan.model_dump_json()) == plan
+
+
+def test_schemas_ask_for_every_key_and_no_other():
+    for schema in (plan_schema(), verdict_schema(scores=True), verdict_schema(scores=False)):
+        objects = [schema, *schema.get("$defs", {}).values()]
+        assert all(o["additionalProperties"] is False for o in objects)
+        assert all(set(o["required"]) == set(o["properties"]) for o in objects if "properties" in o)
+        assert '"default"' not in json.dumps(schema)
+    assert "scores" not in verdict_schema(scores=False)["properties"]
+
+
+TRICKY = st.text(st.sampled_from("ab'\"{}[],:<>\\/\n é🧱"), min_size=1, max_size=12).map(lambda s: f"w{s}w")
+STEPS = st.lists(
+    st.fixed_dictionaries({"step_name": TRICKY, "instruction": TRICKY, "prompt": TRICKY}),
+    min_size=1,
+    max_size=4,
+)
+STYLES = st.sampled_from(
+    [json.dumps, lambda o: json.dumps(o, ensure_ascii=False), lambda o: json.dumps(o, indent=1)]
+)
+
+
+@given(steps=STEPS, style=STYLES, before=st.sampled_from(["", "<think>{hm}</think>", "Sure:\n```json\n"]))
+def test_valid_json_is_read_to_the_letter(steps, style, before):
+    numbered = [{"step_number": n, **s} for n, s in enumerate(steps, 1)]
+    plan = parse_plan(before + style({"execution_plan": numbered}) + "\n``` and so on")
+    assert isinstance(plan, Plan), plan
+    read = [{"step_name": s.name, "instruction": s.instruction, "prompt": s.prompt} for s in plan.steps]
+    assert read == [{k: clean(v).strip() for k, v in s.items()} for s in steps]
+
+
+@settings(max_examples=40)
+@given(steps=STEPS, style=st.one_of(STYLES, st.just(repr)), tags=st.booleans())
+def test_a_truncated_plan_is_never_a_shorter_plan(steps, style, tags):
+    numbered = [{"step_number": n, **s, "auxiliary_text": None} for n, s in enumerate(steps, 1)]
+    reply = style({"execution_plan": numbered})
+    reply = f"<think>x</think><answer>{reply}</answer>" if tags else reply
+    for end in range(len(reply)):
+        result = parse_plan(reply[:end])
+        assert isinstance(result, Problem) or len(result.steps) == len(steps), reply[:end]
+
+
+JUNK = [
+    *(
+        "false",
+        "False",
+        "no",
+        "null",
+        "None",
+        "maybe",
+        "1",
+        "0.5",
+        "NaN",
+        "'",
+        '"',
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+    ),
+    *(
+        "\\",
+        "/*",
+        "*/",
+        "//",
+        "\n",
+        " ",
+        "```",
+        "<think>",
+        "</think>",
+        "<answer>",
+        "</answer>",
+        "(",
+        ")",
+        "“",
+        "”",
+    ),
+    *(
+        '"previous_step_success"',
+        "'previous_step_success'",
+        "previous_step_success",
+        '"refine_prompt"',
+        '"scores"',
+    ),
+    *('"execution_plan"', '"step_number"', '"prompt"', '"instruction"', '"step_name"', "{}", "[]", "<image>"),
+    *("🧱", "\ud800", "\x00", "\u202e"),
+]
+SPLICE = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(JUNK)), max_size=6)
+
+
+def spliced(text: str, cuts: list[tuple[float, int, str]]) -> str:
+    for at, drop, junk in cuts:
+        place = int(at * len(text))
+        text = text[:place] + junk + text[place + drop :]
+    return text
+
+
+@settings(max_examples=400)
+@given(
+    reply=st.one_of(
+        st.sampled_from(sorted(REPLIES.values())), st.lists(st.sampled_from(JUNK), max_size=40).map("".join)
+    ),
+    cuts=SPLICE,
+)
+def test_nothing_but_a_plan_a_verdict_or_a_problem_comes_out(reply, cuts):
+    text = spliced(reply, cuts)
+    plan, verdict = parse_plan(text), parse_verdict(text)
+    assert isinstance(plan, Plan | Problem)
+    assert isinstance(verdict, Verdict | Problem)
+    for result in (plan, verdict):
+        if isinstance(result, Problem):
+            assert result.message.strip()
+            result.message.encode()
+        else:
+            assert type(result).model_validate_json(result.model_dump_json()) == result
+
+
+@settings(max_examples=400)
+@given(
+    reply=st.sampled_from(
+        [v for n, v in sorted(REPLIES.items()) if "-no-" in n and "true" not in v.casefold()]
+    ),
+    cuts=SPLICE,
+)
+@example(reply='{"previous_step_success": false}', cuts=[])
+def test_a_damaged_rejection_is_never_an_acceptance(reply, cuts):
+    result = parse_verdict(spliced(reply, cuts))
+    assert isinstance(result, Problem) or not result.success
+
+
+# After a brace that closes the object there is prose, and after a colon another key.
+WITHIN = st.text(string.ascii_letters + " ',\"{/|&;#()[]", max_size=14)
+
+
+@settings(max_examples=400)
+@given(
+    between=WITHIN,
+    quote=st.sampled_from(["", '"', "'"]),
+    tag=st.sampled_from(["", "</answer>"]),
+    opening=st.sampled_from(["", "(", "not ", "```"]),
+)
+@example(between=" or ", quote="", tag="", opening="")
+@example(between="' '", quote="'", tag="", opening="")
+def test_true_and_false_in_one_value_are_never_an_acceptance(between, quote, tag, opening):
+    value = f"{opening}{quote}true{between}false{quote}"
+    result = parse_verdict(f'{{"previous_step_success": {value}, "refine_prompt": null}}{tag}')
+    assert isinstance(result, Problem) or not result.success, value
+
+
+@settings(max_examples=200)
+@given(st.text(max_size=200))
+def test_any_text(text):
+    assert isinstance(parse_plan(text), Problem)
+    assert isinstance(parse_verdict(text), Problem)

@@ -1,0 +1,282 @@
+"""The Planner agent on a scripted chat: what the model is shown, and what becomes of its replies."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.scripted import ScriptedChat, words
+
+from goalreel.batch import BackendError, run
+from goalreel.image import Image
+from goalreel.planners.chat import NoReply
+from goalreel.planners.interleave import interleave, plain, shrink
+from goalreel.planners.planner import ChatPlanner, Progress
+from goalreel.types import (
+    Attempt,
+    Failure,
+    Plan,
+    Step,
+    Storyboard,
+    StoryboardStep,
+    Task,
+    Verdict,
+)
+
+
+def picture(width: int = 8, height: int = 6, value: int = 0) -> Image:
+    return Image(np.full((height, width, 3), value, np.uint8))
+
+
+def reply(*names: str, first: int = 1) -> str:
+    steps = [
+        {"step_number": n, "step_name": name, "instruction": f"{name} is true", "prompt": f"make {name} true"}
+        for n, name in enumerate(names, first)
+    ]
+    return f"<think>x</think><answer>{json.dumps({'execution_plan': steps})}</answer>"
+
+
+def task(instruction: str = "put the block in the bowl", image: Image | None = None) -> Task:
+    return Task(id="t", instruction=instruction, image=image)
+
+
+def names(plan: Plan | Failure) -> list[str]:
+    assert isinstance(plan, Plan), plan
+    return [s.name for s in plan.steps]
+
+
+def board(*statuses: str, instruction: str = "clear the table", image: Image | None = None) -> Storyboard:
+    """Steps s1, s2, ...; the goal image of step i is 10+i pixels wide."""
+    steps = []
+    for i, status in enumerate(statuses, 1):
+        step = Step(name=f"s{i}", instruction=f"state {i}", prompt=f"do {i}")
+        attempt = Attempt(
+            prompt="p", seed=0, image=picture(10 + i), verdict=Verdict(success=status == "verified")
+        )
+        steps.append(
+            StoryboardStep(step=step, attempts=(attempt,), status=status, chosen=0)
+            if status != "skipped"
+            else StoryboardStep(step=step)
+        )
+    return Storyboard(task=task(instruction, image), steps=tuple(steps))
+
+
+def test_plans_a_batch_in_one_call_each_from_its_own_reply():
+    chat = ScriptedChat([reply("a"), reply("b", "c")])
+    plans = ChatPlanner(chat).plan([task("first", picture()), task("second")])
+    assert [names(p) for p in plans] == [["a"], ["b", "c"]]
+    assert plans[1].steps[0].prompt == "make b true"
+    assert len(chat.calls) == 1
+    with_image, without = (words(c) for c in chat.calls[0])
+    assert "first" in with_image
+    assert "[8x6]" in with_image
+    assert "second" in without
+    assert "6]" not in without
+
+
+def test_the_prompt_asks_for_visible_states_motion_and_what_must_not_move():
+    chat = ScriptedChat([reply("a")])
+    ChatPlanner(chat).plan([task()])
+    assert [m.role for m in chat.calls[0][0]] == ["system", "user"]
+    system = words(chat.calls[0][0][:1])
+    for wanted in (
+        "a camera can see",
+        "end effector",
+        "how that object moves",
+        "must not move",
+        "at most",
+        "40",
+    ):
+        assert wanted in system or wanted == "at most"
+    for key in ("execution_plan", "step_number", "step_name", "instruction", "prompt", "auxiliary_text"):
+        assert f'"{key}"' in system
+    assert "<think>" in system
+    assert "<answer>" in system
+
+
+def test_only_what_cannot_be_read_is_asked_again_and_told_why():
+    gap = reply("a", "b").replace('"step_number": 2', '"step_number": 3')
+    chat = ScriptedChat([reply("a"), gap, "no"], [reply("b"), "still no"], [reply("c")])
+    plans = ChatPlanner(chat).plan([task("1"), task("2"), task("3")])
+    assert [names(p) for p in plans] == [["a"], ["b"], ["c"]]
+    assert [len(c) for c in chat.calls] == [3, 2, 1]
+    again = chat.calls[1][0]
+    assert [m.role for m in again] == ["system", "user", "assistant", "user"]
+    assert again[:2] == chat.calls[0][1]
+    assert again[2].parts == (gap,)
+    assert "step 3 follows step 1" in words(again[3:])
+    assert [m.role for m in chat.calls[2][0]] == ["system", "user", "assistant", "user"], "no growing history"
+    assert chat.calls[2][0][2].parts == ("still no",)
+    assert chat.schemas[0] is None, "a schema would keep the model from thinking aloud"
+    assert "execution_plan" in chat.schemas[1]["properties"]
+
+
+def test_after_the_last_reply_it_is_a_failure_with_the_raw_reply():
+    chat = ScriptedChat(["one"], ["\ud800two\x00"])
+    (failure,) = ChatPlanner(chat, replies=2).plan([task()])
+    assert failure == Failure(
+        stage="plan",
+        message='no usable answer in 2 replies: it holds no JSON object with "execution_plan"',
+        reply="\ufffdtwo\x00",
+    )
+    assert Failure.model_validate_json(failure.model_dump_json()) == failure
+
+
+def test_no_reply_is_asked_again_as_it_was_then_is_a_failure():
+    chat = ScriptedChat([NoReply("time limit")], ["hm"], [NoReply("time limit")])
+    (failure,) = ChatPlanner(chat).plan([task()])
+    assert chat.calls[1] == chat.calls[0]
+    assert "time limit" in failure.message
+    assert failure.reply == "hm", "the last that was said"
+    silent = ScriptedChat([NoReply("time limit")])
+    assert ChatPlanner(silent, replies=1).plan([task()])[0].reply is None
+
+
+def test_a_back_end_that_dies_while_asking_again_keeps_what_was_read():
+    chat = ScriptedChat([reply("a"), "no"], BackendError("out of memory"), BackendError("out of memory"))
+    good, bad = ChatPlanner(chat).plan([task("1"), task("2")])
+    assert names(good) == ["a"]
+    assert "out of memory" in bad.message
+    assert bad.reply == "no"
+    with pytest.raises(BackendError):
+        ChatPlanner(ScriptedChat(BackendError("gone"))).plan([task()])
+
+
+def test_broken_use_and_broken_back_ends_are_refused():
+    with pytest.raises(ValueError, match="at least 1"):
+        ChatPlanner(ScriptedChat(), replies=0)
+    with pytest.raises(ValueError, match="sent 2 conversations and gave 1"):
+        ChatPlanner(ScriptedChat([reply("a")])).plan([task(), task()])
+    with pytest.raises(ValueError, match="storyboard has 1"):
+        Progress(board("verified"), 2)
+    assert ChatPlanner(ScriptedChat()).plan([]) == []
+
+
+def test_a_huge_bad_reply_is_shown_again_in_part_only():
+    chat = ScriptedChat(["x" * 300_000], [reply("a")])
+    assert names(ChatPlanner(chat).plan([task()])[0]) == ["a"]
+    assert len(words(chat.calls[1][0][2:])) < 10_000
+    (failure,) = ChatPlanner(ScriptedChat(["x" * 300_000]), replies=1).plan([task()])
+    assert len(failure.reply) == 100_000
+
+
+def test_an_image_mark_in_the_instruction_is_the_place_of_its_image():
+    chat = ScriptedChat([reply("a")])
+    ChatPlanner(chat).plan([task("go from <image> to the door", picture())])
+    parts = chat.calls[0][0][1].parts
+    at = parts.index(picture())
+    assert parts[at - 1].endswith("go from ")
+    assert parts[at + 1].startswith(" to the door")
+    assert sum(isinstance(p, Image) for p in parts) == 1
+
+
+@pytest.mark.parametrize(
+    ("instruction", "images"),
+    [("look at <image>", 0), ("from <image> to <image>", 1), ("from <image>", 2), ("no mark", 2)],
+)
+def test_images_that_do_not_fit_the_marks_fail_their_item_alone(instruction, images):
+    chat = ScriptedChat([reply("a")])
+    bad, good = ChatPlanner(chat).plan_interleaved([(instruction, [picture()] * images), ("fine", [])])
+    assert bad.stage == "plan"
+    assert f"{images} image(s) for" in bad.message
+    assert names(good) == ["a"]
+    assert len(chat.calls[0]) == 1, "the model never sees it"
+
+
+def test_several_images_go_to_their_marks_and_from_five_on_are_capped():
+    def shown(n: int) -> list[tuple[int, int]]:
+        chat = ScriptedChat([reply("a")])
+        ChatPlanner(chat).plan_interleaved([("then <image> " * n, [picture(800, 600)] * n)])
+        return [p.size for p in chat.calls[0][0][1].parts if isinstance(p, Image)]
+
+    assert shown(4) == [(800, 600)] * 4
+    assert shown(5) == [(384, 288)] * 5
+
+
+def test_continuing_shows_what_is_done_with_its_images_and_the_scene_now():
+    chat = ScriptedChat([reply("c", "d", first=3)])
+    progress = Progress(board("verified", "unverified", "skipped", image=picture(10)), 2, picture(20))
+    (plan,) = ChatPlanner(chat).continue_plan([progress])
+    assert names(plan) == ["c", "d"]
+    text = words(chat.calls[0][0][1:])
+    places = [
+        text.index(t) for t in ("[10x6]", "s1: state 1", "[11x6]", "s2: state 2", "[12x6]", "s3", "[20x6]")
+    ]
+    assert places == sorted(places)
+    assert "first step has number 3" in text
+    assert text.index("Already done") < places[1] < text.index("may no longer fit") < places[5]
+
+
+def test_continuing_without_pictures_or_steps_done():
+    chat = ScriptedChat([reply("a"), reply("b", first=2)])
+    failed = StoryboardStep(
+        step=Step(name="s1", instruction="it holds", prompt="p"),
+        attempts=(Attempt(prompt="p", seed=0, failure=Failure(stage="edit", message="no picture")),),
+        status="failed",
+    )
+    pictureless = Storyboard(task=task(), steps=(failed,))
+    plans = ChatPlanner(chat).continue_plan([Progress(board("verified"), 0), Progress(pictureless, 1)])
+    assert [names(p) for p in plans] == [["a"], ["b"]]
+    fresh, going = (words(c[1:]) for c in chat.calls[0])
+    assert "Already done" not in fresh
+    assert "s1: it holds" in going
+    assert "x6]" not in fresh + going
+
+
+def test_continuing_is_asked_again_with_the_right_number():
+    chat = ScriptedChat(['{"execution_plan": []}'], [reply("b", first=2)])
+    (plan,) = ChatPlanner(chat).continue_plan([Progress(board("verified"), 1, picture())])
+    assert names(plan) == ["b"]
+    assert '"step_number": 2' in words(chat.calls[1][0][3:])
+
+
+def test_what_a_model_wrote_never_passes_for_an_image_mark():
+    step = Step(name="s", instruction="like <image>", prompt="p")
+    written = Storyboard(task=task(), steps=(StoryboardStep(step=step),))
+    chat = ScriptedChat(["bad <image>"], [reply("a")])
+    ChatPlanner(chat).continue_plan([Progress(written, 0, picture())])
+    for conversation in (chat.calls[0][0], chat.calls[1][0]):
+        assert "<image>" not in words(conversation)
+        assert sum(isinstance(p, Image) for m in conversation for p in m.parts) == 1
+
+
+def test_the_loop_runs_on_it():
+    class Repeat:
+        def edit(self, edits):
+            return [picture(value=e.step + 1) for e in edits]
+
+        def judge(self, candidates):
+            return [Verdict(success=True)] * len(candidates)
+
+    chat = ScriptedChat([reply("a", "b"), "no"], ["no"], ["no"])
+    good, bad = run([task("1"), task("2")], ChatPlanner(chat), Repeat(), Repeat(), max_attempts=1)
+    boards = {b.task.instruction: b for b in (good, bad)}
+    assert boards["1"].complete
+    assert boards["2"].failure.reply == "no"
+
+
+@given(
+    st.lists(st.sampled_from(["<image>", "<image", ">", "a ", "<<image>>", "🧱"]), max_size=12),
+    st.integers(0, 8),
+)
+def test_interleaving_keeps_every_word_and_every_image_in_order(pieces, count):
+    text = "".join(pieces)
+    images = [picture(value=i) for i in range(count)]
+    if text.count("<image>") != count:
+        with pytest.raises(ValueError, match="give one image a mark"):
+            interleave(text, images)
+        return
+    parts = interleave(text, images)
+    assert [p for p in parts if isinstance(p, Image)] == images
+    assert "".join(p for p in parts if isinstance(p, str)).split() == text.replace("<image>", "").split()
+    assert "<image>" not in plain(text)
+
+
+@given(st.integers(1, 900), st.integers(1, 900))
+def test_capped_images_fit_keep_their_shape_and_never_grow(width, height):
+    small = shrink(picture(width, height), 384)
+    assert max(small.size) == min(384, max(width, height))
+    scale = max(small.size) / max(width, height)
+    assert abs(small.size[0] - width * scale) <= 1
+    assert abs(small.size[1] - height * scale) <= 1

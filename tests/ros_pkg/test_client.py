@@ -1,0 +1,287 @@
+"""The Python client against another process with the node's interfaces."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import rclpy
+from std_msgs.msg import String
+from support.places import SUPPORT
+from support.ros import ENV, other, ros_env, until  # noqa: F401
+
+from goalreel.streaming.board import ErrorCode
+from goalreel_interfaces.msg import Storyboard
+from goalreel_ros.client import GoalreelClient, GoalreelError
+from goalreel_ros.client.beside import Beside
+from goalreel_ros.client.task import TaskHandle
+
+NODE = str(SUPPORT / "scripted_node.py")
+
+
+@pytest.fixture(scope="module")
+def shared(ros_env):  # noqa: F811
+    with other(NODE), GoalreelClient(timeout=60) as client:
+        client.lifecycle.configure()
+        yield client
+
+
+@pytest.fixture
+def client(shared, monkeypatch):
+    monkeypatch.setattr("goalreel_ros.client.task.LATE", 5.0)  # a busy machine is later than it allows for
+    if shared.lifecycle.state == "inactive":
+        shared.lifecycle.activate()
+    return shared
+
+
+def test_lifecycle_moves_the_node_and_says_where_it_is(client):
+    client.wait_until_active(60)
+    client.lifecycle.deactivate()
+    assert client.lifecycle.state == "inactive"
+    with pytest.raises(TimeoutError, match=r"goalreel is inactive, not active, after 0\.3 s"):
+        client.wait_until_active(0.3)
+    with pytest.raises(GoalreelError, match="refused the task") as refused:
+        client.annotate("sort the blocks")
+    assert refused.value.code is ErrorCode.NOT_ACTIVE
+    with pytest.raises(GoalreelError, match="did not deactivate: it is inactive"):
+        client.lifecycle.deactivate()
+
+
+def test_no_node_is_a_timeout_that_says_so(ros_env):  # noqa: F811
+    with GoalreelClient(server="nobody", timeout=0.3) as client:
+        with pytest.raises(TimeoutError, match=r"nobody is not there, not active, after 0\.3 s"):
+            client.wait_until_active(0.3)
+        with pytest.raises(TimeoutError, match=r"no node nobody takes tasks within 0\.3 s"):
+            client.generate("sort the blocks")
+        with pytest.raises(TimeoutError, match=r"no node offers .*nobody/pause within 0\.3 s"):
+            client.pause()
+
+
+def test_generate_reports_each_panel_in_the_callers_thread(client):
+    seen = []
+    picture = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
+    board = client.generate(
+        "sort the blocks",
+        picture,
+        on_feedback=lambda f: seen.append((f.step[0].name, threading.current_thread())),
+    )
+    assert board.state == Storyboard.STATE_READY
+    assert [name for name, _ in seen] == ["block 0", "block 1"]
+    assert {thread for _, thread in seen} == {threading.current_thread()}
+    from goalreel.image import Image
+
+    assert np.array_equal(Image.decode(bytes(board.source_image.data)).pixels, picture)
+    assert until(lambda: client.storyboard() and client.storyboard().state == Storyboard.STATE_READY)
+
+
+def test_feedback_that_the_result_overtakes_is_not_lost(client):
+    seen = []
+    client.generate("late", on_feedback=lambda f: seen.append(f.step[0].name))
+    assert seen == ["block 0", "block 1"]
+
+
+def test_a_task_that_fails_raises_its_code_in_one_line(client):
+    with pytest.raises(GoalreelError, match=r"^PLANNER_FAILED: no plan$") as failed:
+        client.generate("fail")
+    assert failed.value.code is ErrorCode.PLANNER_FAILED
+    assert failed.value.result.error_code == ErrorCode.PLANNER_FAILED
+
+
+def test_fields_of_the_wrong_type_never_reach_the_wire(client):
+    with pytest.raises(ValueError, match="'task'"):
+        client.generate(7)
+    with pytest.raises(ValueError, match="'max_steps'"):
+        client.annotate("sort the blocks", max_steps=-1)
+    assert len(client.generate("sort the blocks").steps) == 2
+
+
+def test_a_callback_that_raises_cancels_the_task(client):
+    def stop(feedback):
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        client.generate("sort the blocks", on_feedback=stop)
+    assert len(client.generate("sort the blocks").steps) == 2
+
+
+def test_annotate_streams_sub_goals_until_done(client):
+    task = client.annotate("sort the blocks")
+    first = client.wait_for_subgoal(60)
+    assert (first.index, first.instruction, task.done) == (0, "step 0", False)
+    assert client.goal_image.shape == (48, 64, 3)
+    assert client.goal_image[0, 0].argmax() == 0
+    assert client.goal_image is client.goal_image
+    client.set_active_step(1)
+    second = client.wait_for_subgoal(60, after=first)
+    assert second.index == 1
+    assert client.goal_image[0, 0].argmax() == 1
+    assert until(lambda: task.feedback).progress.active_step in (0, 1)
+    client.set_active_step(1)
+    assert task.result(60).storyboard.state == Storyboard.STATE_SUCCEEDED
+    assert task.done
+    until(lambda: not client.subgoal().active)
+    assert client.goal_image is None
+    task.cancel()  # too late, and no error
+
+
+def test_waiting_can_time_out_and_cancelling_ends_the_task(client):
+    task = client.annotate("slow")
+    with pytest.raises(TimeoutError, match=r"did not end within 0\.2 s"):
+        task.result(0.2)
+    with pytest.raises(TimeoutError, match=r"no active sub-goal within 0\.1 s"):
+        client.wait_for_subgoal(0.1)
+    task.cancel()
+    with pytest.raises(GoalreelError, match="CANCELED") as canceled:
+        task.result(60)
+    assert canceled.value.code is ErrorCode.CANCELED
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "replan", "cancel"])
+def test_commands_without_a_task_say_so(client, command):
+    with pytest.raises(GoalreelError, match="NO_TASK: no task under way"):
+        getattr(client, command)("because")
+
+
+def test_it_works_inside_another_nodes_callback(client):
+    """A single-threaded executor: a client that relied on it would wait for ever."""
+    answers = []
+    with rclpy.init():
+        node = rclpy.create_node("caller", namespace="/")
+        own = GoalreelClient(node, timeout=60)
+
+        def ask(_):
+            answers.append(own.generate("sort the blocks", timeout=60).steps)
+
+        node.create_subscription(String, "ask", ask, 1)
+        asking = node.create_publisher(String, "ask", 1)
+        end = time.monotonic() + 60
+        while not answers and time.monotonic() < end:
+            asking.publish(String(data="now"))
+            rclpy.spin_once(node, timeout_sec=0.1)
+        own.close()
+        own.close()
+        node.destroy_node()
+    assert len(answers[0]) == 2
+
+
+def test_a_blocking_call_in_its_own_thread_is_refused(client):
+    caught = []
+
+    def on_storyboard(_):
+        try:
+            client.pause()
+        except RuntimeError as e:
+            caught.append(str(e))
+
+    from goalreel_ros.qos import LATCHED
+
+    client._beside.node.create_subscription(Storyboard, "goalreel/storyboard", on_storyboard, LATCHED)
+    client.generate("sort the blocks")
+    assert "would wait for itself" in until(lambda: caught)[0]
+
+
+def test_an_executor_that_is_busy_or_has_ended_is_told_from_another(ros_env, monkeypatch):  # noqa: F811
+    beside, free = Beside("beside", args=[]), threading.Event()
+    beside.start()
+    try:
+        assert beside.run(lambda: 7) == 7
+        monkeypatch.setattr("goalreel_ros.client.beside.CALL_TIMEOUT", 0.05)
+        beside._executor.create_task(free.wait)
+        with pytest.raises(TimeoutError, match=r"the executor of beside_.* is busy"):
+            beside.run(lambda: 7)
+        monkeypatch.undo()
+    finally:
+        free.set()
+        beside.close()
+    with pytest.raises(TimeoutError, match="has ended"):
+        beside.run(lambda: 7)
+
+
+def test_closing_wakes_a_spin_that_was_about_to_wait(ros_env):  # noqa: F811
+    beside, about, closing = Beside("beside", args=[]), threading.Event(), threading.Event()
+    nodes = beside._executor.get_nodes
+
+    def slowly():
+        found = nodes()
+        about.set()
+        closing.wait(60)
+        return found
+
+    beside._executor.get_nodes = slowly  # rclpy's first step towards waiting
+    beside.start()
+    assert about.wait(60)
+    end = threading.Thread(target=beside.close, daemon=True)
+    end.start()
+    time.sleep(0.5)
+    closing.set()
+    end.join(30)
+    assert not end.is_alive()
+
+
+def test_a_node_that_dies_ends_the_wait(ros_env):  # noqa: F811
+    with (
+        other(NODE, "--ros-args", "-r", "__ns:=/doomed") as doomed,
+        GoalreelClient(server="/doomed/goalreel", timeout=60) as client,
+    ):
+        client.lifecycle.configure()
+        client.lifecycle.activate()
+        task = client.annotate("slow")
+        doomed.stop(signal.SIGTERM)
+        with pytest.raises(GoalreelError, match="the node is gone"):
+            task.result(30)
+
+
+def command_line(*args):
+    return subprocess.Popen(
+        [sys.executable, "-m", "goalreel_ros.client", *args],
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, **ENV, "COLUMNS": "99"},
+    )  # fmt: skip
+
+
+def test_the_command_line_shows_the_storyboard(client):
+    shown, _ = (process := command_line("sort the blocks", "--only-generate")).communicate(timeout=60)
+    assert process.returncode == 0, shown
+    assert "sort the blocks: ready" in shown
+    assert "1. block 0" in shown
+    assert "picture verified" in shown
+
+
+def test_the_command_line_fails_in_one_line(client):
+    shown, _ = (process := command_line("fail", "--only-generate")).communicate(timeout=60)
+    assert process.returncode == 1
+    assert "PLANNER_FAILED: no plan" in shown
+    assert "Traceback" not in shown
+
+
+def test_ctrl_c_before_the_node_answers_cancels_the_task_too(client, monkeypatch):
+    waits = iter([KeyboardInterrupt])
+    answered = TaskHandle._answered
+
+    def interrupted(self, timeout):
+        for wrong in waits:
+            raise wrong
+        return answered(self, timeout)
+
+    monkeypatch.setattr(TaskHandle, "_answered", interrupted)
+    before = until(client.subgoal)
+    with pytest.raises(KeyboardInterrupt):
+        client.annotate("slow")
+    until(lambda: client.subgoal() is not before)  # sent when the node has stopped
+    assert client.storyboard().task == "slow"
+
+
+def test_ctrl_c_cancels_the_task(client):
+    before = client.storyboard()
+    process = command_line("slow")
+    until(lambda: client.storyboard() is not before and client.storyboard().task == "slow", 60)
+    process.send_signal(signal.SIGINT)
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, shown
+    assert "canceled" in shown
+    assert "Traceback" not in shown
+    until(lambda: client.subgoal() is not None and not client.subgoal().active)

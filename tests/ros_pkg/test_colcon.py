@@ -1,0 +1,107 @@
+"""colcon builds both packages, as on a ROS host, and what it installs works from there."""
+
+import fcntl
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+from support.ros import ENV
+
+INSTALL = ROOT / ".colcon" / "install"
+
+
+def sourced(command: str) -> list[str]:
+    return ["bash", "-c", f'. "{INSTALL}/setup.bash" && exec {command}']
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[dict[str, str]]:
+    """Of a person at a ROS host, once everything is built."""
+    built = subprocess.run([str(ROOT / "scripts" / "colcon.sh")], capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert "2 packages finished" in built.stdout
+    venv = ROOT / ".colcon" / "venv"
+    # Ours describe the other venv: its Python would load its libraries.
+    others = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH", "PYTHONPATH")
+    bare = {name: value for name, value in os.environ.items() if name not in others}
+    with (ROOT / ".colcon" / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)  # another worker builds when these tests are through
+        yield bare | ENV | {"PATH": f"{venv}/bin:{os.environ['PATH']}", "AMENT_PREFIX_PATH": str(venv)}
+
+
+def test_the_interfaces_carry_a_message_from_there(environment):
+    code = """
+import rclpy, time
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+import goalreel_interfaces, goalreel_ros
+from goalreel_interfaces.action import AnnotateTask
+from goalreel_interfaces.msg import SubGoal
+from rclpy.type_support import check_for_type_support
+check_for_type_support(AnnotateTask)
+latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+with rclpy.init():
+    node, got = Node("both"), []
+    publisher = node.create_publisher(SubGoal, "subgoal", latched)
+    publisher.publish(SubGoal(name="reach", index=2))
+    node.create_subscription(SubGoal, "subgoal", got.append, latched)
+    end = time.monotonic() + 20
+    while not got and time.monotonic() < end:
+        rclpy.spin_once(node, timeout_sec=0.1)
+    print(got[0].name, got[0].index, goalreel_interfaces.__file__, goalreel_ros.__file__, sep="\\n")
+"""
+    done = subprocess.run(
+        [*sourced('python3 -c "$0"'), code], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    *message, interfaces, package = done.stdout.splitlines()
+    assert message == ["reach", "2"]
+    assert Path(interfaces).is_relative_to(INSTALL / "goalreel_interfaces")
+    assert Path(package).is_relative_to(INSTALL / "goalreel_ros")
+
+
+def test_ros_finds_executables_launch_files_and_parameters(environment):
+    code = (
+        "from ament_index_python import get_package_prefix, get_package_share_directory as share;"
+        "print(get_package_prefix('goalreel_ros'), share('goalreel_ros'), sep='\\n')"
+    )
+    done = subprocess.run(
+        [*sourced('python3 -c "$0"'), code], env=environment, capture_output=True, text=True
+    )
+    prefix, share = map(Path, done.stdout.splitlines())
+    shipped = {f.name for f in (ROOT / "launch").iterdir() if f.is_file()}
+    assert {"goalreel.launch.py", "goalreel.yaml", "goalreel.rviz", "fastdds_shm.xml"} <= shipped
+    assert shipped <= {f.name for f in share.iterdir()}
+    for name in ("goalreel_node", "tabletop_simulator", "tabletop_follower"):
+        assert os.access(prefix / "lib" / "goalreel_ros" / name, os.X_OK)
+    (profile,) = prefix.glob("lib/python*/site-packages/goalreel_ros/fastdds_shm.xml")
+    assert not profile.is_symlink()
+
+
+def test_the_installed_node_runs_with_its_installed_parameters(environment):
+    share = INSTALL / "goalreel_ros" / "share" / "goalreel_ros"
+    node = INSTALL / "goalreel_ros" / "lib" / "goalreel_ros" / "goalreel_node"
+    arguments = f"--ros-args --params-file {share}/goalreel.yaml -p preset:=server"
+    process = subprocess.Popen(
+        sourced(f"{node} {arguments}"),
+        env=environment,
+        stderr=subprocess.STDOUT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    said = []
+    try:
+        for line in process.stdout:
+            said.append(line)
+            if "active" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0, "".join(said) + rest
+    assert "active" in said[-1]

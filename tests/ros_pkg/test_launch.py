@@ -1,0 +1,174 @@
+"""The launch files: ROS's launch is no wheel, so they are read; what they name must be real."""
+
+import ast
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+import rclpy
+import yaml
+from rclpy.context import Context
+from rclpy.node import Node
+from support.places import ROOT
+from support.ros import ENV, ros_env  # noqa: F401
+
+import goalreel_ros
+from goalreel_ros import parameters
+
+FILES = sorted((ROOT / "launch").glob("*.launch.py"))
+PARAMETERS = ROOT / "launch" / "goalreel.yaml"
+PROFILE = Path(goalreel_ros.__file__).with_name("fastdds_shm.xml")
+
+
+def calls(file: Path, *names: str) -> Iterator[tuple[ast.Call, dict[str, ast.expr]]]:
+    """The calls of what is named in a file, with their keywords."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+            yield node, {k.arg: k.value for k in node.keywords if k.arg}
+
+
+def arguments(file: Path) -> set[str]:
+    return {call.args[0].value for call, _ in calls(file, "DeclareLaunchArgument")}
+
+
+def named(file: Path) -> set[str]:
+    """What it reads as LaunchConfiguration, as far as that is written out."""
+    read = [call.args[0] for call, _ in calls(file, "LaunchConfiguration", "_whole")]
+    return {argument.value for argument in read if isinstance(argument, ast.Constant)}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_every_argument_is_described_and_has_a_default(file):
+    compile(file.read_text(), file, "exec")
+    found = list(calls(file, "DeclareLaunchArgument"))
+    assert found
+    for call, keywords in found:
+        assert {"default_value", "description"} <= keywords.keys(), call.args[0].value
+        choices = keywords.get("choices")
+        if isinstance(choices, ast.List):
+            assert keywords["default_value"].value in [c.value for c in choices.elts]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_every_argument_read_is_declared_and_every_one_declared_is_read(file):
+    by_name = {"preset", "planner", "editor", "critic", "autostart", "use_sim_time"}
+    by_name &= {c.value for c in ast.walk(ast.parse(file.read_text())) if isinstance(c, ast.Constant)}
+    assert named(file) <= arguments(file) <= named(file) | by_name
+
+
+def test_the_issue_s_arguments_are_there():
+    wanted = {"preset", "camera", "namespace", "autostart", "use_sim_time", "rviz"}
+    assert wanted <= arguments(ROOT / "launch" / "goalreel.launch.py")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_every_executable_exists(file):
+    ours = {e.name for e in entry_points(group="console_scripts") if e.value.startswith("goalreel_ros.")}
+    started = [k for _, k in calls(file, "Node", "LifecycleNode")]
+    assert started
+    for keywords in started:
+        if keywords["package"].value == "goalreel_ros":
+            assert keywords["executable"].value in ours
+        else:
+            assert keywords["package"].value == keywords["executable"].value == "rviz2"
+
+
+@pytest.mark.parametrize("name", ["goalreel_node", "tabletop_simulator", "tabletop_follower"])
+def test_every_executable_loads(name):
+    (script,) = entry_points(group="console_scripts", name=name)
+    assert callable(script.load())
+
+
+def test_what_a_launch_file_names_lies_beside_it():
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+                assert (file.parent / node.right.value).is_file(), node.right.value
+
+
+def test_the_launched_tabletop_passes_declared_arguments_on():
+    ((_, keywords),) = calls(ROOT / "launch" / "tabletop.launch.py", "IncludeLaunchDescription")
+    pairs = [n for n in ast.walk(keywords["launch_arguments"]) if isinstance(n, ast.Tuple)]
+    assert {p.elts[0].value for p in pairs} | {"planner", "editor", "critic"} <= arguments(
+        ROOT / "launch" / "goalreel.launch.py"
+    )
+
+
+def test_rviz_is_given_the_node_s_topics_in_any_namespace():
+    ((_, keywords),) = calls(ROOT / "launch" / "goalreel.launch.py", "Node")
+    moved = {pair.elts[0].value: pair.elts[1] for pair in keywords["remappings"].elts}
+    assert moved.keys() == set(topics(yaml.safe_load((ROOT / "launch" / "goalreel.rviz").read_text())))
+    for shown, to in moved.items():
+        if shown != "/image":
+            assert to.value == shown.removeprefix("/")
+
+
+def topics(config: object) -> Iterator[str]:
+    """The topics that an RViz configuration's displays show."""
+    if isinstance(config, dict):
+        topic = config.get("Topic")
+        if isinstance(topic, dict) and "Value" in topic:
+            yield topic["Value"]
+        config = list(config.values())
+    if isinstance(config, list):
+        for inner in config:
+            yield from topics(inner)
+
+
+def test_the_parameters_file_is_what_the_node_declares():
+    spec = importlib.util.spec_from_file_location("ros_parameters", ROOT / "scripts" / "ros_parameters.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert script.text() == PARAMETERS.read_text(), "run scripts/ros_parameters.py"
+
+
+def test_a_real_node_takes_the_parameters_file(ros_env):  # noqa: F811
+    context = Context()
+    rclpy.init(args=["--ros-args", "--params-file", str(PARAMETERS)], context=context)
+    try:
+        node = Node("goalreel", namespace="/robot1", context=context)
+        parameters.declare(node)
+        given = yaml.safe_load(PARAMETERS.read_text())["/**"]["ros__parameters"]
+        assert given == {n: node.get_parameter(n).value for g in parameters.GROUPS for n in g.model_fields}
+        assert [type(v) for v in given.values()] == [type(node.get_parameter(n).value) for n in given]
+        for group in parameters.GROUPS:
+            parameters.read(node, group)
+        node.destroy_node()
+    finally:
+        rclpy.shutdown(context=context)
+
+
+SEGMENT = """
+import pathlib, re, rclpy
+from rclpy.node import Node
+with rclpy.init():
+    node = Node("look")
+    mapped = pathlib.Path("/proc/self/maps").read_text().splitlines()
+    sizes = [int(b, 16) - int(a, 16) for line in mapped if "/dev/shm/fastdds_" in line
+             for a, b in [re.match("([0-9a-f]+)-([0-9a-f]+)", line).groups()]]
+    print(max(sizes, default=0))
+"""
+
+
+@pytest.mark.parametrize(("profile", "fits"), [(PROFILE, True), (None, False)], ids=["shipped", "default"])
+def test_the_profile_makes_room_for_raw_frames(profile, fits):
+    """A real process maps a segment that five raw 1080p frames fit into; Fast DDS's own holds none."""
+    environment = {k: v for k, v in os.environ.items() if k != "FASTDDS_DEFAULT_PROFILES_FILE"} | ENV
+    if profile is not None:
+        environment["FASTDDS_DEFAULT_PROFILES_FILE"] = str(profile)
+    done = subprocess.run(
+        [sys.executable, "-c", SEGMENT], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "XMLPARSER" not in done.stderr + done.stdout
+    largest = int(done.stdout.split()[-1])
+    frame = 1920 * 1080 * 3
+    assert (largest >= 5 * frame) if fits else (largest < frame)
+
+
+def test_the_package_ships_the_profile_of_the_launch_folder():
+    assert PROFILE.resolve() == (ROOT / "launch" / "fastdds_shm.xml").resolve()

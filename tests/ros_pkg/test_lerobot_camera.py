@@ -1,0 +1,348 @@
+"""The plugin `lerobot_camera_goalreel`, in lerobot as it is, against a publisher in another process."""
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from lerobot.cameras.configs import CameraConfig
+from lerobot.cameras.opencv import OpenCVCamera, OpenCVCameraConfig
+from lerobot.cameras.utils import make_cameras_from_configs
+from lerobot.policies.utils import prepare_observation_for_inference
+from lerobot.utils.errors import DeviceAlreadyConnectedError, DeviceNotConnectedError
+from lerobot.utils.robot_utils import precise_sleep
+from lerobot_camera_goalreel import GoalreelCamera, GoalreelCameraConfig
+from lerobot_camera_goalreel.picture import fit
+from support.act_policy import make_act, save_act
+from support.places import SUPPORT
+from support.ros import ENV, other, ros_env, until  # noqa: F401
+from support.still_robot import FRONT
+
+HERE = SUPPORT
+PUBLISHER = str(HERE / "goal_publisher.py")
+OWN = "/own/goal"
+SIZE = {"width": 64, "height": 48}
+PATIENT = SIZE | {"timeout_s": 60.0, "warmup_s": 20.0}
+"""Each is over as soon as there is something."""
+
+
+@pytest.fixture(scope="module")
+def shared(ros_env):  # noqa: F811
+    with other(PUBLISHER) as it:
+        yield it
+
+
+@pytest.fixture
+def publisher(shared):
+    show(shared, "red")
+    return shared
+
+
+@pytest.fixture
+def own_publisher(ros_env):  # noqa: F811
+    """One that may be stopped; elsewhere, because the shared one stays."""
+    with other(PUBLISHER, *remap(OWN)) as it:
+        show(it, "red")
+        yield it
+
+
+def remap(topic: str) -> tuple[str, ...]:
+    return "--ros-args", "-r", f"/goalreel/subgoal/image/compressed:={topic}"
+
+
+def show(publisher, word: str) -> None:
+    """Return once it is published."""
+    before = len(publisher.lines)
+    publisher.say(word)
+    until(lambda: len(publisher.lines) > before)
+
+
+@pytest.fixture
+def camera(publisher):
+    with GoalreelCamera(GoalreelCameraConfig(**PATIENT)) as camera:
+        yield camera
+
+
+def colour(picture: np.ndarray) -> str:
+    rgb = picture.reshape(-1, 3).mean(0)
+    return "black" if rgb.max() < 20 else ("red", "green", "blue")[rgb.argmax()]
+
+
+def test_lerobot_finds_it_by_its_name_and_makes_it_from_its_type():
+    assert importlib.metadata.metadata("lerobot_camera_goalreel")["Name"].startswith("lerobot_camera_")
+    code = (
+        "from lerobot.utils.import_utils import register_third_party_plugins as r; r()\n"
+        "from lerobot.cameras.configs import CameraConfig as C\n"
+        "from lerobot.cameras.utils import make_cameras_from_configs as m\n"
+        "print(m({'subgoal': C.get_choice_class('goalreel')(width=64, height=48)})['subgoal'])"
+    )
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert made.stdout.strip() == "GoalreelCamera(/goalreel/subgoal/image/compressed)"
+
+
+def test_importing_it_loads_no_ros():
+    code = "import lerobot_camera_goalreel, sys; print('rclpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_without_rclpy_it_names_the_other_way(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rclpy", None)
+    with pytest.raises(ValueError, match=r"needs rclpy .* camera type zmq with `python -m goalreel_ros.zmq`"):
+        make_cameras_from_configs({"subgoal": GoalreelCameraConfig(**PATIENT)})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "`width` and `height` must be given"),
+        ({"width": 64, "height": -1}, "got 64x-1"),
+        ({**SIZE, "fps": 0}, "`fps` must be positive, but 0"),
+        ({**SIZE, "topic": ""}, "`topic` cannot be empty"),
+        ({**SIZE, "timeout_s": -1.0}, "cannot be negative"),
+        ({**SIZE, "color_mode": "grey"}, "`color_mode` is expected to be in"),
+    ],
+)
+def test_a_bad_config_is_one_clear_line(values, message):
+    with pytest.raises(ValueError, match=message) as bad:
+        GoalreelCameraConfig(**values)
+    assert "\n" not in str(bad.value)
+
+
+def test_sizes_are_fitted_as_in_datasets():
+    from goalreel.datasets.writing.video import fit as in_datasets
+
+    picture = np.random.default_rng(0).integers(0, 255, (40, 90, 3), np.uint8)
+    for size in [(90, 40), (64, 48), (30, 60), (200, 100)]:
+        assert np.array_equal(fit(picture, size), in_datasets(picture, size))
+        assert fit(picture, size).shape == (size[1], size[0], 3)
+
+
+@pytest.fixture(params=["goalreel", "opencv"])
+def any_camera(request, publisher, tmp_path):
+    """Ours, and lerobot's own on a video: the same conventions hold."""
+    if request.param == "goalreel":
+        return GoalreelCamera(GoalreelCameraConfig(**PATIENT))
+    path = tmp_path / "film.avi"
+    film = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 30, (64, 48))
+    for _ in range(20_000):
+        film.write(np.full((48, 64, 3), (20, 20, 250), np.uint8))
+    film.release()
+    return OpenCVCamera(OpenCVCameraConfig(index_or_path=path))
+
+
+def test_it_keeps_to_the_conventions_of_lerobots_own_camera(any_camera):
+    camera = any_camera
+    for call in (camera.read, camera.async_read, camera.read_latest, camera.disconnect):
+        with pytest.raises(DeviceNotConnectedError):
+            call()
+    assert not camera.is_connected
+    camera.connect(warmup=False)
+    assert camera.is_connected
+    with pytest.raises(DeviceAlreadyConnectedError):
+        camera.connect()
+    assert (camera.width, camera.height) == (64, 48)
+    until(lambda: colour(camera.async_read(timeout_ms=20_000)) == "red")
+    for picture in (camera.read(), camera.async_read(timeout_ms=20_000), camera.read_latest()):
+        assert picture.shape == (48, 64, 3)
+        assert picture.dtype == np.uint8
+        assert picture.flags.writeable
+        assert picture.flags.c_contiguous
+        assert colour(picture) == "red"
+    camera.disconnect()
+    assert not camera.is_connected
+    with pytest.raises(DeviceNotConnectedError):
+        camera.disconnect()
+    with pytest.raises(DeviceNotConnectedError):
+        camera.read_latest()
+
+
+def test_it_connects_again(publisher):
+    camera = GoalreelCamera(GoalreelCameraConfig(**PATIENT))
+    for _ in range(2):
+        camera.connect()
+        assert colour(camera.read_latest()) == "red"
+        camera.disconnect()
+
+
+def test_without_a_publisher_connect_fails_and_leaves_nothing_behind(ros_env):  # noqa: F811
+    camera = GoalreelCamera(GoalreelCameraConfig(**SIZE, topic="/nobody", timeout_s=0.2))
+    with pytest.raises(ConnectionError, match="nobody publishes it") as failed:
+        camera.connect()
+    assert "\n" not in str(failed.value)
+    assert not camera.is_connected
+
+
+def test_no_goal_is_black_and_a_new_goal_is_shown(camera, publisher):
+    for word, expected in [("green", "green"), ("black", "black"), ("red", "red"), ("empty", "black")]:
+        show(publisher, word)
+        until(lambda expected=expected: colour(camera.read_latest()) == expected)
+
+
+def test_before_the_first_goal_it_is_black(ros_env):  # noqa: F811
+    config = GoalreelCameraConfig(**SIZE, topic="/quiet/goal", warmup_s=0.2)
+    with other(PUBLISHER, *remap("/quiet/goal")), GoalreelCamera(config) as camera:
+        assert colour(camera.read()) == "black"
+
+
+def test_other_shapes_get_borders_and_are_never_stretched(camera, publisher):
+    show(publisher, "wide")
+    until(lambda: camera.read_latest()[0].max() < 20)
+    picture = camera.read_latest()
+    assert colour(picture[:8]) == colour(picture[40:]) == "black"
+    assert colour(picture[9:39]) == "red"
+
+
+def test_bgr_is_bgr(publisher):
+    with GoalreelCamera(GoalreelCameraConfig(**PATIENT, color_mode="bgr")) as camera:
+        assert colour(camera.read()) == "blue"
+
+
+def test_a_frame_may_be_changed_without_changing_the_next(camera):
+    camera.read_latest()[:] = 0
+    assert colour(camera.read_latest()) == "red"
+
+
+def test_an_unchanged_goal_is_a_new_frame_fps_times_a_second(publisher):
+    with GoalreelCamera(GoalreelCameraConfig(**PATIENT, fps=20)) as camera:
+        camera.async_read(timeout_ms=20_000)
+        began = time.monotonic()
+        for _ in range(10):
+            camera.async_read(timeout_ms=20_000)
+        assert time.monotonic() - began > 0.4
+
+
+def test_a_new_goal_is_a_new_frame_at_once(publisher):
+    camera = GoalreelCamera(GoalreelCameraConfig(**PATIENT))
+    camera.fps = 1e-9  # an unchanged one is none for years
+    with camera:
+        assert colour(camera.async_read(timeout_ms=20_000)) == "red"
+        with pytest.raises(TimeoutError, match=r"after 10 ms\. Publisher there: True"):
+            camera.async_read(timeout_ms=10)
+        show(publisher, "green")
+        assert colour(camera.async_read(timeout_ms=20_000)) == "green"
+
+
+def test_a_goal_that_cannot_be_read_is_an_error_not_a_picture(camera, publisher):
+    show(publisher, "broken")
+
+    def fails():
+        try:
+            camera.read_latest()
+        except RuntimeError as e:
+            return str(e)
+
+    assert "failed to decode the goal image (7 bytes)" in until(fails)
+    show(publisher, "red")
+    until(lambda: not fails())
+    assert colour(camera.read_latest()) == "red"
+
+
+def test_when_the_node_is_gone_reading_fails_and_comes_back_with_it(own_publisher):
+    with GoalreelCamera(GoalreelCameraConfig(**PATIENT, topic=OWN)) as camera:
+        assert colour(camera.read_latest()) == "red"
+        own_publisher.stop()
+
+        def gone():
+            try:
+                camera.read_latest(max_age_ms=300)
+            except TimeoutError as e:
+                return str(e)
+
+        assert "latest frame is too old" in until(gone)
+        assert colour(camera.read_latest(max_age_ms=10**6)) == "red"
+        with pytest.raises(TimeoutError, match="Publisher there: False"):
+            camera.async_read(timeout_ms=50)
+        with other(PUBLISHER, *remap(OWN)) as again:
+            show(again, "green")
+            until(lambda: not gone() and colour(camera.read_latest()) == "green")
+
+
+def test_a_real_policy_at_10_hz_follows_the_goal(publisher):
+    policy = make_act()
+    cameras = make_cameras_from_configs({"subgoal": GoalreelCameraConfig(**PATIENT)})
+    actions, seen, said = [], [], {5: "green", 12: "black", 20: "red"}
+    with cameras["subgoal"] as camera:
+        for tick in range(28):
+            began = time.perf_counter()
+            if tick in said:
+                show(publisher, said[tick])
+                until(lambda word=said[tick]: colour(camera.read_latest()) == word)
+            picture = camera.read_latest()
+            observation = {
+                "observation.images.front": FRONT,
+                "observation.images.subgoal": picture,
+                "observation.state": np.full(2, 0.5, np.float32),
+            }
+            with torch.inference_mode():
+                batch = prepare_observation_for_inference(observation, torch.device("cpu"))
+                actions.append(policy.select_action(batch).numpy().ravel())
+            seen.append(colour(picture))
+            precise_sleep(0.1 - (time.perf_counter() - began))
+    for tick, word in said.items():
+        assert seen[tick] == word
+        assert not np.allclose(actions[tick - 1], actions[tick], atol=1e-4)
+    assert np.allclose(actions[4], actions[-1], atol=1e-5)  # the same goal, the same action
+
+
+def arguments(log: Path, *more: str) -> list[str]:
+    cameras = "{subgoal: {type: goalreel, width: 64, height: 48, timeout_s: 60, warmup_s: 20}}"
+    return [
+        "--robot.discover_packages_path=support.still_robot",
+        "--robot.type=still",
+        f"--robot.log={log}",
+        f"--robot.cameras={cameras}",
+        *more,
+    ]
+
+
+def lerobot(script: str, *args: str) -> subprocess.Popen:
+    """A script of lerobot's as its command line starts it, with our robot within reach."""
+    return subprocess.Popen(
+        [sys.executable, "-m", f"lerobot.scripts.{script}", *args], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, **ENV, "PYTHONPATH": str(HERE.parent), "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+
+
+def test_lerobot_rollout_reads_the_live_goal(publisher, tmp_path):
+    show(publisher, "red")
+    log = tmp_path / "log.jsonl"
+    path = save_act(tmp_path / "policy")
+    more = (f"--policy.path={path}", "--fps=10", "--duration=10", "--return_to_initial_position=false")
+    process = lerobot("lerobot_rollout", *arguments(log, "--play_sounds=false", *more))
+    until(lambda: process.poll() is not None or (log.exists() and log.read_text().count("\n") > 5), 120)
+    show(publisher, "green")
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    shown = [colour(np.array(line["shown"]["subgoal"])) for line in lines]
+    assert shown[0] == "red"
+    assert shown[-1] == "green"
+    assert not np.allclose(lines[0]["action"], lines[-1]["action"], atol=1e-4)
+
+
+def test_lerobot_records_command_line_knows_it(monkeypatch):
+    from lerobot.configs import parser
+    from lerobot.scripts.lerobot_record import RecordConfig
+
+    monkeypatch.setattr(sys, "argv", [
+        "lerobot-record", "--robot.type=so101_follower", "--robot.port=/dev/null",
+        "--robot.cameras={subgoal: {type: goalreel, width: 640, height: 480, topic: /robot1/goalreel/goal}}",
+        "--teleop.type=so101_leader", "--teleop.port=/dev/null",
+        "--dataset.repo_id=local/x", "--dataset.single_task=x",
+    ])  # fmt: skip
+
+    @parser.wrap()
+    def parse(cfg: RecordConfig) -> CameraConfig:
+        return cfg.robot.cameras["subgoal"]
+
+    camera = parse()
+    assert isinstance(camera, GoalreelCameraConfig)
+    assert (camera.type, camera.width, camera.topic) == ("goalreel", 640, "/robot1/goalreel/goal")

@@ -1,0 +1,194 @@
+"""A camera that misbehaves: each case has an outcome that docs/ros.md names."""
+
+import pytest
+from action_msgs.msg import GoalStatus
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import CameraInfo
+from support.ros import ros_env, until  # noqa: F401
+from support.ros_bench import GREEN, RED, Robot, models, node
+
+from goalreel.streaming.board import ErrorCode
+from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
+from goalreel_interfaces.msg import Storyboard, SubGoal
+from goalreel_interfaces.srv import Command, GetStoryboard
+from goalreel_ros.pictures import decode
+
+ABORTED, SUCCEEDED = GoalStatus.STATUS_ABORTED, GoalStatus.STATUS_SUCCEEDED
+PATIENT = {"image_timeout": 20.0, "max_image_age": 2.0}
+
+
+@pytest.fixture(scope="module")
+def robot(ros_env):  # noqa: F811
+    with models() as (_, url), node(url=url, **PATIENT):
+        robot = Robot()
+        yield robot
+        robot.close()
+
+
+@pytest.fixture(autouse=True)
+def _quiet(robot):
+    robot.colour = None
+    yield
+    robot.call(Command, "cancel")
+    robot.stop_filming()
+
+
+@pytest.fixture
+def impatient(robot):
+    """For a camera that fails."""
+    give(robot, {"image_timeout": 1.0, "max_image_age": 0.5})
+    yield
+    give(robot, PATIENT)
+
+
+def give(robot, parameters: dict[str, float]) -> None:
+    given = [Parameter(name, value=value).to_parameter_msg() for name, value in parameters.items()]
+    done = robot.call(SetParameters, "set_parameters", parameters=given)
+    assert all(r.successful for r in done.results)
+
+
+@pytest.fixture(scope="module")
+def reports(robot):
+    return robot.listen(DiagnosticArray, "/diagnostics", 10)
+
+
+def camera(reports) -> DiagnosticStatus:
+    return next(s for s in reports[-1].status if s.name.endswith("camera"))
+
+
+def number(status: DiagnosticStatus, key: str) -> float:
+    return float(next(v.value for v in status.values if v.key == key))
+
+
+def generate(robot, **fields):
+    return robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED, **fields))
+
+
+def executing(robot) -> tuple[object, list[SubGoal]]:
+    """A task whose first sub-goal is out."""
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
+    handle = robot.send(AnnotateTask, "annotate_task", task=f"{RED} {GREEN}")
+    until(lambda: goals and goals[-1].active and goals[-1].instruction == RED)
+    return handle, goals
+
+
+def test_a_camera_that_was_never_there(robot, impatient, reports):
+    # First in this file: nothing has been published yet.
+    status, result = generate(robot)
+    assert (status, result.error_code) == (ABORTED, ErrorCode.NO_IMAGE)
+    assert "no camera frame has arrived" in result.error_msg
+    until(lambda: reports and camera(reports).message == "no frame has arrived")
+    assert camera(reports).level == DiagnosticStatus.WARN
+
+
+REFUSED = {
+    "depth": ({"encoding": "16UC1", "step": 128}, "colour topic"),
+    "bayer": ({"encoding": "bayer_rggb8", "step": 64}, "debayer"),
+    "yuv": ({"encoding": "yuv422_yuy2", "step": 128}, "not supported"),
+    "step": ({"step": 7}, "step 7"),
+    "short": ({"data": b"123"}, "3 bytes"),
+    "empty": ({"width": 0}, "empty image"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_frames_that_cannot_be_read(robot, impatient, reports, case):
+    fields, says = REFUSED[case]
+    robot.film(lambda: robot.frame(**fields))
+    count = len(reports)
+    status, result = generate(robot)
+    assert (status, result.error_code) == (ABORTED, ErrorCode.BAD_IMAGE)
+    assert says in result.error_msg
+    assert "\n" not in result.error_msg
+    until(lambda: len(reports) > count + 1 and camera(reports).level == DiagnosticStatus.ERROR)
+    assert says in camera(reports).message
+    assert number(camera(reports), "unreadable") > 0
+
+
+@pytest.mark.parametrize("encoding", ["rgb8", "bgr8", "mono8"])
+def test_encodings_that_are_taken(robot, encoding):
+    robot.film(lambda: robot.frame(encoding))
+    status, result = generate(robot)
+    assert (status, result.error_msg) == (SUCCEEDED, "")
+
+
+def test_resolution_and_encoding_change_under_way(robot):
+    robot.film()
+    handle, goals = executing(robot)
+    robot.film(lambda: robot.frame("bgr8", (96, 72)))
+    robot.colour = RED
+    until(lambda: goals[-1].active and goals[-1].instruction == GREEN)
+    robot.colour = GREEN
+    status, result = robot.result(handle)
+    assert (status, result.error_msg) == (SUCCEEDED, "")
+    # The scene is as predicted, only larger: what was rendered ahead still holds.
+    assert decode(result.storyboard.steps[1].goal_image).size == (64, 48)
+    _, result = generate(robot)
+    assert decode(result.storyboard.steps[0].goal_image).size == (96, 72)
+
+
+def test_a_camera_that_stops(robot, impatient, reports):
+    robot.film()
+    handle, goals = executing(robot)
+    robot.stop_filming()
+    status, result = robot.result(handle)
+    assert (status, result.error_code) == (ABORTED, ErrorCode.STALE_IMAGE)
+    assert "the camera stopped" in result.error_msg
+    assert robot.call(GetStoryboard, "get_storyboard").storyboard.state == Storyboard.STATE_FAILED
+    until(lambda: not goals[-1].active)
+    until(lambda: "s old" in camera(reports).message)
+    status, result = generate(robot)  # still gone
+    assert (status, result.error_code) == (ABORTED, ErrorCode.STALE_IMAGE)
+
+
+def test_a_camera_that_comes_back(robot):
+    robot.film()
+    handle, goals = executing(robot)
+    robot.stop_filming()
+    progress = robot.call(GetStoryboard, "get_storyboard").storyboard
+    assert progress.state == Storyboard.STATE_EXECUTING
+    robot.colour = RED
+    robot.film()
+    until(lambda: goals[-1].active and goals[-1].instruction == GREEN)
+    robot.colour = GREEN
+    assert robot.result(handle)[0] == SUCCEEDED
+
+
+def test_stamps_that_go_backwards_are_counted_and_do_no_harm(robot, reports):
+    second = iter(range(1_000_000, 0, -1))
+
+    def backwards():
+        frame = robot.frame()
+        frame.header.stamp.sec = next(second)
+        return frame
+
+    robot.film(backwards)
+    status, result = generate(robot)
+    assert (status, result.error_msg) == (SUCCEEDED, "")
+    until(lambda: reports and number(camera(reports), "stamps going backwards") > 2)
+
+
+def test_frames_nobody_needed_are_dropped_and_counted(robot, reports):
+    robot.film()
+    until(lambda: reports and number(camera(reports), "dropped") > 5)
+    until(lambda: number(camera(reports), "age of newest frame [s]") < 0.5)
+    assert camera(reports).level == DiagnosticStatus.OK
+
+
+def test_the_optical_frame_is_the_images_else_the_camera_infos(robot):
+    robot.film()
+    _, result = generate(robot, text_only=True)
+    assert result.storyboard.header.frame_id == "camera_optical"
+    info = CameraInfo()
+    info.header.frame_id = "info_optical"
+
+    def nameless():
+        robot.info.publish(info)
+        frame = robot.frame()
+        frame.header.frame_id = ""
+        return frame
+
+    robot.film(nameless)
+    until(lambda: generate(robot, text_only=True)[1].storyboard.header.frame_id == "info_optical")

@@ -1,0 +1,129 @@
+"""`goalreel node`, in a process of its own, looked at from outside."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import rclpy
+from rclpy.context import Context
+from rclpy.node import Node
+from support.ros import ENV, Other, ros_env, until  # noqa: F401
+from typer.testing import CliRunner
+
+from goalreel.cli.main import app
+from goalreel_ros.client import GoalreelClient
+
+GOALREEL = str(Path(sys.executable).with_name("goalreel"))
+
+
+@pytest.fixture(scope="module")
+def watcher(ros_env):  # noqa: F811
+    context = Context()
+    rclpy.init(context=context)
+    yield Node("watcher", context=context)
+    rclpy.shutdown(context=context)
+
+
+@contextmanager
+def running(*arguments: str):
+    process = Other(GOALREEL, "node", "--preset", "server", *arguments)
+    try:
+        yield process
+    finally:
+        process.stop(signal.SIGINT)
+    assert process.process.returncode == 0, process.lines
+    assert not any("Traceback" in line for line in process.lines)
+
+
+def listens(watcher: Node, namespace: str, wanted: set[str]) -> None:
+    """Wait until the node is there and subscribes to these topics."""
+
+    def there() -> bool:
+        nodes = {"goalreel", "goalreel_camera"}
+        if not {(n, namespace) for n in nodes} <= set(watcher.get_node_names_and_namespaces()):
+            return False
+        found = (watcher.get_subscriber_names_and_types_by_node(n, namespace) for n in nodes)
+        return wanted <= {topic for topics in found for topic, _ in topics}
+
+    until(there)
+
+
+def test_options_become_remappings_and_the_node_is_active(watcher):
+    with running("--namespace", "robot1", "--camera", "/wrist"):
+        listens(watcher, "/robot1", {"/wrist/image_raw", "/wrist/camera_info", "/robot1/instruction"})
+        with GoalreelClient(server="/robot1/goalreel", timeout=60) as client:
+            client.lifecycle.wait_for("active", 20)
+
+
+def test_what_follows_two_dashes_wins(watcher):
+    with running("--camera", "/wrist", "--", "-r", "image:=/zed/rgb", "-p", "image_transport:=compressed"):
+        listens(watcher, "/", {"/zed/rgb/compressed", "/wrist/camera_info"})
+
+
+def test_without_autostart_it_waits_for_its_manager(ros_env):  # noqa: F811
+    with running("--no-autostart") as process, GoalreelClient(timeout=60) as client:
+        until(lambda: any("unconfigured; " in line for line in process.lines))
+        assert client.lifecycle.state == "unconfigured"
+        client.lifecycle.configure()
+        client.lifecycle.activate()
+        assert client.lifecycle.state == "active"
+
+
+def test_it_stays_on_this_machine_and_maps_large_frames_unless_told_otherwise():
+    shown = "import json, os, goalreel_ros.main as m; from goalreel.cli.main import app\n"
+    shown += "m.main = lambda args: print(json.dumps([args, dict(os.environ)]))\napp(['node', *{}])"
+    own = {"ROS_AUTOMATIC_DISCOVERY_RANGE", "FASTDDS_DEFAULT_PROFILES_FILE"}
+    bare = {k: v for k, v in os.environ.items() if k not in own}
+
+    def environment(**given: str) -> tuple[list[str], dict[str, str]]:
+        command = [sys.executable, "-c", shown.format(["--critic", "hf:a b"])]
+        done = subprocess.run(command, env=bare | given, capture_output=True, text=True, check=True)
+        return tuple(json.loads(done.stdout.splitlines()[-1]))
+
+    arguments, found = environment()
+    assert 'critic:="hf:a b"' in arguments
+    assert found["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
+    assert Path(found["FASTDDS_DEFAULT_PROFILES_FILE"]).name == "fastdds_shm.xml"
+    given = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET", "FASTDDS_DEFAULT_PROFILES_FILE": "/mine.xml"}
+    assert given.items() <= environment(**given)[1].items()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--preset", "nope"], "no preset 'nope'"),
+        (["--params-file", "/nowhere.yaml"], "does not exist"),
+        (["--", "-p", "max_steps:=1000"], "max_steps"),
+        (["--", "--bogus"], "--bogus"),
+        (["--namespace", "9"], "__ns:=/9"),
+    ],
+    ids=["preset", "file", "range", "argument", "namespace"],
+)
+def test_bad_input_ends_it_with_a_clear_line(arguments, words):
+    done = subprocess.run(
+        [GOALREEL, "node", *arguments], env=os.environ | ENV, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode != 0
+    assert words in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+def test_without_ros_it_says_how_to_get_it():
+    absent = "import sys; sys.modules['goalreel_ros'] = None"
+    code = f"{absent}; from goalreel.cli.main import app; app(['node'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("goalreel: goalreel_ros is not installed: source your ROS 2 workspace, or ")
+    assert "ros_pkg/goalreel_interfaces" in line
+
+
+def test_help_names_examples_and_the_defaults_of_the_environment():
+    text = CliRunner().invoke(app, ["node", "--help"]).stdout
+    for words in ("goalreel node --preset", "ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST", "--no-autostart"):
+        assert words in text

@@ -1,0 +1,296 @@
+"""The node's life: transitions, restarts, names, simulated time, and its end."""
+
+import contextlib
+import signal
+
+import pytest
+from action_msgs.msg import GoalStatus
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from rcl_interfaces.srv import DescribeParameters, SetParameters
+from rclpy.parameter import Parameter
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import Image as RawImage
+from std_msgs.msg import String
+from support.ros import Other, ros_env, until  # noqa: F401
+from support.ros_bench import GREEN, RED, Robot, command, models, node
+
+from goalreel.streaming.board import ErrorCode
+from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
+from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep, SubGoal
+from goalreel_interfaces.srv import Command, GetStoryboard, SetActiveStep, StartAnnotateTask
+from goalreel_ros.pictures import decode
+
+ABORTED, SUCCEEDED = GoalStatus.STATUS_ABORTED, GoalStatus.STATUS_SUCCEEDED
+
+
+@pytest.fixture(scope="module")
+def served(ros_env):  # noqa: F811
+    with models() as (scripted, url):
+        yield scripted, url
+
+
+@pytest.fixture
+def robot(served):
+    robot = Robot()
+    robot.film()
+    yield robot
+    robot.close()
+
+
+def change(robot, transition: int) -> bool:
+    return robot.call(ChangeState, "change_state", transition=Transition(id=transition)).success
+
+
+def where(robot) -> str:
+    return robot.call(GetState, "get_state").current_state.label
+
+
+def begin(robot, task: str) -> None:
+    """Start a task. A topic may lose what is said the moment after it was discovered; a service does not."""
+    assert robot.call(StartAnnotateTask, "start/annotate_task", task=task).error_code == ErrorCode.NONE
+
+
+def test_twice_through_the_life_of_a_node(served, robot):
+    _, url = served
+    with node(url=url, ready="unconfigured; ", autostart=False):
+        assert where(robot) == "unconfigured"
+        for _ in range(2):
+            assert change(robot, Transition.TRANSITION_CONFIGURE)
+            assert_inactive_answers(robot)
+            assert change(robot, Transition.TRANSITION_ACTIVATE)
+            status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED))
+            assert (status, result.error_msg) == (SUCCEEDED, "")
+            assert change(robot, Transition.TRANSITION_DEACTIVATE)
+            assert_inactive_answers(robot)
+            assert change(robot, Transition.TRANSITION_CLEANUP)
+            assert where(robot) == "unconfigured"
+            until(lambda: robot.node.count_publishers("/goalreel/storyboard") == 0)
+        assert change(robot, Transition.TRANSITION_UNCONFIGURED_SHUTDOWN)
+        assert where(robot) == "finalized"
+
+
+def assert_inactive_answers(robot) -> None:
+    boards = robot.listen(Storyboard, "goalreel/storyboard")
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
+    until(lambda: boards and goals)
+    assert not goals[-1].active
+    assert goals[-1].header.stamp.sec > 0
+    for kind, name, fields in (
+        (GetStoryboard, "get_storyboard", {}),
+        (Command, "pause", {}),
+        (SetActiveStep, "set_active_step", {}),
+        (StartAnnotateTask, "start/annotate_task", {"task": RED}),
+    ):
+        answer = robot.call(kind, name, **fields)
+        assert answer.error_code == ErrorCode.NOT_ACTIVE
+        assert "not active" in answer.error_msg
+    for kind, name in (
+        (AnnotateTask, "annotate_task"),
+        (GenerateStoryboard, "generate_storyboard"),
+    ):
+        status, result = robot.result(robot.send(kind, name, task=RED))
+        assert (status, result.error_code) == (ABORTED, ErrorCode.NOT_ACTIVE)
+
+
+@pytest.mark.parametrize("phase", ["planner", "editor", "critic", "tracking"])
+def test_deactivating_ends_the_task_and_tells_the_policy(served, robot, phase):
+    scripted, url = served
+    with node(url=url):
+        goals = robot.listen(SubGoal, "goalreel/subgoal")
+        if phase == "tracking":
+            handle = robot.send(AnnotateTask, "annotate_task", task=RED)
+            until(lambda: goals and goals[-1].active)
+            assert change(robot, Transition.TRANSITION_DEACTIVATE)
+        else:
+            gate = getattr(scripted, phase).gate
+            with gate.shut():
+                calls = gate.calls
+                handle = robot.send(AnnotateTask, "annotate_task", task=RED)
+                until(lambda: gate.calls > calls)
+                assert change(robot, Transition.TRANSITION_DEACTIVATE)
+        status, result = robot.result(handle)
+        assert (status, result.error_code) == (ABORTED, ErrorCode.PREEMPTED)
+        until(lambda: goals and goals[-1].task == RED and not goals[-1].active)
+        assert change(robot, Transition.TRANSITION_ACTIVATE)
+        status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=GREEN))
+        assert (status, result.error_msg) == (SUCCEEDED, "")
+
+
+def test_shutdown_from_active_tells_the_policy_to_stop(served, robot):
+    _, url = served
+    with node(url=url):
+        goals = robot.listen(SubGoal, "goalreel/subgoal")
+        begin(robot, RED)
+        until(lambda: goals and goals[-1].active)
+        assert change(robot, Transition.TRANSITION_ACTIVE_SHUTDOWN)
+        assert where(robot) == "finalized"
+        until(lambda: not goals[-1].active)
+
+
+def test_a_preset_that_does_not_exist(robot):
+    with node(preset="nix", ready="unconfigured; ", autostart=False) as process:
+        assert not change(robot, Transition.TRANSITION_CONFIGURE)
+        assert where(robot) == "unconfigured"
+        until(lambda: any("cannot configure: no preset 'nix'" in line for line in process.lines))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"preset": "nix"}, "cannot configure: no preset 'nix'"),
+        ({"track_rate": 100.0}, "track_rate out of range"),
+        ({"track_rate": "fast"}, "track_rate"),
+        ({"image_transport": "theora"}, "image_transport: Input should be 'raw' or 'compressed'"),
+        ({"on_model_failure": "weep"}, "on_model_failure: Input should be 'text_only' or 'fail'"),
+    ],
+)
+def test_wrong_parameters_end_the_process_with_one_line(ros_env, parameters, says):  # noqa: F811
+    process = Other(*command(**parameters))
+    assert process.process.wait(60) == 1
+    until(lambda: any(says in line for line in process.lines))
+    assert len(process.lines) == 1
+
+
+def test_models_that_cannot_be_loaded(robot):
+    with node(planner="nothing"):
+        status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED))
+        assert (status, result.error_code) == (ABORTED, ErrorCode.MODELS_NOT_LOADED)
+        assert "no planner called 'nothing'" in result.error_msg
+
+
+@pytest.mark.parametrize(
+    ("role", "code"),
+    [
+        ("planner", ErrorCode.PLANNER_FAILED),
+        ("editor", ErrorCode.EDITOR_FAILED),
+        ("critic", ErrorCode.CRITIC_FAILED),
+    ],
+)
+def test_a_model_that_cannot_be_reached(served, robot, role, code):
+    _, url = served
+    dead = {role: "server:http://127.0.0.1:9"}
+    with node(url=url, model_timeout=20.0, max_attempts=1, **dead):
+        # Words and whatever pictures there are, marked as unverified...
+        goals = robot.listen(SubGoal, "goalreel/subgoal")
+        begin(robot, RED)
+        until(lambda: goals and goals[-1].active)
+        assert RED in goals[-1].instruction
+        verified = role == "planner"
+        assert (goals[-1].image_status == StoryboardStep.IMAGE_VERIFIED) == verified
+        assert bool(goals[-1].goal_image.data) == (role != "editor")
+        # ... or a clear failure, by parameter.
+        parameter = Parameter("on_model_failure", value="fail").to_parameter_msg()
+        robot.call(SetParameters, "set_parameters", parameters=[parameter])
+        status, result = robot.result(robot.send(AnnotateTask, "annotate_task", task=RED))
+        assert (status, result.error_code) == (ABORTED, code)
+        assert "\n" not in result.error_msg
+
+
+def test_a_node_that_is_killed_and_started_again(served, robot):
+    _, url = served
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
+    with node(url=url) as process:
+        begin(robot, RED)
+        until(lambda: goals and goals[-1].active)
+        process.process.kill()
+        process.process.wait()
+    with node(url=url):
+        until(lambda: not goals[-1].active)  # the new node's latched state reaches whoever listened before
+        begin(robot, GREEN)
+        until(lambda: goals[-1].active and goals[-1].instruction == GREEN)
+
+
+def test_parameters_while_it_runs(served, robot):
+    _, url = served
+    with node(url=url):
+        names = ["gate", "preset", "max_replans", "on_model_failure"]
+        described = robot.call(DescribeParameters, "describe_parameters", names=names).descriptors
+        assert described[0].floating_point_range[0].to_value == 1.0
+        assert [d.read_only for d in described] == [False, True, False, False]
+
+        def refused(name: str, value: object) -> str:
+            parameter = Parameter(name, value=value).to_parameter_msg()
+            [result] = robot.call(SetParameters, "set_parameters", parameters=[parameter]).results
+            return "" if result.successful else result.reason
+
+        assert "gate" in refused("gate", 2.0)
+        assert "read-only" in refused("preset", "klein")
+        assert "max_replans" in refused("max_replans", -1)
+        assert "'text_only' or 'fail'" in refused("on_model_failure", "weep")
+        assert refused("on_unverified", "fail") == ""
+        task = f"never {RED}"
+        status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=task))
+        assert (status, result.error_code) == (ABORTED, ErrorCode.ATTEMPTS_EXHAUSTED)
+        assert refused("contact_sheet_width", 640) == ""
+        sheets = robot.listen(RawImage, "goalreel/storyboard/image")
+        robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED))
+        until(lambda: sheets and sheets[-1].width == 640)
+
+
+def test_namespaces_remapping_compressed_images_and_another_frame(served):
+    _, url = served
+    robot = Robot("/arm/goalreel", args=["--ros-args", "-r", "__ns:=/arm"], image="/cam/color/image_raw")
+    names = ("-r", "__ns:=/arm", "-r", "image:=/cam/color/image_raw", "-r", "~/subgoal:=/policy/goal")
+    try:
+        with node(*names, url=url, image_transport="compressed", frame_id="mine"):
+            goals = robot.listen(SubGoal, "/policy/goal")
+            texts = robot.listen(String, "/arm/goalreel/subgoal/instruction")
+            robot.film(robot.jpeg)
+            begin(robot, RED)
+            until(lambda: goals and goals[-1].active)
+            assert goals[-1].header.frame_id == "mine"
+            assert decode(goals[-1].goal_image).size == (64, 48)
+            until(lambda: texts and texts[-1].data == RED)
+    finally:
+        robot.close()
+
+
+def test_simulated_time(served, robot):
+    _, url = served
+    clock = robot.node.create_publisher(Clock, "/clock", 10)
+    with node("-p", "use_sim_time:=true", url=url):
+        goals = robot.listen(SubGoal, "goalreel/subgoal")
+        progress = robot.listen(StoryboardProgress, "goalreel/progress", 10)
+        until(lambda: goals and progress)
+        # Time has not begun: stamps are tiny, not zero, and what is periodic goes on.
+        assert (goals[-1].header.stamp.sec, goals[-1].header.stamp.nanosec) == (0, 1)
+        message = Clock()
+        message.clock.sec = 1234
+        until(clock.get_subscription_count)
+
+        def stamped() -> bool:
+            clock.publish(message)
+            return progress[-1].header.stamp.sec == 1234
+
+        until(stamped)
+        begin(robot, RED)
+        until(lambda: goals[-1].active)
+        assert goals[-1].header.stamp.sec == 1234
+
+
+PHASES = ["unconfigured", "idle", "planner", "editor", "tracking"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_signal_ends_it_cleanly_whatever_it_is_doing(served, robot, phase, how):
+    scripted, url = served
+    ready, autostart = ("unconfigured; ", False) if phase == "unconfigured" else ("active; ", True)
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
+    with node(url=url, ready=ready, autostart=autostart) as process, contextlib.ExitStack() as stack:
+        if phase in ("planner", "editor"):
+            gate = getattr(scripted, phase).gate
+            stack.enter_context(gate.shut())
+            calls = gate.calls
+            begin(robot, RED)
+            until(lambda: gate.calls > calls)
+        elif phase == "tracking":
+            begin(robot, RED)
+            until(lambda: goals and goals[-1].active)
+        process.process.send_signal(how)
+        code = process.process.wait(30)  # where a gate is shut, a model's call lasts longer
+    assert code == 0, process.lines
+    assert not [line for line in process.lines if "Traceback" in line or "ERROR" in line]
+    if phase == "tracking":
+        until(lambda: not goals[-1].active)

@@ -1,0 +1,463 @@
+"""What the node is for: storyboards and tasks over actions, services and a topic."""
+
+import contextlib
+import time
+
+import numpy as np
+import pytest
+from action_msgs.msg import GoalStatus
+from builtin_interfaces.msg import Duration
+from diagnostic_msgs.msg import DiagnosticArray
+from sensor_msgs.msg import CompressedImage
+from sensor_msgs.msg import Image as RawImage
+from std_msgs.msg import String
+from support.ros import ros_env, until  # noqa: F401
+from support.ros_bench import BLUE, GREEN, RED, Robot, models, node, rgb, seen
+from unique_identifier_msgs.msg import UUID
+from visualization_msgs.msg import Marker, MarkerArray
+
+from goalreel.image import Image
+from goalreel.streaming.board import ErrorCode
+from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
+from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep, SubGoal
+from goalreel_interfaces.srv import (
+    Command,
+    GetStoryboard,
+    SetActiveStep,
+    StartAnnotateTask,
+    StartGenerateStoryboard,
+)
+from goalreel_ros.pictures import decode
+
+SUCCEEDED, CANCELED, ABORTED = (
+    GoalStatus.STATUS_SUCCEEDED,
+    GoalStatus.STATUS_CANCELED,
+    GoalStatus.STATUS_ABORTED,
+)
+
+
+@pytest.fixture(scope="module")
+def shared(ros_env):  # noqa: F811
+    with models() as (scripted, url), node(url=url) as process:
+        robot = Robot()
+        robot.film()
+        # Whatever comes first finds the models loaded.
+        robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED, text_only=True))
+        yield robot, scripted, process
+        robot.close()
+
+
+@pytest.fixture
+def robot(shared):
+    robot = shared[0]
+    robot.colour = None
+    yield robot
+    robot.call(Command, "cancel")
+
+
+@pytest.fixture
+def scripted(shared):
+    return shared[1]
+
+
+def colour(message) -> np.ndarray:
+    return seen(decode(message).pixels)
+
+
+def close(a, b) -> bool:
+    return bool(np.abs(np.asarray(a, int) - b).max() < 40)
+
+
+@contextlib.contextmanager
+def obeying(robot):
+    """Makes the scene match every sub-goal, as a policy would; yields the sub-goals."""
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
+    until(lambda: goals)
+    goals.clear()
+
+    def act() -> None:
+        if goals and goals[-1].active:
+            robot.colour = goals[-1].instruction
+
+    timer = robot.beside.run(lambda: robot.node.create_timer(0.02, act))
+    try:
+        yield goals
+    finally:
+        robot.beside.run(lambda: robot.node.destroy_timer(timer))
+
+
+def state(robot) -> Storyboard:
+    return robot.call(GetStoryboard, "get_storyboard").storyboard
+
+
+def test_generate_plans_renders_and_tells_of_it(robot):
+    feedback = []
+    handle = robot.send(GenerateStoryboard, "generate_storyboard", feedback, task=f"{RED} then {GREEN}")
+    status, result = robot.result(handle)
+    assert (status, result.error_code, result.error_msg) == (SUCCEEDED, ErrorCode.NONE, "")
+    assert result.planning_time.sec + result.planning_time.nanosec > 0
+    board = result.storyboard
+    assert board.state == Storyboard.STATE_READY
+    assert board.header.frame_id == "camera_optical"
+    assert board.header.stamp.sec > 0
+    assert board.planner_model.startswith("server:")
+    assert decode(board.source_image).size == (64, 48)
+    assert [s.instruction for s in board.steps] == [RED, GREEN]
+    for step, wanted in zip(board.steps, (RED, GREEN), strict=True):
+        assert step.image_status == StoryboardStep.IMAGE_VERIFIED
+        assert step.critic.verdict == CriticVerdict.ACCEPTED
+        assert (step.attempts, step.prompt) == (1, f"paint {wanted}")
+        assert close(colour(step.goal_image), rgb(wanted))
+        assert step.goal_image.header.frame_id == "camera_optical"
+        assert step.goal_image.header.stamp.sec > 0
+    kind = GenerateStoryboard.Feedback
+    phases = {kind.PHASE_PLANNING, kind.PHASE_GENERATING, kind.PHASE_VALIDATING}
+    until(lambda: phases <= {f.phase for f in feedback})
+    assert [f.completion for f in feedback] == sorted(f.completion for f in feedback)
+    until(lambda: any(f.step and f.step[0].instruction == GREEN for f in feedback))
+    assert feedback[-1].num_steps == 2
+
+
+def test_annotate_streams_every_sub_goal_until_the_task_is_done(robot):
+    texts = robot.listen(String, "goalreel/subgoal/instruction")
+    raws = robot.listen(RawImage, "goalreel/subgoal/image")
+    jpegs = robot.listen(CompressedImage, "goalreel/subgoal/image/compressed")
+    feedback = []
+    with obeying(robot) as goals:
+        handle = robot.send(AnnotateTask, "annotate_task", feedback, task=f"{RED} {GREEN} {BLUE}")
+        status, result = robot.result(handle)
+        until(lambda: goals and not goals[-1].active and goals[-1].task)
+    assert (status, result.error_code, result.error_msg) == (SUCCEEDED, ErrorCode.NONE, "")
+    assert result.storyboard.state == Storyboard.STATE_SUCCEEDED
+    assert [s.status for s in result.storyboard.steps] == [StoryboardStep.STATUS_COMPLETED] * 3
+    active = [g for g in goals if g.active]
+    assert [g.instruction for g in active] == [RED, GREEN, BLUE]
+    for goal in active:
+        assert goal.header.stamp.sec > 0
+        assert goal.header.frame_id == "camera_optical"
+        assert goal.image_status == StoryboardStep.IMAGE_VERIFIED
+        assert close(colour(goal.goal_image), rgb(goal.instruction))
+    until(lambda: texts and texts[-1].data == "")
+    assert [t.data for t in texts if t.data] == [RED, GREEN, BLUE]
+    until(lambda: raws and jpegs and not decode(raws[-1]).pixels.any() and not decode(jpegs[-1]).pixels.any())
+    assert any(close(colour(r), rgb(BLUE)) for r in raws)
+    assert any(close(colour(j), rgb(BLUE)) for j in jpegs)
+    until(lambda: feedback and feedback[-1].progress.num_steps == 3)
+
+
+def test_a_storyboard_made_before_is_executed_by_its_id(robot, scripted):
+    _, made = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=GREEN))
+    calls = scripted.planner.gate.calls
+    with obeying(robot) as goals:
+        handle = robot.send(AnnotateTask, "annotate_task", storyboard_id=made.storyboard.id)
+        status, result = robot.result(handle)
+    assert (status, result.error_msg) == (SUCCEEDED, "")
+    assert bytes(result.storyboard.id.uuid) == bytes(made.storyboard.id.uuid)
+    assert scripted.planner.gate.calls == calls
+    assert [g.instruction for g in goals if g.active] == [GREEN]
+
+
+def test_whoever_joins_late_sees_the_present_state(robot):
+    handle = robot.send(AnnotateTask, "annotate_task", task=f"{BLUE} {GREEN}")
+    until(lambda: state(robot).state == Storyboard.STATE_EXECUTING)
+    until(lambda: all(s.image_status == StoryboardStep.IMAGE_VERIFIED for s in state(robot).steps))
+    late = Robot()
+    try:
+        kinds = {
+            "storyboard": Storyboard, "subgoal": SubGoal, "subgoal/instruction": String,
+            "subgoal/image": RawImage, "subgoal/image/compressed": CompressedImage,
+            "storyboard/image": RawImage, "storyboard/image/compressed": CompressedImage,
+            "markers": MarkerArray,
+        }  # fmt: skip
+        got = {topic: late.listen(kind, f"goalreel/{topic}") for topic, kind in kinds.items()}
+        until(lambda: all(got.values()))
+        until(lambda: len(got["storyboard"][-1].steps) == 2 and got["subgoal"][-1].active)
+        goal = got["subgoal"][-1]
+        assert bytes(goal.storyboard_id.uuid) == bytes(got["storyboard"][-1].id.uuid)
+        assert got["subgoal/instruction"][-1].data == goal.instruction == BLUE
+        assert close(colour(got["subgoal/image"][-1]), rgb(BLUE))
+        assert decode(got["storyboard/image"][-1]).size[0] == 1280
+        assert got["storyboard/image"][-1].header.stamp.sec > 0
+        until(lambda: any(BLUE in m.text for m in got["markers"][-1].markers))
+        assert got["markers"][-1].markers[0].action == Marker.DELETEALL
+    finally:
+        late.close()
+    robot.cancel(handle)
+
+
+def test_the_newest_instruction_wins(robot):
+    boards = robot.listen(Storyboard, "goalreel/storyboard")
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
+    handle = robot.send(AnnotateTask, "annotate_task", task=RED)
+    until(lambda: goals and goals[-1].active)
+    robot.say(GREEN)
+    status, result = robot.result(handle)
+    assert (status, result.error_code) == (ABORTED, ErrorCode.PREEMPTED)
+    assert result.storyboard.task == RED
+    until(lambda: goals[-1].active and goals[-1].instruction == GREEN)
+    # Between the two tasks the policy is told to stop.
+    first = max(i for i, g in enumerate(goals) if g.active and g.instruction == RED)
+    assert not goals[first + 1].active
+    assert boards[-1].task == GREEN
+
+
+@pytest.mark.parametrize("phase", ["planner", "editor"])
+def test_an_instruction_in_the_middle_of_planning_or_rendering_wins_too(robot, scripted, phase):
+    gate = getattr(scripted, phase).gate
+    with gate.shut():
+        calls = gate.calls
+        handle = robot.send(AnnotateTask, "annotate_task", task=RED)
+        until(lambda: gate.calls > calls)
+        robot.say(BLUE)
+        status, result = robot.result(handle)
+        assert (status, result.error_code) == (ABORTED, ErrorCode.PREEMPTED)
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
+    until(lambda: goals and goals[-1].active and goals[-1].instruction == BLUE)
+
+
+def test_of_two_clients_the_later_one_wins(robot):
+    other = Robot()
+    try:
+        first = robot.send(AnnotateTask, "annotate_task", task=RED)
+        second = other.send(AnnotateTask, "annotate_task", task=GREEN)
+        status, result = robot.result(first)
+        assert (status, result.error_code) == (ABORTED, ErrorCode.PREEMPTED)
+        until(lambda: state(robot).task == GREEN)
+        other.cancel(second)
+        assert other.result(second)[0] == CANCELED
+    finally:
+        other.close()
+
+
+PHASES = {
+    AnnotateTask: ["planner", "editor", "critic", "tracking"],
+    GenerateStoryboard: ["planner", "editor", "critic"],
+}
+NAMES = {AnnotateTask: "annotate_task", GenerateStoryboard: "generate_storyboard"}
+
+
+@pytest.mark.parametrize(("kind", "phase"), [(k, p) for k, phases in PHASES.items() for p in phases])
+def test_cancelling_is_acknowledged_at_once_in_every_phase(robot, scripted, kind, phase):
+    name = NAMES[kind]
+    gate = scripted.critic.gate if phase == "tracking" else getattr(scripted, phase).gate
+    with contextlib.ExitStack() as stack:
+        if phase == "tracking":
+            goals = robot.listen(SubGoal, "goalreel/subgoal")
+            handle = robot.send(kind, name, task=f"{RED} {GREEN}")
+            until(lambda: goals and goals[-1].active)
+            stack.enter_context(gate.shut())
+            robot.colour = RED  # worth asking the critic, which hangs
+            calls = gate.calls
+        else:
+            stack.enter_context(gate.shut())
+            calls = gate.calls
+            handle = robot.send(kind, name, task=f"{RED} {GREEN}")
+        until(lambda: gate.calls > calls)
+        robot.cancel(handle)
+        status, result = robot.result(handle)
+        before = scripted_calls(scripted)
+    assert (status, result.error_code) == (CANCELED, ErrorCode.CANCELED)
+    assert state(robot).state == Storyboard.STATE_CANCELED
+    assert result.storyboard.state == Storyboard.STATE_CANCELED
+    time.sleep(0.3)
+    assert scripted_calls(scripted) == before  # nobody asks the models for it any more
+
+
+def test_cancelling_right_after_sending_again_and_again(robot):
+    for i in range(40):
+        handle = robot.send(AnnotateTask, "annotate_task", task=f"{RED} {GREEN}")
+        time.sleep(i % 8 * 0.004)
+        robot.cancel(handle)
+        status, result = robot.result(handle)
+        assert (status, result.error_code) == (CANCELED, ErrorCode.CANCELED)
+
+
+def scripted_calls(scripted) -> int:
+    return sum(m.gate.calls for m in (scripted.planner, scripted.editor, scripted.critic))
+
+
+def test_the_operator_pauses_overrides_and_replans(robot, scripted):
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
+    progress = robot.listen(StoryboardProgress, "goalreel/progress", 10)
+    pictures = robot.listen(RawImage, "goalreel/subgoal/image")
+    handle = robot.send(AnnotateTask, "annotate_task", task=f"{RED} {GREEN} {BLUE}")
+    until(lambda: goals and goals[-1].active)
+    until(lambda: pictures and close(colour(pictures[-1]), rgb(RED)))
+
+    assert robot.call(Command, "pause", reason="lunch").error_code == ErrorCode.NONE
+    until(lambda: state(robot).state == Storyboard.STATE_PAUSED and not goals[-1].active)
+    until(lambda: progress and progress[-1].state == Storyboard.STATE_PAUSED)
+    until(lambda: not decode(pictures[-1]).pixels.any())
+    assert robot.call(Command, "resume").error_code == ErrorCode.NONE
+    until(lambda: goals[-1].active and goals[-1].instruction == RED)
+
+    answer = robot.call(SetActiveStep, "set_active_step", index=0, status=StoryboardStep.STATUS_COMPLETED)
+    assert (answer.error_code, answer.error_msg) == (ErrorCode.NONE, "")
+    until(lambda: goals[-1].active and goals[-1].instruction == GREEN)
+    answer = robot.call(SetActiveStep, "set_active_step", index=2, status=StoryboardStep.STATUS_ACTIVE)
+    until(lambda: goals[-1].active and goals[-1].instruction == BLUE)
+    assert [s.status for s in state(robot).steps] == [
+        StoryboardStep.STATUS_COMPLETED, StoryboardStep.STATUS_SKIPPED, StoryboardStep.STATUS_ACTIVE
+    ]  # fmt: skip
+
+    revision = goals[-1].revision
+    assert robot.call(Command, "replan", reason="a cat came by").error_code == ErrorCode.NONE
+    until(lambda: goals[-1].active and goals[-1].revision == revision + 1)
+
+    answer = robot.call(SetActiveStep, "set_active_step", index=7, status=StoryboardStep.STATUS_ACTIVE)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert "no step 7" in answer.error_msg
+    answer = robot.call(SetActiveStep, "set_active_step", index=2, status=99)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    answer = robot.call(SetActiveStep, "set_active_step", index=2, status=StoryboardStep.STATUS_FAILED)
+    assert answer.error_code == ErrorCode.NONE
+    status, result = robot.result(handle)
+    assert (status, result.error_code, result.replans) == (ABORTED, ErrorCode.STEP_FAILED, 1)
+
+
+def test_an_operator_cancels_what_a_client_began(robot):
+    handle = robot.send(AnnotateTask, "annotate_task", task=RED)
+    until(lambda: state(robot).task == RED and state(robot).state == Storyboard.STATE_EXECUTING)
+    assert robot.call(Command, "cancel", reason="mind the cat").error_code == ErrorCode.NONE
+    status, result = robot.result(handle)
+    assert (status, result.error_code, result.error_msg) == (ABORTED, ErrorCode.CANCELED, "mind the cat")
+
+
+def test_without_a_task_there_is_nothing_to_order(robot):
+    robot.call(Command, "cancel")
+    until(lambda: robot.call(Command, "pause").error_code == ErrorCode.NO_TASK)
+    for order in ("pause", "resume", "replan", "cancel"):
+        answer = robot.call(Command, order)
+        assert (answer.error_code, answer.error_msg) == (ErrorCode.NO_TASK, f"there is no task to {order}")
+    answer = robot.call(SetActiveStep, "set_active_step", status=StoryboardStep.STATUS_ACTIVE)
+    assert answer.error_code == ErrorCode.NO_TASK
+
+
+def test_the_services_that_stand_for_the_actions(robot):
+    answer = robot.call(StartGenerateStoryboard, "start/generate_storyboard", task=GREEN)
+    assert answer.error_code == ErrorCode.NONE
+    until(lambda: state(robot).state == Storyboard.STATE_READY and state(robot).task == GREEN)
+    assert bytes(state(robot).id.uuid) == bytes(answer.storyboard_id.uuid)
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
+    answer = robot.call(StartAnnotateTask, "start/annotate_task", storyboard_id=answer.storyboard_id)
+    assert answer.error_code == ErrorCode.NONE
+    until(lambda: goals and goals[-1].active and goals[-1].instruction == GREEN)
+    for kind, name in (
+        (StartGenerateStoryboard, "generate_storyboard"),
+        (StartAnnotateTask, "annotate_task"),
+    ):
+        answer = robot.call(kind, f"start/{name}", task="  ")
+        assert (answer.error_code, answer.error_msg) == (ErrorCode.INVALID_REQUEST, "the task is empty")
+    assert goals[-1].active  # a wrong request ends nobody's task
+
+
+def test_a_snapshot_with_and_without_pictures(robot):
+    robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED))
+    bare = robot.call(GetStoryboard, "get_storyboard").storyboard
+    full = robot.call(GetStoryboard, "get_storyboard", include_images=True).storyboard
+    assert not bare.steps[0].goal_image.data
+    assert not bare.source_image.data
+    assert close(colour(full.steps[0].goal_image), rgb(RED))
+    assert full.source_image.format == "jpeg"
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "code", "says"),
+    [
+        (GenerateStoryboard, {"task": ""}, ErrorCode.INVALID_REQUEST, "the task is empty"),
+        (AnnotateTask, {"task": "\n"}, ErrorCode.INVALID_REQUEST, "the task is empty"),
+        (
+            AnnotateTask,
+            {"task": RED, "timeout": Duration(sec=-1)},
+            ErrorCode.INVALID_REQUEST,
+            "0 or more seconds",
+        ),
+        (
+            AnnotateTask,
+            {"storyboard_id": UUID(uuid=[7] * 16)},
+            ErrorCode.INVALID_REQUEST,
+            "there is no storyboard",
+        ),
+        (
+            GenerateStoryboard,
+            {"task": RED, "image": [CompressedImage(format="jpeg", data=b"no picture")]},
+            ErrorCode.BAD_IMAGE,
+            "not a readable image",
+        ),
+        (GenerateStoryboard, {"task": "nonsense"}, ErrorCode.PLANNER_FAILED, ""),
+        (
+            GenerateStoryboard,
+            {"task": f"{RED} {GREEN}", "max_steps": 1},
+            ErrorCode.PLANNER_FAILED,
+            "2 steps, 1 are allowed",
+        ),
+        (AnnotateTask, {"task": RED, "timeout": Duration(nanosec=10**8)}, ErrorCode.TIMEOUT, "0.1 s"),
+    ],
+)
+def test_what_goes_wrong_ends_with_a_code_and_one_line(robot, kind, fields, code, says):
+    status, result = robot.result(robot.send(kind, NAMES[kind], **fields))
+    assert (status, result.error_code) == (ABORTED, code)
+    assert says in result.error_msg
+    assert "\n" not in result.error_msg
+
+
+def test_a_picture_in_the_request_needs_no_camera(robot):
+    robot.stop_filming()
+    try:
+        data = Image(np.full((40, 60, 3), 120, np.uint8)).png()
+        image = [CompressedImage(format="png", data=data)]
+        status, result = robot.result(
+            robot.send(GenerateStoryboard, "generate_storyboard", task=RED, image=image)
+        )
+    finally:
+        robot.film()
+    assert (status, result.error_msg) == (SUCCEEDED, "")
+    assert decode(result.storyboard.steps[0].goal_image).size == (60, 40)
+
+
+def test_words_alone(robot):
+    status, result = robot.result(
+        robot.send(GenerateStoryboard, "generate_storyboard", task=RED, text_only=True)
+    )
+    assert status == SUCCEEDED
+    [step] = result.storyboard.steps
+    assert step.image_status == StoryboardStep.IMAGE_UNVERIFIED
+    assert not step.goal_image.data
+
+
+def test_what_the_critic_never_accepts_is_shown_as_unverified(robot):
+    status, result = robot.result(
+        robot.send(GenerateStoryboard, "generate_storyboard", task=f"never {RED}", max_attempts=2)
+    )
+    assert status == SUCCEEDED
+    [step] = result.storyboard.steps
+    assert (step.image_status, step.attempts, step.max_attempts) == (StoryboardStep.IMAGE_UNVERIFIED, 2, 2)
+    assert step.critic.verdict == CriticVerdict.REJECTED
+    assert step.critic.refined_prompt == f"carefully paint {RED}"
+    assert step.goal_image.data
+
+
+def test_an_empty_instruction_is_refused_and_seen_in_the_diagnostics(shared, robot):
+    process = shared[2]
+    reports = robot.listen(DiagnosticArray, "/diagnostics", 10)
+    robot.say("   ")
+    until(lambda: any("instruction refused: the task is empty" in line for line in process.lines))
+    until(lambda: reports and any("refused" in s.message for s in reports[-1].status))
+    names = {s.name for s in reports[-1].status}
+    assert names == {"goalreel: camera", "goalreel: models", "goalreel: task"}
+    robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED))
+    count = len(reports)
+    until(lambda: len(reports) > count + 1)
+    assert not any("refused" in s.message for s in reports[-1].status)
+
+
+def test_progress_comes_regularly(robot):
+    heard = robot.listen(StoryboardProgress, "goalreel/progress", 10)
+    until(lambda: len(heard) >= 4)
+    stamps = np.array([p.header.stamp.sec + p.header.stamp.nanosec * 1e-9 for p in heard])
+    assert 0.15 < np.median(np.diff(stamps)) < 0.6  # 2-5 Hz, and what a busy machine may add
+
+
+def test_nothing_was_logged_as_an_error(shared):
+    lines = shared[2].lines
+    assert not [line for line in lines if "ERROR" in line or "FATAL" in line or "Traceback" in line]

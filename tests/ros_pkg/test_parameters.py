@@ -1,0 +1,136 @@
+"""Parameters as ROS knows them: described, ranged, read-only, refused; and the table in docs/ros.md."""
+
+import re
+
+import pytest
+import rclpy
+from rclpy.context import Context
+from rclpy.parameter import Parameter
+from support.places import ROOT, TESTS
+from support.ros import ros_env  # noqa: F401
+
+from goalreel.streaming.board import ErrorCode
+from goalreel.streaming.settings import Settings
+from goalreel_ros import parameters
+from goalreel_ros.node import GoalreelNode
+from goalreel_ros.parameters import GROUPS, Options
+
+DOCS = ROOT / "docs" / "ros.md"
+FIELDS = {name: field for group in GROUPS for name, field in group.model_fields.items()}
+
+
+@pytest.fixture(scope="module")
+def node(ros_env):  # noqa: F811
+    context = Context()
+    rclpy.init(context=context, args=[])
+    node = GoalreelNode(context=context)
+    yield node
+    node.destroy_node()
+    context.try_shutdown()
+
+
+def test_no_parameter_belongs_to_two_groups():
+    assert len(FIELDS) == sum(len(group.model_fields) for group in GROUPS)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_field_is_a_described_parameter_with_its_default(node, name):
+    assert node.get_parameter(name).value == FIELDS[name].default
+    descriptor = node.describe_parameter(name)
+    assert descriptor.description.endswith(".")
+    assert descriptor.read_only == bool((FIELDS[name].json_schema_extra or {}).get("read_only"))
+    numeric = isinstance(FIELDS[name].default, int | float) and not isinstance(FIELDS[name].default, bool)
+    assert numeric == bool(descriptor.integer_range or descriptor.floating_point_range)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_both_ends_of_a_range_are_taken_and_what_lies_beyond_is_not(node, name):
+    descriptor = node.describe_parameter(name)
+    ranges = [*descriptor.integer_range, *descriptor.floating_point_range]
+    if not ranges or descriptor.read_only:
+        return
+    default, [bounds] = node.get_parameter(name).value, ranges
+    beyond = type(default)(1)
+    for value, fits in (
+        (bounds.from_value, True),
+        (bounds.to_value, True),
+        (bounds.from_value - beyond, False),
+        (bounds.to_value + beyond, False),
+    ):
+        [result] = node.set_parameters([Parameter(name, value=value)])
+        assert result.successful == fits, (value, result.reason)
+        if not fits:
+            assert name in result.reason
+    [result] = node.set_parameters([Parameter(name, value=default)])
+    assert result.successful
+
+
+@pytest.mark.parametrize("name", [n for n, f in FIELDS.items() if f.json_schema_extra])
+def test_what_the_models_were_loaded_with_stays(node, name):
+    [result] = node.set_parameters([Parameter(name, value=FIELDS[name].default)])
+    assert not result.successful
+    assert "read-only" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("on_model_failure", "weep", "on_model_failure: Input should be 'text_only' or 'fail'"),
+        ("gate", float("nan"), "gate"),
+        ("max_replans", 101, "max_replans out of range"),
+        ("track_rate", "fast", "Wrong parameter type"),
+        ("track_rate", 5, "Wrong parameter type"),
+        ("film_strip", 3, "Wrong parameter type"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(node, name, value, says):
+    before = node.get_parameter(name).value
+    [result] = node.set_parameters([Parameter(name, value=value)])
+    assert not result.successful
+    assert says in result.reason
+    assert node.get_parameter(name).value == before
+
+
+def test_choices_are_named(node):
+    assert node.describe_parameter("on_model_failure").additional_constraints == "one of: text_only, fail"
+    assert node.describe_parameter("image_transport").additional_constraints == "one of: raw, compressed"
+
+
+def test_what_is_set_is_what_is_read(node):
+    node.set_parameters([Parameter("critic_period", value=0.5), Parameter("frame_id", value="mine")])
+    assert parameters.read(node, Settings).critic_period == 0.5
+    assert node.options == Options(frame_id="mine")
+    node.set_parameters([Parameter("critic_period", value=2.0), Parameter("frame_id", value="")])
+
+
+def test_the_table_in_the_documentation_is_what_is_declared(node):
+    """When this fails: paste the table it shows into docs/ros.md."""
+    text = DOCS.read_text()
+    expected = table(node)
+    begin = text.index(expected.splitlines()[0])
+    assert text[begin : text.index("\n\n", begin)] == expected, f"\n{expected}"
+
+
+def table(node) -> str:
+    rows = ["| parameter | default | range | | |", "|---|---|---|---|---|"]
+    for name, field in FIELDS.items():
+        descriptor = node.describe_parameter(name)
+        ranges = [*descriptor.integer_range, *descriptor.floating_point_range]
+        bounds = f"{ranges[0].from_value:g} to {ranges[0].to_value:.10g}" if ranges else ""
+        bounds = bounds or descriptor.additional_constraints.removeprefix("one of: ")
+        shown = repr(field.default).replace("'", "") or "(empty)"
+        fixed = "read-only" if descriptor.read_only else ""
+        rows.append(f"| `{name}` | {shown} | {bounds} | {fixed} | {descriptor.description} |")
+    return "\n".join(rows)
+
+
+def test_every_test_that_the_documentation_names_exists():
+    tests = "".join(f.read_text() for f in (TESTS / "ros_pkg").glob("test_*.py"))
+    named = set(re.findall(r"`(test_\w+)`", DOCS.read_text()))
+    assert named
+    assert not [name for name in named if f"def {name}(" not in tests]
+
+
+def test_every_error_code_is_documented():
+    text = DOCS.read_text()
+    assert not [code.name for code in ErrorCode if code.name not in text]

@@ -1,0 +1,200 @@
+"""docs/policies.md: every code block runs, against the real node; and a real ACT policy follows it."""
+
+import itertools
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from lerobot.cameras.utils import make_cameras_from_configs
+from lerobot.policies.utils import prepare_observation_for_inference
+from lerobot.utils.robot_utils import precise_sleep
+from lerobot_camera_goalreel import GoalreelCameraConfig
+from support.act_policy import make_act, save_act
+from support.places import ROOT
+from support.ros import ENV, Other, other, ros_env, until  # noqa: F401
+from support.ros_bench import GREEN, RED, Robot, models, node, rgb, seen
+from support.still_robot import FRONT
+
+from goalreel_ros.client import GoalreelClient
+
+TEXT = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", TEXT, re.DOTALL)
+TASK = "put the red block in the bowl"
+
+
+def block(marker: str) -> str:
+    """The one code block that contains `marker`; remembers that it was looked at."""
+    (found,) = [b for b in BLOCKS if marker in b[1]]
+    USED.add(found[1])
+    return found[1]
+
+
+USED: set[str] = set()
+
+
+@pytest.fixture(scope="module")
+def running(ros_env):  # noqa: F811
+    with models() as (_, url), node(url=url), GoalreelClient(timeout=60) as client:
+        robot = Robot()
+        robot.film()
+        client.wait_until_active(20)
+        yield robot, client
+        robot.close()
+
+
+@pytest.fixture
+def robot(running):
+    running[0].colour = None
+    return running[0]
+
+
+@pytest.fixture
+def client(running, robot):
+    return running[1]
+
+
+def near(picture: np.ndarray, colour: str) -> bool:
+    return bool(np.abs(seen(picture).astype(int) - rgb(colour)).max() < 12)
+
+
+def test_a_real_act_policy_at_10_hz_sees_the_nodes_goals(client, robot):
+    policy = make_act()
+    config = GoalreelCameraConfig(width=64, height=48, timeout_s=60, warmup_s=20)
+    camera = make_cameras_from_configs({"subgoal": config})["subgoal"]
+    task = client.annotate(f"{RED} {GREEN}")
+    until(lambda: (b := client.storyboard()) and b.steps[-1:] and b.steps[-1].goal_image.data)
+    script = [
+        (RED, lambda: setattr(robot, "colour", RED)),
+        (GREEN, client.pause),
+        ("black", client.resume),
+        (GREEN, lambda: None),
+    ]
+    told, shown, actions = [], [], []
+    with camera:
+        while script:
+            began = time.perf_counter()
+            if told[-4:] == shown[-4:] == [script[0][0]] * 4:
+                script.pop(0)[1]()
+            assert len(told) < 300, told
+            goal = client.subgoal()
+            picture = camera.read_latest()
+            observation = {
+                "observation.images.front": FRONT,
+                "observation.images.subgoal": picture,
+                "observation.state": np.full(2, 0.5, np.float32),
+            }
+            with torch.inference_mode():
+                batch = prepare_observation_for_inference(observation, torch.device("cpu"))
+                actions.append(policy.select_action(batch).numpy().ravel())
+            told.append(goal.instruction if goal.active else "black")
+            shown.append(next((c for c in (RED, GREEN) if near(picture, c)), "black"))
+            precise_sleep(0.1 - (time.perf_counter() - began))
+    task.cancel()
+    for series in (told, shown):
+        order = [word for word, _ in itertools.groupby(series)]
+        assert order == [RED, GREEN, "black", GREEN], "and never black between two goals"
+    of = {word: np.array([a for a, s in zip(actions, shown, strict=True) if s == word]) for word in told}
+    assert all(np.ptp(same, axis=0).max() < 1e-5 for same in of.values()), "the same goal, the same action"
+    for one, other_one in itertools.combinations(of.values(), 2):
+        assert np.abs(one[0] - other_one[0]).max() > 1e-3, "another goal, or none, another action"
+
+
+def test_the_plain_subscriber(client, tmp_path):
+    script = tmp_path / "subscriber.py"
+    script.write_text(block("def on_subgoal"))
+    assert len(script.read_text().splitlines()) <= 16
+    process = Other(str(script))
+    task = client.annotate(RED)
+    until(lambda: any(re.search(rf"{RED}: a picture of [1-9]\d+ bytes", line) for line in process.lines))
+    task.cancel()
+    until(lambda: "hold still" in process.lines[-1])
+    process.stop(signal.SIGKILL)
+
+
+def test_the_client_example(client, robot, capsys):
+    seen_by_policy = []
+
+    def act(instruction: str, picture: np.ndarray | None) -> None:
+        if picture is not None:
+            seen_by_policy.append((instruction, near(picture, RED)))
+            robot.colour = RED
+
+    exec(block("while not task.done").replace(TASK, RED), {"act": act})
+    assert (RED, True) in seen_by_policy
+    assert capsys.readouterr().out == "done, re-planned 0 times\n"
+
+
+def test_the_client_in_the_terminal(client, robot):
+    _, *arguments = shlex.split(block("goalreel_ros.client 'put").replace(TASK, RED))
+    process = subprocess.Popen(
+        [sys.executable, *arguments], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, **ENV},
+    )  # fmt: skip
+    until(lambda: client.subgoal() is not None and client.subgoal().active, 60)
+    robot.colour = RED
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, shown
+    assert f"{RED}: succeeded" in shown
+    assert "completed" in shown
+
+
+def test_what_is_to_be_installed_is_what_is_tested():
+    pip, install, *names = shlex.split(block("pip install"))
+    assert (pip, install) == ("pip", "install")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["ros"]
+    assert set(names[:-1]) <= set(extras)
+    assert (ROOT / names[-1] / "pyproject.toml").is_file()
+
+
+@pytest.mark.parametrize("kind", ["goalreel", "zmq"])
+def test_lerobots_command_lines(kind, tmp_path, monkeypatch):
+    from lerobot.configs import parser
+    from lerobot.scripts.lerobot_rollout import RolloutConfig  # which registers every robot
+
+    words = shlex.split(block(f"type: {kind}, ").replace("my_policy", str(save_act(tmp_path / "policy"))))
+    assert words[0] == "lerobot-rollout"
+    monkeypatch.setattr(sys, "argv", words)
+
+    @parser.wrap()
+    def parse(cfg: RolloutConfig) -> RolloutConfig:
+        return cfg
+
+    config = parse()
+    camera = config.robot.cameras["subgoal"]
+    assert (camera.type, camera.width, camera.height) == (kind, 640, 480)
+    assert config.task == TASK
+
+
+def test_the_zmq_bridge(running):
+    _, *arguments = shlex.split(block("goalreel_ros.zmq --width").replace(":5555", ":*"))
+    with other(*arguments, ready="/goalreel/subgoal/image/compressed is there") as bridge:
+        assert bridge.stop(signal.SIGINT) == 0
+
+
+def test_rosettas_entry_is_the_contracts():
+    entry = yaml.safe_load(block("strategy: hold"))
+    contract = yaml.safe_load((ROOT / "launch" / "rosetta_contract.yaml").read_text())
+    key = "observation.images.subgoal"
+    assert entry == {"observations": {key: contract["observations"][key]}}
+
+
+def test_cyclos_entry_names_a_topic_of_the_node(running):
+    robot, _ = running
+    robots = yaml.safe_load(block("orchestrator:"))["orchestrator"]["ros__parameters"]
+    camera = robots["my_robot"]["observation"]["images"]["subgoal"]
+    topics = dict(until(robot.node.get_topic_names_and_types))
+    assert topics[camera["topic"]] == [camera["msg_type"]]
+
+
+def test_every_block_was_run():
+    """Last in this file, because it looks at what the others did."""
+    assert {body for _, body in BLOCKS} == USED

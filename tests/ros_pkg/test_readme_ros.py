@@ -1,0 +1,50 @@
+"""The README's ROS 2 commands, word for word, with the simulated arm as the robot they are meant for."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+import pytest
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
+
+from support.places import ROOT
+from support.ros import Other, other, ros_env, until  # noqa: F401
+
+from goalreel.datasets.tabletop.grammar import sample_episode
+
+BIN = Path(sys.executable).parent
+SEED = 900_166
+CAMERA = ("-r", "image:=/wrist_camera/image_raw", "-r", "camera_info:=/wrist_camera/camera_info")
+
+
+def test_the_readmes_commands(ros_env, tmp_path):  # noqa: F811
+    [block] = re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    node, client = map(shlex.split, block.strip().splitlines())
+    assert node[-1] == "&"
+    assert client[-1] == sample_episode(SEED).instruction
+    simulated = ["--ros-args", "-p", f"seed:={SEED}", *CAMERA]
+    with ExitStack() as stack:
+        for part, more in (
+            ("simulator", ["-p", "port:=8000", "-p", "rate:=4.0"]),
+            ("follower", ["-r", "subgoal:=goalreel/subgoal"]),
+        ):
+            stack.enter_context(
+                other("-m", f"goalreel_ros.tabletop.{part}", *simulated, *more, ready="ready")
+            )
+        running = Other(str(BIN / node[0]), *node[1:-1])
+        stack.callback(running.stop, signal.SIGINT)
+        until(lambda: any("active; " in line for line in running.lines))
+        done = subprocess.run(
+            [str(BIN / client[0]), *client[1:]], cwd=tmp_path, capture_output=True, text=True, timeout=180
+        )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "completed" in done.stdout

@@ -1,0 +1,128 @@
+"""The recorder against a real publisher in another process, and what its bag becomes."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rosbags.interfaces import QosDurability, QosReliability
+from rosbags.rosbag2 import Reader, StoragePlugin, Writer
+from std_msgs.msg import String
+from support.bags import number_of, typestore
+from support.places import SUPPORT
+from support.ros import Other, other, ros_env, until  # noqa: F401
+from typer.testing import CliRunner
+
+from goalreel.cli.main import app
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.source import Source
+from goalreel_ros.record import Recorder, drain
+
+FRAMES = 16
+TOPICS = {
+    "/goalreel/subgoal": "goalreel_interfaces/msg/SubGoal",
+    "/image": "sensor_msgs/msg/Image",
+    "/joint_states": "sensor_msgs/msg/JointState",
+    "/target": "std_msgs/msg/Float64MultiArray",
+}
+
+
+@pytest.fixture(scope="module")
+def recorded(ros_env, tmp_path_factory) -> Path:  # noqa: F811
+    """Recorded from the second process by the third; `/late` is never published."""
+    bag = tmp_path_factory.mktemp("recorded") / "bag"
+    with other(str(SUPPORT / "bag_publisher.py"), str(FRAMES)) as publisher:
+        recorder = Other("-m", "goalreel_ros.record", "--out", str(bag), *TOPICS, "/late")
+        until(lambda: sum("recording /" in line for line in recorder.lines) == len(TOPICS))
+        publisher.say("go")
+        until(lambda: "DONE" in publisher.lines)
+        assert recorder.stop(signal.SIGINT) == 0, recorder.lines
+        assert recorder.lines[-1] == f"{3 * FRAMES + 3} messages"
+        assert not [line for line in recorder.lines if "Traceback" in line]
+    return bag
+
+
+def test_the_bag_has_every_message_its_definition_and_the_offered_qos(recorded):
+    with Reader(recorded) as reader:
+        assert {c.topic: c.msgtype for c in reader.connections} == TOPICS
+        assert {c.topic: c.msgcount for c in reader.connections} == {
+            "/goalreel/subgoal": 3,
+            "/image": FRAMES,
+            "/joint_states": FRAMES,
+            "/target": FRAMES,
+        }
+        for connection in reader.connections:
+            assert connection.digest == typestore().hash_rihs01(connection.msgtype)
+        qos = {c.topic: c.ext.offered_qos_profiles[0] for c in reader.connections}
+    assert qos["/goalreel/subgoal"].durability is QosDurability.TRANSIENT_LOCAL
+    assert qos["/image"].reliability is QosReliability.BEST_EFFORT
+    assert qos["/target"].reliability is QosReliability.RELIABLE
+
+
+def test_what_was_latched_before_comes_first_and_times_ascend(recorded):
+    with Reader(recorded) as reader:
+        told = [(c.topic, t) for c, t, _ in reader.messages()]
+        assert told[0][0] == "/goalreel/subgoal"
+        assert [t for _, t in told] == sorted(t for _, t in told)
+        seconds = (told[-1][1] - told[1][1]) / 1e9
+    assert 0.05 * FRAMES < seconds < 60
+
+
+def test_it_becomes_a_dataset_with_the_sub_goals_at_their_frames(recorded, tmp_path):
+    out = tmp_path / "out"
+    arguments = ["--state-topic", "/joint_states", "--action-topic", "/target", "--json"]
+    result = CliRunner().invoke(app, ["bag2lerobot", str(recorded), "--out", str(out), *arguments])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["steps"] == {"verified": 2}
+    source = Source.open(out)
+    episode = source.episode(0)
+    shown = [number_of(i.pixels) for i in episode.frames("observation.images.camera", range(len(episode)))]
+    assert set(shown) <= set(range(FRAMES))
+    assert shown == sorted(shown)
+    # A picture's first frame is at its own time, 20 ms after its joint state: what later frames repeat a late
+    # next picture may find newer.
+    new = [i for i in range(len(shown)) if i == 0 or shown[i] != shown[i - 1]]
+    assert [episode.state[i, 0] for i in new] == [shown[i] for i in new]
+    pick, place = Records(out / FOLDER, "").outline(0).steps
+    assert [shown[i] > FRAMES // 2 - 1 for i in new] == [i >= place.segment.start for i in new]
+    assert (pick.segment.start, pick.segment.end, place.segment.end) == (0, place.segment.start, len(shown))
+    goal = episode.frames("observation.images.subgoal", [0, len(shown) - 1])
+    assert [number_of(i.pixels) for i in goal] == [20, 21]
+
+
+def test_an_out_that_exists_is_refused_in_one_line(recorded):
+    command = [sys.executable, "-m", "goalreel_ros.record", "--out", str(recorded), "/image"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert "exists already" in line
+
+
+def test_what_waits_when_it_ends_is_recorded_too(ros_env, tmp_path):  # noqa: F811
+    with (
+        rclpy.init(args=[]),
+        Writer(tmp_path / "bag", version=9, storage_plugin=StoragePlugin.MCAP) as writer,
+    ):
+        node, executor = rclpy.create_node("recorder"), SingleThreadedExecutor()
+        executor.add_node(node)
+        publishers = [node.create_publisher(String, topic, 50) for topic in ("/a", "/b")]
+        Recorder(node, writer, ["/a", "/b"])
+        until(lambda: executor.spin_once(0.1) or all(p.get_subscription_count() for p in publishers))
+        for i in range(20):
+            for publisher in publishers:
+                publisher.publish(String(data=str(i)))
+        time.sleep(1)
+        drain(executor, writer)
+        assert sum(writer.counts.values()) == 40
+
+
+def test_before_anything_was_published_it_ends_cleanly(ros_env, tmp_path):  # noqa: F811
+    with other("-m", "goalreel_ros.record", "--out", str(tmp_path / "bag"), "/nobody", ready="waiting") as it:
+        assert it.stop(signal.SIGTERM) == 0
+        assert it.lines[-1] == "0 messages"
+    assert (tmp_path / "bag" / "metadata.yaml").is_file()

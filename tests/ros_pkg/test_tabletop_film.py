@@ -1,0 +1,62 @@
+"""Film and strip of a closed loop, and the demonstration that makes them."""
+
+import os
+import subprocess
+import sys
+
+import av
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
+
+from support.ros import ros_env  # noqa: F401
+
+from goalreel.image import Image
+from goalreel_ros.tabletop.film import WIDTH, Film, Scene
+
+RED, GREEN, BLUE = (200, 30, 30), (30, 180, 60), (30, 60, 200)
+
+
+def plain(colour) -> Image:
+    return Image(np.full((64, 64, 3), colour, np.uint8))
+
+
+def share(pixels, colour) -> float:
+    return float((np.abs(pixels.astype(int) - colour).max(2) < 25).mean())
+
+
+@pytest.fixture
+def film() -> Film:
+    live = [Scene(plain(RED))] * 3 + [
+        Scene(plain(RED), 1, "a goal whose words need a second line", plain(GREEN))
+    ]
+    return Film("do it", 10, [*live, Scene(plain(BLUE), 1, "a goal", plain(GREEN))])
+
+
+def test_every_scene_becomes_a_frame_with_camera_and_goal(film, tmp_path):
+    film.write(tmp_path / "film.mp4")
+    with av.open(str(tmp_path / "film.mp4")) as file:
+        frames = [f.to_ndarray(format="rgb24") for f in file.decode(video=0)]
+    assert len(frames) == len(film.scenes)
+    assert {f.shape[1] for f in frames} == {WIDTH}
+    seen = [[share(f, colour) > 0.15 for colour in (RED, GREEN, BLUE)] for f in frames]
+    assert seen == [[True, False, False]] * 3 + [[True, True, False], [False, True, True]]
+
+
+def test_the_strip_shows_each_goal_beside_the_last_camera_frame_of_its_turn(film):
+    pixels = film.strip().pixels
+    assert share(pixels, GREEN) > 0.05
+    assert share(pixels, BLUE) > 0.05
+    assert share(pixels, RED) == 0
+
+
+@pytest.mark.slow
+def test_the_demonstration_ends_with_every_sub_goal_true(ros_env, tmp_path):  # noqa: F811
+    command = ("-m", "goalreel_ros.tabletop.demo", "--out", str(tmp_path), "--seed", "950000", "--rate", "5")
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=180, env={**os.environ, **ros_env}
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("holds: ") == 2
+    assert {f.name for f in tmp_path.iterdir()} == {"film.mp4", "strip.png"}

@@ -1,0 +1,372 @@
+"""The server over real HTTP: protocols, batching, and every refusal."""
+
+import base64
+import io
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import numpy as np
+import openai
+import PIL.Image
+import pytest
+from support.serving_models import (
+    EchoChat,
+    TintEditor,
+    content,
+    describe,
+    picture,
+    say,
+    serving,
+    tinted,
+    until,
+)
+
+from goalreel.image import Image
+from goalreel.serving.settings import Models, ServeSettings
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+TOKEN = "correct-horse"
+
+
+@pytest.fixture
+def models() -> Models:
+    return Models(planner=EchoChat(), critic=EchoChat(), editor=TintEditor(), planner_name="my-vlm")
+
+
+@pytest.fixture
+def client(models):
+    with serving(models) as url, httpx.Client(base_url=url, timeout=60) as client:
+        yield client
+
+
+def data_url(image: Image) -> str:
+    return "data:image/png;base64," + base64.b64encode(image.png()).decode()
+
+
+def message_of(response: httpx.Response) -> str:
+    assert set(response.json()) == {"error"}
+    message = response.json()["error"]["message"]
+    assert "\n" not in message
+    return message
+
+
+def test_the_official_client_chats_about_images_in_their_places(client):
+    a, b = picture(1), picture(2, (7, 9))
+    official = openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="unused", max_retries=0)
+    image_part = lambda i: {"type": "image_url", "image_url": {"url": data_url(i)}}  # noqa: E731
+    reply = official.chat.completions.create(
+        model="critic",
+        temperature=0.1,
+        messages=[
+            {"role": "system", "content": "be brief"},
+            {
+                "role": "user",
+                "content": [image_part(a), {"type": "text", "text": "then"}, image_part(b)],
+            },
+        ],
+    )
+    assert reply.choices[0].message.content == f"{describe(a)} then {describe(b)}"
+    assert {m.id for m in official.models.list()} == {"planner", "critic", "editor", "my-vlm"}
+    assert content(say(client, "hello", "my-vlm")) == "hello"
+
+
+def test_the_official_client_edits_and_makes_images(client):
+    official = openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="unused", max_retries=0)
+    source = picture(3)
+    edited = official.images.edit(
+        model="editor",
+        image=("frame.png", source.png(), "image/png"),
+        prompt="a cup",
+        n=1,
+        extra_body={"seed": 300},
+    )
+    assert decoded(edited.data[0].b64_json) == tinted(source, "a cup", 300)
+    made = official.images.generate(model="editor", prompt="a cup", extra_body={"seed": 5})
+    assert decoded(made.data[0].b64_json) == tinted(None, "a cup", 5)
+
+
+def test_a_list_of_one_image_is_an_image(client):
+    files = {"image[]": ("a.png", picture().png(), "image/png")}
+    answer = client.post("/v1/images/edits", data={"prompt": "x", "seed": "1"}, files=files)
+    assert decoded(answer.json()["data"][0]["b64_json"]) == tinted(picture(), "x", 1)
+
+
+def test_the_seed_projects_training_code_is_answered(client):
+    source = base64.b64encode(picture().png()).decode()
+    request = {"image": source, "prompt": "x", "num_inference_step": 4, "guidance_scale": 1.0, "width": 1024}
+    answer = client.post("/edit", json=request).json()
+    assert answer["success"] is True
+    assert decoded(answer["edited_image"]) == tinted(picture(), "x", answer["seed"])
+    answer = client.post("/edit", json={"image": None, "prompt": "x", "seed": 9}).json()
+    assert decoded(answer["edited_image"]) == tinted(None, "x", 9)
+    assert client.get("/health").json()["status"] == "Healthy"
+
+
+def decoded(b64: str) -> Image:
+    return Image.decode(base64.b64decode(b64))
+
+
+def test_concurrent_requests_share_calls_and_get_their_own_answers(client, models):
+    chat = models.planner
+    chat.gate.clear()
+    with ThreadPoolExecutor(40) as pool:
+        asked = [pool.submit(say, client, f"number {i}") for i in range(40)]
+        chat.entered.acquire()
+        until(lambda: waiting(client) + len(chat.batches[0]) == 40)
+        chat.gate.set()
+        assert [content(f.result()) for f in asked] == [f"number {i}" for i in range(40)]
+    assert max(map(len, chat.batches)) == 16
+    assert sorted(s for b in chat.batches for s in b) == sorted(f"number {i}" for i in range(40))
+
+
+def waiting(client) -> int:
+    return client.get("/health").json()["models"]["planner"]["waiting"]
+
+
+def test_only_one_schema_goes_into_a_call(client, models):
+    chat = models.planner
+    chat.gate.clear()
+    formats = [
+        {"type": "json_schema", "json_schema": {"name": "n", "schema": {"title": str(i % 2)}}}
+        for i in range(8)
+    ]
+    with ThreadPoolExecutor(9) as pool:
+        first = pool.submit(say, client, "first")
+        chat.entered.acquire()
+        asked = [pool.submit(say, client, f"{i % 2}", response_format=formats[i]) for i in range(8)]
+        until(lambda: waiting(client) == 8)
+        chat.gate.set()
+        assert content(first.result()) == "first"
+        assert [content(f.result()) for f in asked] == [f"{i % 2}" for i in range(8)]
+    assert {tuple(b) for b in chat.batches[1:]} == {("0",) * 4, ("1",) * 4}
+    assert [s["title"] for s in chat.schemas[1:]] == [b[0] for b in chat.batches[1:]]
+
+
+def test_a_full_queue_answers_429_with_retry_after(models):
+    chat = models.planner
+    chat.gate.clear()
+    with (
+        serving(models, queue_size=2, batch_size=1) as url,
+        httpx.Client(base_url=url, timeout=60) as client,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        first = pool.submit(say, client, "first")
+        chat.entered.acquire()
+        asked = [pool.submit(say, client, "waits") for _ in range(2)]
+        until(lambda: waiting(client) == 2)
+        refused = say(client, "one too many")
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) >= 1
+        assert "try again" in message_of(refused)
+        chat.gate.set()
+        assert content(first.result()) == "first"
+        assert [content(f.result()) for f in asked] == ["waits"] * 2
+
+
+def test_a_client_that_hangs_up_takes_its_request_back(client, models):
+    chat = models.planner
+    chat.gate.clear()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(say, client, "first")
+        chat.entered.acquire()
+        with httpx.Client(base_url=client.base_url, timeout=0.5) as leaver, pytest.raises(httpx.ReadTimeout):
+            say(leaver, "never mind")
+        until(lambda: waiting(client) == 0)
+        chat.gate.set()
+        assert content(first.result()) == "first"
+    assert content(say(client, "next")) == "next"
+    assert chat.batches == [["first"], ["next"]]
+
+
+def test_a_model_that_cannot_be_called_is_503_in_one_line(client):
+    answer = say(client, "no backend")
+    assert answer.status_code == 503
+    assert message_of(answer) == "the card fell off the bus"
+    assert content(say(client, "and on")) == "and on"
+
+
+def test_one_request_without_an_answer_is_422(client):
+    assert message_of(say(client, "no reply")) == "the model gave no answer: too long"
+    answer = client.post("/edit", json={"prompt": "refuse"})
+    assert answer.status_code == 422
+    assert "not that" in message_of(answer)
+
+
+def test_a_dead_worker_turns_health_to_503(client):
+    assert say(client, "a bug").status_code == 503
+    until(lambda: client.get("/health").status_code == 503)
+    health = client.get("/health").json()
+    assert health["status"] == "Unhealthy"
+    assert {r: m["alive"] for r, m in health["models"].items()} == {
+        "planner": False,
+        "critic": True,
+        "editor": True,
+    }
+    assert "not running" in message_of(say(client, "anyone there?"))
+    assert content(say(client, "still here", "critic")) == "still here"
+    assert 'goalreel_model_alive{model="planner"} 0.0' in client.get("/metrics").text
+
+
+def test_a_model_both_planner_and_critic_has_one_worker():
+    chat = EchoChat()
+    with serving(Models(planner=chat, critic=chat)) as url, httpx.Client(base_url=url, timeout=60) as client:
+        assert content(say(client, "p", "planner")) == "p"
+        assert content(say(client, "c", "critic")) == "c"
+        assert 'goalreel_batch_size_count{model="planner"} 2.0' in client.get("/metrics").text
+        assert message_of(client.post("/edit", json={"prompt": "x"})) == "this server has no editor"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "example.com"])
+def test_any_other_address_needs_a_token(host):
+    with pytest.raises(ValueError, match="GOALREEL_TOKEN"):
+        ServeSettings(host=host)
+    with pytest.raises(ValueError, match="GOALREEL_TOKEN"):
+        ServeSettings(host=host, token="")
+    assert ServeSettings(host=host, token=TOKEN).token == TOKEN
+    with pytest.raises(ValueError, match="no space"):
+        ServeSettings(host=host, token="two words")
+
+
+def test_with_a_token_nothing_but_health_answers_without_it(models):
+    with serving(models, token=TOKEN) as url, httpx.Client(base_url=url, timeout=60) as client:
+        assert client.get("/health").status_code == 200
+        for path in ("/v1/models", "/metrics", "/openapi.json", "/docs"):
+            assert client.get(path).status_code == 401
+            assert client.get(path, headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+        for wrong in ("", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", TOKEN, f"Basic {TOKEN}"):
+            answer = client.post("/edit", json={"prompt": "x"}, headers={"Authorization": wrong})
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"] == "Bearer"
+            assert TOKEN not in answer.text
+        official = openai.OpenAI(base_url=f"{url}/v1", api_key=TOKEN)
+        assert len(list(official.models.list())) == 4
+
+
+def test_without_a_token_only_localhost_is_a_name_for_this_server(client):
+    refused = client.get("/v1/models", headers={"Host": "rebound.example"})
+    assert refused.status_code == 403
+    for name in ("localhost:99", "127.0.0.1", "[::1]:8000"):
+        assert client.get("/v1/models", headers={"Host": name}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:1/x.png",
+        "https://example.com/x.png",
+        "file:///etc/passwd",
+        "data:text/plain;base64,aGk=",
+        "data:image/png;base64,%%%",
+        "data:image/png,raw",
+        "aGVsbG8=",
+    ],
+)
+def test_nothing_is_fetched_and_no_other_data_read(client, models, url):
+    parts = [{"type": "image_url", "image_url": {"url": url}}]
+    body = {"model": "planner", "messages": [{"role": "user", "content": parts}]}
+    answer = client.post("/v1/chat/completions", json=body)
+    assert answer.status_code == 400
+    message_of(answer)
+    assert client.post("/edit", json={"prompt": "x", "image": url}).status_code == 400
+    assert models.planner.batches == models.editor.batches == []
+
+
+def test_too_many_pixels_are_refused_from_the_header(models):
+    """The file claims far more pixels than it holds data for: only its header can have been read."""
+    buffer = io.BytesIO()
+    PIL.Image.new("RGB", (64, 64)).save(buffer, "PNG")
+    for side in (5_000, 60_000):
+        png = bytearray(buffer.getvalue())
+        png[16:24] = side.to_bytes(4) * 2
+        import zlib
+
+        png[29:33] = zlib.crc32(bytes(png[12:29])).to_bytes(4)
+        with serving(models) as url, httpx.Client(base_url=url, timeout=60) as client:
+            body = {"prompt": "x", "image": base64.b64encode(png).decode()}
+            assert client.post("/edit", json=body).status_code == 413
+            files = {"image": ("a.png", bytes(png), "image/png")}
+            assert client.post("/v1/images/edits", data={"prompt": "x"}, files=files).status_code == 413
+
+
+def test_the_pixels_of_one_request_count_together(models):
+    part = {"type": "image_url", "image_url": {"url": data_url(picture(size=(10, 10)))}}
+    with serving(models, max_pixels=250) as url, httpx.Client(base_url=url, timeout=60) as client:
+        for count, status in ((2, 200), (3, 413)):
+            body = {"model": "planner", "messages": [{"role": "user", "content": [part] * count}]}
+            assert client.post("/v1/chat/completions", json=body).status_code == status
+
+
+def test_a_long_body_is_refused_whether_or_not_it_says_how_long(models):
+    with serving(models, max_body_bytes=2_000) as url, httpx.Client(base_url=url, timeout=60) as client:
+        assert content(say(client, "x" * 1_500)) == "x" * 1_500
+        assert say(client, "x" * 2_000).status_code == 413
+        body = json.dumps({"model": "planner", "messages": [{"role": "user", "content": "x" * 9_000}]})
+
+        def chunks():
+            for start in range(0, len(body), 500):
+                yield body[start : start + 500].encode()
+
+        headers = {"Content-Type": "application/json"}
+        answer = client.post("/v1/chat/completions", content=chunks(), headers=headers)
+        assert answer.status_code == 413
+        assert "2000 bytes" in message_of(answer)
+    assert models.planner.batches == [["x" * 1_500]]
+
+
+def test_requests_at_once_are_bounded(models):
+    models.planner.gate.clear()
+    with (
+        serving(models, max_requests=1) as url,
+        httpx.Client(base_url=url, timeout=60) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        first = pool.submit(say, client, "first")
+        models.planner.entered.acquire()
+        assert say(client, "second").status_code == 429
+        models.planner.gate.set()
+        assert content(first.result()) == "first"
+        assert content(say(client, "third")) == "third"
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"model": "gpt-5"}, 404),
+        ({"model": "editor"}, 404),
+        ({"stream": True}, 422),
+        ({"n": 2}, 422),
+        ({"messages": []}, 422),
+        ({"messages": [{"role": "user", "content": "\ud800"}]}, 422),
+        ({"\ud800": 1, "messages": 3}, 422),
+    ],
+)
+def test_what_is_not_offered_is_refused_in_one_line(client, change, status):
+    body = {"model": "planner", "messages": [{"role": "user", "content": "x"}], **change}
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/v1/chat/completions", content=json.dumps(body), headers=headers)
+    assert answer.status_code == status
+    message_of(answer)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"size": "10x10"}, {"n": "2"}, {"response_format": "url"}, {"seed": "-1"}]
+)
+def test_edits_refuse_what_they_do_not_do(client, fields):
+    files = {"image": ("a.png", picture().png(), "image/png")}
+    answer = client.post("/v1/images/edits", data={"prompt": "x", **fields}, files=files)
+    assert answer.status_code == 422
+    both = files | {"mask": ("m.png", picture().png(), "image/png")}
+    assert client.post("/v1/images/edits", data={"prompt": "x"}, files=both).status_code == 400
+
+
+def test_broken_images_are_refused(client):
+    whole = bytearray(picture(size=(64, 64)).png())
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        broken = bytearray(whole)
+        for at in rng.integers(0, len(broken), 4):
+            broken[at] = rng.integers(256)
+        body = {"prompt": "x", "image": base64.b64encode(broken[: rng.integers(8, len(broken))]).decode()}
+        assert client.post("/edit", json=body).status_code in (200, 400, 413)
+    assert client.get("/health").status_code == 200

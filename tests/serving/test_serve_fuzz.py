@@ -1,0 +1,95 @@
+"""Schemathesis reads the server's own OpenAPI description and sends what it allows, and what it does not."""
+
+import base64
+from collections import Counter
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
+from support.serving_models import CriticChat, PlannerChat, TintEditor, picture, serving
+
+from goalreel.serving.settings import Models
+
+CHECKS = [not_a_server_error, status_code_conformance, response_schema_conformance]
+PICTURE = "data:image/png;base64," + base64.b64encode(picture().png()).decode()
+OPERATIONS = {
+    "GET /health",
+    "GET /metrics",
+    "GET /v1/models",
+    "POST /edit",
+    "POST /v1/chat/completions",
+    "POST /v1/images/edits",
+    "POST /v1/images/generations",
+    "POST /v1/storyboards",
+    "GET /v1/storyboards/{job_id}",
+    "DELETE /v1/storyboards/{job_id}",
+    "GET /v1/storyboards/{job_id}/events",
+}
+
+
+@pytest.fixture(scope="module")
+def url():
+    models = Models(planner=PlannerChat(), critic=CriticChat(), editor=TintEditor())
+    with serving(models) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def operations(url):
+    """From the server's description, with what it cannot know filled in, so that the fuzz gets past it."""
+    described = httpx.get(f"{url}/openapi.json", timeout=60).json()
+    for body, field, values in (
+        ("ChatBody", "model", ["planner", "critic", "nobody"]),
+        ("ImageUrl", "url", [PICTURE, "data:image/png;base64,AAAA", "https://example.com/a.png"]),
+        ("SeedEditBody", "image", [None, PICTURE, PICTURE.partition(",")[2], "AAAA"]),
+        ("Submission", "image", [None, PICTURE, "AAAA"]),
+    ):
+        described["components"]["schemas"][body]["properties"][field] = {"enum": values}
+    uploads = described["components"]["schemas"]["Body_edits_v1_images_edits_post"]["properties"]
+    uploads["image"] = uploads["mask"] = {"type": "string", "format": "binary"}
+    job = httpx.post(f"{url}/v1/storyboards", json={"instruction": "#one"}, timeout=60).json()["id"]
+    for path, methods in described["paths"].items():
+        for method in methods.keys() & {"get", "delete"} if "{job_id}" in path else ():
+            ids = ["nobody", "no/body"] + [job] * (method == "get")
+            methods[method]["parameters"][0]["schema"] = {"enum": ids}
+    schema = schemathesis.openapi.from_dict(described)
+    return {o.ok().label: o.ok() for o in schema.get_all_operations()}
+
+
+def with_picture(case):
+    """An upload that is a picture, where one is asked for."""
+    if case.media_type == "multipart/form-data":
+        case.body = {"prompt": case.body["prompt"], "image": picture().png()}
+    return case
+
+
+def test_every_route_is_described(operations):
+    assert set(operations) == OPERATIONS
+
+
+@pytest.mark.parametrize("label", sorted(OPERATIONS))
+def test_no_request_breaks_the_server(operations, url, label):
+    codes = Counter()
+    good = operations[label].as_strategy(generation_mode=GenerationMode.POSITIVE)
+    bad = operations[label].as_strategy(generation_mode=GenerationMode.NEGATIVE)
+
+    @given(case=st.one_of(good, good.map(with_picture), bad))
+    @settings(
+        max_examples=40,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def attack(case):
+        response = case.call(base_url=url)
+        codes[response.status_code] += 1
+        case.validate_response(response, checks=CHECKS)
+
+    attack()
+    assert max(codes) < 500
+    assert min(codes) < 300 or "DELETE" in label, f"nothing got through: {codes}"
+    assert httpx.get(f"{url}/health", timeout=60).status_code == 200

@@ -1,0 +1,309 @@
+"""Storyboards over real HTTP: submit, watch, fetch, cancel, forget, and shutting down around them."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from support.places import TESTS
+from support.serving_models import (
+    CriticChat,
+    EchoChat,
+    PlannerChat,
+    TintEditor,
+    content,
+    picture,
+    say,
+    serving,
+    until,
+)
+
+from goalreel.asynchronous import drive
+from goalreel.batch import run
+from goalreel.planners.critic import ChatCritic
+from goalreel.planners.planner import ChatPlanner
+from goalreel.serving.settings import Models
+from goalreel.types import Candidate, Failure, Storyboard, Task
+
+WORK = {"instruction": "#one and #two", "max_attempts": 2}
+
+
+@pytest.fixture
+def models() -> Models:
+    return Models(planner=PlannerChat(), critic=CriticChat(), editor=TintEditor())
+
+
+@pytest.fixture
+def client(models):
+    with serving(models, max_running=4) as url, httpx.Client(base_url=url, timeout=60) as client:
+        yield client
+
+
+def submit(client: httpx.Client, **more: object) -> str:
+    answer = client.post("/v1/storyboards", json={**WORK, **more})
+    assert answer.status_code == 202, answer.text
+    assert answer.headers["location"] == f"/v1/storyboards/{answer.json()['id']}"
+    return answer.json()["id"]
+
+
+def watch(client: httpx.Client, job: str, **headers: str) -> list[tuple[int, str, dict]]:
+    with client.stream("GET", f"/v1/storyboards/{job}/events", headers=headers) as response:
+        return events_of(response)
+
+
+def events_of(response: httpx.Response) -> list[tuple[int, str, dict]]:
+    assert response.headers["content-type"].startswith("text/event-stream")
+    blocks = "".join(response.iter_text()).strip().split("\n\n")
+    lines = [dict(line.split(": ", 1) for line in block.splitlines()) for block in blocks]
+    return [(int(e["id"]), e["event"], json.loads(e["data"])) for e in lines]
+
+
+def fetch(client: httpx.Client, job: str) -> Storyboard:
+    answer = client.get(f"/v1/storyboards/{job}").json()
+    assert (answer["id"], answer["status"]) == (job, "done")
+    return Storyboard.model_validate(answer["storyboard"])
+
+
+def expected(**more: object) -> Storyboard:
+    """What the offline driver makes of the same task with the same models."""
+    task = Task(id="task", instruction=WORK["instruction"], **more)
+    planner, critic = ChatPlanner(PlannerChat()), ChatCritic(CriticChat())
+    return next(run([task], planner, TintEditor(), critic, max_attempts=2))
+
+
+def test_a_storyboard_equals_the_offline_drivers(client):
+    image = base64.b64encode(picture().png()).decode()
+    job = submit(client, image=image, seed=7)
+    events = watch(client, job)
+    assert [e[0] for e in events] == list(range(1, len(events) + 1))
+    assert events[0][1:] == ("planned", {"steps": ["s0", "s1"]})
+    assert [e[1] for e in events[1:]] == ["edited", "judged", "edited", "judged"] * 2 + ["finished"]
+    assert [e[2]["success"] for e in events if e[1] == "judged"] == [False, True] * 2
+    assert events[-1][2] == {"status": "done"}
+    assert watch(client, job, **{"Last-Event-ID": "8"}) == events[8:]
+    board = fetch(client, job)
+    assert board == expected(image=picture(), seed=7)
+    assert board.complete
+
+
+def test_storyboards_side_by_side_share_batches_with_each_other_and_with_chats(client, models):
+    models.planner.gate.clear()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(say, client, "first...")
+        models.planner.entered.acquire()
+        jobs = [submit(client, seed=i) for i in range(4)]
+        until(lambda: client.get("/health").json()["models"]["planner"]["waiting"] == 4)
+        refused = client.post("/v1/storyboards", json=WORK)
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) > 0
+        models.planner.gate.set()
+        assert content(first.result()) == "first..."
+    for i, job in enumerate(jobs):
+        assert watch(client, job)[-1][2] == {"status": "done"}
+        assert fetch(client, job) == expected(seed=i)
+    assert max(map(len, models.planner.batches)) == 4
+    assert 'goalreel_storyboards{status="done"} 4.0' in client.get("/metrics").text
+
+
+def test_a_cancelled_storyboard_leaves_the_queue_and_is_forgotten(client, models):
+    models.planner.gate.clear()
+    first = submit(client)
+    models.planner.entered.acquire()
+    second = submit(client)
+    until(lambda: client.get("/health").json()["models"]["planner"]["waiting"] == 1)
+    # The watcher is connected before anything is cancelled: afterwards there is nothing to watch.
+    with client.stream("GET", f"/v1/storyboards/{second}/events") as response:
+        assert client.delete(f"/v1/storyboards/{second}").status_code == 204
+        assert client.delete(f"/v1/storyboards/{second}").status_code == 404
+        assert events_of(response)[-1][1:] == ("finished", {"status": "cancelled"})
+    until(lambda: client.get("/health").json()["models"]["planner"]["waiting"] == 0)
+    assert client.get(f"/v1/storyboards/{first}").json()["status"] == "running"
+    assert client.delete(f"/v1/storyboards/{first}").status_code == 204
+    models.planner.gate.set()
+    for job in (first, second):
+        assert client.get(f"/v1/storyboards/{job}").status_code == 404
+    third = submit(client)
+    watch(client, third)
+    assert fetch(client, third) == expected()
+    assert len(models.planner.batches) == 2, "what was cancelled while it waited was never asked"
+
+
+def test_what_goes_wrong_is_a_failure_in_the_storyboard(client):
+    events = watch(client, job := submit(client, instruction="#no..."))
+    assert events[0][1] == "failure"
+    assert fetch(client, job).failure.stage == "plan"
+    events = watch(client, job := submit(client, instruction="no backend"))
+    assert events[0][2]["message"].startswith("the card fell off the bus")
+    assert fetch(client, job).failure is not None
+
+
+def test_a_plan_longer_than_the_server_makes_is_a_failure(models):
+    with serving(models, max_steps=1) as url, httpx.Client(base_url=url, timeout=60) as client:
+        watch(client, job := submit(client))
+        assert fetch(client, job).failure.message == "a plan of 2 steps; this server makes at most 1"
+        watch(client, job := submit(client, instruction="#one"))
+        assert fetch(client, job).complete
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"instruction": " "}, {"max_attempts": 0}, {"max_attempts": 11}, {"seed": -1}, {"speed": 1}],
+)
+def test_bad_submissions_are_refused(client, change):
+    answer = client.post("/v1/storyboards", json={**WORK, **change})
+    assert answer.status_code == 422
+    assert next(iter(change)) in answer.json()["error"]["message"]
+
+
+def test_finished_storyboards_are_kept_in_bounds(models):
+    one = len(expected().model_dump_json())
+    for bounds in ({"max_stored": 2}, {"max_stored_bytes": int(2.5 * one)}):
+        with serving(models, **bounds) as url, httpx.Client(base_url=url, timeout=60) as client:
+            jobs = []
+            for _ in range(3):
+                if len(jobs) == 2:
+                    fetch(client, jobs[0])  # the other is now the least recently used
+                jobs.append(submit(client))
+                watch(client, jobs[-1])
+            until(lambda jobs=jobs: client.get(f"/v1/storyboards/{jobs[1]}").status_code == 404)
+            fetch(client, jobs[0])
+            fetch(client, jobs[2])
+
+
+def test_all_three_models_are_needed():
+    with serving(Models(planner=EchoChat())) as url, httpx.Client(base_url=url, timeout=60) as client:
+        answer = client.post("/v1/storyboards", json=WORK)
+        assert answer.status_code == 404
+        assert "no critic" in answer.text
+
+
+def test_the_asynchronous_driver_can_be_cancelled_and_lets_others_run():
+    """No server: `drive` awaits each answer, and cancelling stops it between or within requests."""
+    planner, critic, editor = ChatPlanner(PlannerChat()), ChatCritic(CriticChat()), TintEditor()
+    task = Task(id="task", instruction=WORK["instruction"])
+    ticks = 0
+
+    async def ask(request):
+        await asyncio.sleep(0)
+        call = {Task: planner.plan, Candidate: critic.judge}.get(type(request), editor.edit)
+        return call([request])[0]
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    async def never(request):
+        await asyncio.Event().wait()
+
+    async def main():
+        other = asyncio.create_task(tick())
+        assert await drive(task, ask, max_attempts=2) == expected()
+        other.cancel()
+        stuck = asyncio.create_task(drive(task, never, max_attempts=2))
+        await asyncio.sleep(0)
+        stuck.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stuck
+        with pytest.raises(TypeError):
+            await drive(task, lambda _: asyncio.sleep(0, "not an answer"), max_attempts=1)
+        seen = []
+        failure = Failure(stage="plan", message="no")
+        board = await drive(
+            task,
+            lambda _: asyncio.sleep(0, failure),
+            max_attempts=1,
+            observe=lambda q, a: seen.append((q, a)),
+        )
+        assert board.failure == failure
+        assert seen == [(task, failure)]
+
+    asyncio.run(main())
+    assert ticks > 5
+
+
+SERVER = """
+import sys, threading
+from support.serving_models import CriticChat, PlannerChat, TintEditor
+from goalreel.serving.app import create_app
+from goalreel.serving.server import DrainingServer
+from goalreel.serving.settings import Models, ServeSettings
+
+planner = PlannerChat()
+planner.gate.clear()
+models = Models(planner=planner, critic=CriticChat(), editor=TintEditor())
+settings = ServeSettings(port=0, batch_size=1, drain_seconds=int(sys.argv[1]))
+server = DrainingServer(create_app(models, settings))
+
+def talk():
+    while not server.started:
+        pass
+    print(server.servers[0].sockets[0].getsockname()[1], flush=True)
+    planner.entered.acquire()
+    print("busy", flush=True)
+    for _ in sys.stdin:
+        planner.gate.set()
+
+threading.Thread(target=talk, daemon=True).start()
+server.run()
+"""
+
+
+@pytest.fixture
+def process(request):
+    environment = os.environ | {"PYTHONPATH": str(TESTS)}
+    command = [sys.executable, "-c", SERVER, str(request.param)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as process:
+        try:
+            port = process.stdout.readline().strip()
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+                yield process, client
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("process", [600], indirect=True)
+def test_sigterm_finishes_what_is_under_way_and_takes_nothing_new(process):
+    server, client = process
+    with ThreadPoolExecutor(2) as pool:
+        asked = pool.submit(say, client, "first...")
+        assert server.stdout.readline() == "busy\n"
+        job = submit(client)
+        until(lambda: client.get("/health").json()["models"]["planner"]["waiting"] == 1)
+        server.send_signal(signal.SIGTERM)
+        until(lambda: client.get("/health").status_code == 503)
+        assert client.get("/health").json()["status"] == "Draining"
+        refused = say(client, "too late")
+        assert refused.status_code == 503
+        assert "retry-after" in refused.headers
+        assert client.post("/v1/storyboards", json=WORK).status_code == 503
+        assert client.get(f"/v1/storyboards/{job}").json()["status"] == "running"
+        server.stdin.write("go\n")
+        server.stdin.flush()
+        assert content(asked.result()) == "first..."
+        assert watch(client, job)[-1][2] == {"status": "done"}
+        assert fetch(client, job) == expected()
+    assert server.wait(60) == 0
+
+
+@pytest.mark.parametrize("process", [0], indirect=True)
+def test_a_drain_ends_in_time_though_a_model_hangs(process):
+    server, client = process
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(say, client, "first")
+        assert server.stdout.readline() == "busy\n"
+        submit(client)
+        until(lambda: client.get("/health").json()["models"]["planner"]["waiting"] == 1)
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(60) is not None
+        with contextlib.suppress(httpx.TransportError):
+            assert asked.result().status_code >= 500

@@ -1,0 +1,245 @@
+"""The parts of the streaming room, each alone."""
+
+import asyncio
+import math
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.streaming_world import World, picture
+
+from goalreel.image import Image
+from goalreel.models.load import Trio
+from goalreel.planners.planner import Progress
+from goalreel.streaming.caller import Caller, Worker
+from goalreel.streaming.frames import FrameSlot
+from goalreel.streaming.settings import Settings
+from goalreel.streaming.tracker import Tracker
+from goalreel.streaming.vision import Closeness, changed
+from goalreel.types import Failure, Plan, Storyboard, StoryboardStep, Task
+
+# -- the frame slot
+
+
+def grey(value: int) -> Image:
+    return Image(np.full((2, 2, 3), value, np.uint8))
+
+
+def test_the_slot_holds_the_newest_frame_and_decodes_it_once():
+    clock, decoded = [10.0], []
+
+    def decode(raw: int) -> Image:
+        decoded.append(raw)
+        return grey(raw)
+
+    slot = FrameSlot(decode, lambda: clock[0])
+    assert slot.newest() is None
+    assert slot.counts().age is None
+    for value in (1, 2, 3):
+        slot.put(value, stamp=value, frame_id="camera")
+    clock[0] = 10.5
+    frame = slot.newest()
+    assert (frame.image, frame.stamp, frame.frame_id, frame.received) == (grey(3), 3, "camera", 10.0)
+    assert slot.newest() is frame
+    assert decoded == [3]
+    counts = slot.counts()
+    assert (counts.received, counts.read, counts.dropped, counts.age) == (3, 1, 2, 0.5)
+
+
+def test_the_slot_counts_what_is_wrong_with_a_camera():
+    def decode(raw: int) -> Image:
+        if raw < 0:
+            raise ValueError("16UC1 is depth")
+        return grey(raw)
+
+    slot = FrameSlot(decode)
+    slot.put(-1, stamp=9, frame_id="")
+    for _ in range(2):
+        with pytest.raises(ValueError, match="16UC1"):
+            slot.newest()
+    slot.put(5, stamp=4, frame_id="")
+    counts = slot.counts()
+    assert (counts.unreadable, counts.backwards, counts.problem) == (1, 1, "16UC1 is depth")
+    assert slot.newest().image == grey(5)
+    assert slot.counts().problem == ""
+    slot.clear()
+    assert slot.newest() is None
+
+
+def test_writing_never_waits_for_a_slow_reader():
+    started, go = threading.Event(), threading.Event()
+
+    def decode(raw: int) -> Image:
+        started.set()
+        assert go.wait(5)
+        return grey(raw)
+
+    slot = FrameSlot(decode)
+    slot.put(1, 1, "")
+    reader = threading.Thread(target=slot.newest)
+    reader.start()
+    assert started.wait(5)
+    for value in range(2, 100):
+        slot.put(value, value, "")  # would hang here
+    assert slot.counts().received == 99
+    go.set()
+    reader.join()
+    assert slot.newest().image == grey(99)
+
+
+# -- the visual test
+
+
+def test_closeness_goes_from_start_to_goal():
+    measure = Closeness(picture(0), picture(3))
+    assert measure.of(picture(0)) == 0
+    assert measure.of(picture(3)) == 1
+    assert measure.of(picture(3, extra=1)) < 1
+    assert measure.of(picture(5, extra=1)) < 0
+    assert math.isnan(Closeness(picture(0), picture(0)).of(picture(2)))
+
+
+def test_closeness_stands_a_change_of_light_size_and_noise():
+    measure = Closeness(picture(0), picture(3))
+    rng = np.random.default_rng(0)
+    brighter = np.clip(picture(3).pixels.astype(int) + 12 + rng.integers(-6, 7, (48, 96, 3)), 0, 255)
+    assert measure.of(Image(brighter.astype(np.uint8))) > 0.95
+    large = Image(picture(3).pixels.repeat(8, 0).repeat(8, 1))
+    assert measure.of(large) > 0.9
+    assert changed(picture(3), large) < 0.01
+
+
+# -- the tracker
+
+
+def tracker(**settings: float) -> Tracker:
+    return Tracker(Settings(preset="api", **settings), now=0.0)
+
+
+def test_the_critic_is_asked_when_it_looks_right_and_not_too_often():
+    t = tracker(gate=0.5, critic_period=2.0)
+    assert t.look(0.0, 0.2) == "wait"
+    assert t.look(0.1, 0.6) == "ask"
+    assert t.look(1.0, 0.9) == "wait"
+    assert t.look(2.2, 0.9) == "ask"
+
+
+def test_without_a_goal_image_the_critic_is_asked_by_the_clock():
+    t = tracker(critic_period=1.0)
+    assert [t.look(now, math.nan) for now in (0.0, 0.5, 1.0, 1.5, 2.0)] == [
+        "ask",
+        "wait",
+        "ask",
+        "wait",
+        "ask",
+    ]
+
+
+def test_a_stall_is_called_after_the_critics_last_word():
+    t = tracker(stall_timeout=10.0, critic_period=1.0, gate=0.9)
+    assert t.look(0.0, 0.3) == "wait"
+    assert t.look(9.9, 0.31) == "wait"
+    assert t.look(10.0, 0.31) == "ask"
+    assert t.look(10.1, 0.31) == "stalled"
+
+
+def test_progress_puts_a_stall_off():
+    t = tracker(stall_timeout=10.0, gate=1.0)
+    for now in range(0, 60, 5):
+        assert t.look(float(now), now / 100) == "wait"
+
+
+def test_leaving_must_last():
+    t = tracker(leave=-1.0, leave_timeout=5.0)
+    assert t.look(0.0, -3.0) == "wait"
+    assert t.look(4.0, -0.5) == "wait"
+    assert t.look(8.9, -3.0) == "wait"
+    assert t.look(9.1, -3.0) == "left"
+    t.restart(20.0)
+    assert t.look(20.0, -3.0) == "wait"
+
+
+@given(st.lists(st.tuples(st.floats(0, 5), st.floats(-50, 1) | st.just(math.nan)), max_size=60))
+def test_the_tracker_always_ends_and_keeps_its_period(looks):
+    t, now, asked = tracker(critic_period=2.0, stall_timeout=30.0, leave_timeout=10.0), 0.0, None
+    for wait, closeness in looks:
+        now += wait
+        decision = t.look(now, closeness)
+        if decision == "ask":
+            assert asked is None or now - asked >= 2.0
+            asked = now
+        if decision == "stalled":
+            assert now >= 30.0
+        if decision == "left":
+            assert now >= 10.0
+    for extra in range(40):
+        decision = t.look(now + extra, 0.1)
+    assert decision == "stalled", "nothing moves for 40 s"
+
+
+# -- models in threads
+
+
+def test_a_call_that_has_not_begun_when_it_is_cancelled_never_does():
+    began, over = [], threading.Event()
+
+    async def main() -> None:
+        worker = Worker("test")
+        first = asyncio.create_task(worker.call(lambda: (began.append(1), over.wait(60))))
+        second = asyncio.create_task(worker.call(lambda: began.append(2)))
+        while not began:
+            await asyncio.sleep(0.01)
+        second.cancel()
+        await asyncio.wait([second])
+        over.set()
+        await first
+        await worker.call(lambda: began.append(3))
+
+    asyncio.run(main())
+    assert began == [1, 3]
+
+
+def test_a_hanging_call_does_not_hold_up_the_next():
+    gone = threading.Event()
+
+    async def main() -> str:
+        worker = Worker("test")
+        with pytest.raises(TimeoutError):
+            await worker.call(lambda: gone.wait(10), timeout=0.05)
+        return await worker.call(lambda: "next", timeout=5)
+
+    assert asyncio.run(main()) == "next"
+    gone.set()
+
+
+def test_a_dead_model_is_left_alone_for_a_while(monkeypatch):
+    world = World()
+    world.fails["plan"] = "server gone\nwith a trace"
+    caller = Caller(Trio(world, world, world), timeout=5)
+    task = Task(id="t", instruction="move it")
+    first, second = asyncio.run(_twice(caller, task))
+    assert first == second == Failure(stage="plan", message="server gone")
+    assert len(world.calls) == 1
+    monkeypatch.setattr("goalreel.streaming.caller.COOL_DOWN", 0.0)
+    world.fails.clear()
+    assert isinstance(asyncio.run(_twice(caller, task))[0], Plan)
+
+
+async def _twice(caller: Caller, task: Task) -> tuple:
+    return await caller.ask(task), await caller.ask(task)
+
+
+def test_a_planner_that_can_go_on_is_told_what_was_done():
+    class Going(World):
+        def continue_plan(self, progress):
+            return self._call("plan", progress, lambda p: World.plan_of([p.done]))
+
+    world = Going()
+    plan = World.plan_of(range(2))
+    board = Storyboard(
+        task=Task(id="t", instruction="move it"), steps=tuple(StoryboardStep(step=s) for s in plan.steps)
+    )
+    caller = Caller(Trio(world, world, world), timeout=5)
+    assert asyncio.run(caller.replan(Progress(board, 1, picture(1)))) == World.plan_of([1])
