@@ -18,6 +18,7 @@ from typing import Literal
 from goalreel import __version__, checkpoints
 from goalreel.cli import probe
 from goalreel.installed import (
+    EXTRAS,
     install,
     install_goalreel,
     install_ros,
@@ -27,14 +28,6 @@ from goalreel.installed import (
     version,
 )
 
-EXTRAS = {
-    "lerobot": "read and write LeRobot datasets",
-    "gpu": "presets nano and klein: models in this process",
-    "sim": "the simulated tabletop",
-    "bags": "ROS 2 bags, with no ROS installed",
-    "serve": "serve models over HTTP",
-    "train": "train planner and critic",
-}
 SCARCE_GIB = 5
 PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"
 EGL = {} if sys.platform != "linux" or os.environ.get("MUJOCO_GL") else {"MUJOCO_GL": "egl"}
@@ -66,7 +59,7 @@ def _goalreel() -> Check:
 
 
 def _extra(extra: str) -> Check:
-    name = f"[{extra}] {EXTRAS[extra]}"
+    name = f"[{extra}] {EXTRAS[extra].purpose}"
     wanted = requirements("goalreel", extra)
     lacks = list(dict.fromkeys(problem for one in wanted for problem in unmet(one)))
     if lacks or not wanted:

@@ -6,61 +6,26 @@ from typing import NoReturn
 
 import typer
 
-EXTRAS = {
-    "accelerate": "train",
-    "av": "lerobot",
-    "datasets": "train",
-    "diffusers": "gpu",
-    "fastapi": "serve",
-    "httpx2": "api",
-    "lerobot": "lerobot",
-    "mujoco": "sim",
-    "openai": "api",
-    "peft": "train",
-    "prometheus_client": "serve",
-    "pyarrow": "lerobot",
-    "ray": "serve",
-    "rosbags": "bags",
-    "tensorboard": "train",
-    "torch": "gpu",
-    "transformers": "gpu",
-    "trl": "train",
-    "uvicorn": "serve",
-}
-"""Which extra brings a package that turned out to be missing."""
-ROS = ("goalreel_interfaces", "goalreel_ros", "rclpy")
-"""What comes from a ROS 2 workspace, or from an extra and two folders."""
+from goalreel.errors import UserError
 
 
 @contextmanager
 def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
     """Wrap a command: bad input, a broken dataset, a dead server or a missing package ends it in one line."""
-    from goalreel.batch import BackendError
-    from goalreel.errors import DatasetError
 
     try:
         yield
-    except (DatasetError, BackendError, ValueError, OSError) as e:
+    except (UserError, ValueError, OSError) as e:
         fail((str(e) or type(e).__name__).splitlines()[0])
     except ModuleNotFoundError as e:
+        from goalreel.installed import absent
+
         said = absent(e)
         if said is None:
             raise
         fail(said)
     except KeyboardInterrupt:
         fail(interrupted, status=130)
-
-
-def absent(error: ModuleNotFoundError) -> str | None:
-    """What brings the package that is missing; None where none of our extras does."""
-    package = (error.name or "").split(".")[0]
-    if package in ROS:
-        from goalreel.installed import install_ros
-
-        return f"{package} is not installed: source your ROS 2 workspace, or {install_ros()}"
-    if package in EXTRAS:
-        return f"{package} is not installed: pip install 'goalreel[{EXTRAS[package]}]'"
-    return None
 
 
 def fail(message: str, status: int = 1) -> NoReturn:

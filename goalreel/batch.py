@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from goalreel.errors import BackendError
 from goalreel.loop import Answer, OnUnverified, Request, Trajectory, storyboard
 from goalreel.types import Candidate, Critic, Edit, Editor, Failure, Planner, Storyboard, Task
 
@@ -17,13 +18,6 @@ log = logging.getLogger(__name__)
 
 type Observer = Callable[[Request, Answer], None]
 type Kind = Literal["plan", "edit", "judge"]
-
-
-class BackendError(Exception):
-    """A model could not be called at all: its server died, its memory ran out.
-
-    Back ends raise it for a whole batch; the driver turns it into one Failure an item.
-    """
 
 
 @dataclass(frozen=True)

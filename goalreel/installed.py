@@ -1,14 +1,49 @@
-"""What a package's extras ask for, against what is installed. Nothing is imported to find out."""
+"""What goalreel's extras bring and ask for, against what is installed. Nothing is imported to find out."""
 
 import importlib.util
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 import goalreel
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What `goalreel[NAME]` is for, and the modules that it brings."""
+
+    purpose: str
+    modules: tuple[str, ...]
+
+
+EXTRAS = {
+    "lerobot": Extra("read and write LeRobot datasets", ("av", "lerobot", "pyarrow")),
+    "gpu": Extra(
+        "presets nano and klein: models in this process", ("diffusers", "peft", "torch", "transformers")
+    ),
+    "api": Extra("presets api and server: models behind HTTP", ("httpx2", "openai")),
+    "sim": Extra("the simulated tabletop", ("mujoco",)),
+    "bags": Extra("ROS 2 bags, with no ROS installed", ("rosbags",)),
+    "serve": Extra("serve models over HTTP", ("fastapi", "prometheus_client", "ray", "uvicorn")),
+    "train": Extra("train planner and critic", ("accelerate", "datasets", "tensorboard", "trl")),
+}
+ROS = ("goalreel_interfaces", "goalreel_ros", "rclpy")
+"""What comes from a ROS 2 workspace, or from an extra and two folders."""
+
+
+def absent(error: ModuleNotFoundError) -> str | None:
+    """The line that says what brings the package that is missing; None where none of our extras does."""
+    package = (error.name or "").split(".")[0]
+    if package in ROS:
+        return f"{package} is not installed: source your ROS 2 workspace, or {install_ros()}"
+    for name, extra in EXTRAS.items():
+        if package in extra.modules:
+            return f"{package} is not installed: pip install 'goalreel[{name}]'"
+    return None
 
 
 def version(package: str) -> str | None:

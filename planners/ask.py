@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from goalreel.batch import BackendError
+from goalreel.errors import BackendError
 from goalreel.planners.chat import Chat, Conversation, Message, NoReply
 from goalreel.planners.interleave import plain
 from goalreel.planners.reply import MAX_REPLY, Problem, clean, valid

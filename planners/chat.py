@@ -36,6 +36,6 @@ class Chat(Protocol):
         """Continue each conversation. `schema`: a JSON schema the back end may enforce, if it can.
 
         Raises:
-            goalreel.batch.BackendError: the model cannot be called at all.
+            goalreel.errors.BackendError: the model cannot be called at all.
         """
         ...

@@ -53,7 +53,7 @@ class ChatCritic:
         """Answer i judges candidate i. `refined_prompt` is None where a rejection came without one.
 
         Raises:
-            goalreel.batch.BackendError: the model cannot be called at all.
+            goalreel.errors.BackendError: the model cannot be called at all.
         """
         questions = [question(c, mode=self._mode, scores=self._scores) for c in candidates]
         schema = verdict_schema(scores=self._scores)

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from transformers.utils import is_flash_attn_2_available
 
-from goalreel.batch import BackendError
+from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.planners.chat import Conversation, NoReply
 

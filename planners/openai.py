@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx2
 import openai
 
-from goalreel.batch import BackendError
+from goalreel.errors import BackendError
 from goalreel.planners.chat import Conversation, NoReply
 from goalreel.planners.openai_wire import blamed, error_text, message_json, reply_text
 

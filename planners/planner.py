@@ -52,7 +52,7 @@ class ChatPlanner:
         """Answer i plans task i, from text alone where it has no image.
 
         Raises:
-            goalreel.batch.BackendError: the model cannot be called at all.
+            goalreel.errors.BackendError: the model cannot be called at all.
         """
         return self._ask([question(task) for task in tasks])
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from goalreel.batch import BackendError
+from goalreel.errors import BackendError
 
 log = logging.getLogger(__name__)
 

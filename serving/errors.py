@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from goalreel.batch import BackendError
+from goalreel.errors import BackendError
 from goalreel.serving.batcher import QueueFull
 
 CLIENT_GONE = 499

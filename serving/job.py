@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal
 
 from goalreel.asynchronous import drive
-from goalreel.batch import BackendError
+from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.loop import Answer, OnUnverified, Request
 from goalreel.planners.chat import Conversation, NoReply

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
-from goalreel.batch import BackendError
+from goalreel.errors import BackendError
 from goalreel.loop import Answer, Request
 from goalreel.models.load import Trio
 from goalreel.planners.planner import Progress

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from uuid import UUID
 
-from goalreel.cli.errors import absent
+from goalreel.installed import absent
 from goalreel.models.load import Trio
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.caller import Caller, Worker

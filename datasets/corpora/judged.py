@@ -62,7 +62,7 @@ def drawn_by(editor: Editor) -> Draw:
     """How an editor draws. A prompt has its own seed, so that rows do not depend on their order.
 
     Raises (when called):
-        goalreel.batch.BackendError: it cannot be called at all.
+        goalreel.errors.BackendError: it cannot be called at all.
     """
 
     def draw(sources: Sequence[Image], prompts: Sequence[str]) -> list[Image | None]:

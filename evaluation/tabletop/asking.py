@@ -66,7 +66,7 @@ def in_batches[Q, A](
 
     Raises:
         ValueError: the model did not give one answer a question.
-        goalreel.batch.BackendError: it cannot be called at all.
+        goalreel.errors.BackendError: it cannot be called at all.
     """
     answers: list[A] = []
     for start in range(0, len(asked), BATCH):

@@ -55,7 +55,7 @@ def evaluate(order: Order, progress: Progress) -> Report:
     Raises:
         ValueError: no such split or model, or a part needs models and the preset only reads recordings.
         DatasetError: another run works in the same folder.
-        goalreel.batch.BackendError: a model cannot be called.
+        goalreel.errors.BackendError: a model cannot be called.
     """
     preset = order.settings.models()
     parts = [part for part in PARTS if part in order.parts]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalreel.batch import BackendError, Limits, run
+from goalreel.batch import Limits, run
+from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.types import (
     Candidate,

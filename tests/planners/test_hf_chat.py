@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from support import tiny
 
-from goalreel.batch import BackendError
+from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.models.load import build_chat
 from goalreel.planners.chat import Message, NoReply

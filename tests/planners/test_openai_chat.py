@@ -15,7 +15,7 @@ import openai._base_client
 import pytest
 from support.chat_server import ChatServer, Reply, error, said
 
-from goalreel.batch import BackendError
+from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.models.load import build_chat
 from goalreel.planners.chat import Message, NoReply

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.scripted import ScriptedChat, words
 
-from goalreel.batch import BackendError, run
+from goalreel.batch import run
+from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.planners.chat import NoReply
 from goalreel.planners.interleave import interleave, plain, shrink

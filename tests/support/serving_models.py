@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import uvicorn
 
-from goalreel.batch import BackendError
+from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.planners.chat import Conversation, NoReply
 from goalreel.serving.app import create_app

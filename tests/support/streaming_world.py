@@ -7,7 +7,7 @@ from concurrent.futures import wait
 
 import numpy as np
 
-from goalreel.batch import BackendError
+from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.models.load import Trio
 from goalreel.streaming.board import Board, Frame, Goal
