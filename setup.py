@@ -1,5 +1,5 @@
-"""Everything below `goalreel/`, whose links lead to the rooms beside it, is one import package."""
+"""All there is to say is in pyproject.toml."""
 
-from setuptools import find_namespace_packages, setup
+from setuptools import setup
 
-setup(packages=find_namespace_packages(include=["goalreel*"], exclude=["goalreel.checkpoints.*"]))
+setup()
