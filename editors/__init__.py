@@ -1,6 +1,7 @@
-"""editors."""
+"""What renders: the Editors, which turn a picture (or none), a prompt and a seed into a picture.
 
-import logging
-
-# diffusers warns at import of classes that the pinned torchao has moved; only torchao's own files hold them.
-logging.getLogger("diffusers.quantizers.torchao.torchao_quantizer").setLevel(logging.ERROR)
+- `diffusers.DiffusersEditor`: any diffusers pipeline in this process; `catalogue` holds those known by name.
+- `remote.RemoteEditor`: an image server over HTTP; `protocols` holds what each kind of server is told.
+- `hindsight.HindsightEditor`: takes the goal image from the recorded episode's own future.
+- `split.SplitEditor`: draws with one editor, edits with another.
+"""

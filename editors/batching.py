@@ -7,12 +7,28 @@ together before the denoising loop. Classes of diffusers 0.42; all pictures of a
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import diffusers
 import PIL.Image
 import torch
+from diffusers.pipelines.chronoedit.pipeline_chronoedit import ChronoEditPipeline
+from diffusers.pipelines.flux2.pipeline_flux2_klein import Flux2KleinPipeline
+from diffusers.pipelines.longcat_image.pipeline_longcat_image_edit import LongCatImageEditPipeline
+from diffusers.pipelines.pipeline_utils import DiffusionPipeline
+from diffusers.pipelines.qwenimage.pipeline_qwenimage_edit import QwenImageEditPipeline
+from diffusers.pipelines.qwenimage.pipeline_qwenimage_edit_plus import QwenImageEditPlusPipeline
 from torch.nn.functional import pad
+
+if TYPE_CHECKING:
+
+    class _Pipeline(DiffusionPipeline):
+        """What the pipelines paired here have in common, which diffusers has no class for."""
+
+        def __call__(self, *args: Any, **named: Any) -> Any: ...
+        def encode_prompt(self, *args: Any, **named: Any) -> Any: ...
+        def prepare_latents(self, *args: Any, **named: Any) -> Any: ...
+else:
+    _Pipeline = DiffusionPipeline
 
 _PAIRS = "\0pairs"
 """Stands for the prompts of all pairs: the stock call must believe that it has one."""
@@ -23,7 +39,7 @@ PAIR_BATCHES = frozenset(
 )
 
 
-class _Pairs(diffusers.DiffusionPipeline):
+class _Pairs(_Pipeline):
     """Makes a one-image pipeline draw B pictures of one prompt, and gives each its own image and prompt."""
 
     copies = "num_images_per_prompt"
@@ -54,11 +70,11 @@ class _Pairs(diffusers.DiffusionPipeline):
         prompt = prompt[0] if isinstance(prompt, list) else prompt
         return [own if prompt == _PAIRS else prompt for _, own in self._pairs or ()]
 
-    def prepare_latents(self, image: Any, batch_size: int, *rest: Any) -> tuple[Any, ...]:
+    def prepare_latents(self, *args: Any, **named: Any) -> tuple[Any, ...]:
         """Noise and source latents, one pair at a time, joined along the batch."""
         if self._pairs is None:
-            return super().prepare_latents(image, batch_size, *rest)
-        *middle, generators, latents = rest
+            return super().prepare_latents(*args, **named)
+        image, _, *middle, generators, latents = args
         parts = [
             super(_Pairs, self).prepare_latents(
                 self._preprocess(picture, image), 1, *middle, generator, latents
@@ -74,12 +90,13 @@ class _Pairs(diffusers.DiffusionPipeline):
 
 
 class _QwenPairs(_Pairs):
-    def encode_prompt(self, prompt: Any, image: Any = None, **rest: Any) -> tuple[Any, ...]:
+    def encode_prompt(self, *args: Any, **named: Any) -> tuple[Any, ...]:
         if self._pairs is None:
-            return super().encode_prompt(prompt, image, **rest)
-        rest["num_images_per_prompt"] = 1
+            return super().encode_prompt(*args, **named)
+        prompt, image = named.pop("prompt"), named.pop("image")
+        named["num_images_per_prompt"] = 1
         embeds = [
-            super(_QwenPairs, self).encode_prompt([text], self._resized(picture, image), **rest)[0]
+            super(_QwenPairs, self).encode_prompt([text], self._resized(picture, image), **named)[0]
             for text, (picture, _) in zip(self._texts(prompt), self._pairs, strict=True)
         ]
         longest = max(e.shape[1] for e in embeds)
@@ -100,41 +117,43 @@ class _QwenPairs(_Pairs):
         return super()._preprocess(picture, like).unsqueeze(2)
 
 
-class QwenImageEditPairs(_QwenPairs, diffusers.QwenImageEditPipeline):
+class QwenImageEditPairs(_QwenPairs, QwenImageEditPipeline):
     """Qwen-Image-Edit with one image a prompt."""
 
 
-class QwenImageEditPlusPairs(_QwenPairs, diffusers.QwenImageEditPlusPipeline):
+class QwenImageEditPlusPairs(_QwenPairs, QwenImageEditPlusPipeline):
     """Qwen-Image-Edit-Plus (2509, 2511), which refuses batches, with one image a prompt."""
 
 
-class LongCatImageEditPairs(_Pairs, diffusers.LongCatImageEditPipeline):
+class LongCatImageEditPairs(_Pairs, LongCatImageEditPipeline):
     """LongCat-Image-Edit, which refuses batches, with one image a prompt."""
 
-    def encode_prompt(self, prompt: Any = None, image: Any = None, **rest: Any) -> tuple[Any, ...]:
-        """Texts are padded to one length, so embeddings join as they are."""
+    def encode_prompt(self, *args: Any, **named: Any) -> tuple[Any, ...]:
+        """Encode each prompt with its own picture; texts are padded to one length, so embeddings join."""
         if self._pairs is None:
-            return super().encode_prompt(prompt=prompt, image=image, **rest)
-        rest["num_images_per_prompt"] = 1
+            return super().encode_prompt(*args, **named)
+        prompt, image = named.pop("prompt"), named.pop("image")
+        named["num_images_per_prompt"] = 1
         parts = []
         for text, (picture, _) in zip(self._texts(prompt), self._pairs, strict=True):
-            resized = self.image_processor.resize(picture, image.height * 2, image.width * 2)
+            resized: Any = self.image_processor.resize(picture, image.height * 2, image.width * 2)
             resized = self.image_processor.resize(resized, image.height, image.width)
-            parts.append(super().encode_prompt(prompt=[text], image=resized, **rest))
+            parts.append(super().encode_prompt(prompt=[text], image=resized, **named))
         return torch.cat([embeds for embeds, _ in parts]), parts[0][1]
 
 
-class ChronoEditPairs(_Pairs, diffusers.ChronoEditPipeline):
+class ChronoEditPairs(_Pairs, ChronoEditPipeline):
     """ChronoEdit, which takes one image a call, with one image a prompt."""
 
     copies = "num_videos_per_prompt"
 
-    def encode_prompt(self, prompt: Any, **rest: Any) -> tuple[Any, ...]:
+    def encode_prompt(self, *args: Any, **named: Any) -> tuple[Any, ...]:
         """Embeddings of all prompts, and the shared negative one's."""
         if self._pairs is None:
-            return super().encode_prompt(prompt, **rest)
-        rest["num_videos_per_prompt"] = 1
-        parts = [super(ChronoEditPairs, self).encode_prompt(text, **rest) for text in self._texts(prompt)]
+            return super().encode_prompt(*args, **named)
+        texts = self._texts(named.pop("prompt"))
+        named["num_videos_per_prompt"] = 1
+        parts = [super(ChronoEditPairs, self).encode_prompt(text, **named) for text in texts]
         return tuple(None if p[0] is None else torch.cat(p) for p in zip(*parts, strict=True))
 
     def encode_image(self, image: Any, device: Any = None) -> torch.Tensor:
@@ -147,7 +166,7 @@ class ChronoEditPairs(_Pairs, diffusers.ChronoEditPipeline):
         return self.video_processor.preprocess(picture, *like.shape[-2:]).to(like.device, like.dtype)
 
 
-class Flux2KleinPairs(diffusers.Flux2KleinPipeline):
+class Flux2KleinPairs(Flux2KleinPipeline):
     """FLUX.2-klein with one image a prompt."""
 
     _paired = False
@@ -172,13 +191,13 @@ class Flux2KleinPairs(diffusers.Flux2KleinPipeline):
         """Image i becomes the only reference of prompt i, at the place of a first reference."""
         if not self._paired:
             return super().prepare_image_latents(images, batch_size, generator, device, dtype)
-        parts = [
-            super(Flux2KleinPairs, self).prepare_image_latents([i], 1, None, device, dtype) for i in images
-        ]
+        single = super().prepare_image_latents
+        # No generator: the latents of a source are their distribution's mode, and nothing is drawn.
+        parts = [single([i], 1, None, device, dtype) for i in images]  # pyright: ignore[reportArgumentType]
         return torch.cat([latents for latents, _ in parts]), torch.cat([ids for _, ids in parts])
 
 
-PAIRED: dict[str, type[diffusers.DiffusionPipeline]] = {
+PAIRED: dict[str, type[DiffusionPipeline]] = {
     "Flux2KleinPipeline": Flux2KleinPairs,
     "QwenImageEditPipeline": QwenImageEditPairs,
     "QwenImageEditPlusPipeline": QwenImageEditPlusPairs,

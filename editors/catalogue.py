@@ -1,4 +1,4 @@
-"""The image editors goalreel knows by name, as data (`catalogue.yaml`), and how one is built."""
+"""The image editors goalreel knows by name, as data (`catalogue.yaml`): what each is and how it is called."""
 
 from functools import cache
 from importlib.resources import files
@@ -6,29 +6,26 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from goalreel.types import Editor
+from goalreel.errors import InputError
+from goalreel.types import Frozen
 
 SETTINGS = "goalreel.json"
 """A checkpoint's own entry, stored beside its `model_index.json`."""
 
 Positive = Annotated[int, Field(gt=0)]
-type Kind = Literal["text-to-image", "edit"]
+type EditorKind = Literal["text-to-image", "edit"]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Lora(_Frozen):
+class LoraWeights(Frozen):
     """Low-rank weights laid over the model's own: one safetensors file of a repository."""
 
     repository: str
     weight: str
 
 
-class Entry(_Frozen):
+class Entry(Frozen):
     """A diffusers pipeline and how it is called."""
 
     name: str = ""
@@ -36,37 +33,25 @@ class Entry(_Frozen):
     """A Hugging Face repository, or a folder made by `save_pretrained`."""
     pipeline: str | None = None
     """The diffusers class; None where diffusers has none."""
-    components: dict[str, str] = {}
+    components: dict[str, str] = Field(default_factory=dict)
     """Parts loaded as another diffusers class than `model_index.json` says."""
     requires: tuple[str, ...] = ()
     """Packages it needs beside diffusers and transformers."""
-    kinds: Annotated[tuple[Kind, ...], Field(min_length=1)]
+    kinds: Annotated[tuple[EditorKind, ...], Field(min_length=1)]
     steps: Positive | None = None
-    guidance: dict[str, float] = {}
-    arguments: dict[str, Any] = {}
+    guidance: dict[str, float] = Field(default_factory=dict)
+    arguments: dict[str, Any] = Field(default_factory=dict)
     """More of the call's arguments, as they are."""
     size: tuple[Positive, Positive] | None = None
     """(width, height): drawn from text at this size, edited at its area; None for the source's own size."""
     multiple: Positive = 16
     """Width and height are multiples of it."""
-    lora: Lora | None = None
-    scheduler: dict[str, Any] = {}
+    lora: LoraWeights | None = None
+    scheduler: dict[str, Any] = Field(default_factory=dict)
     """Changes to the scheduler's configuration."""
     weights_gb: float | None = None
     licence: str = ""
     note: str = ""
-
-    def build(self, **options: Any) -> Editor:
-        """Load the model; `options` are those of `DiffusersEditor.load`.
-
-        Raises:
-            ValueError: diffusers has no class for it, or it cannot be loaded.
-        """
-        if self.pipeline is None:
-            raise ValueError(f"{self.name} cannot be built here: {self.note}")
-        from goalreel.editors.diffusers import DiffusersEditor
-
-        return DiffusersEditor.load(self.repository, entry=self, **options)
 
     def save(self, folder: Path) -> None:
         """Store the entry with its checkpoint, for `diffusers:FOLDER` to call the model by."""
@@ -84,13 +69,13 @@ def find(name: str) -> Entry:
     """The entry called `name`; `NAME@FOLDER` is the same model from a local folder.
 
     Raises:
-        ValueError: no such entry.
+        InputError: no such entry.
     """
     name, _, folder = name.partition("@")
     entry = catalogue().get(name)
     if entry is None:
         known = ", ".join(catalogue())
-        raise ValueError(
+        raise InputError(
             f"no editor called {name!r}: use diffusers:DIR, openai:MODEL@URL, server:URL or one of {known}"
         )
     return entry.model_copy(update={"repository": folder}) if folder else entry
@@ -100,7 +85,7 @@ def stored(folder: Path) -> Entry | None:
     """The entry kept in a checkpoint's folder, if there is one.
 
     Raises:
-        ValueError: it cannot be read.
+        InputError: it cannot be read.
     """
     path = folder / SETTINGS
     if not path.is_file():
@@ -110,7 +95,7 @@ def stored(folder: Path) -> Entry | None:
     except ValidationError as e:
         first = e.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{path} is not an editor's settings: {where or 'file'}: {first['msg']}") from e
+        raise InputError(f"{path} is not an editor's settings: {where or 'file'}: {first['msg']}") from e
 
 
 def like(pipeline: str) -> Entry | None:

@@ -7,16 +7,20 @@ import inspect
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from goalreel.editors.catalogue import Entry, like, stored
+from goalreel.editors.catalogue import Entry, find, like, stored
 from goalreel.editors.sizes import Size, resize, to_pil, working_size
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
+
+if TYPE_CHECKING:
+    from goalreel.editors.loading import Offload, Quantize
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +37,7 @@ class DiffusersEditor:
     def __init__(self, pipeline: Any, entry: Entry, *, batch_size: int = 8) -> None:
         """`batch_size`: the most edits in one call of the pipeline; halved for good when memory runs out."""
         if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+            raise InputError(f"batch_size must be at least 1, got {batch_size}")
         self.entry = entry
         self.pipeline = pipeline
         self._batch_size = batch_size
@@ -47,9 +51,9 @@ class DiffusersEditor:
         entry: Entry | None = None,
         device: str | None = None,
         dtype: str | None = None,
-        offload: str | None = None,
+        offload: "Offload | None" = None,
         vae_tiling: bool = False,
-        quantize: str | None = None,
+        quantize: "Quantize | None" = None,
         batch_size: int = 8,
     ) -> Self:
         """Load a pipeline from a folder or a repository; safetensors only, never the checkpoint's own code.
@@ -60,20 +64,21 @@ class DiffusersEditor:
         "int8".
 
         Raises:
-            ValueError: it cannot be loaded here; the message is one line that says what to do.
+            InputError: it cannot be loaded here; the message is one line that says what to do.
         """
         try:
             import torch
 
+            _hush()
             from goalreel.editors.loading import load_pipeline, model_index
         except ImportError as e:
-            raise ValueError(f"an editor needs {e.name}: pip install 'goalreel[gpu]'") from e
+            raise InputError(f"an editor needs {e.name}: pip install 'goalreel[gpu]'") from e
         source = str(source)
         index = model_index(source)
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
         if not isinstance(getattr(torch, dtype, None), torch.dtype):
-            raise ValueError(f"no torch dtype {dtype!r}: use bfloat16, float16 or float32")
+            raise InputError(f"no torch dtype {dtype!r}: use bfloat16, float16 or float32")
         entry = entry or stored(Path(source)) or like(str(index.get("_class_name"))) or _by_signature(index)
         pipeline = load_pipeline(
             source,
@@ -86,6 +91,20 @@ class DiffusersEditor:
             quantize=quantize,
         )
         return cls(pipeline, entry, batch_size=batch_size)
+
+    @classmethod
+    def from_catalogue(cls, name: str, **options: Any) -> Self:
+        """Load an editor by its name in the catalogue; `NAME@FOLDER` loads it from a local folder.
+
+        `options` are those of `load`.
+
+        Raises:
+            InputError: no such name, diffusers has no class for it, or it cannot be loaded.
+        """
+        entry = find(name)
+        if entry.pipeline is None:
+            raise InputError(f"{entry.name} cannot be built here: {entry.note}")
+        return cls.load(entry.repository, entry=entry, **options)
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
         """Answer i is the picture of edit i at its source's size (from text: the model's own), or why not.
@@ -104,8 +123,9 @@ class DiffusersEditor:
         for (_, size), members in groups.items():
             for i, picture in zip(members, self._render([edits[i] for i in members], size), strict=True):
                 source = edits[i].image
-                keep = isinstance(picture, Failure) or source is None
-                answers[i] = picture if keep else resize(picture, source.size)
+                if source is not None and isinstance(picture, Image):
+                    picture = resize(picture, source.size)
+                answers[i] = picture
         return [a for a in answers if a is not None]
 
     def _refusal(self, edit: Edit) -> str | None:
@@ -169,7 +189,7 @@ class DiffusersEditor:
         prompts = [e.prompt for e in edits]
         # On the CPU, one each: the noise depends on neither the device nor the batch.
         generators = [torch.Generator("cpu").manual_seed(e.seed) for e in edits]
-        images = [to_pil(e.image, size) for e in edits if e.image is not None]
+        images = [to_pil(e.image, size or e.image.size) for e in edits if e.image is not None]
         if len(edits) == 1:
             given = {"image": images[0]} if images else {}
             output = self.pipeline(prompt=prompts[0], generator=generators[0], **given, **arguments)
@@ -196,6 +216,12 @@ class DiffusersEditor:
             if "mask_image" in self._parameters:
                 arguments["mask_image"] = _mask(size)
         return arguments
+
+
+def _hush() -> None:
+    """Silence what diffusers says at its import of classes that torchao has moved: only torchao's files hold
+    them."""
+    logging.getLogger("diffusers.quantizers.torchao.torchao_quantizer").setLevel(logging.ERROR)
 
 
 def _by_signature(index: dict[str, Any]) -> Entry:

@@ -1,7 +1,7 @@
 """The Editor of the `hindsight` preset: the goal image of a segment is one of its own last frames."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import cv2
 import numpy as np
@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from goalreel.errors import DatasetError
 from goalreel.image import Image
-from goalreel.types import Edit, Failure, Recording, Segment
-
-type Recordings = Mapping[str, Recording] | Callable[[str], Recording]
+from goalreel.types import Edit, Failure, Recordings, Segment
 
 
 class HindsightEditor:

@@ -9,10 +9,14 @@ from typing import Any, Literal
 import diffusers
 import torch
 import transformers
-from torch import nn
+from diffusers.pipelines.pipeline_utils import DiffusionPipeline
+from diffusers.quantizers.pipe_quant_config import PipelineQuantizationConfig
+from diffusers.quantizers.quantization_config import TorchAoConfig
+from safetensors import SafetensorError
 
 from goalreel.editors.batching import PAIRED
-from goalreel.editors.catalogue import Entry
+from goalreel.editors.catalogue import Entry, LoraWeights
+from goalreel.errors import InputError
 
 log = logging.getLogger(__name__)
 
@@ -24,31 +28,32 @@ def model_index(source: str) -> dict[str, Any]:
     """`model_index.json` of a folder, or of a repository (fetched unless it is cached).
 
     Raises:
-        ValueError: there is none.
+        InputError: there is none.
     """
     folder = Path(source)
     if folder.is_dir():
         try:
-            return json.loads((folder / "model_index.json").read_bytes())
-        except (OSError, ValueError) as e:
-            raise ValueError(f"{source} is not a diffusers pipeline: no readable model_index.json") from e
+            return dict(json.loads((folder / "model_index.json").read_bytes()))
+        except (OSError, ValueError, TypeError) as e:
+            raise InputError(f"{source} is not a diffusers pipeline: no readable model_index.json") from e
     if source.count("/") != 1 or source.startswith((".", "/", "~")):
-        raise ValueError(
+        raise InputError(
             f"no folder {source!r}: give a folder made by save_pretrained or a repository OWNER/NAME"
         )
     try:
-        return diffusers.DiffusionPipeline.load_config(source)
+        # A pair only with return_unused_kwargs.
+        return DiffusionPipeline.load_config(source)  # pyright: ignore[reportReturnType]
     except OSError as e:
-        raise ValueError(
+        raise InputError(
             f"cannot fetch {source}: download it once with `hf download {source}`, or give a local folder"
         ) from e
 
 
-def pipeline_class(source: str, index: dict[str, Any], entry: Entry) -> type[diffusers.DiffusionPipeline]:
+def pipeline_class(source: str, index: dict[str, Any], entry: Entry) -> type[DiffusionPipeline]:
     """The class to load: ours where it pairs images with prompts, else diffusers' own.
 
     Raises:
-        ValueError: the checkpoint wants code that does not come with diffusers or transformers.
+        InputError: the checkpoint wants code that does not come with diffusers or transformers.
     """
     name = entry.pipeline or index.get("_class_name")
     parts = [v[0] for k, v in index.items() if not k.startswith("_") and isinstance(v, list)]
@@ -56,10 +61,10 @@ def pipeline_class(source: str, index: dict[str, Any], entry: Entry) -> type[dif
     # A safety checker's module is one of diffusers' own pipelines, named without its package.
     foreign -= set(dir(diffusers.pipelines))
     if not isinstance(name, str) or foreign:
-        raise ValueError(f"{source} brings its own code, which goalreel does not run")
+        raise InputError(f"{source} brings its own code, which goalreel does not run")
     stock = getattr(diffusers, name, None)
-    if not (isinstance(stock, type) and issubclass(stock, diffusers.DiffusionPipeline)):
-        raise ValueError(f"diffusers {diffusers.__version__} has no pipeline {name}, which {source} asks for")
+    if not (isinstance(stock, type) and issubclass(stock, DiffusionPipeline)):
+        raise InputError(f"diffusers {diffusers.__version__} has no pipeline {name}, which {source} asks for")
     return PAIRED.get(name, stock)
 
 
@@ -73,28 +78,31 @@ def load_pipeline(
     offload: Offload | None,
     vae_tiling: bool,
     quantize: Quantize | None,
-) -> diffusers.DiffusionPipeline:
+) -> DiffusionPipeline:
     """The pipeline, ready to call.
 
     Raises:
-        ValueError: weights are missing or not safetensors, or an option cannot be had here.
+        InputError: weights are missing or not safetensors, or an option cannot be had here.
     """
     if offload and device == "cpu":
-        raise ValueError("offload needs a GPU to move the parts to: leave it out on the CPU")
+        raise InputError("offload needs a GPU to move the parts to: leave it out on the CPU")
     for package in entry.requires:
         _require(package, entry.name or source)
+    if entry.lora:
+        _require("peft", f"the LoRA of {entry.name or entry.lora.repository}")
     shared: dict[str, Any] = {"use_safetensors": True, "dtype": dtype}
     options = dict(shared)
     if quantize:
         options["quantization_config"] = quantization(index, quantize)
+    kind = pipeline_class(source, index, entry)
     try:
         for part, name in entry.components.items():
             options[part] = getattr(diffusers, name).from_pretrained(source, subfolder=part, **shared)
-        pipeline = pipeline_class(source, index, entry).from_pretrained(source, **options)
+        pipeline: Any = kind.from_pretrained(source, **options)
         if entry.lora:
-            _add_lora(pipeline, entry, fuse=quantize is None)
-    except OSError as e:
-        raise ValueError(f"cannot load {source} (safetensors only): {_first_line(e)}") from e
+            _add_lora(pipeline, entry.lora, fuse=quantize is None)
+    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
+        raise InputError(f"cannot load {source} (safetensors only): {_first_line(e)}") from e
     if entry.scheduler:
         pipeline.scheduler = type(pipeline.scheduler).from_config(
             pipeline.scheduler.config, **entry.scheduler
@@ -107,35 +115,34 @@ def load_pipeline(
     return pipeline
 
 
-def quantization(index: dict[str, Any], kind: Quantize) -> diffusers.PipelineQuantizationConfig:
+def quantization(index: dict[str, Any], kind: Quantize) -> PipelineQuantizationConfig:
     """Weight-only torchao quantisation of the denoiser and the text encoders.
 
     Raises:
-        ValueError: torchao is not installed, or no such kind.
+        InputError: torchao is not installed, or no such kind.
     """
     _require("torchao", f"quantize={kind!r}")
     from torchao.quantization import Float8WeightOnlyConfig, Int8WeightOnlyConfig
 
     configs = {"fp8": Float8WeightOnlyConfig, "int8": Int8WeightOnlyConfig}
     if kind not in configs:
-        raise ValueError(f"quantize is one of {', '.join(configs)}, got {kind!r}")
+        raise InputError(f"quantize is one of {', '.join(configs)}, got {kind!r}")
     mapping: dict[str, Any] = {}
     for part, value in index.items():
         if part in ("transformer", "unet"):
-            mapping[part] = diffusers.TorchAoConfig(configs[kind]())
+            mapping[part] = TorchAoConfig(configs[kind]())
         elif part.startswith("text_encoder") and value[0] == "transformers":
             mapping[part] = transformers.TorchAoConfig(configs[kind]())
-    return diffusers.PipelineQuantizationConfig(quant_mapping=mapping)
+    return PipelineQuantizationConfig(quant_mapping=mapping)
 
 
 def _require(package: str, wanted_by: str) -> None:
     if importlib.util.find_spec(package) is None:
-        raise ValueError(f"{wanted_by} needs {package}: pip install {package}")
+        raise InputError(f"{wanted_by} needs {package}: pip install {package}")
 
 
-def _add_lora(pipeline: Any, entry: Entry, *, fuse: bool) -> None:
-    _require("peft", f"the LoRA of {entry.name or entry.lora.repository}")
-    pipeline.load_lora_weights(entry.lora.repository, weight_name=entry.lora.weight, use_safetensors=True)
+def _add_lora(pipeline: Any, lora: LoraWeights, *, fuse: bool) -> None:
+    pipeline.load_lora_weights(lora.repository, weight_name=lora.weight, use_safetensors=True)
     if fuse:
         pipeline.fuse_lora()
         pipeline.unload_lora_weights()
@@ -144,7 +151,7 @@ def _add_lora(pipeline: Any, entry: Entry, *, fuse: bool) -> None:
 def _tile(pipeline: Any) -> None:
     enable = getattr(pipeline.vae, "enable_tiling", None)
     if enable is None:
-        raise ValueError(f"{type(pipeline.vae).__name__} cannot be tiled: leave vae_tiling out")
+        raise InputError(f"{type(pipeline.vae).__name__} cannot be tiled: leave vae_tiling out")
     enable()
 
 
@@ -154,14 +161,16 @@ def _place(pipeline: Any, device: str, offload: Offload | None) -> None:
     elif offload == "sequential":
         pipeline.enable_sequential_cpu_offload(device=device)
     elif offload:
-        raise ValueError(f"offload is model or sequential, got {offload!r}")
+        raise InputError(f"offload is model or sequential, got {offload!r}")
     else:
         try:
             pipeline.to(device)
         except torch.OutOfMemoryError as e:
-            raise ValueError(
+            raise InputError(
                 f"the model does not fit on {device}: use offload='model' or quantize='fp8'"
             ) from e
+        except RuntimeError as e:
+            raise InputError(f"cannot use the device {device!r}: {_first_line(e)}") from e
 
 
 def _mark_image_tokens(pipeline: Any) -> None:
@@ -176,7 +185,7 @@ def _mark_image_tokens(pipeline: Any) -> None:
 
 
 def _token_types(
-    encoder: nn.Module, args: tuple[Any, ...], named: dict[str, Any]
+    encoder: transformers.Qwen2_5_VLForConditionalGeneration, args: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if named.get("pixel_values") is not None and "mm_token_type_ids" not in named:
         pictures = named["input_ids"] == encoder.config.image_token_id

@@ -8,6 +8,7 @@ from typing import Protocol as TypingProtocol
 
 import cv2
 import httpx2
+import numpy as np
 
 from goalreel.editors.sizes import Size, resize
 from goalreel.image import Image
@@ -22,8 +23,6 @@ class Protocol(TypingProtocol):
 
     @property
     def url(self) -> str: ...
-    @property
-    def health_url(self) -> str | None: ...
     def request(self, edit: Edit) -> httpx2.Request: ...
     def image(self, edit: Edit, body: bytes) -> Image:
         """The picture in a reply of status 200, at the source's size.
@@ -46,7 +45,6 @@ class OpenAIImages:
     """The server draws squares: a picture goes out as the middle of one, and is cut from the answer."""
     seeded: bool = False
     """Send `seed`, which OpenAI's own API lacks."""
-    health_url: str | None = None
 
     def request(self, edit: Edit) -> httpx2.Request:
         """What to send for `edit`."""
@@ -78,24 +76,19 @@ class OpenAIImages:
 
 def goalreel_server(url: str) -> OpenAIImages:
     """`goalreel serve` at `url`: the same API, seeded, at the source's own size."""
-    return OpenAIImages(f"{url}/v1", "editor", fixed_sizes=False, seeded=True, health_url=f"{url}/health")
+    return OpenAIImages(f"{url}/v1", "editor", fixed_sizes=False, seeded=True)
 
 
 @dataclass(frozen=True)
-class SeedServer:
+class InterleaveThinkerServer:
     """InterleaveThinker's edit server (its `inference/server/apis/klein_api.py`, read 2026-11).
 
     `POST /edit` takes JSON `{"image": base64 or null, "prompt", "seed"}` and answers
     `{"success", "edited_image": base64, "error", ...}`, refusals as `{"detail"}`; it always draws
-    1024 x 1024. `GET /health` answers 200.
+    1024 x 1024.
     """
 
     url: str
-
-    @property
-    def health_url(self) -> str:
-        """Where it says that it is alive."""
-        return f"{self.url}/health"
 
     def request(self, edit: Edit) -> httpx2.Request:
         """What to send for `edit`."""
@@ -118,7 +111,8 @@ def to_square(image: Image) -> Image:
     side = max(width, height)
     left, top = (side - width) // 2, (side - height) // 2
     right, bottom = side - width - left, side - height - top
-    return Image(cv2.copyMakeBorder(image.pixels, top, bottom, left, right, cv2.BORDER_REPLICATE))
+    square = cv2.copyMakeBorder(image.pixels, top, bottom, left, right, cv2.BORDER_REPLICATE)
+    return Image(square.astype(np.uint8, copy=False))
 
 
 def from_square(image: Image, size: Size) -> Image:

@@ -1,4 +1,4 @@
-"""Editors behind HTTP: OpenAI-compatible servers, a goalreel server, and the seed project's edit server."""
+"""Editors behind HTTP: OpenAI-compatible servers, goalreel's own and InterleaveThinker's."""
 
 import logging
 import os
@@ -9,7 +9,14 @@ from dataclasses import dataclass
 
 import httpx2
 
-from goalreel.editors.protocols import OpenAIImages, Protocol, SeedServer, error_text, goalreel_server
+from goalreel.editors.protocols import (
+    InterleaveThinkerServer,
+    OpenAIImages,
+    Protocol,
+    error_text,
+    goalreel_server,
+)
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
 
@@ -66,16 +73,6 @@ class RemoteEditor:
         with ThreadPoolExecutor(self._concurrency) as pool:
             return list(pool.map(self._edit, edits))
 
-    def healthy(self) -> bool:
-        """Whether the server answers `GET /health` with 200; asked once. False where it has none."""
-        url = self._protocol.health_url
-        if url is None:
-            return False
-        try:
-            return self._client.get(url, timeout=self._patience.connect_s).status_code == 200
-        except httpx2.TransportError:
-            return False
-
     def _edit(self, edit: Edit) -> Image | Failure:
         try:
             status, body = self._send(self._protocol.request(edit))
@@ -125,43 +122,63 @@ class RemoteEditor:
 
 
 def remote_editor(kind: str, rest: str, *, patience: Patience | None = None) -> RemoteEditor:
-    """`openai` with MODEL@URL (MODEL alone is OpenAI's own), `server` or `seed` with URL.
+    """Make the editor that `KIND:REST` names.
 
+    `openai` is followed by MODEL@URL (MODEL alone is OpenAI's own), `server` and `interleavethinker` by URL.
     The key comes from the environment: GOALREEL_TOKEN for `server`; GOALREEL_API_KEY for all of them, and
     after it OPENAI_API_KEY for `openai`.
 
     Raises:
-        ValueError: no such kind, no address, or no key where one is needed.
+        InputError: no such kind, no address, or no key where one is needed or one that no header can carry.
     """
-    key = os.environ.get("GOALREEL_API_KEY")
+    if kind == "seed":  # its name until 0.1
+        log.warning("seed:URL is now called interleavethinker:URL: the old name goes with the next version")
+        kind = "interleavethinker"
+    if kind == "openai":
+        return _openai_editor(rest, patience)
     if kind == "server":
-        key = os.environ.get("GOALREEL_TOKEN") or key
+        key = _key("GOALREEL_TOKEN", "GOALREEL_API_KEY")
         return RemoteEditor(goalreel_server(_address(rest)), key=key, patience=patience)
-    if kind == "seed":
-        return RemoteEditor(SeedServer(_address(rest)), key=key, patience=patience)
-    if kind != "openai":
-        raise ValueError(f"no remote editor of kind {kind!r}: use openai:MODEL@URL, server:URL or seed:URL")
-    model, at, url = rest.partition("@")
+    if kind == "interleavethinker":
+        key = _key("GOALREEL_API_KEY")
+        return RemoteEditor(InterleaveThinkerServer(_address(rest)), key=key, patience=patience)
+    raise InputError(
+        f"no remote editor of kind {kind!r}: use openai:MODEL@URL, server:URL or interleavethinker:URL"
+    )
+
+
+def _openai_editor(name: str, patience: Patience | None) -> RemoteEditor:
+    model, at, url = name.partition("@")
     if not model:
-        raise ValueError(
+        raise InputError(
             "an OpenAI-compatible editor is named openai:MODEL@URL, or openai:MODEL for OpenAI's own"
         )
     if at:
-        key = key or os.environ.get("OPENAI_API_KEY")
+        key = _key("GOALREEL_API_KEY", "OPENAI_API_KEY")
     else:
-        url, key = "https://api.openai.com/v1", os.environ.get("OPENAI_API_KEY")
+        url, key = "https://api.openai.com/v1", _key("OPENAI_API_KEY")
         if not key:
-            raise ValueError(f"{model} at OpenAI needs a key: set OPENAI_API_KEY, or give another address")
+            raise InputError(f"{model} at OpenAI needs a key: set OPENAI_API_KEY, or give another address")
     return RemoteEditor(OpenAIImages(_address(url), model), key=key, patience=patience)
+
+
+def _key(*variables: str) -> str | None:
+    """The value of the first of these environment variables that is set."""
+    for name in variables:
+        if key := os.environ.get(name):
+            if not key.isascii() or not key.isprintable():
+                raise InputError(f"{name} holds a character that no key has")
+            return key
+    return None
 
 
 def _address(text: str) -> str:
     try:
         url = httpx2.URL(text)
     except httpx2.InvalidURL as e:
-        raise ValueError(f"{text!r} is no address: write http://HOST:PORT") from e
+        raise InputError(f"{text!r} is no address: write http://HOST:PORT") from e
     if url.scheme not in ("http", "https") or not url.host:
-        raise ValueError(f"{text!r} is no address: write http://HOST:PORT")
+        raise InputError(f"{text!r} is no address: write http://HOST:PORT")
     if url.userinfo or url.query:
-        raise ValueError("no key belongs into an address: put it into the environment, GOALREEL_API_KEY")
+        raise InputError("no key belongs into an address: put it into the environment, GOALREEL_API_KEY")
     return text.rstrip("/")

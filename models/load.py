@@ -111,7 +111,8 @@ def build_critic(name: str, *, mode: str = "strict", scores: bool = False) -> Cr
 
 
 def build_editor(name: str) -> Editor:
-    """An image editor: `diffusers:DIR`, `openai:MODEL@URL`, `server:URL`, `seed:URL` or a catalogue name.
+    """An image editor: `diffusers:DIR`, `openai:MODEL@URL`, `server:URL`, `interleavethinker:URL` or a name
+    of the catalogue.
 
     `NAME+EDITOR` draws first pictures with the catalogue's NAME and edits with EDITOR.
 
@@ -124,11 +125,11 @@ def build_editor(name: str) -> Editor:
 
         folder, options = split_options(rest, EditorOptions)
         return DiffusersEditor.load(located(folder), **options)
-    if kind in ("openai", "server", "seed") and rest:
+    if kind in ("openai", "server", "interleavethinker", "seed") and rest:
         from goalreel.editors.remote import remote_editor
 
         return remote_editor(kind, rest)
-    from goalreel.editors.catalogue import find
+    from goalreel.editors.diffusers import DiffusersEditor
 
     first, plus, rest = name.partition("+")
     if plus and "@" not in first:
@@ -136,7 +137,7 @@ def build_editor(name: str) -> Editor:
 
         return SplitEditor(build_editor(first), build_editor(rest))
     known, options = split_options(name, EditorOptions)
-    return find(known).build(**options)
+    return DiffusersEditor.from_catalogue(known, **options)
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,8 @@
-"""planners."""
+"""What thinks: the Planners, which turn a task into steps, and the Critics, which judge a rendered step.
+
+- `planner.ChatPlanner`, `critic.ChatCritic`: the agents of InterleaveThinker, on any chat model.
+- `chat.Chat`: what a chat model is to them; `openai.OpenAIChat` asks one over HTTP, `hf.HfChat` runs one.
+- `kinematic.KinematicPlanner`: reads a plan off a recorded episode, by rules.
+- `difference.DifferenceCritic`: checks pixels, by rules.
+- `parsing`, `replies`: the agents' own format, read and written; `prompts/` holds what they are asked.
+"""

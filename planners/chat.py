@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 
 from goalreel.image import Image
 
-type Part = str | Image
+type MessagePart = str | Image
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Message:
     """One turn; text and images in the order in which the model is to read them."""
 
     role: Literal["system", "user", "assistant"]
-    parts: tuple[Part, ...]
+    parts: tuple[MessagePart, ...]
 
 
 type Conversation = tuple[Message, ...]
@@ -27,12 +27,16 @@ class NoReply:
     reason: str
 
 
+type Reply = str | NoReply
+"""What the back end gave for one conversation."""
+
+
 class Chat(Protocol):
     """A vision-language model. Answer i belongs to conversation i; one bad one never fails the others."""
 
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> Sequence[str | NoReply]:
+    ) -> Sequence[Reply]:
         """Continue each conversation. `schema`: a JSON schema the back end may enforce, if it can.
 
         Raises:

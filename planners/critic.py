@@ -7,6 +7,7 @@ in `prompts/critic/`.
 from collections.abc import Sequence
 from typing import Literal
 
+from goalreel.errors import InputError
 from goalreel.planners.ask import Question, ask
 from goalreel.planners.chat import Chat, Message
 from goalreel.planners.interleave import interleave, plain
@@ -29,7 +30,8 @@ class ChatCritic:
     same reply, as a second call would read both images again; a model that gives none still gives verdicts.
 
     Raises:
-        ValueError: `replies` is less than 1, or there is no such mode.
+        ValueError: `replies` is less than 1.
+        InputError: there is no such mode.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class ChatCritic:
         if replies < 1:
             raise ValueError(f"replies must be at least 1, got {replies}")
         if mode not in ("strict", "fast"):
-            raise ValueError(f"no mode {mode!r}: use strict or fast")
+            raise InputError(f"no mode {mode!r}: use strict or fast")
         self._chat = chat
         self._replies = replies
         self._mode: Mode = mode

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from goalreel.types import Candidate, Verdict
 
-type Picture = NDArray[np.uint8]
+type Pixels = NDArray[np.uint8]
 
 
 class DifferenceCritic:
@@ -76,13 +76,13 @@ class DifferenceCritic:
             )
         return Verdict(success=success, reasoning=reasoning, semantics=semantics, quality=quality)
 
-    def changed(self, source: Picture, image: Picture) -> float:
+    def changed(self, source: Pixels, image: Pixels) -> float:
         """Share of pixels, 0-1, that differ once smoothed and cleared of a global shift in brightness."""
         sigma = max(0.8, image.shape[1] / 160)
         a, b = (cv2.GaussianBlur(p, (0, 0), sigma).astype(np.int16) for p in (source, image))
         return differing(a, b, self._level)
 
-    def _exposure_fault(self, image: Picture) -> str | None:
+    def _exposure_fault(self, image: Pixels) -> str | None:
         grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
         if grey.mean() < self._min_brightness:
             return f"Black: mean brightness {grey.mean():.1f} of 255."
@@ -101,7 +101,7 @@ def differing(before: NDArray[np.int16], after: NDArray[np.int16], level: float)
     return float((np.abs(difference).max(axis=2) > level).mean())
 
 
-def _fit(source: Picture, image: Picture) -> Picture:
+def _fit(source: Pixels, image: Pixels) -> Pixels:
     if source.shape == image.shape:
         return source
     return np.asarray(
@@ -109,7 +109,7 @@ def _fit(source: Picture, image: Picture) -> Picture:
     )
 
 
-def _relative_sharpness(source: Picture, image: Picture) -> float:
+def _relative_sharpness(source: Pixels, image: Pixels) -> float:
     """Variance of the Laplacian as a share of the source's; 1 where the source has no edges to compare."""
     of_source, of_image = (
         float(cv2.Laplacian(cv2.cvtColor(p, cv2.COLOR_RGB2GRAY), cv2.CV_64F).var()) for p in (source, image)

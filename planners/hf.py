@@ -13,18 +13,16 @@ import torch
 from jinja2 import TemplateError
 from safetensors import SafetensorError
 from transformers import AutoModelForImageTextToText, AutoProcessor
-from transformers.utils import is_flash_attn_2_available
+from transformers.utils.import_utils import is_flash_attn_2_available
 
-from goalreel.errors import BackendError
+from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
-from goalreel.planners.chat import Conversation, NoReply
+from goalreel.planners.chat import Conversation, NoReply, Reply
 
 if TYPE_CHECKING:
     from transformers import BatchFeature, PreTrainedModel, ProcessorMixin
 
 log = logging.getLogger(__name__)
-
-type Reply = str | NoReply
 
 
 class HfChat:
@@ -54,13 +52,13 @@ class HfChat:
             top_p: when sampling, the probability mass to draw from.
 
         Raises:
-            ValueError: a number out of range, or a processor without a chat template.
+            InputError: a number out of range, or a processor without a chat template.
         """
         if max_new_tokens < 1 or batch_size < 1 or temperature < 0 or not 0 < top_p <= 1:
-            raise ValueError("max_new_tokens and batch_size start at 1, temperature at 0; top_p is in (0, 1]")
+            raise InputError("max_new_tokens and batch_size start at 1, temperature at 0; top_p is in (0, 1]")
         tokenizer = processor.tokenizer
         if not (processor.chat_template or tokenizer.chat_template):
-            raise ValueError("the checkpoint has no chat template: use an instruction-tuned one")
+            raise InputError("the checkpoint has no chat template: use an instruction-tuned one")
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
         tokenizer.padding_side = "left"
@@ -84,7 +82,7 @@ class HfChat:
     def load(
         cls, repo_or_dir: str | Path, *, device: str | None = None, dtype: str | None = None, **options: Any
     ) -> Self:
-        """A checkpoint from a folder or from the Hugging Face hub.
+        """Load a checkpoint from a folder or from the Hugging Face hub.
 
         Args:
             repo_or_dir: a folder written by `save_pretrained`, or a repository's name.
@@ -93,30 +91,30 @@ class HfChat:
             options: as in the constructor.
 
         Raises:
-            ValueError: not a checkpoint that transformers can load with safetensors and without its own code.
+            InputError: not a checkpoint that transformers can load with safetensors and without its own code.
         """
         path = Path(repo_or_dir).expanduser()
         if not path.is_dir() and (path.is_absolute() or len(path.parts) != 2):
-            raise ValueError(f"no folder {repo_or_dir}; a repository is written OWNER/NAME")
+            raise InputError(f"no folder {repo_or_dir}; a repository is written OWNER/NAME")
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         on_gpu = device != "cpu" and torch.cuda.is_available()
         dtype = dtype or ("bfloat16" if on_gpu else "float32")
         flash = on_gpu and dtype in ("bfloat16", "float16") and is_flash_attn_2_available()
         try:
             processor = AutoProcessor.from_pretrained(path, trust_remote_code=False)
-            model, info = AutoModelForImageTextToText.from_pretrained(
+            model, info = AutoModelForImageTextToText.from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
                 path,
                 dtype=dtype,
                 device_map=device,
                 use_safetensors=True,
                 trust_remote_code=False,
                 attn_implementation="flash_attention_2" if flash else "sdpa",
-                output_loading_info=True,
+                output_loading_info=True,  # which makes it a pair; its annotation knows the model alone
             )
         except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
-            raise ValueError(f"cannot load {repo_or_dir} as an image-text-to-text model: {_line(e)}") from e
+            raise InputError(f"cannot load {repo_or_dir} as an image-text-to-text model: {_line(e)}") from e
         if missing := sorted(info["missing_keys"]):  # transformers would go on with random ones
-            raise ValueError(f"{repo_or_dir} lacks {len(missing)} of the model's weights, {missing[0]} first")
+            raise InputError(f"{repo_or_dir} lacks {len(missing)} of the model's weights, {missing[0]} first")
         log.info("loaded %s: %s on %s as %s", repo_or_dir, type(model).__name__, device, dtype)
         return cls(model.eval(), processor, **options)
 
@@ -155,14 +153,15 @@ class HfChat:
     @torch.inference_mode()
     def _generate(self, batch: Sequence[Conversation]) -> list[str]:
         inputs = self._inputs(batch).to(self.model.device, self.model.dtype)
-        tokens = self.model.generate(**inputs, **self._generation)
+        # `generate` comes from GenerationMixin, which AutoModelForImageTextToText's models are too.
+        tokens = self.model.generate(**inputs, **self._generation)  # pyright: ignore[reportCallIssue]
         new = tokens[:, inputs["input_ids"].shape[1] :]
         return [text.strip() for text in self.processor.batch_decode(new, skip_special_tokens=True)]
 
     def _inputs(self, batch: Sequence[Conversation]) -> "BatchFeature":
         for conversation in batch:
             self._check(conversation)
-        return self.processor.apply_chat_template(
+        return self.processor.apply_chat_template(  # pyright: ignore[reportReturnType]  (tokenize: no str)
             [_content(c) for c in batch],
             add_generation_prompt=True,
             tokenize=True,

@@ -7,14 +7,14 @@ belongs, goes through `plain` first, so that no back end can mistake it for a pi
 from collections.abc import Sequence
 
 from goalreel.image import Image
-from goalreel.planners.chat import Part
+from goalreel.planners.chat import MessagePart
 
 MARK = "<image>"
 MANY = 5
 MAX_SIDE = 384
 
 
-def interleave(text: str, images: Sequence[Image]) -> tuple[Part, ...]:
+def interleave(text: str, images: Sequence[Image]) -> tuple[MessagePart, ...]:
     """Put images at the marks of `text`, in order; from `MANY` images on, each is capped at `MAX_SIDE`.
 
     >>> interleave("Tie it.", ())
@@ -28,7 +28,7 @@ def interleave(text: str, images: Sequence[Image]) -> tuple[Part, ...]:
         raise ValueError(f"{len(images)} image(s) for {len(texts) - 1} {MARK} mark(s): give one image a mark")
     if len(images) >= MANY:
         images = [shrink(image, MAX_SIDE) for image in images]
-    parts: list[Part] = [texts[0]]
+    parts: list[MessagePart] = [texts[0]]
     for image, following in zip(images, texts[1:], strict=True):
         parts += [image, following]
     return tuple(p for p in parts if not isinstance(p, str) or p.strip())

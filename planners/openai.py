@@ -10,16 +10,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import httpx2
 import openai
 
-from goalreel.errors import BackendError
-from goalreel.planners.chat import Conversation, NoReply
+from goalreel.errors import BackendError, InputError
+from goalreel.planners.chat import Conversation, NoReply, Reply
 from goalreel.planners.openai_wire import blamed, error_text, message_json, reply_text
-
-type Reply = str | NoReply
 
 _OFFICIAL = "https://api.openai.com/v1"
 _CONNECT_S = 10.0
@@ -70,7 +68,7 @@ class OpenAIChat:
     out from then on.
 
     Raises:
-        ValueError: a number out of range, an address that is none or holds a key, or a key missing.
+        InputError: a number out of range, an address that is none or holds a key, or a key missing.
     """
 
     model: str
@@ -91,14 +89,14 @@ class OpenAIChat:
 
     def __post_init__(self) -> None:
         if min(self.concurrency, self.max_tokens) < 1 or self.retries < 0 or self.timeout_s <= 0:
-            raise ValueError("concurrency and max_tokens start at 1, retries at 0; timeout_s is above 0")
-        url = urlsplit(self._address)
-        if url.scheme not in ("http", "https") or not url.hostname or url.port == 0:
-            raise ValueError(f"{self._address!r} is no address: write http://HOST:PORT/v1")
+            raise InputError("concurrency and max_tokens start at 1, retries at 0; timeout_s is above 0")
+        url = _split(self._address)
+        if url is None or url.scheme not in ("http", "https") or not url.hostname or url.port == 0:
+            raise InputError(f"{self._address!r} is no address: write http://HOST:PORT/v1")
         if url.username or url.query:
-            raise ValueError("no key belongs into an address: put it into the environment, GOALREEL_API_KEY")
+            raise InputError("no key belongs into an address: put it into the environment, GOALREEL_API_KEY")
         if self._address == _OFFICIAL and not self._key():
-            raise ValueError(
+            raise InputError(
                 f"{self.model} at OpenAI needs a key: set OPENAI_API_KEY, or give another address"
             )
 
@@ -154,14 +152,15 @@ class OpenAIChat:
     async def _ask(
         self, client: openai.AsyncOpenAI, conversation: Conversation, schema: Mapping[str, Any] | None
     ) -> Reply:
-        messages = [message_json(m, jpeg_quality=self.jpeg_quality) for m in conversation]
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": [message_json(m, jpeg_quality=self.jpeg_quality) for m in conversation],
+        }
         refused = set(self._refused)
         while True:
             arguments = self._arguments(schema, refused)
             try:
-                raw = await client.chat.completions.with_raw_response.create(
-                    model=self.model, messages=messages, **arguments
-                )
+                raw = await client.chat.completions.with_raw_response.create(**body, **arguments)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as e:
                 if (name := blamed(e, arguments)) is None:
                     raise
@@ -206,7 +205,7 @@ class OpenAIChat:
         for name in self._names:
             if key := os.environ.get(name, "").strip():
                 if not key.isascii() or not key.isprintable() or " " in key:
-                    raise ValueError(f"{name} holds a character that no key has")
+                    raise InputError(f"{name} holds a character that no key has")
                 return key
         return ""
 
@@ -234,3 +233,13 @@ class OpenAIChat:
                 said = f"HTTP {error.status_code} from {self._address}: {error_text(error)}"
                 return self._without_key(said)
         return self._without_key(type(error).__name__)
+
+
+def _split(address: str) -> SplitResult | None:
+    """The parts of an address; None where its brackets or its port are wrong."""
+    try:
+        url = urlsplit(address)
+        url.port  # noqa: B018  (it is read when it is asked for)
+    except ValueError:
+        return None
+    return url

@@ -19,7 +19,7 @@ from goalreel.types import Failure, Plan, Storyboard, Task
 
 
 @dataclass(frozen=True)
-class Progress:
+class Underway:
     """A storyboard under way: its first `done` steps have been done, and `image` is the scene now.
 
     Raises:
@@ -64,7 +64,7 @@ class ChatPlanner:
         """
         return self._ask([_question(text, images) for text, images in inputs])
 
-    def continue_plan(self, progress: Sequence[Progress]) -> list[Plan | Failure]:
+    def continue_plan(self, progress: Sequence[Underway]) -> list[Plan | Failure]:
         """The plan for what remains, given what was done, its images and the scene as it is now.
 
         The model also reads the earlier plan for the rest, to keep or to change. Where nothing remains, it
@@ -87,7 +87,7 @@ def _question(instruction: str, images: Sequence[Image]) -> Question[Plan] | Fai
     return _build(text, images, first=1)
 
 
-def _continuation(progress: Progress) -> Question[Plan] | Failure:
+def _continuation(progress: Underway) -> Question[Plan] | Failure:
     task, steps = progress.storyboard.task, progress.storyboard.steps
     told = [
         {

@@ -36,7 +36,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ParsedReply:
     """A reply's JSON object and the thinking before it."""
 
     value: dict[str, Any]
@@ -53,7 +53,7 @@ def clean(text: str) -> str:
     return _CONTROLS.sub(" ", valid(text))
 
 
-def read_answer(reply: str, key: str, fields: Collection[str]) -> Answer | Problem:
+def read_answer(reply: str, key: str, fields: Collection[str]) -> ParsedReply | Problem:
     """The only object in `reply` that has `key` at its top; `fields` are all keys that matter."""
     if len(reply) > MAX_REPLY:
         return Problem(f"it is longer than {MAX_REPLY:,} characters")
@@ -74,7 +74,7 @@ def read_answer(reply: str, key: str, fields: Collection[str]) -> Answer | Probl
         return Problem(f"it holds {len(found)} answers that differ")
     if not found:
         return Problem(f'it holds no JSON object with "{key}"')
-    return Answer(found[0], thinking)
+    return ParsedReply(found[0], thinking)
 
 
 def _split(text: str, key: str) -> tuple[str, str] | Problem:

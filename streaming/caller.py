@@ -12,7 +12,7 @@ from typing import Literal, Protocol, runtime_checkable
 from goalreel.errors import BackendError
 from goalreel.loop import Answer, Request
 from goalreel.models.load import Trio
-from goalreel.planners.planner import Progress
+from goalreel.planners.planner import Underway
 from goalreel.types import Candidate, Edit, Failure, Plan, Task
 
 COOL_DOWN = 10.0
@@ -25,7 +25,7 @@ type Stage = Literal["plan", "edit", "judge"]
 class Replanner(Protocol):
     """A Planner that can go on from a storyboard under way."""
 
-    def continue_plan(self, progress: Sequence[Progress]) -> Sequence[Plan | Failure]: ...
+    def continue_plan(self, progress: Sequence[Underway]) -> Sequence[Plan | Failure]: ...
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Caller:
             case Candidate():
                 return await self._call("judge", lambda: trio.critic.judge([request]))
 
-    async def replan(self, progress: Progress) -> Plan | Failure:
+    async def replan(self, progress: Underway) -> Plan | Failure:
         """A plan for the rest. A planner that cannot go on is asked anew, from the scene as it is now."""
         planner = self._trio.planner
         if isinstance(planner, Replanner):

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from goalreel.image import Image
-from goalreel.planners.planner import Progress as Done
+from goalreel.planners.planner import Underway
 from goalreel.streaming.board import ErrorCode, Frame, Panel, Progress, State
 from goalreel.streaming.caller import Caller
 from goalreel.streaming.camera import Camera
@@ -247,7 +247,7 @@ class Session:
         self._live.goal(board.steps[index], active=False)
         self._live.update(state="planning")
         frame = await self._camera.wait()
-        plan = await self._caller.replan(Done(self._storyboard(), index, frame.image))
+        plan = await self._caller.replan(Underway(self._storyboard(), index, frame.image))
         if isinstance(plan, Failure):
             if self._settings.on_model_failure == "fail":
                 raise of_failure(plan)

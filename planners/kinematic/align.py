@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from goalreel.planners.kinematic.clauses import Clause
-from goalreel.planners.kinematic.motion import Motion
+from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ClauseSpan:
     """A clause on its frames [start, end), with the grasps that belong to it."""
 
     clause: Clause
@@ -22,7 +22,7 @@ class Part:
     cycles: tuple[Cycle, ...] = ()
 
 
-def align(clauses: Sequence[Clause], motion: Motion) -> list[Part]:
+def align(clauses: Sequence[Clause], motion: ArmMotion) -> list[ClauseSpan]:
     """Cut [0, n) into one part a clause, more where a clause takes several grasps ("sort the blocks").
 
     Where the motion shows fewer pieces than clauses, the last clauses share a part.
@@ -33,7 +33,7 @@ def align(clauses: Sequence[Clause], motion: Motion) -> list[Part]:
     return _by_pause(clauses, grasps, motion)
 
 
-def _real_grasps(clauses: Sequence[Clause], motion: Motion) -> list[Cycle]:
+def _real_grasps(clauses: Sequence[Clause], motion: ArmMotion) -> list[Cycle]:
     """Drop grasps that failed, least carried first, as long as every clause that needs one keeps one."""
     needed = sum(clause.kind != "act" for clause in clauses)
     grasps = list(motion.cycles)
@@ -43,15 +43,17 @@ def _real_grasps(clauses: Sequence[Clause], motion: Motion) -> list[Cycle]:
     return grasps
 
 
-def _by_grasp(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: Motion) -> list[Part]:
+def _by_grasp(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[ClauseSpan]:
     groups = _groups(clauses, grasps, motion)
     owners = _owners(clauses, len(groups))
     cuts = [0, *(motion.between(a[-1], b[0]) for a, b in itertools.pairwise(groups)), len(motion)]
     spans = itertools.pairwise(cuts)
-    return [Part(c, a, b, tuple(g)) for c, g, (a, b) in zip(owners, groups, spans, strict=True) if b > a]
+    return [
+        ClauseSpan(c, a, b, tuple(g)) for c, g, (a, b) in zip(owners, groups, spans, strict=True) if b > a
+    ]
 
 
-def _groups(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: Motion) -> list[list[Cycle]]:
+def _groups(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[list[Cycle]]:
     """One group of grasps a part. Surplus grasps join their neighbour: nearest in space first."""
     groups = [[g] for g in grasps]
     if any(c.kind == "many" for c in clauses):
@@ -88,7 +90,7 @@ def _repeated(clause: Clause, times: int) -> list[Clause]:
     ]
 
 
-def _by_pause(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: Motion) -> list[Part]:
+def _by_pause(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[ClauseSpan]:
     """Fewer grasps than clauses: cut after each grasp and at the longest pauses with an empty hand."""
     cuts = [motion.between(a, b) for a, b in itertools.pairwise(grasps)]
     for start, end in motion.pauses():
@@ -100,7 +102,7 @@ def _by_pause(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: Motion
     edges = [0, *sorted(set(cuts)), len(motion)]
     owners = [*clauses[: len(edges) - 2], _joined(clauses[len(edges) - 2 :])]
     return [
-        Part(owner, a, b, tuple(g for g in grasps if a <= g.grasp < b))
+        ClauseSpan(owner, a, b, tuple(g for g in grasps if a <= g.grasp < b))
         for owner, (a, b) in zip(owners, itertools.pairwise(edges), strict=True)
     ]
 
@@ -116,7 +118,7 @@ def _joined(clauses: Sequence[Clause]) -> Clause:
     )
 
 
-def split_pick(part: Part, motion: Motion) -> list[Part]:
+def split_pick(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
     """Picking up that the instruction names is done when the thing is up; what follows is a part of its own:
     the placing asked for, or, after a lone "pick up X", putting it down where the recording shows that."""
     clause = part.clause

@@ -5,12 +5,9 @@ Plain rules over English text; no model. What no rule knows is kept word for wor
 
 import re
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from goalreel.planners.kinematic.idioms import spell_out
-from goalreel.planners.kinematic.verbs import CONTAINERS, RELATIONS, VERBS, Verb
-
-Kind = Literal["put", "pick", "many", "act"]
+from goalreel.planners.kinematic.verbs import CONTAINERS, RELATIONS, VERBS, Verb, VerbKind
 
 KEEP = "Keep everything else unchanged."
 _LEAD = re.compile(
@@ -48,7 +45,7 @@ class Clause:
 
     name: str
     state: str
-    kind: Kind
+    kind: VerbKind
     object: str = ""
     several: bool = False
     """It speaks of more than one thing, so it takes more than one grasp."""

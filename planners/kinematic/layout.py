@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
+from goalreel.errors import InputError
 from goalreel.planners.kinematic.signals import hand_signal, moves, two_levels
 from goalreel.types import Recording
 
@@ -53,7 +54,7 @@ class Layout(BaseModel):
         """Read `gripper=6,position=0:3,vertical=2,closed=high,source=action`; `+` joins spans.
 
         Raises:
-            ValueError: one line that says what is wrong and what is understood.
+            InputError: one line that says what is wrong and what is understood.
         """
         fields: dict[str, object] = {}
         try:
@@ -62,7 +63,7 @@ class Layout(BaseModel):
                 fields[key] = _indices(value) if key in ("gripper", "position") else value
             return cls.model_validate(fields)
         except ValueError as e:
-            raise ValueError(
+            raise InputError(
                 f"layout {text!r} is not understood: write it like "
                 "'gripper=6,position=0:3,vertical=2,closed=high,source=state'"
             ) from e

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from goalreel.planners.kinematic.colours import HUED, NAMES, name_colours
 
-type Pictures = NDArray[np.uint8]
+type FrameStack = NDArray[np.uint8]
 """(k, height, width, 3) RGB."""
-type Mask = NDArray[np.bool_]
+type PixelMask = NDArray[np.bool_]
 
 _SAME = 30
 """Levels (of 255) by which a pixel may differ and still show the same thing: video noise and soft shadow."""
@@ -32,7 +32,7 @@ _NEAR, _BEYOND = 2.5, 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Moved:
     """One thing went from one place to another. Colours are words; "" where there is no sure one."""
 
     colour: str
@@ -42,7 +42,7 @@ class Seen:
     """The colour that surrounds the place it came to, before it did."""
 
 
-def look(before: Pictures, carry: Pictures, after: Pictures) -> Seen | None:
+def look(before: FrameStack, carry: FrameStack, after: FrameStack) -> Moved | None:
     """The thing that was moved, from pictures before its grasp, while it was held, and after its release.
 
     None unless exactly one colour both vanished at the grasp and appeared at the release, and most of the
@@ -69,10 +69,10 @@ def look(before: Pictures, carry: Pictures, after: Pictures) -> Seen | None:
         return None
     if min(_share(gone, vanished & _hued(was)), _share(came, appeared & _hued(now))) < _PLAIN:
         return None
-    return Seen(NAMES[code], surrounding(now, gone), surrounding(was, came))
+    return Moved(NAMES[code], surrounding(now, gone), surrounding(was, came))
 
 
-def surrounding(colours: NDArray[np.uint8], place: Mask) -> str:
+def surrounding(colours: NDArray[np.uint8], place: PixelMask) -> str:
     """The one colour that goes nearly all around a place and ends there (a bowl's rim, a tray); "" without
     one. The table goes on further out; a neighbour is on one side only.
 
@@ -101,7 +101,7 @@ def sample(start: int, end: int, count: int) -> list[int]:
     return sorted({round(i) for i in np.linspace(start, end - 1, min(count, end - start))})
 
 
-def _settled(pictures: Pictures) -> tuple[NDArray[np.uint8], Mask]:
+def _settled(pictures: FrameStack) -> tuple[NDArray[np.uint8], PixelMask]:
     """The median picture, and where more than half of the pictures agree with it."""
     middle = np.median(pictures, axis=0).astype(np.uint8)
     agree = np.mean([_differ(p, middle) < _SAME for p in pictures], axis=0)
@@ -112,12 +112,12 @@ def _differ(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int16]:
     return np.abs(a.astype(np.int16) - b.astype(np.int16)).max(axis=-1)
 
 
-def _hued(colours: NDArray[np.uint8]) -> Mask:
+def _hued(colours: NDArray[np.uint8]) -> PixelMask:
     """Where there is a hue, with a sure name or without."""
     return ~np.isin(colours, [NAMES.index(name) for name in ("black", "grey", "white")])
 
 
-def _largest(mask: Mask) -> Mask:
+def _largest(mask: PixelMask) -> PixelMask:
     """Its largest connected region."""
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
     if count < 2:
@@ -125,7 +125,7 @@ def _largest(mask: Mask) -> Mask:
     return labels == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
 
 
-def _share(part: Mask, whole: Mask) -> float:
+def _share(part: PixelMask, whole: PixelMask) -> float:
     """How much a connected region makes up of the region of `whole` it lies in."""
     _, labels = cv2.connectedComponents(whole.astype(np.uint8), connectivity=8)
     return float(part.sum() / (labels == labels[part][0]).sum())

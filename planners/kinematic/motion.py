@@ -23,7 +23,7 @@ _CARRY = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Motion:
+class ArmMotion:
     """An episode's arm in numbers. `path` is (n, dims) in the units recorded."""
 
     fps: float
@@ -131,7 +131,7 @@ class Motion:
         return start + int(found[-1]) + 1 if last else start + int(found[0])
 
 
-def read_motion(recording: Recording, layout: Layout) -> Motion:
+def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
     """An episode's motion under a layout found or given (`layout.find_layout`)."""
     body = recording.state if recording.state.shape[1] else recording.action
     source = recording.state if layout.source == "state" else recording.action
@@ -144,4 +144,4 @@ def read_motion(recording: Recording, layout: Layout) -> Motion:
         fingers = source[:, list(layout.gripper)]
         if moves(hand_signal(fingers)):
             grasps = cycles(closure(fingers, recording.fps, layout.closed), recording.fps)
-    return Motion(recording.fps, path, arm_speed(path, recording.fps), height, tuple(grasps))
+    return ArmMotion(recording.fps, path, arm_speed(path, recording.fps), height, tuple(grasps))

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from goalreel.planners.kinematic.align import Part
-from goalreel.planners.kinematic.looks import Pictures, Seen, look, sample
-from goalreel.planners.kinematic.motion import Motion
+from goalreel.planners.kinematic.align import ClauseSpan
+from goalreel.planners.kinematic.looks import FrameStack, Moved, look, sample
+from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.open_words import opened
 from goalreel.types import Recording
 
@@ -18,8 +18,8 @@ _PICTURES = 9
 
 
 def name_by_look(
-    parts: list[Part], recording: Recording, motion: Motion, camera: str, words: Sequence[str]
-) -> list[Part]:
+    parts: list[ClauseSpan], recording: Recording, motion: ArmMotion, camera: str, words: Sequence[str]
+) -> list[ClauseSpan]:
     """The parts, those whose clause leaves its thing open named by what `camera` shows.
 
     A part the pictures or the words leave in doubt is returned as it was (the same object).
@@ -30,14 +30,16 @@ def name_by_look(
     return [_name(part, recording, motion, camera, words) for part in parts]
 
 
-def _name(part: Part, recording: Recording, motion: Motion, camera: str, words: Sequence[str]) -> Part:
+def _name(
+    part: ClauseSpan, recording: Recording, motion: ArmMotion, camera: str, words: Sequence[str]
+) -> ClauseSpan:
     question = opened(part.clause)
     seen = look_at(part, recording, motion, camera) if question else None
     clause = question.close(seen, words) if question and seen else None
     return replace(part, clause=clause) if clause else part
 
 
-def look_at(part: Part, recording: Recording, motion: Motion, camera: str) -> Seen | None:
+def look_at(part: ClauseSpan, recording: Recording, motion: ArmMotion, camera: str) -> Moved | None:
     """What a part's grasps moved, as `camera` saw it: before its first grasp (back to the release before),
     while held, and after its last release (up to the next grasp). None where that is not sure, or nothing
     was let go."""
@@ -55,5 +57,5 @@ def look_at(part: Part, recording: Recording, motion: Motion, camera: str) -> Se
     return look(before, carry, after)
 
 
-def _pictures(recording: Recording, camera: str, frames: Sequence[int]) -> Pictures:
+def _pictures(recording: Recording, camera: str, frames: Sequence[int]) -> FrameStack:
     return np.stack([image.pixels for image in recording.frames(camera, frames)])

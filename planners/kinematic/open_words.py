@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from goalreel.planners.kinematic.clauses import Clause, read
 from goalreel.planners.kinematic.colours import NAMES
-from goalreel.planners.kinematic.looks import Seen
+from goalreel.planners.kinematic.looks import Moved
 from goalreel.planners.kinematic.verbs import CONTAINERS
 
 _COUNT = re.compile(r" \(\d+ of \d+\)$")
@@ -40,7 +40,7 @@ class Open:
     own_colour: bool = False
     """Thing and place are of one colour."""
 
-    def close(self, seen: Seen, words: Iterable[str]) -> Clause | None:
+    def close(self, seen: Moved, words: Iterable[str]) -> Clause | None:
         """The clause with the thing named by its colour; None where the pictures or the words leave doubt.
 
         `words`: the instructions nouns may be taken from; each must use one noun only for such things.
@@ -53,7 +53,7 @@ class Open:
         verb = "put" if self.way == "in" else "take"
         return read(f"{verb} the {seen.colour} {thing} {self.way} {place}")[0]
 
-    def _place(self, seen: Seen, noun: str) -> str:
+    def _place(self, seen: Moved, noun: str) -> str:
         colour = seen.reached if self.way == "in" else seen.left
         if self.own_colour and colour != seen.colour:
             return ""

@@ -3,9 +3,9 @@
 import itertools
 from dataclasses import replace
 
-from goalreel.planners.kinematic.align import Part, put_down
+from goalreel.planners.kinematic.align import ClauseSpan, put_down
 from goalreel.planners.kinematic.clauses import Clause
-from goalreel.planners.kinematic.motion import Motion
+from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
 
 _STATES = {
@@ -18,7 +18,7 @@ _STATES = {
 }
 
 
-def phases(part: Part, motion: Motion) -> list[Part]:
+def phases(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
     """The phases of one part, covering it; without a height `lift` is part of `move`.
 
     A part without a grasp is cut at its pauses only: what the arm did between them cannot be known.
@@ -27,7 +27,7 @@ def phases(part: Part, motion: Motion) -> list[Part]:
         return _strokes(part, motion)
     cuts = [motion.between(a, b) for a, b in itertools.pairwise(part.cycles)]
     edges = [part.start, *cuts, part.end]
-    found: list[Part] = []
+    found: list[ClauseSpan] = []
     for cycle, (start, end) in zip(part.cycles, itertools.pairwise(edges), strict=True):
         done = (
             part.clause
@@ -38,7 +38,7 @@ def phases(part: Part, motion: Motion) -> list[Part]:
     return found
 
 
-def _of_cycle(clause: Clause, cycle: Cycle, start: int, end: int, motion: Motion) -> list[Part]:
+def _of_cycle(clause: Clause, cycle: Cycle, start: int, end: int, motion: ArmMotion) -> list[ClauseSpan]:
     release = end if cycle.release is None else min(cycle.release, end)
     free = end if cycle.free is None else min(cycle.free, end)
     lift = motion.rises(cycle.held, release)
@@ -61,17 +61,17 @@ def _of_cycle(clause: Clause, cycle: Cycle, start: int, end: int, motion: Motion
     return [_phase(clause, name, a, b, cycle) for name, (a, b) in spans if b > a]
 
 
-def _phase(clause: Clause, phase: str, start: int, end: int, cycle: Cycle) -> Part:
+def _phase(clause: Clause, phase: str, start: int, end: int, cycle: Cycle) -> ClauseSpan:
     name, state = _STATES[phase]
     if clause.kind == "pick" and phase in ("move", "place", "retreat"):
         clause = put_down(clause.object)
     words = {"o": clause.object or "the object", "done": clause.state}
-    return Part(
+    return ClauseSpan(
         Clause(name.format(**words), state.format(**words), clause.kind, clause.object), start, end, (cycle,)
     )
 
 
-def _strokes(part: Part, motion: Motion) -> list[Part]:
+def _strokes(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
     cuts = sorted((a + b) // 2 for a, b in motion.pauses() if part.start < (a + b) // 2 < part.end)
     edges = [part.start, *cuts, part.end]
     total = len(edges) - 1
@@ -79,7 +79,7 @@ def _strokes(part: Part, motion: Motion) -> list[Part]:
         return [part]
     clause = part.clause
     return [
-        Part(
+        ClauseSpan(
             Clause(
                 f"{clause.name} (motion {i + 1} of {total})",
                 clause.state if i + 1 == total else f"{clause.state}: motion {i + 1} of {total} done",

@@ -1,21 +1,20 @@
 """The Planner that reads a plan off a recorded episode: no model, rules over motion and words."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
 from goalreel.errors import DatasetError
-from goalreel.planners.kinematic.align import Part, align, split_pick
+from goalreel.planners.kinematic.align import ClauseSpan, align, split_pick
 from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
-from goalreel.planners.kinematic.motion import Motion, read_motion
+from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.naming import SEEN, name_by_look
 from goalreel.planners.kinematic.phases import phases
-from goalreel.types import Failure, Plan, Recording, Segment, Step, Task
+from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
 
 type Granularity = Literal["subtask", "phase"]
-type Recordings = Mapping[str, Recording] | Callable[[str], Recording]
 
 
 class KinematicPlanner:
@@ -76,7 +75,7 @@ class KinematicPlanner:
             steps=tuple(_step(p, note) for p, note in pieces), segments=tuple(_segment(p) for p, _ in pieces)
         )
 
-    def _named(self, parts: list[Part], recording: Recording, motion: Motion) -> list[Part]:
+    def _named(self, parts: list[ClauseSpan], recording: Recording, motion: ArmMotion) -> list[ClauseSpan]:
         if self._camera is None:
             return parts
         return name_by_look(parts, recording, motion, self._camera, (recording.instruction, *self._words))
@@ -101,10 +100,10 @@ def check(recording: Recording) -> None:
             )
 
 
-def _step(part: Part, note: str | None) -> Step:
+def _step(part: ClauseSpan, note: str | None) -> Step:
     clause = part.clause
     return Step(name=clause.name, instruction=clause.state, prompt=clause.prompt, auxiliary_text=note)
 
 
-def _segment(part: Part) -> Segment:
+def _segment(part: ClauseSpan) -> Segment:
     return Segment(start=part.start, end=part.end)

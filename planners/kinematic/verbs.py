@@ -3,13 +3,15 @@
 `{o}` is the object with its article, `{rest}` what follows it ("in the yellow bowl").
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+type VerbKind = Literal["put", "pick", "many", "act"]
 
 
 class Verb(NamedTuple):
     """How a verb is written back, and the state it leaves behind."""
 
-    kind: str
+    kind: VerbKind
     """`put` (grasp and release), `pick` (grasp only), `many` (as many grasps as it takes) or `act`."""
     imperative: str
     state: str

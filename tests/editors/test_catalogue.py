@@ -8,6 +8,8 @@ import pytest
 from support.places import ROOT
 
 from goalreel.editors.catalogue import Entry, catalogue, find, like, stored, table
+from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.load import build_editor
 from goalreel.types import Edit, Failure
@@ -48,14 +50,14 @@ def test_the_call_fits_the_class(name):
 
 
 def test_a_model_without_a_class_says_so_when_built():
-    with pytest.raises(ValueError, match=r"omnigen2 cannot be built here: diffusers 0\.42 has no class") as e:
-        find("omnigen2").build()
+    with pytest.raises(InputError, match=r"omnigen2 cannot be built here: diffusers 0\.42 has no class") as e:
+        DiffusersEditor.from_catalogue("omnigen2")
     assert "\n" not in str(e.value)
     assert not hasattr(diffusers, "OmniGen2Pipeline")
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(ValueError, match=r"no editor called 'klein': .*flux2-klein-4b"):
+    with pytest.raises(InputError, match=r"no editor called 'klein': .*flux2-klein-4b"):
         find("klein")
 
 
@@ -70,7 +72,7 @@ def test_a_checkpoint_keeps_its_own_entry(tmp_path):
     entry.save(tmp_path)
     assert stored(tmp_path) == entry
     (tmp_path / "goalreel.json").write_text('{"kinds": ["paint"]}')
-    with pytest.raises(ValueError, match=r"goalreel\.json is not an editor's settings: kinds\.0"):
+    with pytest.raises(InputError, match=r"goalreel\.json is not an editor's settings: kinds\.0"):
         stored(tmp_path)
 
 
@@ -88,7 +90,7 @@ def test_one_model_draws_and_another_edits(monkeypatch):
         def edit(self, edits):
             return [Failure(stage="edit", message=f"{self.name} {e.task_id}") for e in edits]
 
-    monkeypatch.setattr(Entry, "build", lambda entry: Named(entry.name))
+    monkeypatch.setattr(DiffusersEditor, "from_catalogue", Named)
     editor = build_editor("qwen-image+qwen-image-edit")
     image = Image(np.zeros((8, 8, 3), np.uint8))
     sources = (image, None, None, image)

@@ -14,8 +14,9 @@ from support.tiny_pipelines import BUILDERS, clip_text, clip_tokenizer, referenc
 
 from goalreel.editors import loading
 from goalreel.editors.batching import Flux2KleinPairs
-from goalreel.editors.catalogue import Entry, Lora, catalogue, find
+from goalreel.editors.catalogue import Entry, LoraWeights, catalogue, find
 from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
 
@@ -263,7 +264,7 @@ def test_a_lora_is_laid_over_the_weights(checkpoints, tmp_path, name):
         for k, v in peft.get_peft_model_state_dict(adapted).items()
     }
     safetensors.torch.save_file(weights, tmp_path / "tiny.safetensors")
-    with_lora = small(name, lora=Lora(repository=str(tmp_path), weight="tiny.safetensors"))
+    with_lora = small(name, lora=LoraWeights(repository=str(tmp_path), weight="tiny.safetensors"))
     size = (100, 75) if "edit" in with_lora.kinds else None
     plain, laid = (
         floats(DiffusersEditor.load(folder, entry=e), [edit(size=size)]) for e in (small(name), with_lora)
@@ -310,7 +311,7 @@ def test_one_clear_line_when_it_cannot_be_loaded(checkpoints, tmp_path, monkeypa
     folder = checkpoints("Flux2KleinPipeline")
 
     def message(source, **options) -> str:
-        with pytest.raises(ValueError) as e:
+        with pytest.raises(InputError) as e:
             DiffusersEditor.load(source, **options)
         assert "\n" not in str(e.value)
         return str(e.value)
@@ -332,7 +333,7 @@ def test_never_runs_a_checkpoints_own_code_nor_unpickles_it(checkpoints, tmp_pat
     def refused(**changes: object) -> str:
         (tmp_path / "model_index.json").write_text(json.dumps({**index, **changes}))
         (tmp_path / "mine.py").write_text("raise SystemExit('ran')")
-        with pytest.raises(ValueError) as e:
+        with pytest.raises(InputError) as e:
             DiffusersEditor.load(tmp_path)
         return str(e.value)
 

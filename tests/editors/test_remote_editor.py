@@ -17,6 +17,7 @@ from support.serving_models import TintEditor, serving, tinted, until
 from goalreel.editors import remote
 from goalreel.editors.protocols import from_square, to_square
 from goalreel.editors.remote import Patience, RemoteEditor, remote_editor
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.load import build_editor
 from goalreel.serving.settings import Models
@@ -45,9 +46,6 @@ class Server(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server
-
-    def do_GET(self) -> None:
-        self._answer(200 if self.path == "/health" else 404, {"status": "Healthy"}, {})
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -187,10 +185,9 @@ def test_a_goalreel_server_gets_the_seed_and_the_picture_as_it_is(server):
     assert sent["/v1/images/edits"]["seed"] == b"4294967295"
     assert Image.decode(sent["/v1/images/edits"]["image"]) == source
     assert "size" not in sent["/v1/images/edits"]
-    assert editor.healthy()
 
 
-def test_the_seed_projects_server(server):
+def test_interleavethinkers_server(server):
     """Its replies are always 1024 x 1024."""
 
     def reply(path, fields):
@@ -199,7 +196,7 @@ def test_the_seed_projects_server(server):
         return 200, {"success": True, "edited_image": encoded(drawn), "error": None}, {}
 
     server.reply = reply
-    editor = remote_editor("seed", server.url, patience=HASTE)
+    editor = remote_editor("interleavethinker", server.url, patience=HASTE)
     source = picture(48, 64)
     drawn, edited = editor.edit([edit(), edit(image=source)])
     assert drawn.size == (1024, 1024)
@@ -207,14 +204,13 @@ def test_the_seed_projects_server(server):
     assert {path for path, _, _ in server.requests} == {"/edit"}
     fields = next(f for _, f, _ in server.requests if f["image"] is None)
     assert fields == {"image": None, "prompt": "put it down", "seed": 7}
-    assert editor.healthy()
     server.reply = lambda path, fields: (500, {"detail": "Image editing failed: no GPU"}, {})
     assert message(editor) == "the server answered 500: Image editing failed: no GPU"
     server.reply = lambda path, fields: (200, {"success": False, "error": "Task timeout"}, {})
     assert message(editor) == "the server's reply is unusable: Task timeout"
 
 
-@pytest.mark.parametrize("kind", ["server", "seed"])
+@pytest.mark.parametrize("kind", ["server", "interleavethinker"])
 def test_goalreels_own_server(kind, monkeypatch):
     """`goalreel serve` speaks both; its editor inverts, and writes prompt length and seed into a corner."""
     monkeypatch.setenv("GOALREEL_TOKEN", "let-me-in")
@@ -223,7 +219,6 @@ def test_goalreels_own_server(kind, monkeypatch):
     edits = [edit(seed=300, image=source), edit(), edit(image=source, prompt="refuse")]
     with serving(Models(editor=TintEditor()), token="let-me-in") as url:
         editor = remote_editor(kind, url, patience=HASTE)
-        assert editor.healthy()
         edited, drawn, refused = editor.edit(edits)
     assert edited == tinted(source, edits[0].prompt, 300)
     assert drawn == tinted(None, edits[1].prompt, 7)
@@ -319,7 +314,6 @@ def test_a_late_reply_is_a_failure_and_not_asked_for_again(server):
 
 def test_a_server_that_is_not_there():
     editor = remote_editor("server", "http://127.0.0.1:1", patience=HASTE)
-    assert not editor.healthy()
     assert message(editor).startswith("no reply from http://127.0.0.1:1/v1")
 
 
@@ -329,20 +323,33 @@ def test_a_server_that_is_not_there():
         ("openai", "@http://host", "openai:MODEL@URL"),
         ("openai", "gpt-image-1", "needs a key: set OPENAI_API_KEY"),
         ("server", "host:80", "is no address: write http://HOST:PORT"),
-        ("seed", "ftp://host", "is no address"),
+        ("interleavethinker", "ftp://host", "is no address"),
         ("server", "http://me:pass@host", "no key belongs into an address"),
         ("paint", "http://host", "no remote editor of kind 'paint'"),
     ],
 )
 def test_a_bad_name_is_one_clear_line(kind, rest, said, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(InputError, match=said):
         remote_editor(kind, rest)
 
 
 def test_is_built_from_its_name():
-    assert isinstance(build_editor("seed:http://127.0.0.1:1"), RemoteEditor)
+    assert isinstance(build_editor("interleavethinker:http://127.0.0.1:1"), RemoteEditor)
     assert isinstance(build_editor("server:http://127.0.0.1:1"), RemoteEditor)
+
+
+def test_the_old_name_of_interleavethinkers_server_works_and_names_the_new_one(server, caplog):
+    server.reply = lambda path, fields: (200, {"edited_image": encoded(picture(1024, 1024))}, {})
+    (drawn,) = remote_editor("seed", server.url, patience=HASTE).edit([edit()])
+    assert drawn.size == (1024, 1024)
+    assert "interleavethinker:URL" in caplog.text
+
+
+def test_a_key_that_no_header_can_carry_is_named_by_its_variable(monkeypatch):
+    monkeypatch.setenv("GOALREEL_API_KEY", "clé\n")
+    with pytest.raises(InputError, match=r"^GOALREEL_API_KEY holds a character that no key has$"):
+        remote_editor("interleavethinker", "http://host")
 
 
 @pytest.mark.parametrize("size", [(64, 48), (48, 64), (33, 64), (64, 64)])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from support.places import DATA
 from support.scripted import ScriptedChat, words
 
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.load import build_critic
 from goalreel.planners.chat import NoReply
@@ -114,7 +115,7 @@ def test_what_planner_and_critic_wrote_never_passes_for_an_image_mark():
 
 
 def test_broken_use_is_refused():
-    with pytest.raises(ValueError, match="strict or fast"):
+    with pytest.raises(InputError, match="strict or fast"):
         ChatCritic(ScriptedChat(), mode="lenient")
     with pytest.raises(ValueError, match="at least 1"):
         ChatCritic(ScriptedChat(), replies=0)

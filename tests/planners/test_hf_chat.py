@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from support import tiny
 
-from goalreel.errors import BackendError
+from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.models.load import build_chat
 from goalreel.planners.chat import Message, NoReply
@@ -280,11 +280,11 @@ def test_bfloat16(qwen):
 
 
 def test_no_such_checkpoint(tmp_path):
-    with pytest.raises(ValueError, match=r"^no folder .*nothing; a repository is written OWNER/NAME$"):
+    with pytest.raises(InputError, match=r"^no folder .*nothing; a repository is written OWNER/NAME$"):
         HfChat.load(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
     for name in (tmp_path / "empty", "goalreel-tests/no-such-model"):
-        with pytest.raises(ValueError, match=r"cannot load .* as an image-text-to-text model") as caught:
+        with pytest.raises(InputError, match=r"cannot load .* as an image-text-to-text model") as caught:
             HfChat.load(name)
         assert "\n" not in str(caught.value)
 
@@ -295,10 +295,10 @@ def test_broken_weights(qwen, tmp_path):
     tensors = load_file(path)
     name = next(n for n in sorted(tensors) if "visual" in n)
     save_file({n: t for n, t in tensors.items() if n != name}, path, {"format": "pt"})
-    with pytest.raises(ValueError, match=f"lacks 1 of the model's weights, {name} first"):
+    with pytest.raises(InputError, match=f"lacks 1 of the model's weights, {name} first"):
         HfChat.load(tmp_path / "model", device="cpu")
     path.write_bytes(path.read_bytes()[:10_000])
-    with pytest.raises(ValueError, match="cannot load"):
+    with pytest.raises(InputError, match="cannot load"):
         HfChat.load(tmp_path / "model", device="cpu")
 
 
@@ -306,7 +306,7 @@ def test_pickled_weights_are_refused(qwen, tmp_path):
     shutil.copytree(qwen, tmp_path / "model")
     (tmp_path / "model/model.safetensors").unlink()
     torch.save(HfChat.load(qwen, device="cpu").model.state_dict(), tmp_path / "model/pytorch_model.bin")
-    with pytest.raises(ValueError, match="safetensors"):
+    with pytest.raises(InputError, match="safetensors"):
         HfChat.load(tmp_path / "model", device="cpu")
 
 
@@ -316,7 +316,7 @@ def test_a_checkpoints_own_code_is_not_run(qwen, tmp_path):
     (tmp_path / "model/own.py").write_text(f"open({str(ran)!r}, 'w')\n")
     own = {"AutoConfig": "own.C", "AutoModelForImageTextToText": "own.M"}
     change(tmp_path / "model/config.json", model_type="own", auto_map=own)
-    with pytest.raises(ValueError, match="cannot load"):
+    with pytest.raises(InputError, match="cannot load"):
         HfChat.load(tmp_path / "model", device="cpu")
     assert not ran.exists()
 
@@ -324,7 +324,7 @@ def test_a_checkpoints_own_code_is_not_run(qwen, tmp_path):
 def test_a_base_model_without_a_chat_template_is_refused(qwen, tmp_path):
     shutil.copytree(qwen, tmp_path / "model")
     (tmp_path / "model/chat_template.jinja").unlink()
-    with pytest.raises(ValueError, match="no chat template"):
+    with pytest.raises(InputError, match="no chat template"):
         HfChat.load(tmp_path / "model", device="cpu")
 
 
@@ -333,5 +333,5 @@ def test_a_base_model_without_a_chat_template_is_refused(qwen, tmp_path):
     [{"max_new_tokens": 0}, {"batch_size": 0}, {"temperature": -1.0}, {"top_p": 0.0}, {"top_p": 1.1}],
 )
 def test_numbers_out_of_range(qwen, numbers):
-    with pytest.raises(ValueError, match="start at 1"):
+    with pytest.raises(InputError, match="start at 1"):
         HfChat.load(qwen, device="cpu", **numbers)

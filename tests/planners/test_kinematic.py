@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from goalreel.errors import InputError
 from goalreel.planners.kinematic import KinematicPlanner, Layout
 from goalreel.planners.kinematic.layout import find_layout
 from goalreel.types import Failure, Plan, Task
@@ -317,7 +318,7 @@ def test_layouts_are_read_from_text():
     )
     assert Layout.parse("closed=high,source=action,vertical=2").source == "action"
     for wrong in ("gripper=x", "hand=3", "closed=shut", "gripper=-1", "gripper"):
-        with pytest.raises(ValueError, match="is not understood: write it like"):
+        with pytest.raises(InputError, match="is not understood: write it like"):
             Layout.parse(wrong)
 
 

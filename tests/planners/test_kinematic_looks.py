@@ -7,7 +7,7 @@ from goalreel.image import Image
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.colours import NAMES, name_colours
-from goalreel.planners.kinematic.looks import Seen, look, sample
+from goalreel.planners.kinematic.looks import Moved, look, sample
 from goalreel.planners.kinematic.naming import SEEN
 from goalreel.planners.kinematic.open_words import Open, opened, singular
 from goalreel.types import Recording, Task
@@ -78,11 +78,11 @@ def test_colours_between_two_words_have_none(rgb):
 def test_what_moved_and_out_of_what_and_into_what(colour):
     rim, other = ("blue", "green") if colour in ("red", "orange", "yellow") else ("yellow", "orange")
     rest = [bowl(rim, HERE), bowl(other, THERE), ("red" if colour != "red" else "purple", (5, 75), 8)]
-    assert look(*scene(rest, (colour, 8))) == Seen(colour, rim, other)
+    assert look(*scene(rest, (colour, 8))) == Moved(colour, rim, other)
 
 
 def test_without_bowls_nothing_surrounds():
-    assert look(*scene([("green", (34, 20), 8)], ("red", 8))) == Seen("red", "", "")
+    assert look(*scene([("green", (34, 20), 8)], ("red", 8))) == Moved("red", "", "")
 
 
 @pytest.mark.parametrize("colour", ["black", "white", "grey"])
@@ -194,21 +194,21 @@ def close(text, seen, *more):
 
 def test_an_open_clause_is_closed_only_by_what_was_seen_and_said():
     sort = "sort the blocks by colour"
-    assert close(sort, Seen("red", "", "red"), "clear the red bowl") == "put the red block in the red bowl"
-    assert close(sort, Seen("red", "", "blue"), "clear the red bowl") is None
-    assert close(sort, Seen("red", "", ""), "clear the red bowl") is None
-    assert close(sort, Seen("red", "", "red")) is None
-    assert close(sort, Seen("red", "", "red"), "use the red bowl or the blue box") is None
+    assert close(sort, Moved("red", "", "red"), "clear the red bowl") == "put the red block in the red bowl"
+    assert close(sort, Moved("red", "", "blue"), "clear the red bowl") is None
+    assert close(sort, Moved("red", "", ""), "clear the red bowl") is None
+    assert close(sort, Moved("red", "", "red")) is None
+    assert close(sort, Moved("red", "", "red"), "use the red bowl or the blue box") is None
     clear, cup = "clear the red bowl", "take the blue cup"
     assert (
-        close(clear, Seen("pink", "red", ""), "lift the blue toy") == "take the pink toy out of the red bowl"
+        close(clear, Moved("pink", "red", ""), "lift the blue toy") == "take the pink toy out of the red bowl"
     )
-    assert close(clear, Seen("pink", "red", "")) is None
-    assert close(clear, Seen("pink", "blue", ""), "lift the blue toy") is None
-    assert close(clear, Seen("pink", "", ""), "lift the blue toy") is None
-    assert close(clear, Seen("pink", "red", ""), "lift the blue toy", "lift the red pen") is None
-    assert close("clear all the bowls", Seen("pink", "", ""), "lift the blue toy") is None
-    assert close(clear, Seen("pink", "red", ""), cup) is None, "a cup is no thing but a place"
+    assert close(clear, Moved("pink", "red", "")) is None
+    assert close(clear, Moved("pink", "blue", ""), "lift the blue toy") is None
+    assert close(clear, Moved("pink", "", ""), "lift the blue toy") is None
+    assert close(clear, Moved("pink", "red", ""), "lift the blue toy", "lift the red pen") is None
+    assert close("clear all the bowls", Moved("pink", "", ""), "lift the blue toy") is None
+    assert close(clear, Moved("pink", "red", ""), cup) is None, "a cup is no thing but a place"
 
 
 def test_singular():

@@ -19,7 +19,7 @@ from goalreel.datasets.tabletop.reach import Reacher, at_home
 from goalreel.datasets.tabletop.sentences import order_of, read_order, read_wanted, state_of
 from goalreel.image import Image
 from goalreel.planners.critic import ChatCritic
-from goalreel.planners.planner import ChatPlanner, Progress
+from goalreel.planners.planner import ChatPlanner, Underway
 from goalreel.types import Candidate, Edit, Failure, Storyboard, StoryboardStep, Task
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
 from goalreel_ros.tabletop.world import World
@@ -126,9 +126,9 @@ def test_only_what_does_not_hold_is_planned_again(world, live):
     (plan,) = planner.plan([task(world, live)])
     after = editor.edit([edit(live, plan.steps[0].prompt)])[0]
     board = Storyboard(task=task(world, live), steps=tuple(StoryboardStep(step=s) for s in plan.steps))
-    (again,) = planner.continue_plan([Progress(board, done=1, image=after)])
+    (again,) = planner.continue_plan([Underway(board, done=1, image=after)])
     assert again.steps == plan.steps[1:]
-    (undone,) = planner.continue_plan([Progress(board, done=1, image=live)])
+    (undone,) = planner.continue_plan([Underway(board, done=1, image=live)])
     assert undone.steps == plan.steps
 
 

@@ -12,7 +12,7 @@ from support.streaming_world import World, picture
 
 from goalreel.image import Image
 from goalreel.models.load import Trio
-from goalreel.planners.planner import Progress
+from goalreel.planners.planner import Underway
 from goalreel.streaming.caller import Caller, Worker
 from goalreel.streaming.frames import FrameSlot
 from goalreel.streaming.settings import Settings
@@ -242,4 +242,4 @@ def test_a_planner_that_can_go_on_is_told_what_was_done():
         task=Task(id="t", instruction="move it"), steps=tuple(StoryboardStep(step=s) for s in plan.steps)
     )
     caller = Caller(Trio(world, world, world), timeout=5)
-    assert asyncio.run(caller.replan(Progress(board, 1, picture(1)))) == World.plan_of([1])
+    assert asyncio.run(caller.replan(Underway(board, 1, picture(1)))) == World.plan_of([1])

@@ -28,7 +28,7 @@ from goalreel.image import Image
 from goalreel.planners.chat import Conversation, NoReply
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.interleave import MARK
-from goalreel.planners.planner import ChatPlanner, Progress
+from goalreel.planners.planner import ChatPlanner, Underway
 from goalreel.training.config import HEAD, NanoShape
 from goalreel.training.nano.words import tabletop_words
 from goalreel.types import Candidate, Step, Storyboard, StoryboardStep, Task
@@ -83,7 +83,7 @@ def prompt_passages() -> tuple[str, ...]:
     planner.plan([with_image, Task(id="t", instruction=_HOLE)])
     step = StoryboardStep(step=Step(name=_HOLE, instruction=_HOLE, prompt=_HOLE))
     board = Storyboard(task=with_image, steps=(step, step))
-    planner.continue_plan([Progress(board, done, image) for done in (0, 1, 2)])
+    planner.continue_plan([Underway(board, done, image) for done in (0, 1, 2)])
     for mode, scores in product(("strict", "fast"), (False, True)):
         candidates = [
             Candidate(task_id="t", step=0, source=s, image=image, instruction=_HOLE, prompt=_HOLE)
