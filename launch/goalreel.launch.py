@@ -5,6 +5,8 @@ ros2 launch goalreel_ros goalreel.launch.py camera:=/wrist_camera rviz:=true
 
 from pathlib import Path
 
+# ROS itself brings `launch` and `launch_ros`; in this repository the name is that of our folder.
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
 from launch.conditions import IfCondition

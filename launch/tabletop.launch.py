@@ -6,6 +6,8 @@ ros2 topic echo --once /tabletop/truth    # the instruction this scene is made f
 
 from pathlib import Path
 
+# ROS itself brings `launch` and `launch_ros`; in this repository the name is that of our folder.
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource

@@ -14,12 +14,12 @@ from uuid import UUID
 from goalreel.image import Image
 from goalreel.types import Attempt, Step, StoryboardStep
 
-type State = Literal[
+type BoardState = Literal[
     "empty", "planning", "rendering", "ready", "executing", "paused", "succeeded", "failed", "canceled"
 ]
 type StepStatus = Literal["pending", "completed", "skipped", "failed", "active"]
 type ImageStatus = Literal["none", "generating", "validating", "verified", "unverified", "failed"]
-type Stage = Literal["waiting_for_image", "loading_models", "planning", "generating", "validating"]
+type PhaseName = Literal["waiting_for_image", "loading_models", "planning", "generating", "validating"]
 
 NO_ID = UUID(int=0)
 
@@ -48,6 +48,10 @@ class ErrorCode(IntEnum):
     NO_TASK = 18
 
 
+type CodedText = tuple[ErrorCode, str]
+"""Why something did not end well, as a code and one line; (NONE, "") when it did."""
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One camera frame. `stamp` is the camera's own (ns), `received` is `time.monotonic()` here (s)."""
@@ -59,7 +63,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class StepPanel:
     """One step as it stands. `attempt` made `goal_image`, or is the latest failed one."""
 
     index: int
@@ -78,8 +82,9 @@ class Panel:
     @property
     def goal_image(self) -> Image | None:
         """The picture to reach, once it may be shown."""
-        shown = self.image_status in ("verified", "unverified") and self.attempt is not None
-        return self.attempt.image if shown else None
+        if self.attempt is None or self.image_status not in ("verified", "unverified"):
+            return None
+        return self.attempt.image
 
     @property
     def rendered(self) -> bool:
@@ -88,9 +93,10 @@ class Panel:
 
     def as_step(self) -> StoryboardStep:
         """The step with the picture that is shown, if any."""
-        if self.attempt is None or self.goal_image is None:
+        status, attempt = self.image_status, self.attempt
+        if attempt is None or attempt.image is None or status not in ("verified", "unverified"):
             return StoryboardStep(step=self.step)
-        return StoryboardStep(step=self.step, attempts=(self.attempt,), status=self.image_status, chosen=0)
+        return StoryboardStep(step=self.step, attempts=(attempt,), status=status, chosen=0)
 
     def finish(self, result: StoryboardStep, created: int) -> Self:
         """The panel with the loop's result for its step."""
@@ -102,8 +108,8 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Models:
-    """Names, for the record."""
+class ModelNames:
+    """The published names of planner, editor and critic; empty where there is none."""
 
     planner: str = ""
     editor: str = ""
@@ -116,15 +122,15 @@ class Board:
 
     id: UUID = NO_ID
     task: str = ""
-    state: State = "empty"
+    state: BoardState = "empty"
     revision: int = 0
     stamp: int = 0
     source: Frame | None = None
-    steps: tuple[Panel, ...] = ()
-    models: Models = field(default_factory=Models)
+    steps: tuple[StepPanel, ...] = ()
+    models: ModelNames = field(default_factory=ModelNames)
 
     @property
-    def active(self) -> Panel | None:
+    def active(self) -> StepPanel | None:
         """The step being executed."""
         return next((p for p in self.steps if p.status == "active"), None)
 
@@ -133,7 +139,7 @@ class Board:
         """Optical frame of the camera it was planned from, or empty."""
         return self.source.frame_id if self.source is not None else ""
 
-    def with_panel(self, panel: Panel) -> Self:
+    def with_panel(self, panel: StepPanel) -> Self:
         """The board with one panel replaced."""
         steps = (*self.steps[: panel.index], panel, *self.steps[panel.index + 1 :])
         return replace(self, steps=steps)
@@ -144,14 +150,14 @@ class Goal:
     """What the policy is told. `active` False: it stops or holds; `panel` is the step concerned, if any."""
 
     board: Board
-    panel: Panel | None
+    panel: StepPanel | None
     active: bool
     stamp: int
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """Small and frequent companion of a Board. Shares are 0-1, NaN where not known; `elapsed` in seconds."""
+class BoardProgress:
+    """How far a board is. `step_completion` is 0-1, NaN where not known; `step_elapsed` in seconds."""
 
     board: Board
     step_completion: float = math.nan
@@ -161,25 +167,25 @@ class Progress:
 
     @property
     def task_completion(self) -> float:
-        """Completed and skipped steps, and the active one's share."""
+        """Share of the task that is done, 0-1: completed and skipped steps, and the active one's share."""
         return _share(self.board.steps, self.step_completion)
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Feedback while a storyboard is being made."""
+    """Tells whoever asked for a storyboard how its making goes."""
 
-    stage: Stage
+    stage: PhaseName
     step: int = 0
     steps: int = 0
     """0 until the planner answered."""
     attempt: int = 0
     completion: float = 0.0
     """0-1, steps with their last picture."""
-    changed: Panel | None = None
+    changed: StepPanel | None = None
 
 
-def _share(steps: Sequence[Panel], active: float) -> float:
+def _share(steps: Sequence[StepPanel], active: float) -> float:
     if not steps:
         return 0.0
     share = 0.0 if math.isnan(active) else min(1.0, max(0.0, active))

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, overload, runtime_checkable
 
 from goalreel.errors import BackendError
+from goalreel.image import Image
 from goalreel.loop import Answer, Request
 from goalreel.models.load import Trio
 from goalreel.planners.planner import Underway
-from goalreel.types import Candidate, Edit, Failure, Plan, Task
+from goalreel.types import Candidate, Edit, Failure, Plan, Task, Verdict
 
 COOL_DOWN = 10.0
 """Seconds for which a model that could not be called is not called again."""
@@ -35,8 +36,8 @@ class _Work:
 
 
 @dataclass
-class Worker:
-    """One thread that makes calls one after the other. A call that hangs does not hold up the exit."""
+class ModelThread:
+    """A thread that makes calls one after the other. A call that hangs does not hold up the exit."""
 
     name: str
     _calls: queue.SimpleQueue[_Work | None] = field(init=False)
@@ -89,11 +90,21 @@ class Caller:
         self._trio = trio
         self.timeout = timeout
         """Seconds a call may take; None: any."""
-        self._workers: dict[Stage, Worker] = {s: Worker(f"goalreel-{s}") for s in ("plan", "edit", "judge")}
+        self._threads: dict[Stage, ModelThread] = {
+            "plan": ModelThread("goalreel-plan"),
+            "edit": ModelThread("goalreel-edit"),
+            "judge": ModelThread("goalreel-judge"),
+        }
         self._down: dict[Stage, tuple[float, str]] = {}
 
+    @overload
+    async def ask(self, request: Task) -> Plan | Failure: ...
+    @overload
+    async def ask(self, request: Edit) -> Image | Failure: ...
+    @overload
+    async def ask(self, request: Candidate) -> Verdict | Failure: ...
     async def ask(self, request: Request) -> Answer:
-        """One request of the loop."""
+        """Ask the model that a request of the loop is for, and give its answer."""
         trio = self._trio
         match request:
             case Task():
@@ -104,7 +115,7 @@ class Caller:
                 return await self._call("judge", lambda: trio.critic.judge([request]))
 
     async def replan(self, progress: Underway) -> Plan | Failure:
-        """A plan for the rest. A planner that cannot go on is asked anew, from the scene as it is now."""
+        """Ask for a plan for the rest. One that cannot go on plans anew, from the scene as it is now."""
         planner = self._trio.planner
         if isinstance(planner, Replanner):
             return await self._call("plan", lambda: planner.continue_plan([progress]))
@@ -112,19 +123,19 @@ class Caller:
         return await self._call("plan", lambda: planner.plan([now]))
 
     def down(self, stage: Stage) -> str | None:
-        """Why a model cannot be called at present, or None."""
+        """Say why a model cannot be called at present; None when it can."""
         since, reason = self._down.get(stage, (-COOL_DOWN, ""))
         return reason if time.monotonic() - since < COOL_DOWN else None
 
     def close(self) -> None:
-        for worker in self._workers.values():
-            worker.close()
+        for thread in self._threads.values():
+            thread.close()
 
     async def _call[A](self, stage: Stage, run: Callable[[], Sequence[A | Failure]]) -> A | Failure:
         if (reason := self.down(stage)) is not None:
             return Failure(stage=stage, message=reason)
         try:
-            answers = await self._workers[stage].call(run, self.timeout)
+            answers = await self._threads[stage].call(run, self.timeout)
         except BackendError as e:
             reason = (str(e) or "the model cannot be called").splitlines()[0]
         except TimeoutError:

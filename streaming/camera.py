@@ -5,22 +5,22 @@ import time
 from collections.abc import Callable
 
 from goalreel.streaming.board import ErrorCode, Frame
-from goalreel.streaming.ending import Ended
-from goalreel.streaming.settings import Settings
+from goalreel.streaming.ending import TaskEnded
+from goalreel.streaming.settings import EngineSettings
 
 POLL = 0.02
 
 
-class Camera:
+class LiveCamera:
     """Looks at the newest frame. What is older than `max_image_age` is not the scene any more."""
 
-    def __init__(self, newest: Callable[[], Frame | None], settings: Settings) -> None:
+    def __init__(self, newest: Callable[[], Frame | None], settings: EngineSettings) -> None:
         self._newest = newest
         self._settings = settings
         self._lost_since: float | None = None
 
     def look(self) -> tuple[Frame | None, str]:
-        """A fresh frame, or None and why.
+        """Give a fresh frame, or None and why.
 
         Raises:
             Ended: there has been none for `image_timeout` seconds of looking.
@@ -33,15 +33,15 @@ class Camera:
         if self._lost_since is None:
             self._lost_since = now
         if now - self._lost_since >= self._settings.image_timeout:
-            raise Ended(error, reason)
+            raise TaskEnded(error, reason)
         return None, reason
 
     def restart(self) -> None:
-        """Nobody looked for a while: what was lost counts from now."""
+        """Count the time without frames from now: nobody looked for a while."""
         self._lost_since = None
 
     async def wait(self) -> Frame:
-        """The next fresh frame.
+        """Wait for the next fresh frame.
 
         Raises:
             Ended: none came within `image_timeout` seconds.

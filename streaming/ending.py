@@ -3,7 +3,7 @@
 from textwrap import shorten
 
 from goalreel.streaming.board import ErrorCode
-from goalreel.streaming.settings import Settings
+from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Failure, StoryboardStep
 
 _STAGES = {
@@ -13,7 +13,7 @@ _STAGES = {
 }
 
 
-class Ended(Exception):
+class TaskEnded(Exception):
     """The task is over: why, as a code and one line."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
@@ -22,17 +22,17 @@ class Ended(Exception):
         self.message = message
 
 
-def of_failure(failure: Failure) -> Ended:
+def of_failure(failure: Failure) -> TaskEnded:
     """What a model's Failure ends a task with."""
     message = failure.message.splitlines()[0]
     if failure.reply is not None:
         message = f"{message}; the model said {shorten(failure.reply, 120, placeholder=' ...')!r}"
     if "out of memory" in message.lower():
-        return Ended(ErrorCode.OUT_OF_MEMORY, message)
-    return Ended(_STAGES[failure.stage], message)
+        return TaskEnded(ErrorCode.OUT_OF_MEMORY, message)
+    return TaskEnded(_STAGES[failure.stage], message)
 
 
-def unacceptable(result: StoryboardStep, settings: Settings) -> Ended | None:
+def unacceptable(result: StoryboardStep, settings: EngineSettings) -> TaskEnded | None:
     """Why a rendered step ends the task under these settings, or None."""
     if result.status == "verified":
         return None
@@ -43,4 +43,4 @@ def unacceptable(result: StoryboardStep, settings: Settings) -> Ended | None:
         return None
     reason = attempt.verdict.reasoning if attempt.verdict is not None else ""
     text = f"the critic rejected all {len(result.attempts)} pictures of {result.step.name!r}. {reason}"
-    return Ended(ErrorCode.ATTEMPTS_EXHAUSTED, text.strip().splitlines()[0])
+    return TaskEnded(ErrorCode.ATTEMPTS_EXHAUSTED, text.strip().splitlines()[0])

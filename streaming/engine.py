@@ -13,80 +13,89 @@ from functools import partial
 from typing import Literal
 from uuid import UUID, uuid4
 
-from goalreel.models.load import Trio, build_trio
+from goalreel.models.load import Trio
 from goalreel.models.presets import Preset
-from goalreel.streaming.board import Board, ErrorCode, Frame, Models, Phase, Progress
-from goalreel.streaming.camera import Camera
-from goalreel.streaming.job import Listener, Outcome, Request
+from goalreel.streaming.board import Board, BoardProgress, CodedText, ErrorCode, Frame, ModelNames, Phase
+from goalreel.streaming.camera import LiveCamera
+from goalreel.streaming.engine_loop import EngineLoop, one_line
+from goalreel.streaming.execution import Execution
 from goalreel.streaming.live import LiveBoard
-from goalreel.streaming.loading import names_of, preset_of
-from goalreel.streaming.orders import Orders
-from goalreel.streaming.running import Job, Run, Running, after, one_line
+from goalreel.streaming.names import names_of, preset_of
+from goalreel.streaming.orders import OrderName, Orders
+from goalreel.streaming.request import BoardListener, TaskOutcome, TaskRequest
 from goalreel.streaming.session import Session
-from goalreel.streaming.settings import Settings
+from goalreel.streaming.settings import EngineSettings
+from goalreel.streaming.ticket import Ticket
 
 log = logging.getLogger(__name__)
 
-type Command = Literal["pause", "resume", "replan", "cancel"]
+type TaskCommand = Literal["pause", "resume", "replan", "cancel"]
+type OnPhase = Callable[[Phase], None]
 type Loading = Literal["unloaded", "loading", "ready", "failed"]
 
 KEPT = 8
 """Storyboards that can still be executed by their id."""
-STOPPED = ErrorCode.PREEMPTED, "the node was deactivated"
+NOT_ACTIVE: CodedText = (ErrorCode.NOT_ACTIVE, "the node is not active")
+STOPPED: CodedText = (ErrorCode.PREEMPTED, "the node was deactivated")
 
 
 class Engine:
-    """One task at a time; the newest request wins, and the one under way ends as PREEMPTED."""
+    """Carries out one task at a time; the newest request wins, and the one under way ends as PREEMPTED."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: EngineSettings,
         newest: Callable[[], Frame | None],
-        listener: Listener,
+        listener: BoardListener,
         now: Callable[[], int],
-        build: Callable[[Preset], Trio] = build_trio,
+        build: Callable[[Preset], Trio],
     ) -> None:
         """`newest` gives the newest camera frame (ValueError: it cannot be read), `now` the clock in ns.
 
+        `build` makes the models of the preset that the settings name; it is called in a thread of its own.
+
         Raises:
-            ValueError: the settings name no preset that predicts.
+            InputError: the settings name no preset that predicts.
         """
         self._settings = settings
         self._preset = preset_of(settings)
         self._names = names_of(self._preset)
         self._newest, self._listener, self._now, self._build = newest, listener, now, build
-        self._running: Running | None = None
-        self._last = Progress(Board())
+        self._loop: EngineLoop | None = None
+        self._last = BoardProgress(Board())
         self._kept: OrderedDict[UUID, Board] = OrderedDict()
-        self._open: set[Job] = set()
+        self._tickets: set[Ticket] = set()
+        """Of the requests that have not ended."""
 
     # -- life
 
     def start(self) -> None:
         """Load the models in the background."""
-        if self._running is None:
-            self._running = Running(partial(self._build, self._preset))
+        if self._loop is None:
+            self._loop = EngineLoop(partial(self._build, self._preset))
 
     def stop(self) -> None:
         """End the task under way as PREEMPTED and let the models go. Takes a second at most."""
-        running, self._running = self._running, None
-        if running is None:
+        loop, self._loop = self._loop, None
+        if loop is None:
             return
-        if running.run is not None:
-            running.call(running.run.stop, *STOPPED)
-        concurrent.futures.wait([job.outcome for job in tuple(self._open)], timeout=0.4)
-        running.close()
-        if running.run is not None:
-            self._last = running.run.session.progress()
-        for job in tuple(self._open):
-            self._settle(job, Outcome(self.board, *STOPPED))
-        del running
+        execution = loop.execution
+        if execution is not None:
+            loop.call(execution.stop, *STOPPED)
+        concurrent.futures.wait([ticket.outcome for ticket in tuple(self._tickets)], timeout=0.4)
+        loop.close()
+        execution = loop.execution
+        if execution is not None:
+            self._last = execution.session.progress()
+        for ticket in tuple(self._tickets):
+            self._settle(ticket, TaskOutcome(self.board, *STOPPED))
+        del loop, execution
         gc.collect()
         if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_initialized():
             torch.cuda.empty_cache()
 
-    def configure(self, settings: Settings) -> None:
-        """Settings that are not read-only, from the next request on."""
+    def configure(self, settings: EngineSettings) -> None:
+        """Take the settings that are not read-only, from the next request on."""
         self._settings = settings
 
     # -- what it is doing
@@ -94,17 +103,17 @@ class Engine:
     @property
     def loading(self) -> tuple[Loading, str]:
         """Whether the models are there, and if not why not."""
-        if self._running is None:
+        if self._loop is None:
             return "unloaded", ""
-        models = self._running.models
+        models = self._loop.models
         if not models.done():
             return "loading", ""
         error = models.exception() if not models.cancelled() else None
         return ("ready", "") if error is None else ("failed", one_line(error))
 
     @property
-    def models(self) -> Models:
-        """Their names."""
+    def models(self) -> ModelNames:
+        """The names of planner, editor and critic, as they are published."""
         return self._names
 
     @property
@@ -112,70 +121,68 @@ class Engine:
         """The storyboard under way, or the last one."""
         return self.progress().board
 
-    def progress(self) -> Progress:
-        """How far it is."""
-        running = self._running
-        if running is not None and running.run is not None:
-            self._last = running.run.session.progress()
+    def progress(self) -> BoardProgress:
+        """How far the storyboard under way, or the last one, is."""
+        loop = self._loop
+        if loop is not None and loop.execution is not None:
+            self._last = loop.execution.session.progress()
         return self._last
 
     # -- what it is told
 
-    def submit(self, request: Request, on_phase: Callable[[Phase], None] | None = None) -> Job:
-        """Start a request; one that cannot be carried out ends with an Outcome that says so.
+    def submit(self, request: TaskRequest, on_phase: OnPhase | None = None) -> Ticket:
+        """Start a request; one that cannot be carried out ends with a TaskOutcome that says so.
 
         `on_phase` is called on the engine's thread.
         """
-        job = Job(request.storyboard_id or uuid4(), self._cancel)
-        running, problem = self._running, self._problem(request)
-        if running is None:
-            problem = ErrorCode.NOT_ACTIVE, "the node is not active"
-        if problem is not None or running is None:
-            job.outcome.set_result(Outcome(Board(id=job.id, task=request.task, state="failed"), *problem))
-            return job
-        self._open.add(job)
-        running.call(self._begin, running, job, request, on_phase)
-        if self._running is not running:  # stopped meanwhile: nobody is left to begin it
-            self._settle(job, Outcome(self.board, *STOPPED))
-        return job
+        ticket, loop = Ticket(request.storyboard_id or uuid4(), self._cancel), self._loop
+        if loop is None:
+            return _refused(ticket, request, NOT_ACTIVE)
+        if (problem := self._problem(request)) is not None:
+            return _refused(ticket, request, problem)
+        self._tickets.add(ticket)
+        loop.call(self._begin, loop, ticket, request, on_phase)
+        if self._loop is not loop:  # stopped meanwhile: nobody is left to begin it
+            self._settle(ticket, TaskOutcome(self.board, *STOPPED))
+        return ticket
 
-    def command(self, command: Command, reason: str = "") -> tuple[ErrorCode, str]:
+    def command(self, command: TaskCommand, reason: str = "") -> CodedText:
         """Pause, resume, re-plan or cancel the task under way."""
-        run = self._current()
-        if run is None:
+        execution = self._underway()
+        if execution is None:
             return ErrorCode.NO_TASK, f"there is no task to {command}"
         if command == "cancel":
-            self._cancel(run.job, ErrorCode.CANCELED, reason or "cancelled by an operator")
-        elif command == "replan" and run.live.board.active is None:
+            self._cancel(execution.ticket, ErrorCode.CANCELED, reason or "cancelled by an operator")
+        elif command == "replan" and execution.live.board.active is None:
             return ErrorCode.INVALID_REQUEST, "nothing is being executed that could be re-planned"
         else:
-            self._order(run.orders, command, reason)
+            self._order(execution.orders, command, reason)
         return ErrorCode.NONE, ""
 
-    def set_step(self, index: int, status: str) -> tuple[ErrorCode, str]:
+    def set_step(self, index: int, status: str) -> CodedText:
         """The override of SetActiveStep.srv: `active`, `completed`, `skipped` or `failed`."""
-        run = self._current()
-        active = run.live.board.active if run is not None else None
-        if run is None or active is None:
+        execution = self._underway()
+        active = execution.live.board.active if execution is not None else None
+        if execution is None or active is None:
             return ErrorCode.NO_TASK, "no task is being executed"
-        steps = len(run.live.board.steps)
+        steps = len(execution.live.board.steps)
         if not 0 <= index < steps:
             return ErrorCode.INVALID_REQUEST, f"there is no step {index}: there are 0 to {steps - 1}"
         if status == "active":
-            self._order(run.orders, "override", (index, status))
+            self._order(execution.orders, "override", (index, status))
         elif index != active.index:
             return ErrorCode.INVALID_REQUEST, f"step {active.index} is the active one, not {index}"
         elif status == "failed":
-            self._cancel(run.job, ErrorCode.STEP_FAILED, f"step {index} was marked as failed")
+            self._cancel(execution.ticket, ErrorCode.STEP_FAILED, f"step {index} was marked as failed")
         elif status in ("completed", "skipped"):
-            self._order(run.orders, "override", (index, status))
+            self._order(execution.orders, "override", (index, status))
         else:
             return ErrorCode.INVALID_REQUEST, f"a step cannot be made {status}"
         return ErrorCode.NONE, ""
 
     # -- inside
 
-    def _problem(self, request: Request) -> tuple[ErrorCode, str] | None:
+    def _problem(self, request: TaskRequest) -> CodedText | None:
         if not math.isfinite(request.timeout) or request.timeout < 0:
             return ErrorCode.INVALID_REQUEST, f"a timeout is 0 or more seconds, not {request.timeout}"
         if request.storyboard_id is None:
@@ -187,60 +194,66 @@ class Engine:
             return ErrorCode.INVALID_REQUEST, f"that storyboard is for another task: {kept.task!r}"
         return None
 
-    def _current(self) -> Run | None:
-        run = self._running.run if self._running is not None else None
-        return run if run is not None and not run.job.outcome.done() else None
+    def _underway(self) -> Execution | None:
+        loop = self._loop
+        return None if loop is None else loop.underway
 
-    def _order(self, orders: Orders, name: str, value: object) -> None:
-        running = self._running
-        if running is not None:
-            running.call(orders.give, name, value)
+    def _order(self, orders: Orders, name: OrderName, value: object) -> None:
+        loop = self._loop
+        if loop is not None:
+            loop.call(orders.give, name, value)
 
-    def _cancel(self, job: Job, error: ErrorCode, message: str) -> None:
-        running = self._running
-        if running is None:
+    def _cancel(self, ticket: Ticket, error: ErrorCode, message: str) -> None:
+        loop = self._loop
+        if loop is None:
             return
 
         def stop() -> None:
-            if running.run is not None and running.run.job is job and not job.outcome.done():
-                running.run.stop(error, message)
+            execution = loop.underway
+            if execution is not None and execution.ticket is ticket:
+                execution.stop(error, message)
 
-        running.call(stop)
+        loop.call(stop)
 
     def _begin(
-        self, running: Running, job: Job, request: Request, on_phase: Callable[[Phase], None] | None
+        self, loop: EngineLoop, ticket: Ticket, request: TaskRequest, on_phase: OnPhase | None
     ) -> None:
-        previous, orders = running.run, Orders()
+        earlier, orders = loop.execution, Orders()
         attempts = self._settings.max_attempts or self._preset.max_attempts
         settings = self._settings.model_copy(update={"max_attempts": attempts})
-        board = Board(id=job.id, task=request.task, models=self._names)
+        board = Board(id=ticket.id, task=request.task, models=self._names)
         if request.storyboard_id is not None:
             board = self._kept[request.storyboard_id]
         live = LiveBoard(board, self._listener, self._now, on_phase, orders.wake)
-        camera = Camera(self._newest, settings)
-        session = Session(replace(request, task=board.task), settings, live, camera, running.loaded, orders)
-        run = running.run = Run(job, session, live, orders)
-        earlier = previous.task if previous is not None else None
-        if previous is not None and not previous.job.outcome.done():
-            previous.stop(ErrorCode.PREEMPTED, "a newer task came")
-        run.task = asyncio.create_task(after(earlier, session), name="goalreel-task")
-        run.task.add_done_callback(lambda task: self._ended(run, task))
+        camera = LiveCamera(self._newest, settings)
+        session = Session(replace(request, task=board.task), settings, live, camera, loop.loaded, orders)
+        loop.execution = execution = Execution(ticket, session, live, orders)
+        if earlier is not None and not earlier.ticket.done:
+            earlier.stop(ErrorCode.PREEMPTED, "a newer task came")
+        execution.begin(earlier, self._ended)
 
-    def _ended(self, run: Run, task: asyncio.Task[Outcome]) -> None:
-        if task.cancelled():  # before it began
-            self._settle(run.job, run.session.end(*run.session.reason))
-        elif (error := task.exception()) is not None:
+    def _ended(self, execution: Execution, coroutine: asyncio.Task[TaskOutcome]) -> None:
+        ticket, session = execution.ticket, execution.session
+        if coroutine.cancelled():  # before it began
+            self._settle(ticket, session.end(*session.reason))
+        elif (error := coroutine.exception()) is not None:
             log.error("the task ended by an error", exc_info=error)
-            self._settle(run.job, run.session.end(ErrorCode.UNKNOWN, one_line(error)))
+            self._settle(ticket, session.end(ErrorCode.UNKNOWN, one_line(error)))
         else:
-            outcome = task.result()
+            outcome = coroutine.result()
             if outcome.board.state == "ready":
-                self._kept[run.job.id] = outcome.board
+                self._kept[ticket.id] = outcome.board
                 while len(self._kept) > KEPT:
                     self._kept.popitem(last=False)
-            self._settle(run.job, outcome)
+            self._settle(ticket, outcome)
 
-    def _settle(self, job: Job, outcome: Outcome) -> None:
-        self._open.discard(job)
-        if not job.outcome.done():
-            job.outcome.set_result(outcome)
+    def _settle(self, ticket: Ticket, outcome: TaskOutcome) -> None:
+        self._tickets.discard(ticket)
+        if not ticket.done:
+            ticket.outcome.set_result(outcome)
+
+
+def _refused(ticket: Ticket, request: TaskRequest, why: CodedText) -> Ticket:
+    board = Board(id=ticket.id, task=request.task, state="failed")
+    ticket.outcome.set_result(TaskOutcome(board, *why))
+    return ticket

@@ -6,13 +6,13 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from goalreel.streaming.board import Frame, Panel
+from goalreel.streaming.board import Frame, StepPanel
 from goalreel.streaming.caller import Caller
-from goalreel.streaming.camera import Camera
+from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.ending import of_failure
 from goalreel.streaming.live import LiveBoard
 from goalreel.streaming.orders import Orders
-from goalreel.streaming.settings import Settings
+from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracker import Tracker
 from goalreel.streaming.vision import Closeness
 from goalreel.types import Candidate, Failure, Verdict
@@ -30,16 +30,16 @@ class Turn:
     ordered: bool = False
 
 
-class Follower:
+class StepFollower:
     """Tells the policy of step `index` once it is rendered, then watches."""
 
     def __init__(
         self,
         index: int,
         live: LiveBoard,
-        camera: Camera,
+        camera: LiveCamera,
         caller: Caller,
-        settings: Settings,
+        settings: EngineSettings,
         orders: Orders,
         rendering: asyncio.Task[None] | None,
     ) -> None:
@@ -66,7 +66,7 @@ class Follower:
         return time.monotonic() - self._began
 
     async def run(self) -> Turn:
-        """Until the step is over.
+        """Follow the step until it is over.
 
         Raises:
             Ended: the camera is lost, or the goal image did not come about.
@@ -93,14 +93,14 @@ class Follower:
             return Turn(status, target, frame, ordered=True)
         return None
 
-    def _hold(self, panel: Panel) -> None:
+    def _hold(self, panel: StepPanel) -> None:
         if self._live.board.state != "paused":
             self._live.update(state="paused")
             self._live.goal(panel, active=False)
             self.message = "paused"
         self._told = False
 
-    def _tell(self, panel: Panel) -> None:
+    def _tell(self, panel: StepPanel) -> None:
         if self._live.board.state == "paused":
             self._live.update(state="executing")
         self._camera.restart()
@@ -125,7 +125,7 @@ class Follower:
         frame, self.message = self._camera.look()
         return None if frame is None else self._track(panel, frame)
 
-    def _track(self, panel: Panel, frame: Frame) -> Turn | None:
+    def _track(self, panel: StepPanel, frame: Frame) -> Turn | None:
         if self._start is None:
             self._start = frame
             if panel.goal_image is not None:
@@ -148,7 +148,7 @@ class Follower:
             return False
         return isinstance(answer, Verdict) and answer.success
 
-    def _decide(self, panel: Panel, frame: Frame) -> Turn | None:
+    def _decide(self, panel: StepPanel, frame: Frame) -> Turn | None:
         now = time.monotonic()
         if (reason := self._caller.down("judge")) is not None:
             # Nobody can say whether it is reached, and a new plan would not change that.
@@ -168,7 +168,7 @@ class Follower:
                     self.message = f"{max(0.0, self.closeness):.0%} of the visible change"
         return None
 
-    def _ask(self, panel: Panel, frame: Frame) -> None:
+    def _ask(self, panel: StepPanel, frame: Frame) -> None:
         self._asked_about = frame
         candidate = Candidate(
             task_id=self._live.board.id.hex,
@@ -179,4 +179,4 @@ class Follower:
             prompt=panel.step.prompt,
         )
         self._asking = asyncio.create_task(self._caller.ask(candidate), name="goalreel-tracking")
-        self._asking.add_done_callback(lambda task: self._orders.wake())
+        self._asking.add_done_callback(lambda _: self._orders.wake())

@@ -10,8 +10,8 @@ from goalreel.streaming.board import Frame
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """Since the slot was made. `age` is that of the newest frame in seconds, None before the first."""
+class FrameCounts:
+    """How many frames came since the slot was made. `age` is the newest one's in seconds, None before it."""
 
     received: int = 0
     read: int = 0
@@ -40,7 +40,7 @@ class FrameSlot[Raw]:
         self._lock = threading.Lock()
         self._raw: tuple[int, Raw, int, str, float] | None = None
         self._decoded: tuple[int, Frame | ValueError] | None = None
-        self._counts = Counts()
+        self._counts = FrameCounts()
 
     def put(self, raw: Raw, stamp: int, frame_id: str) -> None:
         """Replace what is there. `stamp` in ns."""
@@ -50,7 +50,9 @@ class FrameSlot[Raw]:
             backwards = self._raw is not None and stamp < self._raw[2]
             self._raw = (count, raw, stamp, frame_id, received)
             c = self._counts
-            self._counts = Counts(count, c.read, c.unreadable, c.backwards + backwards, problem=c.problem)
+            self._counts = FrameCounts(
+                count, c.read, c.unreadable, c.backwards + backwards, problem=c.problem
+            )
 
     def newest(self) -> Frame | None:
         """The newest frame, however old; None before the first.
@@ -73,7 +75,7 @@ class FrameSlot[Raw]:
                 self._decoded = (number, result)
                 c, bad = self._counts, isinstance(result, ValueError)
                 problem = str(result) if bad else ""
-                self._counts = Counts(
+                self._counts = FrameCounts(
                     c.received, c.read + (not bad), c.unreadable + bad, c.backwards, problem=problem
                 )
         return _or_raise(result)
@@ -83,11 +85,11 @@ class FrameSlot[Raw]:
         with self._lock:
             self._raw = self._decoded = None
 
-    def counts(self) -> Counts:
+    def counts(self) -> FrameCounts:
         with self._lock:
             c = self._counts
             age = None if self._raw is None else self._clock() - self._raw[4]
-            return Counts(c.received, c.read, c.unreadable, c.backwards, age, c.problem)
+            return FrameCounts(c.received, c.read, c.unreadable, c.backwards, age, c.problem)
 
 
 def _or_raise(result: Frame | ValueError) -> Frame:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from goalreel.streaming.board import Board, Goal, Panel, Phase, Stage
-from goalreel.streaming.job import Listener
+from goalreel.streaming.board import Board, Goal, Phase, PhaseName, StepPanel
+from goalreel.streaming.request import BoardListener
 
 
 class LiveBoard:
@@ -14,7 +14,7 @@ class LiveBoard:
     def __init__(
         self,
         board: Board,
-        listener: Listener,
+        listener: BoardListener,
         now: Callable[[], int],
         on_phase: Callable[[Phase], None] | None,
         wake: Callable[[], None],
@@ -26,20 +26,20 @@ class LiveBoard:
         self._wake = wake
 
     def update(self, **changes: Any) -> None:
-        """Replace fields of the board."""
+        """Replace fields of the board, and tell the listener."""
         self.board = replace(self.board, stamp=self.now(), **changes)
         self._listener.board(self.board)
         self._wake()
 
-    def put(self, panel: Panel) -> None:
-        """Replace one panel."""
+    def put(self, panel: StepPanel) -> None:
+        """Replace one panel of the board, and tell the listener."""
         self.update(steps=self.board.with_panel(panel).steps)
 
-    def goal(self, panel: Panel | None, *, active: bool) -> None:
+    def goal(self, panel: StepPanel | None, *, active: bool) -> None:
         """Tell the policy."""
         self._listener.goal(Goal(self.board, panel, active, self.now()))
 
-    def phase(self, stage: Stage, panel: Panel | None = None) -> None:
+    def phase(self, stage: PhaseName, panel: StepPanel | None = None) -> None:
         """Tell who asked for the storyboard how it goes."""
         if self._on_phase is None:
             return

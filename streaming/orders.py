@@ -4,11 +4,12 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Literal
 
+type OrderName = Literal["pause", "resume", "replan", "override"]
 type Override = Literal["active", "completed", "skipped"]
 
 
 class Orders:
-    """Flags and one bell. Used from the event loop."""
+    """Keeps what was ordered and not yet carried out, and one bell. Used from the event loop."""
 
     def __init__(self) -> None:
         self.paused = False
@@ -17,7 +18,7 @@ class Orders:
         self.override: tuple[int, Override] | None = None
         self._bell = asyncio.Event()
 
-    def give(self, order: str, value: Any) -> None:
+    def give(self, order: OrderName, value: Any) -> None:
         """`pause`, `resume`, `replan` (value: why) or `override` (value: step and status)."""
         if order == "replan":
             self.replan = value or "ordered"
@@ -32,7 +33,7 @@ class Orders:
         self._bell.set()
 
     async def wait(self, seconds: float) -> None:
-        """Until woken, at most so long."""
+        """Wait until woken, at most that many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._bell.wait()

@@ -8,18 +8,18 @@ from dataclasses import replace
 from goalreel.asynchronous import advance
 from goalreel.image import Image
 from goalreel.loop import Answer, Request, render_step
-from goalreel.streaming.board import Panel
+from goalreel.streaming.board import StepPanel
 from goalreel.streaming.caller import Caller
-from goalreel.streaming.ending import Ended, unacceptable
+from goalreel.streaming.ending import TaskEnded, unacceptable
 from goalreel.streaming.live import LiveBoard
-from goalreel.streaming.settings import Settings
+from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Edit, StoryboardStep, Task
 
 
 class Renderer:
-    """For one task."""
+    """Renders the pictures of one task's steps, and shows on its board how that goes."""
 
-    def __init__(self, live: LiveBoard, caller: Caller, settings: Settings) -> None:
+    def __init__(self, live: LiveBoard, caller: Caller, settings: EngineSettings) -> None:
         self._live = live
         self._caller = caller
         self._settings = settings
@@ -35,7 +35,7 @@ class Renderer:
             source = result.goal_image or source
 
     def in_words(self) -> None:
-        """No pictures: every step is text only."""
+        """Mark every step as text only, without a picture."""
         now = self._live.now()
         steps = (replace(p, image_status="unverified", created=now) for p in self._live.board.steps)
         self._live.update(steps=tuple(steps))
@@ -43,7 +43,7 @@ class Renderer:
     async def _render(self, task: Task, index: int, source: Image | None, stamp: int) -> StoryboardStep:
         pictures = 0
 
-        def panel() -> Panel:
+        def panel() -> StepPanel:
             # Read anew each time: the robot's side of the panel changes meanwhile.
             return replace(self._live.board.steps[index], source_stamp=stamp, attempts=pictures)
 
@@ -66,7 +66,7 @@ class Renderer:
             raise ended
         return result
 
-    def _finish(self, panel: Panel, ended: Ended | None) -> None:
+    def _finish(self, panel: StepPanel, ended: TaskEnded | None) -> None:
         if ended is not None:
             panel = replace(panel, image_status="failed")
         elif panel.image_status == "failed":  # the step goes on in words

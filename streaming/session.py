@@ -10,20 +10,20 @@ from dataclasses import replace
 
 from goalreel.image import Image
 from goalreel.planners.planner import Underway
-from goalreel.streaming.board import ErrorCode, Frame, Panel, Progress, State
+from goalreel.streaming.board import BoardProgress, BoardState, CodedText, ErrorCode, Frame, StepPanel
 from goalreel.streaming.caller import Caller
-from goalreel.streaming.camera import Camera
-from goalreel.streaming.ending import Ended, of_failure
-from goalreel.streaming.follow import Follower, Turn
-from goalreel.streaming.job import Outcome, Request
+from goalreel.streaming.camera import LiveCamera
+from goalreel.streaming.ending import TaskEnded, of_failure
+from goalreel.streaming.follow import StepFollower, Turn
 from goalreel.streaming.live import LiveBoard
 from goalreel.streaming.orders import Orders
 from goalreel.streaming.renderer import Renderer
-from goalreel.streaming.settings import Settings
+from goalreel.streaming.request import TaskOutcome, TaskRequest
+from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.vision import changed
 from goalreel.types import Failure, Plan, Storyboard, Task
 
-ENDS: dict[ErrorCode, State] = {
+ENDS: dict[ErrorCode, BoardState] = {
     ErrorCode.NONE: "succeeded",
     ErrorCode.CANCELED: "canceled",
     ErrorCode.PREEMPTED: "canceled",
@@ -33,20 +33,20 @@ ENDS: dict[ErrorCode, State] = {
 class Session:
     """Carries one request out. `settings.max_attempts` is at least 1.
 
-    `run` gives an Outcome, whatever a model or the camera does. To stop it, put into `reason` what that shall
-    be called and cancel the asyncio task that runs it. When that ends otherwise, `end` is the caller's.
+    `run` gives a TaskOutcome, whatever a model or the camera does. To stop it, put into `reason` what that
+    shall be called and cancel the coroutine that runs it. When that ends otherwise, `end` is the caller's.
     """
 
     def __init__(
         self,
-        request: Request,
-        settings: Settings,
+        request: TaskRequest,
+        settings: EngineSettings,
         live: LiveBoard,
-        camera: Camera,
+        camera: LiveCamera,
         models: Callable[[], Awaitable[Caller]],
         orders: Orders,
     ) -> None:
-        self.reason = ErrorCode.CANCELED, "cancelled"
+        self.reason: CodedText = (ErrorCode.CANCELED, "cancelled")
         self.replans = 0
         self._request = request
         self._settings = settings
@@ -61,15 +61,15 @@ class Session:
         self._caller: Caller
         self._renderer: Renderer
         self._rendering: asyncio.Task[None] | None = None
-        self._follower: Follower | None = None
+        self._follower: StepFollower | None = None
 
-    async def run(self) -> Outcome:
-        """All of it."""
+    async def run(self) -> TaskOutcome:
+        """Carry the request out, from its first frame to its outcome."""
         timeout = self._request.timeout or self._settings.task_timeout
         try:
             async with asyncio.timeout(timeout or None):
                 await self._work()
-        except Ended as e:
+        except TaskEnded as e:
             return self.end(e.error, e.message)
         except TimeoutError:
             return self.end(ErrorCode.TIMEOUT, f"not done within {timeout:g} s")
@@ -80,12 +80,12 @@ class Session:
                 self._rendering.cancel()
         return self.end(ErrorCode.NONE, "")
 
-    def progress(self) -> Progress:
-        """How it goes, at this moment. May be asked from any thread."""
+    def progress(self) -> BoardProgress:
+        """Say how it goes at this moment. Any thread may ask."""
         board, follower = self._live.board, self._follower
         if follower is None:
-            return Progress(board, replans=self.replans, message=self._message)
-        return Progress(board, follower.closeness, follower.elapsed, self.replans, follower.message)
+            return BoardProgress(board, replans=self.replans, message=self._message)
+        return BoardProgress(board, follower.closeness, follower.elapsed, self.replans, follower.message)
 
     # -- making the storyboard
 
@@ -132,14 +132,14 @@ class Session:
         text = self._request.task
         return Plan.model_validate({"steps": [{"name": text, "instruction": text, "prompt": text}]})
 
-    def _panels(self, plan: Plan, before: tuple[Panel, ...]) -> tuple[Panel, ...]:
+    def _panels(self, plan: Plan, before: tuple[StepPanel, ...]) -> tuple[StepPanel, ...]:
         limit = self._request.max_steps or self._settings.max_steps
         if limit and len(plan.steps) > limit:
             text = f"the plan has {len(plan.steps)} steps, {limit} are allowed (max_steps)"
-            raise Ended(ErrorCode.PLANNER_FAILED, text)
+            raise TaskEnded(ErrorCode.PLANNER_FAILED, text)
         attempts = self._request.max_attempts or self._settings.max_attempts
         steps = enumerate(plan.steps, len(before))
-        return (*before, *(Panel(index, step, attempts) for index, step in steps))
+        return (*before, *(StepPanel(index, step, attempts) for index, step in steps))
 
     def _task(self, image: Image | None) -> Task:
         text = "\n".join(t for t in (self._request.task, self._request.auxiliary_text.strip()) if t)
@@ -177,9 +177,9 @@ class Session:
                 self._leave(index, turn)
                 index, scene = turn.index, turn.frame
 
-    def _follow(self, index: int) -> Follower:
+    def _follow(self, index: int) -> StepFollower:
         live, camera, caller = self._live, self._camera, self._caller
-        return Follower(index, live, camera, caller, self._settings, self._orders, self._rendering)
+        return StepFollower(index, live, camera, caller, self._settings, self._orders, self._rendering)
 
     async def _enter(self, index: int, scene: Frame | None) -> None:
         """Make a step the active one. Its goal is rendered again where the scene is not as predicted."""
@@ -224,9 +224,9 @@ class Session:
         self._rendering = asyncio.create_task(work, name="goalreel-rendering")
         self._rendering.add_done_callback(self._rendered)
 
-    def _rendered(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled():
-            task.exception()  # told when its step is due (`Follower`), not before
+    def _rendered(self, rendering: asyncio.Task[None]) -> None:
+        if not rendering.cancelled():
+            rendering.exception()  # told when its step is due (`StepFollower`), not before
         self._orders.wake()
 
     async def _stop_rendering(self) -> None:
@@ -238,7 +238,7 @@ class Session:
         """A new plan for step `index` and what follows, from the scene as it is."""
         limit = self._request.max_replans or self._settings.max_replans
         if self.replans >= limit and not turn.ordered:
-            raise Ended(ErrorCode.REPLANS_EXHAUSTED, f"{turn.why}, and {limit} re-plans are spent")
+            raise TaskEnded(ErrorCode.REPLANS_EXHAUSTED, f"{turn.why}, and {limit} re-plans are spent")
         self.replans += 1
         self._follower = None
         self._say(f"re-planning: {turn.why}")
@@ -264,7 +264,7 @@ class Session:
 
     # -- the end
 
-    def end(self, error: ErrorCode, message: str) -> Outcome:
+    def end(self, error: ErrorCode, message: str) -> TaskOutcome:
         """Say on the board and to the policy that it is over."""
         self._follower = None
         self._say(message)
@@ -277,7 +277,7 @@ class Session:
         if self._request.kind == "annotate":
             self._live.goal(None, active=False)
         elapsed = time.monotonic() - self._began
-        return Outcome(self._live.board, error, message, self.replans, self._planning_time, elapsed)
+        return TaskOutcome(self._live.board, error, message, self.replans, self._planning_time, elapsed)
 
     def _say(self, message: str) -> None:
         self._message = message

@@ -3,13 +3,14 @@
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
 
-READ_ONLY = {"read_only": True}
+READ_ONLY: JsonDict = {"read_only": True}
 """Marks what is fixed once the models are loaded."""
 
 
-class Settings(BaseModel):
-    """Every field has a description and, where it is a number, a range."""
+class EngineSettings(BaseModel):
+    """The settings of an Engine. Every field has a description and, where it is a number, a range."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

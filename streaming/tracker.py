@@ -3,7 +3,7 @@
 import math
 from typing import Literal
 
-from goalreel.streaming.settings import Settings
+from goalreel.streaming.settings import EngineSettings
 
 type Decision = Literal["wait", "ask", "stalled", "left"]
 
@@ -14,7 +14,7 @@ STEP = 0.05
 class Tracker:
     """Follows one sub-goal. Times in seconds of any steady clock."""
 
-    def __init__(self, settings: Settings, now: float) -> None:
+    def __init__(self, settings: EngineSettings, now: float) -> None:
         self._settings = settings
         self._asked: float | None = None
         self.restart(now)
@@ -27,7 +27,7 @@ class Tracker:
         self._last_word = False
 
     def look(self, now: float, closeness: float) -> Decision:
-        """What to do about a live view. `closeness` as in `goalreel.streaming.vision`, NaN if not known."""
+        """Decide what to do about a live view. `closeness` is `vision.Closeness`'s, or NaN."""
         s = self._settings
         if closeness > self._best + STEP:
             self._best, self._improved, self._last_word = closeness, now, False

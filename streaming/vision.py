@@ -45,7 +45,7 @@ class Closeness:
         self._way = differing(self._goal, shrink(start, self._size), LEVEL)
 
     def of(self, live: Image) -> float:
-        """Of one live view."""
+        """Measure one live view."""
         if self._way == 0:
             return math.nan
         return 1 - differing(self._goal, shrink(live, self._size), LEVEL) / self._way

@@ -12,16 +12,15 @@ import array
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as ImageMessage
 
 from goalreel.image import Image
@@ -78,10 +77,11 @@ def bare(out: Path) -> None:
 class SlowModels:
     """Planner, editor and critic that keep the node busy: 2 s a plan and an edit, as a GPU would take."""
 
-    calls = 0
+    def __init__(self) -> None:
+        self.calls = 0
 
     def _wait(self, seconds: float) -> None:
-        SlowModels.calls += 1
+        self.calls += 1
         time.sleep(seconds)
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan]:
@@ -99,42 +99,35 @@ class SlowModels:
 
 
 def node(out: Path, arguments: list[str]) -> None:
-    """The real node; only its models are replaced, and its frame slot is watched."""
+    """The real node, with models that only take time, and a slot that notes when frames come and are used."""
     from goalreel.models.load import Trio
-    from goalreel.streaming.engine import Engine
+    from goalreel.streaming.board import Frame
     from goalreel.streaming.frames import FrameSlot
-    from goalreel_ros import main, parts
+    from goalreel_ros import main
+    from goalreel_ros.node import GoalreelNode
+    from goalreel_ros.pictures import decode
 
     arrivals: list[tuple[int, int]] = []
     uses: list[tuple[int, int]] = []
     models = SlowModels()
-    parts.Engine = partial(Engine, build=lambda preset: Trio(models, models, models))
-    FrameSlot.put = _after(FrameSlot.put, lambda slot, result, raw, stamp, *_: arrivals.append(_now(stamp)))
 
-    def used(slot: FrameSlot[Any], frame: Any) -> None:
-        if frame is not None:
-            uses.append(_now(frame.stamp))
+    class WatchedSlot(FrameSlot[ImageMessage | CompressedImage]):
+        def put(self, raw: ImageMessage | CompressedImage, stamp: int, frame_id: str) -> None:
+            super().put(raw, stamp, frame_id)
+            arrivals.append((stamp, time.time_ns()))
 
-    FrameSlot.newest = _after(FrameSlot.newest, used)
+        def newest(self) -> Frame | None:
+            frame = super().newest()
+            if frame is not None:
+                uses.append((frame.stamp, time.time_ns()))
+            return frame
 
-    def leave(status: int) -> None:
-        out.write_text(json.dumps({"arrivals": arrivals, "uses": uses, "model_calls": SlowModels.calls}))
+    def make() -> GoalreelNode:
+        return GoalreelNode(lambda _: Trio(models, models, models), lambda: WatchedSlot(decode))
 
-    main._leave = leave  # the last thing the node does; it would end the process at once
-    main.main(arguments)
-
-
-def _now(stamp: int) -> tuple[int, int]:
-    return stamp, time.time_ns()
-
-
-def _after(method: Callable[..., Any], then: Callable[..., None]) -> Callable[..., Any]:
-    def wrapped(self: Any, *arguments: Any) -> Any:
-        result = method(self, *arguments)
-        then(self, result, *arguments)
-        return result
-
-    return wrapped
+    ok = main.run(make, arguments)
+    out.write_text(json.dumps({"arrivals": arrivals, "uses": uses, "model_calls": models.calls}))
+    main.leave(0 if ok else 1)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from goalreel.models.load import (
     split_options,
 )
 from goalreel.models.presets import load, names
-from goalreel.streaming.running import one_line
+from goalreel.streaming.engine_loop import one_line
 
 
 def test_options_follow_a_question_mark():

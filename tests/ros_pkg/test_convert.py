@@ -13,7 +13,7 @@ from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header
 
 from goalreel.image import Image
-from goalreel.streaming.board import Board, Frame, Goal, Panel, Phase, Progress
+from goalreel.streaming.board import Board, BoardProgress, Frame, Goal, Phase, StepPanel
 from goalreel.types import Attempt, Failure, Step, Verdict
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
 from goalreel_ros import convert
@@ -24,7 +24,7 @@ NOW = 1_700_000_000_123_456_789
 PICTURE = Image(np.full((48, 64, 3), (200, 30, 40), np.uint8))
 STEP = Step(name="grasp", instruction="the gripper holds the block", prompt="close it", auxiliary_text="Now!")
 YES = Attempt(prompt="close it gently", seed=1, image=PICTURE, verdict=Verdict(success=True, reasoning="so"))
-SHOWN = Panel(
+SHOWN = StepPanel(
     0, STEP, 3, status="active", image_status="verified", attempts=2, attempt=YES,
     source_stamp=5, created=6, started=7, ended=8,
 )  # fmt: skip
@@ -37,7 +37,7 @@ def jpegs():
 
 @pytest.fixture
 def board():
-    later = Panel(1, STEP, 3)
+    later = StepPanel(1, STEP, 3)
     source = Frame(PICTURE, 5, "optical")
     return Board(uuid4(), "tidy up", "executing", 2, NOW, source, (SHOWN, later))
 
@@ -102,7 +102,7 @@ VERDICTS = {
 @pytest.mark.parametrize("case", VERDICTS)
 def test_what_the_critic_said(case, jpegs):
     attempt, verdict, score, criteria, reasoning = VERDICTS[case]
-    panel = Panel(0, STEP, 3, image_status="failed", attempts=1, attempt=attempt)
+    panel = StepPanel(0, STEP, 3, image_status="failed", attempts=1, attempt=attempt)
     message = wired(convert.step(panel, "", jpegs)).critic
     assert message.verdict == verdict
     assert message.score == pytest.approx(score, nan_ok=True)
@@ -140,12 +140,12 @@ def replace_goal(message: SubGoal) -> SubGoal:
 
 
 def test_progress(board):
-    message = wired(convert.progress(Progress(board, 0.5, 1.25, 3, "waiting"), NOW))
+    message = wired(convert.progress(BoardProgress(board, 0.5, 1.25, 3, "waiting"), NOW))
     assert list(message.step_status) == [StoryboardStep.STATUS_ACTIVE, StoryboardStep.STATUS_PENDING]
     assert (message.step_completion, message.task_completion) == (0.5, 0.25)
     assert from_duration(message.step_elapsed) == 1.25
     assert (message.active_step, message.replans, message.message) == (0, 3, "waiting")
-    unknown = wired(convert.progress(Progress(board), NOW))
+    unknown = wired(convert.progress(BoardProgress(board), NOW))
     assert math.isnan(unknown.step_completion)
 
 

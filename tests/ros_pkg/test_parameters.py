@@ -9,11 +9,12 @@ from rclpy.parameter import Parameter
 from support.places import ROOT, TESTS
 from support.ros import ros_env  # noqa: F401
 
+from goalreel.models.load import build_trio
 from goalreel.streaming.board import ErrorCode
-from goalreel.streaming.settings import Settings
+from goalreel.streaming.settings import EngineSettings
 from goalreel_ros import parameters
 from goalreel_ros.node import GoalreelNode
-from goalreel_ros.parameters import GROUPS, Options
+from goalreel_ros.parameters import GROUPS, NodeOptions
 
 DOCS = ROOT / "docs" / "ros.md"
 FIELDS = {name: field for group in GROUPS for name, field in group.model_fields.items()}
@@ -23,7 +24,7 @@ FIELDS = {name: field for group in GROUPS for name, field in group.model_fields.
 def node(ros_env):  # noqa: F811
     context = Context()
     rclpy.init(context=context, args=[])
-    node = GoalreelNode(context=context)
+    node = GoalreelNode(build_trio, context=context)
     yield node
     node.destroy_node()
     context.try_shutdown()
@@ -98,8 +99,8 @@ def test_choices_are_named(node):
 
 def test_what_is_set_is_what_is_read(node):
     node.set_parameters([Parameter("critic_period", value=0.5), Parameter("frame_id", value="mine")])
-    assert parameters.read(node, Settings).critic_period == 0.5
-    assert node.options == Options(frame_id="mine")
+    assert parameters.read(node, EngineSettings).critic_period == 0.5
+    assert node.options == NodeOptions(frame_id="mine")
     node.set_parameters([Parameter("critic_period", value=2.0), Parameter("frame_id", value="")])
 
 

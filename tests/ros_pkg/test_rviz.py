@@ -24,7 +24,7 @@ from support.ros import ros_env  # noqa: F401
 from goalreel_ros.cameras import CameraInputs
 from goalreel_ros.markers import Strip
 from goalreel_ros.outputs import Outputs
-from goalreel_ros.parameters import Options
+from goalreel_ros.parameters import NodeOptions
 
 CONFIG = ROOT / "launch" / "goalreel.rviz"
 PLUGINS = {"Axes", "FocusCamera", "Image", "MarkerArray", "Measure", "MoveCamera", "Orbit", "TF"}
@@ -79,8 +79,8 @@ def test_every_display_finds_what_the_node_publishes(config, ros_env):  # noqa: 
     }
     with rclpy.init():
         node = rclpy.create_node("goalreel")
-        outputs = Outputs(node, Options(), lambda: 1)
-        inputs = CameraInputs(node, Options)
+        outputs = Outputs(node, NodeOptions(), lambda: 1)
+        inputs = CameraInputs(node, NodeOptions)
         for topic, display in shown.items():
             if topic == "/image":
                 (there,) = node.get_subscriptions_info_by_topic(topic)

@@ -14,7 +14,7 @@ pytest.importorskip("rclpy")
 
 from goalreel.image import Image
 from goalreel.streaming import board as words
-from goalreel.streaming.board import Board, Frame, Panel
+from goalreel.streaming.board import Board, Frame, StepPanel
 from goalreel.types import Attempt, Failure, Step, Verdict
 from goalreel_ros.sheet import ACTIVE, compose, state
 
@@ -126,7 +126,7 @@ def attempts(draw: st.DrawFn) -> Attempt | None:
 def boards(draw: st.DrawFn) -> Board:
     """Anything the types allow, also what the engine never makes."""
     panels = tuple(
-        Panel(
+        StepPanel(
             index=i,
             step=Step(name=draw(TEXT), instruction=draw(TEXT), prompt="p"),
             max_attempts=draw(st.integers(0, 20)),
@@ -141,7 +141,7 @@ def boards(draw: st.DrawFn) -> Board:
     return Board(
         UUID(int=draw(st.integers(0, 9))),
         draw(st.text(max_size=200)),
-        draw(st.sampled_from(get_args(words.State.__value__))),
+        draw(st.sampled_from(get_args(words.BoardState.__value__))),
         draw(st.integers(0, 2**32 - 1)),
         source=frame,
         steps=panels,

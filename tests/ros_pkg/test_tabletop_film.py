@@ -13,7 +13,7 @@ pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
 from support.ros import ros_env  # noqa: F401
 
 from goalreel.image import Image
-from goalreel_ros.tabletop.film import WIDTH, Film, Scene
+from goalreel_ros.tabletop.film import WIDTH, Film, FilmFrame
 
 RED, GREEN, BLUE = (200, 30, 30), (30, 180, 60), (30, 60, 200)
 
@@ -28,17 +28,17 @@ def share(pixels, colour) -> float:
 
 @pytest.fixture
 def film() -> Film:
-    live = [Scene(plain(RED))] * 3 + [
-        Scene(plain(RED), 1, "a goal whose words need a second line", plain(GREEN))
+    live = [FilmFrame(plain(RED))] * 3 + [
+        FilmFrame(plain(RED), 1, "a goal whose words need a second line", plain(GREEN))
     ]
-    return Film("do it", 10, [*live, Scene(plain(BLUE), 1, "a goal", plain(GREEN))])
+    return Film("do it", 10, [*live, FilmFrame(plain(BLUE), 1, "a goal", plain(GREEN))])
 
 
 def test_every_scene_becomes_a_frame_with_camera_and_goal(film, tmp_path):
     film.write(tmp_path / "film.mp4")
     with av.open(str(tmp_path / "film.mp4")) as file:
         frames = [f.to_ndarray(format="rgb24") for f in file.decode(video=0)]
-    assert len(frames) == len(film.scenes)
+    assert len(frames) == len(film.frames)
     assert {f.shape[1] for f in frames} == {WIDTH}
     seen = [[share(f, colour) > 0.15 for colour in (RED, GREEN, BLUE)] for f in frames]
     assert seen == [[True, False, False]] * 3 + [[True, True, False], [False, True, True]]

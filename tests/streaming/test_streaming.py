@@ -8,10 +8,11 @@ from uuid import uuid4
 import pytest
 from support.streaming_world import Listening, World, make, picture, result, until
 
+from goalreel.models.load import build_trio
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine
-from goalreel.streaming.job import Request
-from goalreel.streaming.settings import Settings
+from goalreel.streaming.request import TaskRequest
+from goalreel.streaming.settings import EngineSettings
 
 
 @pytest.fixture
@@ -38,9 +39,9 @@ def play(world, heard, steps=3):
 def test_a_task_from_instruction_to_success(start):
     world = World()
     engine, heard = start(world)
-    job = engine.submit(Request("move it"))
+    ticket = engine.submit(TaskRequest("move it"))
     play(world, heard)
-    outcome = result(job)
+    outcome = result(ticket)
     assert (outcome.error, outcome.message) == (ErrorCode.NONE, "")
     assert heard.told == [0, 1, 2]
     assert [p.status for p in outcome.board.steps] == ["completed"] * 3
@@ -57,7 +58,7 @@ def test_a_storyboard_appears_panel_by_panel(start):
     world = World()
     engine, heard = start(world)
     phases = []
-    outcome = result(engine.submit(Request("move it", "generate"), phases.append))
+    outcome = result(engine.submit(TaskRequest("move it", "generate"), phases.append))
     assert outcome.board.state == "ready"
     assert not heard.goals, "nothing is executed"
     stages = [p.stage for p in phases]
@@ -71,11 +72,11 @@ def test_a_storyboard_appears_panel_by_panel(start):
 def test_a_storyboard_that_was_looked_at_is_executed_as_it_is(start):
     world = World()
     engine, heard = start(world)
-    made = result(engine.submit(Request("move it", "generate")))
+    made = result(engine.submit(TaskRequest("move it", "generate")))
     edits = len(world.calls)
-    job = engine.submit(Request("", storyboard_id=made.board.id))
+    ticket = engine.submit(TaskRequest("", storyboard_id=made.board.id))
     play(world, heard)
-    outcome = result(job)
+    outcome = result(ticket)
     assert outcome.board.state == "succeeded"
     assert outcome.board.id == made.board.id
     assert all(kind == "judge" for kind, _ in world.calls[edits:])
@@ -85,7 +86,7 @@ def test_a_rejected_picture_is_tried_again_with_the_critics_prompt(start):
     world = World(1)
     world.refuse.add("move to 1")
     engine, _ = start(world)
-    panel = result(engine.submit(Request("move it", "generate"))).board.steps[0]
+    panel = result(engine.submit(TaskRequest("move it", "generate"))).board.steps[0]
     assert (panel.attempts, panel.image_status) == (2, "verified")
     assert panel.attempt.prompt == "move to 1 exactly"
 
@@ -95,7 +96,7 @@ def test_rejected_pictures_are_shown_or_end_the_task_by_setting(start):
         world = World(1)
         world.refuse = {"move to 1", "move to 1 exactly"}
         engine, _ = start(world, on_unverified=choice, max_attempts=2)
-        outcome = result(engine.submit(Request("move it", "generate")))
+        outcome = result(engine.submit(TaskRequest("move it", "generate")))
         assert outcome.board.state == state
         assert (outcome.error is ErrorCode.ATTEMPTS_EXHAUSTED) == (choice == "fail")
         assert outcome.board.steps[0].attempts == 2
@@ -105,7 +106,7 @@ def test_rejected_pictures_are_shown_or_end_the_task_by_setting(start):
 def test_a_scene_unlike_the_prediction_is_imagined_again(start):
     world = World(2)
     engine, heard = start(world, rerender=0.02, gate=0.0)
-    job = engine.submit(Request("move it"))
+    ticket = engine.submit(TaskRequest("move it"))
     until(lambda: len([k for k, _ in world.calls if k == "edit"]) == 2)
     until(lambda: heard.told == [0])
     world.scene = picture(1, extra=4)  # reached, but something else lies on the table
@@ -114,14 +115,14 @@ def test_a_scene_unlike_the_prediction_is_imagined_again(start):
     assert len(edits) == 3
     assert edits[-1].image == world.scene
     engine.command("cancel")
-    result(job)
+    result(ticket)
 
 
 def test_no_progress_is_re_planned_and_then_ends(start):
     world = World(2)
     world.plans += [World.plan_of([5]), World.plan_of([6])]
     engine, _ = start(world, stall_timeout=0.15, max_replans=2)
-    outcome = result(engine.submit(Request("move it")))
+    outcome = result(engine.submit(TaskRequest("move it")))
     assert outcome.error is ErrorCode.REPLANS_EXHAUSTED
     assert outcome.message == "no progress for 0.15 s, and 2 re-plans are spent"
     assert (outcome.replans, outcome.board.revision) == (2, 2)
@@ -133,7 +134,7 @@ def test_a_new_plan_keeps_what_was_done(start):
     world = World(3)
     world.plans.append(World.plan_of([5]))
     engine, heard = start(world)
-    job = engine.submit(Request("move it"))
+    ticket = engine.submit(TaskRequest("move it"))
     until(lambda: heard.told == [0])
     world.scene = picture(1)
     until(lambda: heard.told == [0, 1])
@@ -144,39 +145,39 @@ def test_a_new_plan_keeps_what_was_done(start):
     asked = [t for kind, t in world.calls if kind == "plan"]
     assert asked[-1].image == picture(1)
     world.scene = picture(6)
-    assert result(job).board.state == "succeeded"
+    assert result(ticket).board.state == "succeeded"
 
 
 def test_leaving_the_plan_is_noticed_before_a_stall(start):
     world = World(1)
     engine, heard = start(world, leave=-0.5, leave_timeout=0.1, max_replans=0)
-    job = engine.submit(Request("move it"))
+    ticket = engine.submit(TaskRequest("move it"))
     until(lambda: heard.told == [0])
     until(lambda: engine.progress().step_completion == 0)  # it has looked at where it began
     world.scene = picture(6, extra=2)
-    outcome = result(job)
+    outcome = result(ticket)
     assert outcome.message.startswith("the scene left the plan")
 
 
 def test_pause_holds_the_policy_and_resume_tells_it_again(start):
     world = World(1)
     engine, heard = start(world)
-    job = engine.submit(Request("move it"))
+    ticket = engine.submit(TaskRequest("move it"))
     until(lambda: heard.told == [0])
     engine.command("pause")
     until(lambda: engine.board.state == "paused" and not heard.goals[-1].active)
     world.scene = picture(1)
     time.sleep(0.15)
-    assert not job.outcome.done(), "paused: nobody looks"
+    assert not ticket.outcome.done(), "paused: nobody looks"
     engine.command("resume")
-    assert result(job).error is ErrorCode.NONE
+    assert result(ticket).error is ErrorCode.NONE
     assert heard.told == [0, 0]
 
 
 def test_the_operator_marks_and_jumps(start):
     world = World(3)
     engine, heard = start(world, rerender=1.0)
-    job = engine.submit(Request("move it"))
+    ticket = engine.submit(TaskRequest("move it"))
     until(lambda: heard.told == [0])
     assert engine.set_step(1, "completed")[0] is ErrorCode.INVALID_REQUEST
     assert engine.set_step(3, "active") == (ErrorCode.INVALID_REQUEST, "there is no step 3: there are 0 to 2")
@@ -189,7 +190,7 @@ def test_the_operator_marks_and_jumps(start):
     until(lambda: heard.told == [0, 1, 0, 2])
     assert [p.status for p in engine.board.steps] == ["skipped", "skipped", "active"]
     assert engine.set_step(2, "failed")[0] is ErrorCode.NONE
-    outcome = result(job)
+    outcome = result(ticket)
     assert outcome.error is ErrorCode.STEP_FAILED
     assert engine.set_step(2, "failed")[0] is ErrorCode.NO_TASK
 
@@ -198,9 +199,9 @@ def test_the_newest_task_wins(start):
     world = World(1)
     world.plans.append(World.plan_of([0]))
     engine, heard = start(world)
-    first = engine.submit(Request("the first"))
+    first = engine.submit(TaskRequest("the first"))
     until(lambda: heard.told == [0])
-    second = engine.submit(Request("the second"))
+    second = engine.submit(TaskRequest("the second"))
     assert result(first).error is ErrorCode.PREEMPTED
     until(lambda: heard.told == [0, 0])
     world.scene = picture(1)
@@ -214,10 +215,10 @@ def test_cancel_in_any_phase(start, phase):
     asked = phase != "tracking"
     if asked:
         world.hold[phase] = threading.Event()
-    job = engine.submit(Request("move it"))
+    ticket = engine.submit(TaskRequest("move it"))
     until(lambda: any(k == phase for k, _ in world.calls) if asked else heard.told == [0])
-    job.cancel()
-    outcome = result(job)  # the model is held for longer
+    ticket.cancel()
+    outcome = result(ticket)  # the model is held for longer
     assert outcome.error is ErrorCode.CANCELED
     assert outcome.board.state == "canceled"
     calls = len(world.calls)
@@ -232,10 +233,10 @@ def test_a_dead_planner_leaves_the_task_itself_in_words(start):
     world = World()
     world.fails["plan"] = "server gone"
     engine, _ = start(world)
-    outcome = result(engine.submit(Request("move it", "generate")))
+    outcome = result(engine.submit(TaskRequest("move it", "generate")))
     assert [p.step.instruction for p in outcome.board.steps] == ["move it"]
     engine, _ = start(world, on_model_failure="fail")
-    outcome = result(engine.submit(Request("move it")))
+    outcome = result(engine.submit(TaskRequest("move it")))
     assert (outcome.error, outcome.message) == (ErrorCode.PLANNER_FAILED, "server gone")
 
 
@@ -243,14 +244,14 @@ def test_a_dead_editor_leaves_words(start):
     world = World(2)
     world.fails["edit"] = "server gone"
     engine, heard = start(world)
-    job = engine.submit(Request("move it"))
+    ticket = engine.submit(TaskRequest("move it"))
     until(lambda: heard.told == [0])
     panel = heard.goals[-1].panel
     assert (panel.image_status, panel.goal_image) == ("unverified", None)
     world.scene = picture(1)
     until(lambda: heard.told == [0, 1])
     world.scene = picture(2)
-    assert result(job).error is ErrorCode.NONE
+    assert result(ticket).error is ErrorCode.NONE
     assert sum(kind == "edit" for kind, _ in world.calls) == 1, "a dead model is not asked again at once"
 
 
@@ -258,16 +259,16 @@ def test_a_dead_critic_shows_pictures_and_waits_for_an_override(start):
     world = World(1)
     world.fails["judge"] = "server gone"
     engine, heard = start(world, stall_timeout=0.1, max_replans=0)
-    job = engine.submit(Request("move it"))
+    ticket = engine.submit(TaskRequest("move it"))
     until(lambda: heard.told == [0])
     assert heard.goals[-1].panel.image_status == "unverified"
     assert heard.goals[-1].panel.goal_image == picture(1)
     world.scene = picture(1)
     until(lambda: "critic cannot be asked" in engine.progress().message)
     time.sleep(0.3)
-    assert not job.outcome.done(), "nobody can say that it was reached"
+    assert not ticket.outcome.done(), "nobody can say that it was reached"
     engine.set_step(0, "completed")
-    assert result(job).error is ErrorCode.NONE
+    assert result(ticket).error is ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
@@ -277,7 +278,7 @@ def test_a_dead_model_ends_the_task_where_that_is_asked_for(start, stage, code):
     world = World(1)
     world.fails[stage] = "server gone"
     engine, _ = start(world, on_model_failure="fail")
-    outcome = result(engine.submit(Request("move it")))
+    outcome = result(engine.submit(TaskRequest("move it")))
     assert (outcome.error, outcome.message) == (code, "server gone")
 
 
@@ -285,17 +286,17 @@ def test_out_of_memory_has_its_own_code(start):
     world = World(1)
     world.fails["edit"] = "CUDA out of memory: tried to allocate 2 GiB"
     engine, _ = start(world, on_model_failure="fail")
-    assert result(engine.submit(Request("move it"))).error is ErrorCode.OUT_OF_MEMORY
+    assert result(engine.submit(TaskRequest("move it"))).error is ErrorCode.OUT_OF_MEMORY
 
 
 def test_a_model_that_hangs_counts_as_failed(start):
     world = World(1)
     world.hold["edit"] = threading.Event()
     engine, heard = start(world, model_timeout=0.5)
-    job = engine.submit(Request("move it"))
+    ticket = engine.submit(TaskRequest("move it"))
     until(lambda: heard.told == [0])
     assert heard.goals[-1].panel.attempt.failure.message == "no answer within 0.5 s"
-    job.cancel()
+    ticket.cancel()
     world.hold["edit"].set()
 
 
@@ -303,7 +304,7 @@ def test_garbage_from_the_planner_is_a_failure(start):
     world = World()
     world.plans = []
     engine, _ = start(world)
-    outcome = result(engine.submit(Request("move it")))
+    outcome = result(engine.submit(TaskRequest("move it")))
     assert (outcome.error, outcome.message) == (
         ErrorCode.PLANNER_FAILED,
         "no plan in the reply; the model said 'Sure!'",
@@ -313,11 +314,11 @@ def test_garbage_from_the_planner_is_a_failure(start):
 def test_a_bug_in_a_model_is_an_outcome_too(start, caplog):
     world = World(1)
     engine, heard = start(world)
-    job = engine.submit(Request("move it"))
+    ticket = engine.submit(TaskRequest("move it"))
     until(lambda: heard.told == [0])
     world.judge = lambda candidates: 1 / 0
     world.scene = picture(1)
-    outcome = result(job)
+    outcome = result(ticket)
     assert (outcome.error, outcome.message) == (ErrorCode.UNKNOWN, "division by zero")
     assert engine.board.state == "failed"
     assert not heard.goals[-1].active, "the policy must not go on"
@@ -325,7 +326,7 @@ def test_a_bug_in_a_model_is_an_outcome_too(start, caplog):
 
 def test_a_plan_too_long_is_refused(start):
     engine, _ = start(World(3), max_steps=2)
-    outcome = result(engine.submit(Request("move it")))
+    outcome = result(engine.submit(TaskRequest("move it")))
     assert outcome.message == "the plan has 3 steps, 2 are allowed (max_steps)"
 
 
@@ -333,11 +334,11 @@ def test_cameras_that_give_nothing(start):
     world = World()
     world.scene = None
     engine, _ = start(world)
-    assert result(engine.submit(Request("move it"))).error is ErrorCode.NO_IMAGE
+    assert result(engine.submit(TaskRequest("move it"))).error is ErrorCode.NO_IMAGE
     world.scene, world.age = picture(0), 9.0
-    assert result(engine.submit(Request("move it"))).error is ErrorCode.STALE_IMAGE
+    assert result(engine.submit(TaskRequest("move it"))).error is ErrorCode.STALE_IMAGE
     world.error = ValueError("16UC1 is depth")
-    outcome = result(engine.submit(Request("move it")))
+    outcome = result(engine.submit(TaskRequest("move it")))
     assert (outcome.error, outcome.message) == (
         ErrorCode.BAD_IMAGE,
         "the camera's frames cannot be read: 16UC1 is depth",
@@ -347,73 +348,73 @@ def test_cameras_that_give_nothing(start):
 def test_a_camera_that_comes_back_in_time_does_no_harm(start):
     world = World(1)
     engine, heard = start(world, image_timeout=60.0)
-    job = engine.submit(Request("move it"))
+    ticket = engine.submit(TaskRequest("move it"))
     until(lambda: heard.told == [0])
     world.age = 9.0
     until(lambda: "camera stopped" in engine.progress().message)
     world.age, world.scene = 0.0, picture(1)
-    assert result(job).error is ErrorCode.NONE
+    assert result(ticket).error is ErrorCode.NONE
 
 
 def test_a_camera_lost_for_long_ends_the_task(start):
     world = World(1)
     engine, heard = start(world)
-    job = engine.submit(Request("move it"))
+    ticket = engine.submit(TaskRequest("move it"))
     until(lambda: heard.told == [0])
     world.age = 9.0
-    outcome = result(job)
+    outcome = result(ticket)
     assert outcome.error is ErrorCode.STALE_IMAGE
     assert not heard.goals[-1].active
 
 
 def test_a_timeout_ends_the_task(start):
     engine, _ = start(World(1))
-    outcome = result(engine.submit(Request("move it", timeout=0.3)))
+    outcome = result(engine.submit(TaskRequest("move it", timeout=0.3)))
     assert (outcome.error, outcome.message) == (ErrorCode.TIMEOUT, "not done within 0.3 s")
 
 
 def test_requests_that_make_no_sense(start):
     engine, _ = start(World())
     for request in (
-        Request("  "),
-        Request("move it", timeout=math.nan),
-        Request("move it", timeout=-1.0),
-        Request("", storyboard_id=uuid4()),
+        TaskRequest("  "),
+        TaskRequest("move it", timeout=math.nan),
+        TaskRequest("move it", timeout=-1.0),
+        TaskRequest("", storyboard_id=uuid4()),
     ):
         assert result(engine.submit(request)).error is ErrorCode.INVALID_REQUEST
-    made = result(engine.submit(Request("move it", "generate")))
-    other = engine.submit(Request("something else", storyboard_id=made.board.id))
+    made = result(engine.submit(TaskRequest("move it", "generate")))
+    other = engine.submit(TaskRequest("something else", storyboard_id=made.board.id))
     assert "for another task: 'move it'" in result(other).message
     for command in ("pause", "resume", "replan", "cancel"):
         assert engine.command(command)[0] is ErrorCode.NO_TASK
 
 
 def test_models_that_cannot_be_loaded():
-    settings = Settings(preset="server", planner="nonsense:x")
-    real = Engine(settings, lambda: None, Listening(), lambda: 1)
+    settings = EngineSettings(preset="server", planner="nonsense:x")
+    real = Engine(settings, lambda: None, Listening(), lambda: 1, build_trio)
     assert real.loading == ("unloaded", "")
-    assert result(real.submit(Request("move it"))).error is ErrorCode.NOT_ACTIVE
+    assert result(real.submit(TaskRequest("move it"))).error is ErrorCode.NOT_ACTIVE
     real.start()
     until(lambda: real.loading[0] == "failed")
     assert "nonsense:x" in real.loading[1]
     real.stop()
     with pytest.raises(ValueError, match="only reads recordings"):
-        Engine(Settings(preset="hindsight"), lambda: None, Listening(), lambda: 1)
+        Engine(EngineSettings(preset="hindsight"), lambda: None, Listening(), lambda: 1, build_trio)
 
 
 def test_stop_ends_everything_at_once_and_start_begins_anew(start):
     world = World(1)
     world.hold["plan"] = threading.Event()
     engine, _ = start(world)
-    job = engine.submit(Request("move it"))
+    ticket = engine.submit(TaskRequest("move it"))
     until(lambda: world.busy)
     engine.stop()
     assert world.busy, "it does not wait for the model"
-    assert result(job).error is ErrorCode.PREEMPTED
+    assert result(ticket).error is ErrorCode.PREEMPTED
     until(lambda: not [t for t in threading.enumerate() if t.name == "goalreel-engine"])
     assert engine.board.state == "canceled"
     world.hold["plan"].set()
     until(lambda: not world.busy)
     world.plans = [World.plan_of([0])]
     engine.start()
-    assert result(engine.submit(Request("move it", "generate"))).error is ErrorCode.NONE
+    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NONE

@@ -13,9 +13,9 @@ from support.streaming_world import World, picture
 from goalreel.image import Image
 from goalreel.models.load import Trio
 from goalreel.planners.planner import Underway
-from goalreel.streaming.caller import Caller, Worker
+from goalreel.streaming.caller import Caller, ModelThread
 from goalreel.streaming.frames import FrameSlot
-from goalreel.streaming.settings import Settings
+from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracker import Tracker
 from goalreel.streaming.vision import Closeness, changed
 from goalreel.types import Failure, Plan, Storyboard, StoryboardStep, Task
@@ -115,7 +115,7 @@ def test_closeness_stands_a_change_of_light_size_and_noise():
 
 
 def tracker(**settings: float) -> Tracker:
-    return Tracker(Settings(preset="api", **settings), now=0.0)
+    return Tracker(EngineSettings(preset="api", **settings), now=0.0)
 
 
 def test_the_critic_is_asked_when_it_looks_right_and_not_too_often():
@@ -186,7 +186,7 @@ def test_a_call_that_has_not_begun_when_it_is_cancelled_never_does():
     began, over = [], threading.Event()
 
     async def main() -> None:
-        worker = Worker("test")
+        worker = ModelThread("test")
         first = asyncio.create_task(worker.call(lambda: (began.append(1), over.wait(60))))
         second = asyncio.create_task(worker.call(lambda: began.append(2)))
         while not began:
@@ -205,7 +205,7 @@ def test_a_hanging_call_does_not_hold_up_the_next():
     gone = threading.Event()
 
     async def main() -> str:
-        worker = Worker("test")
+        worker = ModelThread("test")
         with pytest.raises(TimeoutError):
             await worker.call(lambda: gone.wait(10), timeout=0.05)
         return await worker.call(lambda: "next", timeout=5)

@@ -9,7 +9,7 @@ from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.image import Image
-from goalreel.streaming.board import Board, Frame, Panel
+from goalreel.streaming.board import Board, Frame, StepPanel
 from goalreel.types import Attempt, Step, Verdict
 
 FRAME = "camera_optical_frame"
@@ -31,7 +31,7 @@ def finished(size: int = 256) -> Board:
     """A plan of four steps with its pictures, before anything is executed."""
     instruction, goals, (first, *after) = scene(size)
     panels = tuple(
-        Panel(
+        StepPanel(
             i,
             Step(name=text, instruction=f"{text}, and nothing else has moved", prompt=text),
             max_attempts=3,

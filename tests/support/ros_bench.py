@@ -25,7 +25,7 @@ from goalreel.image import Image
 from goalreel.planners.chat import Conversation
 from goalreel.serving.settings import Models
 from goalreel.types import Edit
-from goalreel_ros.client.action import Action
+from goalreel_ros.client.action import FeedbackActionClient
 from goalreel_ros.client.beside import Beside
 from support.ros import Other, other, until
 from support.serving_models import serving
@@ -255,7 +255,7 @@ class Robot:
     def send(self, kind: type, name: str, feedback: list[Any] | None = None, **fields: Any) -> Any:
         """The handle of an accepted goal."""
         full = f"{self.name}/{name}"
-        action = self._client(full, lambda: Action(self.node, kind, full))
+        action = self._client(full, lambda: FeedbackActionClient(self.node, kind, full))
         heard = Heard([] if feedback is None else feedback)
         self._heard.append(heard)
         handle = self._done(full, lambda: action.send(kind.Goal(**fields), heard))
@@ -277,7 +277,11 @@ class Robot:
         if name not in self._clients:
             self._clients[name] = self.beside.run(make)
         client = self._clients[name]
-        there = client.client.wait_for_server if isinstance(client, Action) else client.wait_for_service
+        there = (
+            client.client.wait_for_server
+            if isinstance(client, FeedbackActionClient)
+            else client.wait_for_service
+        )
         assert there(20), f"nobody offers {name}"
         return client
 

@@ -12,7 +12,7 @@ from goalreel.image import Image
 from goalreel.models.load import Trio
 from goalreel.streaming.board import Board, Frame, Goal
 from goalreel.streaming.engine import Engine
-from goalreel.streaming.settings import Settings
+from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Failure, Plan, Step, Verdict
 
 
@@ -124,7 +124,11 @@ def make(world: World, **settings) -> tuple[Engine, Listening]:
     trio = Trio(world, world, world)
     ticks = iter(range(1, 10**9))
     engine = Engine(
-        Settings(**QUICK | settings), world.newest, heard, lambda: next(ticks), build=lambda preset: trio
+        EngineSettings(**QUICK | settings),
+        world.newest,
+        heard,
+        lambda: next(ticks),
+        build=lambda preset: trio,
     )
     engine.start()
     return engine, heard
@@ -137,6 +141,6 @@ def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
         time.sleep(0.005)
 
 
-def result(job, seconds: float = 30.0):
-    wait([job.outcome], seconds)
-    return job.outcome.result(0)
+def result(ticket, seconds: float = 30.0):
+    wait([ticket.outcome], seconds)
+    return ticket.outcome.result(0)

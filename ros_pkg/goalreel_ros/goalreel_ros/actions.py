@@ -2,45 +2,45 @@
 
 import threading
 from collections.abc import Callable, Generator
-from concurrent.futures import Future as Outcomes
+from concurrent.futures import Future as ConcurrentFuture
 from typing import Any
 
-from rclpy.action import ActionServer, CancelResponse
-from rclpy.action.server import RCLError, ServerGoalHandle
+from rclpy.action.server import ActionServer, CancelResponse, RCLError, ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
 
-from goalreel.streaming.board import ErrorCode, Phase, Progress
-from goalreel.streaming.engine import Job, Request
-from goalreel.streaming.job import Outcome
+from goalreel.streaming.board import BoardProgress, ErrorCode, Phase
+from goalreel.streaming.engine import OnPhase
+from goalreel.streaming.request import TaskOutcome, TaskRequest
+from goalreel.streaming.ticket import Ticket
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_ros import convert, requests
 from goalreel_ros.outputs import Outputs
-from goalreel_ros.requests import OnPhase, Refused, Submit
+from goalreel_ros.requests import Refused, Submit
 from goalreel_ros.times import to_duration
 
 RESULT_KEPT = 60
 """Seconds after its end for which a goal's result can still be fetched."""
 
 
-class _Run:
-    """One goal under way. Cancelling may come before its job exists."""
+class _GoalUnderWay:
+    """One goal under way. It may be cancelled before its ticket exists."""
 
     def __init__(self, handle: ServerGoalHandle) -> None:
         self.handle = handle
-        self.job: Job | None = None
+        self.ticket: Ticket | None = None
         self.cancel_asked = False
 
-    def start(self, job: Job) -> None:
-        self.job = job
+    def start(self, ticket: Ticket) -> None:
+        self.ticket = ticket
         if self.cancel_asked:
-            job.cancel()
+            ticket.cancel()
 
     def cancel(self) -> None:
         self.cancel_asked = True
-        if self.job is not None:
-            self.job.cancel()
+        if self.ticket is not None:
+            self.ticket.cancel()
 
 
 class Actions:
@@ -54,7 +54,7 @@ class Actions:
         now: Callable[[], int],
     ) -> None:
         self._node, self._submit, self._outputs, self._now = node, submit, outputs, now
-        self._runs: dict[bytes, _Run] = {}
+        self._goals: dict[bytes, _GoalUnderWay] = {}
         self._changed = threading.Condition()
         group = ReentrantCallbackGroup()
 
@@ -66,7 +66,8 @@ class Actions:
                 execute,
                 callback_group=group,
                 handle_accepted_callback=self._accepted,
-                cancel_callback=self._cancel,
+                # rclpy declares a request there and gives a handle.
+                cancel_callback=self._cancel,  # pyright: ignore[reportArgumentType]
                 result_timeout=RESULT_KEPT,
             )
 
@@ -75,18 +76,18 @@ class Actions:
             server(AnnotateTask, "~/annotate_task", self._annotate),
         ]
 
-    def progress(self, progress: Progress) -> None:
-        """Feedback for whoever had this storyboard made or executed."""
+    def progress(self, progress: BoardProgress) -> None:
+        """Give feedback to whoever has this storyboard executed."""
         message = AnnotateTask.Feedback(progress=convert.progress(progress, self._now()))
-        for run in self._all():
-            annotating = isinstance(run.handle.request, AnnotateTask.Goal)
-            if annotating and run.job is not None and run.job.id == progress.board.id:
-                run.handle.publish_feedback(message)
+        for goal in self._all():
+            annotating = isinstance(goal.handle.request, AnnotateTask.Goal)
+            if annotating and goal.ticket is not None and goal.ticket.id == progress.board.id:
+                _publish(goal.handle, message)
 
     def drain(self, seconds: float) -> None:
         """Wait until every goal has ended, so long at most."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._runs, seconds)
+            self._changed.wait_for(lambda: not self._goals, seconds)
 
     def destroy(self) -> None:
         """Take the actions away."""
@@ -96,7 +97,7 @@ class Actions:
     # -- callbacks of the servers
 
     def _accepted(self, handle: ServerGoalHandle) -> None:
-        self._run_of(handle)
+        self._goal_of(handle)
         try:
             handle.execute()
         except RCLError:
@@ -106,19 +107,19 @@ class Actions:
     def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
         if not handle.is_active:
             return CancelResponse.REJECT  # it has just ended
-        self._run_of(handle).cancel()
+        self._goal_of(handle).cancel()
         return CancelResponse.ACCEPT
 
-    def _run_of(self, handle: ServerGoalHandle) -> _Run:
+    def _goal_of(self, handle: ServerGoalHandle) -> _GoalUnderWay:
         """Made by whichever comes first: the answer that a goal is accepted may be overtaken by a cancel."""
         with self._changed:
-            return self._runs.setdefault(bytes(handle.goal_id.uuid), _Run(handle))
+            return self._goals.setdefault(bytes(handle.goal_id.uuid), _GoalUnderWay(handle))
 
     async def _generate(self, handle: ServerGoalHandle) -> GenerateStoryboard.Result:
         def tell(phase: Phase) -> None:
-            self._outputs.do(lambda: handle.publish_feedback(self._feedback(phase)))
+            self._outputs.do(lambda: _publish(handle, self._feedback(phase)))
 
-        def result(outcome: Outcome) -> GenerateStoryboard.Result:
+        def result(outcome: TaskOutcome) -> GenerateStoryboard.Result:
             return GenerateStoryboard.Result(
                 storyboard=convert.storyboard(outcome.board, self._outputs.jpegs, self._now()),
                 planning_time=to_duration(outcome.planning_time),
@@ -126,10 +127,13 @@ class Actions:
                 error_msg=outcome.message,
             )
 
-        return await self._run(handle, requests.generate, tell, result, GenerateStoryboard.Result)
+        def refused(why: Refused) -> GenerateStoryboard.Result:
+            return GenerateStoryboard.Result(error_code=why.code, error_msg=str(why))
+
+        return await self._carry_out(handle, requests.generate, tell, result, refused)
 
     async def _annotate(self, handle: ServerGoalHandle) -> AnnotateTask.Result:
-        def result(outcome: Outcome) -> AnnotateTask.Result:
+        def result(outcome: TaskOutcome) -> AnnotateTask.Result:
             return AnnotateTask.Result(
                 storyboard=convert.storyboard(outcome.board, self._outputs.jpegs, self._now()),
                 replans=outcome.replans,
@@ -138,30 +142,33 @@ class Actions:
                 error_msg=outcome.message,
             )
 
-        return await self._run(handle, requests.annotate, None, result, AnnotateTask.Result)
+        def refused(why: Refused) -> AnnotateTask.Result:
+            return AnnotateTask.Result(error_code=why.code, error_msg=str(why))
+
+        return await self._carry_out(handle, requests.annotate, None, result, refused)
 
     # -- inside
 
-    async def _run[Result](
+    async def _carry_out[Result](
         self,
         handle: ServerGoalHandle,
-        parse: Callable[[Any], Request],
+        parse: Callable[[Any], TaskRequest],
         on_phase: OnPhase | None,
-        result_of: Callable[[Outcome], Result],
-        kind: type[Result],
+        result_of: Callable[[TaskOutcome], Result],
+        refused: Callable[[Refused], Result],
     ) -> Result:
-        """One goal from acceptance to its result."""
-        run = self._run_of(handle)
+        """Take one goal from its acceptance to its result."""
+        goal = self._goal_of(handle)
         try:
-            if run.cancel_asked:  # so early that nobody else's task need end for it
+            if goal.cancel_asked:  # so early that nobody else's task need end for it
                 raise Refused(ErrorCode.CANCELED, "cancelled")
-            job = self._submit(parse(handle.request), on_phase)
-            run.start(job)
-            code, result = await self._ended(job, result_of)
+            ticket = self._submit(parse(handle.request), on_phase)
+            goal.start(ticket)
+            code, result = await self._ended(ticket, result_of)
         except Refused as e:
-            code, result = e.code, kind(error_code=e.code, error_msg=str(e))
+            code, result = e.code, refused(e)
         # The engine may be faster than rclpy, which notes a cancellation after the callback for it.
-        while run.cancel_asked and not handle.is_cancel_requested:
+        while goal.cancel_asked and not handle.is_cancel_requested:
             await _Turn()
         if code is ErrorCode.NONE:
             handle.succeed()
@@ -170,30 +177,35 @@ class Actions:
         else:
             handle.abort()
         with self._changed:
-            del self._runs[bytes(handle.goal_id.uuid)]
+            del self._goals[bytes(handle.goal_id.uuid)]
             self._changed.notify_all()
         return result
 
-    def _ended[Result](self, job: Job, result_of: Callable[[Outcome], Result]) -> Future:
-        """Of (code, result), made in the publishing thread once the engine is done."""
-        future: Future = Future(executor=self._node.executor)
+    async def _ended[Result](
+        self, ticket: Ticket, result_of: Callable[[TaskOutcome], Result]
+    ) -> tuple[ErrorCode, Result]:
+        """Wait for the engine; the publishing thread makes the result."""
+        future: Future[tuple[ErrorCode, Result]] = Future(executor=self._node.executor)
         future.add_done_callback(_wake)
 
-        def finish(outcome: Outcome) -> None:
+        def finish(outcome: TaskOutcome) -> None:
             future.set_result((outcome.error, result_of(outcome)))
 
-        def settled(done: Outcomes[Outcome]) -> None:
+        def settled(done: ConcurrentFuture[TaskOutcome]) -> None:
             self._outputs.do(lambda: finish(done.result()))
 
-        job.outcome.add_done_callback(settled)
-        return future
+        ticket.outcome.add_done_callback(settled)
+        ended = await future
+        if ended is None:
+            raise RuntimeError("the executor cancelled a future that is nobody's but ours")
+        return ended
 
     def _feedback(self, phase: Phase) -> GenerateStoryboard.Feedback:
         return convert.phase(phase, self._outputs.frame_id, self._outputs.jpegs)
 
-    def _all(self) -> list[_Run]:
+    def _all(self) -> list[_GoalUnderWay]:
         with self._changed:
-            return list(self._runs.values())
+            return list(self._goals.values())
 
 
 class _Turn:
@@ -201,6 +213,11 @@ class _Turn:
 
     def __await__(self) -> Generator[None]:
         yield
+
+
+def _publish(handle: ServerGoalHandle, feedback: AnnotateTask.Feedback | GenerateStoryboard.Feedback) -> None:
+    # rclpy declares its own wrapper there and takes the bare message.
+    handle.publish_feedback(feedback)  # pyright: ignore[reportArgumentType]
 
 
 def _wake(_: Future) -> None:

@@ -10,24 +10,25 @@ from sensor_msgs.msg import CameraInfo, CompressedImage
 from sensor_msgs.msg import Image as RawImage
 
 from goalreel.streaming.frames import FrameSlot
-from goalreel_ros.parameters import Options
-from goalreel_ros.pictures import decode
+from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.spin import Spin
 from goalreel_ros.times import from_time
+
+type CameraSlot = FrameSlot[RawImage | CompressedImage]
 
 NEWEST = QoSProfile(depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
 """Sensor data, where a deeper queue would only add age."""
 
 
 class CameraInputs:
-    """Subscribes to `image` and `camera_info`. The callbacks only store; decoding is the reader's.
+    """Subscribes to `image` and `camera_info`. The callbacks only fill the slot; its reader decodes.
 
     A node of its own with a thread of its own: an executor that serves twenty other entities takes
     milliseconds longer to hand a frame over (`benchmarks/ros.py`), and rclpy gives one node to one executor.
     """
 
-    def __init__(self, node: Node, options: Callable[[], Options]) -> None:
-        self.slot: FrameSlot[RawImage | CompressedImage] = FrameSlot(decode)
+    def __init__(self, node: Node, options: Callable[[], NodeOptions], slot: CameraSlot) -> None:
+        self.slot = slot
         self._options = options
         self._info_frame = ""
         kind, topic = RawImage, node.resolve_topic_name("image")

@@ -6,7 +6,7 @@ from uuid import UUID
 from std_msgs.msg import Header
 from unique_identifier_msgs.msg import UUID as UUIDMessage
 
-from goalreel.streaming.board import Board, Goal, Panel, Phase, Progress
+from goalreel.streaming.board import Board, BoardProgress, Goal, Phase, StepPanel
 from goalreel.types import Attempt, Verdict
 from goalreel_interfaces.action import GenerateStoryboard
 from goalreel_interfaces.msg import (
@@ -22,7 +22,7 @@ from goalreel_ros.times import to_duration, to_time
 
 
 def header(stamp: int, frame_id: str) -> Header:
-    """`stamp` in ns."""
+    """Make a header; `stamp` is in ns."""
     return Header(stamp=to_time(stamp), frame_id=frame_id)
 
 
@@ -35,7 +35,7 @@ def from_uuid(message: UUIDMessage) -> UUID:
 
 
 def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
-    """Without pictures where `jpegs` is None. `now` (ns) stands in for a board that never changed."""
+    """Make a board's message, without pictures where `jpegs` is None. `now` (ns) stamps an empty one."""
     at = header(board.stamp or now, board.frame_id)
     message = Storyboard(
         header=at,
@@ -54,8 +54,8 @@ def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
     return message
 
 
-def step(panel: Panel, frame_id: str, jpegs: Jpegs | None) -> StoryboardStep:
-    """One panel; `frame_id` is the source camera's."""
+def step(panel: StepPanel, frame_id: str, jpegs: Jpegs | None) -> StoryboardStep:
+    """Make one step's message; `frame_id` is the source camera's."""
     message = StoryboardStep(
         index=panel.index,
         name=panel.step.name,
@@ -77,7 +77,7 @@ def step(panel: Panel, frame_id: str, jpegs: Jpegs | None) -> StoryboardStep:
 
 
 def subgoal(goal: Goal, jpegs: Jpegs, now: int) -> SubGoal:
-    """What the policy is told."""
+    """Make what the policy is told; `now` is in ns."""
     board, panel = goal.board, goal.panel
     message = SubGoal(
         header=header(goal.stamp or now, board.frame_id),
@@ -99,8 +99,8 @@ def subgoal(goal: Goal, jpegs: Jpegs, now: int) -> SubGoal:
     return message
 
 
-def progress(value: Progress, now: int) -> StoryboardProgress:
-    """`now` in ns."""
+def progress(value: BoardProgress, now: int) -> StoryboardProgress:
+    """Make the message of ~/progress; `now` is in ns."""
     board = value.board
     active = board.active
     return StoryboardProgress(
@@ -120,7 +120,7 @@ def progress(value: Progress, now: int) -> StoryboardProgress:
 
 
 def phase(value: Phase, frame_id: str, jpegs: Jpegs) -> GenerateStoryboard.Feedback:
-    """Feedback of an action that makes a storyboard."""
+    """Make the feedback of the action that makes a storyboard."""
     return GenerateStoryboard.Feedback(
         phase=getattr(GenerateStoryboard.Feedback, f"PHASE_{value.stage.upper()}"),
         step_index=value.step,
@@ -131,16 +131,19 @@ def phase(value: Phase, frame_id: str, jpegs: Jpegs) -> GenerateStoryboard.Feedb
     )
 
 
-def _image_status(panel: Panel) -> int:
+def _image_status(panel: StepPanel) -> int:
     return getattr(StoryboardStep, f"IMAGE_{panel.image_status.upper()}")
 
 
 def _critic(attempt: Attempt | None) -> CriticVerdict:
-    if attempt is None:
-        return CriticVerdict(verdict=CriticVerdict.NOT_EVALUATED, score=math.nan)
-    if attempt.failure is not None:
+    if attempt is not None and attempt.failure is not None:
         return CriticVerdict(verdict=CriticVerdict.ERROR, score=math.nan, reasoning=attempt.failure.message)
-    verdict = attempt.verdict
+    if attempt is None or attempt.verdict is None:
+        return CriticVerdict(verdict=CriticVerdict.NOT_EVALUATED, score=math.nan)
+    return _judged(attempt.verdict)
+
+
+def _judged(verdict: Verdict) -> CriticVerdict:
     score = verdict.score
     return CriticVerdict(
         verdict=CriticVerdict.ACCEPTED if verdict.success else CriticVerdict.REJECTED,

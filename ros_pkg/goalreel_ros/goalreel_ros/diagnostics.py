@@ -5,50 +5,50 @@ from collections.abc import Callable
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
-from goalreel.streaming.board import Progress
+from goalreel.streaming.board import BoardProgress
 from goalreel.streaming.engine import Engine, Loading
-from goalreel.streaming.frames import Counts
+from goalreel.streaming.frames import FrameCounts
 from goalreel_ros.convert import header
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
-type Status = tuple[bytes, str, dict[str, object]]
+type Diagnosis = tuple[bytes, str, dict[str, object]]
 
 
 class Diagnostics:
-    """Publishes what `publish` is given."""
+    """Publishes how camera, models and task are doing."""
 
     def __init__(self, node: Node, now: Callable[[], int]) -> None:
         self._node, self._now = node, now
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
 
-    def publish(self, counts: Counts, max_age: float, engine: Engine, refused: str) -> None:
-        """`refused` is why the last instruction was not taken, or empty."""
+    def publish(self, counts: FrameCounts, max_age: float, engine: Engine, refused: str) -> None:
+        """Publish one status each; `refused` is why the last instruction was not taken, or empty."""
         statuses = {
             "camera": camera(counts, max_age),
             "models": models(*engine.loading),
             "task": task(engine.progress(), refused),
         }
-        message = DiagnosticArray(header=header(self._now(), ""))
-        for name, (level, text, values) in statuses.items():
-            message.status.append(
-                DiagnosticStatus(
-                    level=level,
-                    name=f"{self._node.get_name()}: {name}",
-                    message=text,
-                    hardware_id=self._node.get_fully_qualified_name(),
-                    values=[KeyValue(key=k, value=str(v)) for k, v in values.items()],
-                )
-            )
-        self._publisher.publish(message)
+        status = [self._status(name, diagnosis) for name, diagnosis in statuses.items()]
+        self._publisher.publish(DiagnosticArray(header=header(self._now(), ""), status=status))
 
     def destroy(self) -> None:
         """Take the topic away."""
         self._node.destroy_publisher(self._publisher)
 
+    def _status(self, name: str, diagnosis: Diagnosis) -> DiagnosticStatus:
+        level, text, values = diagnosis
+        return DiagnosticStatus(
+            level=level,
+            name=f"{self._node.get_name()}: {name}",
+            message=text,
+            hardware_id=self._node.get_fully_qualified_name(),
+            values=[KeyValue(key=k, value=str(v)) for k, v in values.items()],
+        )
 
-def camera(counts: Counts, max_age: float) -> Status:
-    """`max_age` in seconds: when the newest frame counts as too old."""
+
+def camera(counts: FrameCounts, max_age: float) -> Diagnosis:
+    """Diagnose the camera; a newest frame older than `max_age` seconds is a warning."""
     values = {
         "received": counts.received,
         "read": counts.read,
@@ -67,15 +67,15 @@ def camera(counts: Counts, max_age: float) -> Status:
     return OK, "frames arrive", values
 
 
-def models(loading: Loading, reason: str) -> Status:
-    """Whether they are there."""
+def models(loading: Loading, reason: str) -> Diagnosis:
+    """Diagnose the models: whether they are loaded, and if not why not."""
     if loading == "failed":
         return ERROR, f"cannot be loaded: {reason}", {"state": loading}
     return OK, loading, {"state": loading}
 
 
-def task(progress: Progress, refused: str) -> Status:
-    """How the task under way is doing."""
+def task(progress: BoardProgress, refused: str) -> Diagnosis:
+    """Diagnose the task under way, and the last instruction that was refused."""
     board = progress.board
     values = {
         "state": board.state,

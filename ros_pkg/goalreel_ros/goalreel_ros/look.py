@@ -4,8 +4,9 @@ Above, the contact sheet as an image viewer shows it; below, the markers as RViz
 """
 
 import time
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import numpy as np
 import PIL.Image
@@ -20,17 +21,17 @@ from goalreel_ros.marker_view import MarkerScene
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import LATCHED
 
-type Seen = dict[str, RawImage | MarkerArray]
+type LatchedMessages = dict[str, RawImage | MarkerArray]
 
 
-def receive(node: str, timeout: float) -> Seen:
-    """What the node latched on its two topics, by topic; whatever came within `timeout` seconds."""
+def receive(node: str, timeout: float) -> LatchedMessages:
+    """Listen for what the node latched on its two topics, `timeout` seconds at most; by topic."""
     topics = {f"{node}/storyboard/image": RawImage, f"{node}/markers": MarkerArray}
-    seen: Seen = {}
+    seen: LatchedMessages = {}
     with rclpy.init():
         listener = rclpy.create_node("goalreel_look")
         for topic, kind in topics.items():
-            listener.create_subscription(kind, topic, lambda m, t=topic: seen.update({t: m}), LATCHED)
+            listener.create_subscription(kind, topic, partial(seen.__setitem__, topic), LATCHED)
         end = time.monotonic() + timeout
         while len(seen) < len(topics) and time.monotonic() < end:
             rclpy.spin_once(listener, timeout_sec=0.1)
@@ -38,8 +39,8 @@ def receive(node: str, timeout: float) -> Seen:
     return seen
 
 
-def picture_of(seen: Seen, width: int) -> Image:
-    """The pictures one above the other, `width` pixels wide.
+def picture_of(seen: LatchedMessages, width: int) -> Image:
+    """Draw the pictures one above the other, `width` pixels wide.
 
     Raises:
         ValueError: the node's image is no picture.
@@ -87,7 +88,7 @@ def look(
     typer.echo(f"{out}: {picture.size[0]}x{picture.size[1]}")
 
 
-def _fail(message: str) -> None:
+def _fail(message: str) -> NoReturn:
     typer.echo(message, err=True)
     raise typer.Exit(1)
 

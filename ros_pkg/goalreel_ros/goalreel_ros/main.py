@@ -4,11 +4,13 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from goalreel_ros.stop import Stop
 
 if TYPE_CHECKING:
+    from goalreel_ros.node import GoalreelNode
     from goalreel_ros.spin import Spin
 
 THREADS = 4
@@ -16,9 +18,25 @@ THREADS = 4
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run until a signal comes, then end the process. `args` as on the command line, the process's when None.
+    """Run the node until a signal comes, then end the process.
 
-    Exit status 0 after a signal, 1 when the node could not start or broke.
+    `args` are as on the command line, the process's own when None. The exit status is 0, or 1 when the node
+    could not start or broke.
+    """
+    leave(0 if run(_node, args) else 1)
+
+
+def _node() -> "GoalreelNode":
+    from goalreel.models.load import build_trio
+    from goalreel_ros.node import GoalreelNode
+
+    return GoalreelNode(build_trio)
+
+
+def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bool:
+    """Make a node and spin it until a signal comes. False when it could not start or broke, which is logged.
+
+    Called in the main thread, once a process.
     """
     # rclpy's own handlers would end the context first, before anyone can tell the policy to stop.
     stop = Stop()
@@ -32,17 +50,17 @@ def main(args: list[str] | None = None) -> None:
     ok = False
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-        ok = stop.asked or _run(stop)
+        ok = stop.asked or _until_stopped(make, stop)
     except rclpy_implementation.UnknownROSArgsError as e:
         get_logger("goalreel").fatal(f"no ROS arguments: {e}")
     except (ParameterException, RCLError) as e:
         get_logger("goalreel").fatal(str(e).splitlines()[0])
     finally:
         rclpy.try_shutdown()
-    _leave(0 if ok else 1)
+    return ok
 
 
-def _leave(status: int) -> NoReturn:
+def leave(status: int) -> NoReturn:
     """End the process though a model's call may hang in a thread that Python would wait for."""
     logging.shutdown()
     sys.stdout.flush()
@@ -50,15 +68,14 @@ def _leave(status: int) -> NoReturn:
     os._exit(status)
 
 
-def _run(stop: Stop) -> bool:
+def _until_stopped(make: Callable[[], "GoalreelNode"], stop: Stop) -> bool:
     """Spin in a thread, so that this one is there for signals. False when something went wrong."""
     from rclpy.executors import MultiThreadedExecutor
     from rclpy.lifecycle import TransitionCallbackReturn
 
-    from goalreel_ros.node import GoalreelNode
     from goalreel_ros.spin import Spin
 
-    node = GoalreelNode()
+    node = make()
     executor = MultiThreadedExecutor(THREADS)
     executor.add_node(node)
     spin, clean = Spin(executor), threading.Event()

@@ -27,7 +27,7 @@ class MarkerRules:
 
     def problems(self, array: MarkerArray) -> list[str]:
         """Everything wrong with the next array; empty when RViz will show it as meant."""
-        found = list(self._sequence(array.markers))
+        found = list(self._sequence(list(array.markers)))
         for marker in array.markers:
             if marker.action == Marker.ADD:
                 found += [f"{_name(marker)}: {problem}" for problem in _marker(marker)]

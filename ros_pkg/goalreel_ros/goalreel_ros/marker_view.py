@@ -18,7 +18,7 @@ from goalreel.annotator.report.typeset import font_for
 from goalreel.image import Image
 from goalreel_ros.texture_rules import points_of
 
-type Array = NDArray[np.float64]
+type _Array = NDArray[np.floating]
 
 _GROUND: Final = 48 / 255
 _FINE: Final = 2
@@ -58,7 +58,7 @@ class MarkerScene:
 class _Canvas:
     """A pinhole camera in front of the points it is made for, its picture and its depth."""
 
-    def __init__(self, points: Array, width: int) -> None:
+    def __init__(self, points: _Array, width: int) -> None:
         low, high = points.min(axis=0), points.max(axis=0)
         wide, tall = 1.04 * np.maximum(high - low, 1e-3)[:2] + 0.01
         self._away = 2.0 * wide
@@ -69,7 +69,7 @@ class _Canvas:
         self.colour = np.full((*size, 3), _GROUND, np.float32)
         self.depth = np.full(size, np.inf)
 
-    def project(self, point: Array) -> tuple[float, float, float]:
+    def project(self, point: _Array) -> tuple[float, float, float]:
         """Column, row and depth of a point (3,) of the markers' frame."""
         x, y, z = point - self._eye
         return (*(self._middle + self._focal * np.array([x, y]) / z), z)
@@ -78,7 +78,7 @@ class _Canvas:
         """Pixels a metre at a depth."""
         return self._focal / z
 
-    def triangle(self, points: Array, values: Array, texture: Array | None) -> None:
+    def triangle(self, points: _Array, values: _Array, texture: _Array | None) -> None:
         """`points` (3, 3) in metres; `values` (3, 5) are red, green, blue, u, v at each."""
         seen = np.array([self.project(p) for p in points])
         (rows, columns), weights = self._covered(seen[:, :2])
@@ -94,7 +94,7 @@ class _Canvas:
         self.colour[rows[near], columns[near]] = colour[near]
         self.depth[rows[near], columns[near]] = z[near]
 
-    def _covered(self, seen: Array) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], Array]:
+    def _covered(self, seen: _Array) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], _Array]:
         """Pixels whose middle is inside a triangle (3, 2), and their weights (n, 3)."""
         height, width = self.depth.shape
         left, top = np.clip(np.floor(seen.min(axis=0)).astype(int), 0, (width, height))
@@ -111,7 +111,7 @@ class _Canvas:
         return (rows[inside], columns[inside]), weights[inside]
 
     def picture(self, width: int) -> Image:
-        fine = PIL.Image.fromarray(np.uint8(np.clip(self.colour, 0, 1) * 255 + 0.5))
+        fine = PIL.Image.fromarray((np.clip(self.colour, 0, 1) * 255 + 0.5).astype(np.uint8))
         size = width, max(1, fine.height // _FINE)
         return Image(np.array(fine.resize(size, PIL.Image.Resampling.BOX)))
 
@@ -146,16 +146,17 @@ def _line(canvas: _Canvas, m: Marker) -> None:
 def _text(canvas: _Canvas, m: Marker) -> None:
     x, y, z = canvas.project(_position(m))
     font = font_for(m.text, max(1, round(_EM * m.scale.z * canvas.scale(z))))
-    mask = PIL.Image.new("L", canvas.depth.shape[::-1])
+    height, width = canvas.depth.shape
+    mask = PIL.Image.new("L", (width, height))
     PIL.ImageDraw.Draw(mask).text((x, y), m.text, fill=255, font=font, anchor="mm", align="left")
     alpha = np.asarray(mask, np.float32)[..., None] / 255 * (z <= canvas.depth)[..., None]
-    canvas.colour += alpha * (np.float32([m.color.r, m.color.g, m.color.b]) - canvas.colour)
+    canvas.colour += alpha * (np.array([m.color.r, m.color.g, m.color.b], np.float32) - canvas.colour)
 
 
 _DRAW = {Marker.TRIANGLE_LIST: _triangles, Marker.LINE_STRIP: _line, Marker.TEXT_VIEW_FACING: _text}
 
 
-def _extent(m: Marker) -> Array:
+def _extent(m: Marker) -> _Array:
     """Points that are in the picture when the marker is, (n, 3)."""
     if m.type != Marker.TEXT_VIEW_FACING:
         return _placed(m)
@@ -163,12 +164,12 @@ def _extent(m: Marker) -> Array:
     return np.stack([_position(m) - half, _position(m) + half])
 
 
-def _position(m: Marker) -> Array:
+def _position(m: Marker) -> _Array:
     p = m.pose.position
     return np.array([p.x, p.y, p.z])
 
 
-def _placed(m: Marker) -> Array:
+def _placed(m: Marker) -> _Array:
     """The marker's points in its frame: scaled (but for lines), turned and moved, (n, 3)."""
     q, points = m.pose.orientation, points_of(m)
     if m.type == Marker.TRIANGLE_LIST:
@@ -178,7 +179,7 @@ def _placed(m: Marker) -> Array:
     return points + q.w * across + np.cross(axis, across) + _position(m)
 
 
-def _sample(texture: Array, uv: Array) -> Array:
+def _sample(texture: _Array, uv: _Array) -> _Array:
     """Colours (n, 3) between the pixels of a picture (h, w, 3) at (n, 2), v = 0 at the top."""
     high, wide = texture.shape[:2]
     at = np.clip(uv * (wide, high) - 0.5, 0, (wide - 1, high - 1))
@@ -191,5 +192,5 @@ def _sample(texture: Array, uv: Array) -> Array:
 
 
 @functools.lru_cache(maxsize=16)
-def _decoded(data: bytes) -> Array:
-    return np.float32(Image.decode(data).pixels) / 255
+def _decoded(data: bytes) -> _Array:
+    return Image.decode(data).pixels.astype(np.float32) / 255

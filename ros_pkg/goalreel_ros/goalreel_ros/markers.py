@@ -17,7 +17,7 @@ from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 
 from goalreel.annotator.report.pictures import jpeg
 from goalreel.image import Image
-from goalreel.streaming.board import Board, Panel
+from goalreel.streaming.board import Board, StepPanel
 from goalreel_ros.plain import to_ascii
 
 type Rgb = tuple[float, float, float]
@@ -130,7 +130,7 @@ class _Drawing:
             for column, panel in enumerate(panels):
                 yield from self._panel(panel, left + column * (s.panel + s.gap), top + row * height)
 
-    def _panel(self, panel: Panel, x: float, top: float) -> Iterator[Marker]:
+    def _panel(self, panel: StepPanel, x: float, top: float) -> Iterator[Marker]:
         """Its picture and border, its state, its name; `x` is its middle, `top` its upper edge."""
         colour, leading = _COLOURS[panel.status], _LEADING * self._s.letter
         if self._film:
@@ -142,7 +142,7 @@ class _Drawing:
             number = panel.index * (_NAME_LINES + 1) + line
             yield self._text("text", number, text, x, y + line * leading, ink)
 
-    def _film_panel(self, panel: Panel, x: float, upper: float, colour: Rgb) -> Iterator[Marker]:
+    def _film_panel(self, panel: StepPanel, x: float, upper: float, colour: Rgb) -> Iterator[Marker]:
         image, s = panel.goal_image, self._s
         high = self._picture
         if image is not None:
@@ -207,11 +207,11 @@ def _texture(image: Image, side: int) -> array:
     return array("B", jpeg(image, side))
 
 
-def _state(panel: Panel) -> str:
+def _state(panel: StepPanel) -> str:
     picture = "" if panel.image_status == "none" else f", {panel.image_status}"
     return f"{panel.index + 1} {panel.status}{picture}"
 
 
-def _lines(panel: Panel, width: int) -> list[str]:
+def _lines(panel: StepPanel, width: int) -> list[str]:
     name = to_ascii(panel.step.name, f"step {panel.index + 1}")
     return textwrap.wrap(name, width, max_lines=_NAME_LINES, placeholder="...")

@@ -2,37 +2,49 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Concatenate
 
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
+from goalreel.models.load import Trio
+from goalreel.models.presets import Preset
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine
-from goalreel.streaming.settings import Settings
+from goalreel.streaming.frames import FrameSlot
+from goalreel.streaming.settings import EngineSettings
 from goalreel_ros import parameters
-from goalreel_ros.parameters import Options
+from goalreel_ros.cameras import CameraSlot
+from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.parts import Parts
+from goalreel_ros.pictures import decode
 from goalreel_ros.requests import Refused
 
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
-type Transition = Callable[["GoalreelNode", LifecycleState], TransitionCallbackReturn]
+
+def new_slot() -> CameraSlot:
+    """Make a slot for the newest camera frame, which decodes it when it is looked at."""
+    return FrameSlot(decode)
 
 
-def told(transition: Transition) -> Transition:
+def told[**P](
+    transition: Callable[Concatenate["GoalreelNode", P], TransitionCallbackReturn],
+) -> Callable[Concatenate["GoalreelNode", P], TransitionCallbackReturn]:
     """Log what a transition raises: rclpy makes it an ERROR without a word. A ValueError is a FAILURE."""
 
+    name = transition.__name__.removeprefix("on_").replace("_", " ")
+
     @wraps(transition)
-    def wrapper(self: "GoalreelNode", state: LifecycleState) -> TransitionCallbackReturn:
+    def wrapper(self: "GoalreelNode", *args: P.args, **kwargs: P.kwargs) -> TransitionCallbackReturn:
         try:
-            return transition(self, state)
+            return transition(self, *args, **kwargs)
         except ValueError as e:
-            self.get_logger().error(f"cannot {_name(transition)}: {e}")
+            self.get_logger().error(f"cannot {name}: {e}")
             return FAILURE
         except Exception as e:
-            self.get_logger().error(f"cannot {_name(transition)}: {type(e).__name__}: {e}")
+            self.get_logger().error(f"cannot {name}: {type(e).__name__}: {e}")
             raise
 
     return wrapper
@@ -41,11 +53,20 @@ def told(transition: Transition) -> Transition:
 class GoalreelNode(LifecycleNode):
     """Declares its parameters when made; everything else exists from configure to cleanup only.
 
+    `build` makes the models of the preset that the parameters name, `new_slot` what holds the newest camera
+    frame; `options` are those of any lifecycle node.
+
     Raises:
         rclpy.exceptions.ParameterException: an override of the wrong type or out of range.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(
+        self,
+        build: Callable[[Preset], Trio],
+        new_slot: Callable[[], CameraSlot] = new_slot,
+        **options: Any,
+    ) -> None:
+        self._build, self._new_slot = build, new_slot
         self._parts: Parts | None = None
         self._is_active = False
         super().__init__("goalreel", **options)
@@ -54,13 +75,13 @@ class GoalreelNode(LifecycleNode):
         self.add_post_set_parameters_callback(self._apply)
 
     @property
-    def options(self) -> Options:
+    def options(self) -> NodeOptions:
         """The parameters that concern ROS alone.
 
         Raises:
-            ValueError: one of them is wrong.
+            InputError: one of them is wrong.
         """
-        return parameters.read(self, Options)
+        return parameters.read(self, NodeOptions)
 
     def close(self) -> None:
         """Leave as the process ends, from whatever state: the policy is told to stop before the topics go."""
@@ -77,8 +98,10 @@ class GoalreelNode(LifecycleNode):
     @told
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Check the parameters, create every entity."""
-        settings = parameters.read(self, Settings)
-        self._parts = Parts(self, settings, self.options, self._active)
+        settings = parameters.read(self, EngineSettings)
+        self._parts = Parts(
+            self, settings, self.options, self._active, build=self._build, slot=self._new_slot()
+        )
         self.get_logger().info("configured")
         return SUCCESS
 
@@ -106,13 +129,13 @@ class GoalreelNode(LifecycleNode):
 
     @told
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """From any state."""
+        """Take everything away, from any state."""
         self.close()
         return SUCCESS
 
     @told
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Back to unconfigured."""
+        """Take everything away, so that the node is unconfigured again."""
         self.close()
         return SUCCESS
 
@@ -134,8 +157,4 @@ class GoalreelNode(LifecycleNode):
 
     def _apply(self, _: list[Parameter]) -> None:
         if self._parts is not None:
-            self._parts.configure(parameters.read(self, Settings), self.options)
-
-
-def _name(transition: Transition) -> str:
-    return transition.__name__.removeprefix("on_").replace("_", " ")
+            self._parts.configure(parameters.read(self, EngineSettings), self.options)

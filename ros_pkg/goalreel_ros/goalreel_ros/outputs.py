@@ -16,7 +16,7 @@ from goalreel.streaming.board import Board, Goal
 from goalreel_interfaces.msg import Storyboard, SubGoal
 from goalreel_ros import convert
 from goalreel_ros.overview import Overview
-from goalreel_ros.parameters import Options
+from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.pictures import Jpegs, black, raw
 from goalreel_ros.qos import LATCHED
 from goalreel_ros.worker import Newest, Worker
@@ -28,7 +28,7 @@ class Outputs:
     `board` and `goal` return at once and may be called from any thread.
     """
 
-    def __init__(self, node: Node, options: Options, now: Callable[[], int]) -> None:
+    def __init__(self, node: Node, options: NodeOptions, now: Callable[[], int]) -> None:
         self.jpegs = Jpegs(options.jpeg_quality)
         self._node, self._now = node, now
         self.frame_id = ""
@@ -58,7 +58,7 @@ class Outputs:
         """Call something in the publishing thread, after what was told before."""
         self._worker.do(function)
 
-    def configure(self, options: Options) -> None:
+    def configure(self, options: NodeOptions) -> None:
         """From the next message on."""
         self.jpegs.set_quality(options.jpeg_quality)
         self._overview.configure(options)

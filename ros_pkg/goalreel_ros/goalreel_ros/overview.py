@@ -12,7 +12,7 @@ from visualization_msgs.msg import MarkerArray
 from goalreel.streaming.board import Board
 from goalreel_ros.convert import header
 from goalreel_ros.markers import MarkerBoard
-from goalreel_ros.parameters import Options
+from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.pictures import Jpegs, raw
 from goalreel_ros.sheet import compose
 
@@ -22,7 +22,7 @@ class Overview:
 
     def __init__(
         self,
-        options: Options,
+        options: NodeOptions,
         create: Callable[[type[Any], str], Publisher],
         log: RcutilsLogger,
         now: Callable[[], int],
@@ -34,7 +34,7 @@ class Overview:
         self._options = options
         self._marker_board = MarkerBoard(film_strip=options.film_strip)
 
-    def configure(self, options: Options) -> None:
+    def configure(self, options: NodeOptions) -> None:
         """From the next board on."""
         if options.film_strip != self._options.film_strip:
             self._marker_board = MarkerBoard(film_strip=options.film_strip)

@@ -12,11 +12,12 @@ from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescri
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from goalreel.streaming.settings import READ_ONLY, Settings
+from goalreel.errors import InputError
+from goalreel.streaming.settings import READ_ONLY, EngineSettings
 
 
-class Options(BaseModel):
-    """What concerns ROS alone."""
+class NodeOptions(BaseModel):
+    """The node's parameters that concern ROS alone."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -43,7 +44,7 @@ class Options(BaseModel):
     ] = True
 
 
-GROUPS: tuple[type[BaseModel], ...] = (Settings, Options)
+GROUPS: tuple[type[BaseModel], ...] = (EngineSettings, NodeOptions)
 
 
 def declare(node: Node) -> None:
@@ -58,7 +59,7 @@ def declare(node: Node) -> None:
 
 
 def describe(field: FieldInfo) -> ParameterDescriptor:
-    """What ROS may know of a field."""
+    """Describe a field as ROS describes a parameter: type, range, text, read-only or not."""
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     descriptor = ParameterDescriptor(
         description=field.description or "", read_only=bool(extra.get("read_only", False))
@@ -76,20 +77,20 @@ def describe(field: FieldInfo) -> ParameterDescriptor:
 
 
 def read[Group: BaseModel](node: Node, group: type[Group], changes: dict[str, Any] | None = None) -> Group:
-    """The declared parameters of a group, with `changes` on top.
+    """Read the declared parameters of a group, with `changes` on top.
 
     Raises:
-        ValueError: a value the group refuses; one line.
+        InputError: a value the group refuses; one line.
     """
     values = {n: node.get_parameter(n).value for n in group.model_fields} | (changes or {})
     try:
         return group.model_validate(values)
     except ValidationError as e:
-        raise ValueError("; ".join(f"{_place(x['loc'])}: {x['msg']}" for x in e.errors())) from None
+        raise InputError("; ".join(f"{_place(x['loc'])}: {x['msg']}" for x in e.errors())) from None
 
 
 def check(node: Node, changed: list[Parameter]) -> SetParametersResult:
-    """Whether the groups take the changes, all together."""
+    """Say whether the groups take the changes, all together."""
     try:
         for group in GROUPS:
             read(node, group, {p.name: p.value for p in changed if p.name in group.model_fields})

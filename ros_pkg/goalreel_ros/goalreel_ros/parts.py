@@ -12,18 +12,21 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from std_msgs.msg import String
 
+from goalreel.models.load import Trio
+from goalreel.models.presets import Preset
 from goalreel.streaming.board import Goal
-from goalreel.streaming.engine import Engine, Job, Request
-from goalreel.streaming.job import Outcome
-from goalreel.streaming.settings import Settings
+from goalreel.streaming.engine import Engine, OnPhase
+from goalreel.streaming.request import TaskOutcome, TaskRequest
+from goalreel.streaming.settings import EngineSettings
+from goalreel.streaming.ticket import Ticket
 from goalreel_interfaces.msg import StoryboardProgress
 from goalreel_ros import convert
 from goalreel_ros.actions import Actions
-from goalreel_ros.cameras import CameraInputs
+from goalreel_ros.cameras import CameraInputs, CameraSlot
 from goalreel_ros.diagnostics import Diagnostics
 from goalreel_ros.outputs import Outputs
-from goalreel_ros.parameters import Options
-from goalreel_ros.requests import OnPhase, Refused
+from goalreel_ros.parameters import NodeOptions
+from goalreel_ros.requests import Refused
 from goalreel_ros.services import Services
 
 DIAGNOSTICS_PERIOD = 1.0
@@ -32,26 +35,34 @@ DIAGNOSTICS_PERIOD = 1.0
 class Parts:
     """Made when the node is configured, destroyed when it is cleaned up.
 
-    `active` gives the engine, or raises Refused while the node is not active.
+    `active` gives the engine, or raises Refused while the node is not active. `build` makes the models of the
+    preset that the settings name, `slot` holds the newest camera frame.
 
     Raises:
-        ValueError: the settings name no preset that can be used.
+        InputError: the settings name no preset that can be used.
     """
 
     def __init__(
-        self, node: Node, settings: Settings, options: Options, active: Callable[[], Engine]
+        self,
+        node: Node,
+        settings: EngineSettings,
+        options: NodeOptions,
+        active: Callable[[], Engine],
+        *,
+        build: Callable[[Preset], Trio],
+        slot: CameraSlot,
     ) -> None:
         self._log, self._active = node.get_logger(), active
         self._clock = node.get_clock()
         self._settings, self._options = settings, options
         self._refused = ""
         with ExitStack() as undo:
-            self._camera = CameraInputs(node, lambda: self._options)
+            self._camera = CameraInputs(node, lambda: self._options, slot)
             undo.callback(self._camera.destroy)
             self.outputs = Outputs(node, options, self.now)
             undo.callback(self.outputs.destroy)
             undo.callback(self.outputs.finish)
-            self.engine = Engine(settings, self._camera.slot.newest, self.outputs, self.now)
+            self.engine = Engine(settings, slot.newest, self.outputs, self.now, build)
             undo.callback(self.engine.stop)
             self.actions = Actions(node, self.submit, self.outputs, self.now)
             undo.callback(self.actions.destroy)
@@ -67,23 +78,23 @@ class Parts:
         """The node's clock in ns. Never 0, which consumers drop: 1 until simulated time begins."""
         return max(1, self._clock.now().nanoseconds)
 
-    def configure(self, settings: Settings, options: Options) -> None:
-        """What may change while running, from the next request or message on."""
+    def configure(self, settings: EngineSettings, options: NodeOptions) -> None:
+        """Take what may change while running, from the next request or message on."""
         self._settings, self._options = settings, options
         self.engine.configure(settings)
         self.outputs.configure(options)
 
-    def submit(self, request: Request, on_phase: OnPhase | None = None) -> Job:
+    def submit(self, request: TaskRequest, on_phase: OnPhase | None = None) -> Ticket:
         """Hand a request to the engine.
 
         Raises:
             Refused: the node is not active.
         """
-        job = self._active().submit(request, on_phase)
+        ticket = self._active().submit(request, on_phase)
         self._refused = ""
-        self._log.info(f"{request.kind}: {request.task or job.id!s}")
-        job.outcome.add_done_callback(self._ended)
-        return job
+        self._log.info(f"{request.kind}: {request.task or ticket.id!s}")
+        ticket.outcome.add_done_callback(self._ended)
+        return ticket
 
     def stop(self) -> None:
         """End the task under way, tell everybody, let the models go."""
@@ -118,18 +129,18 @@ class Parts:
 
     def _instruction(self, message: String) -> None:
         try:
-            job = self.submit(Request(task=message.data))
+            ticket = self.submit(TaskRequest(task=message.data))
         except Refused as e:
             self._refuse(str(e))
         else:
-            if job.outcome.done():
-                self._refuse(job.outcome.result().message)
+            if ticket.done:
+                self._refuse(ticket.outcome.result().message)
 
     def _refuse(self, why: str) -> None:
         self._refused = why
         self._log.warning(f"instruction refused: {why}")
 
-    def _ended(self, done: Future[Outcome]) -> None:
+    def _ended(self, done: Future[TaskOutcome]) -> None:
         outcome = done.result()
         if outcome.error:
             self._log.warning(f"{outcome.error.name}: {outcome.message}")

@@ -53,7 +53,7 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.exit(f"{parser.prog}: {options.out}: {e}")
 
 
-def _record(writer: Writer, topics: Sequence[str], command: Sequence[str]) -> None:
+def _record(writer: Writer, topics: Sequence[str], command: list[str]) -> None:
     # rclpy's own handlers end the context at once, and what is not spinning yet would raise.
     stop = Stop()
     with rclpy.init(args=command, signal_handler_options=SignalHandlerOptions.NO):
@@ -137,7 +137,7 @@ def define(types: Typestore, name: str) -> None:
     for _, kind in found[name][1]:
         node, detail = kind
         inner, inner_name = detail[0] if node in _SEQUENCES else (node, detail)
-        if inner == _NAME:
+        if inner == _NAME and isinstance(inner_name, str):
             define(types, inner_name)
     types.register(found)
 

@@ -1,6 +1,5 @@
 """Requests as they come in, by action, service or topic, in the engine's words."""
 
-from collections.abc import Callable
 from typing import Protocol
 from uuid import UUID
 
@@ -8,15 +7,16 @@ from sensor_msgs.msg import CompressedImage
 from unique_identifier_msgs.msg import UUID as UUIDMessage
 
 from goalreel.image import Image
-from goalreel.streaming.board import NO_ID, ErrorCode, Phase
-from goalreel.streaming.engine import Job, Request
+from goalreel.streaming.board import NO_ID, ErrorCode
+from goalreel.streaming.engine import OnPhase
+from goalreel.streaming.request import TaskRequest
+from goalreel.streaming.ticket import Ticket
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.srv import StartAnnotateTask, StartGenerateStoryboard
 from goalreel_ros.convert import from_uuid
 from goalreel_ros.pictures import decode
 from goalreel_ros.times import from_duration
 
-type OnPhase = Callable[[Phase], None]
 type GenerateRequest = GenerateStoryboard.Goal | StartGenerateStoryboard.Request
 type AnnotateRequest = AnnotateTask.Goal | StartAnnotateTask.Request
 
@@ -32,7 +32,7 @@ class Refused(Exception):
 class Submit(Protocol):
     """Hands a request to the engine."""
 
-    def __call__(self, request: Request, on_phase: OnPhase | None = None) -> Job:
+    def __call__(self, request: TaskRequest, on_phase: OnPhase | None = None) -> Ticket:
         """Start it.
 
         Raises:
@@ -41,16 +41,17 @@ class Submit(Protocol):
         ...
 
 
-def generate(message: GenerateRequest) -> Request:
-    """Make a storyboard.
+def generate(message: GenerateRequest) -> TaskRequest:
+    """Read a request to make a storyboard.
 
     Raises:
         Refused: the image cannot be read.
     """
-    return Request(
+    images = list(message.image)
+    return TaskRequest(
         task=message.task,
         kind="generate",
-        image=_image(message.image[0]) if message.image else None,
+        image=_image(images[0]) if images else None,
         auxiliary_text=message.auxiliary_text,
         max_steps=message.max_steps,
         max_attempts=message.max_attempts,
@@ -59,9 +60,9 @@ def generate(message: GenerateRequest) -> Request:
     )
 
 
-def annotate(message: AnnotateRequest) -> Request:
-    """Carry a task out."""
-    return Request(
+def annotate(message: AnnotateRequest) -> TaskRequest:
+    """Read a request to carry a task out."""
+    return TaskRequest(
         task=message.task,
         storyboard_id=_known(message.storyboard_id),
         auxiliary_text=message.auxiliary_text,

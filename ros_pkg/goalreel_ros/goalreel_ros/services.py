@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 
-from goalreel.streaming.board import ErrorCode
-from goalreel.streaming.engine import Command as Order
-from goalreel.streaming.engine import Engine, Request
+from goalreel.streaming.board import CodedText, ErrorCode
+from goalreel.streaming.engine import Engine, TaskCommand
+from goalreel.streaming.request import TaskRequest
 from goalreel_interfaces.msg import StoryboardStep
 from goalreel_interfaces.srv import (
     Command,
@@ -30,15 +30,16 @@ STATUSES = {
 }
 
 
-class Answer(Protocol):
-    """Every response of goalreel_interfaces."""
-
-    error_code: int
-    error_msg: str
+type StartResponse = StartAnnotateTask.Response | StartGenerateStoryboard.Response
+type CodedResponse = GetStoryboard.Response | SetActiveStep.Response | Command.Response | StartResponse
+"""Every response of goalreel_interfaces: it has `error_code` and `error_msg`."""
 
 
 class Services:
-    """All of them. `active` gives the engine, or raises Refused while the node is not active."""
+    """Offers every service of the node.
+
+    `active` gives the engine, or raises Refused while the node is not active.
+    """
 
     def __init__(
         self, node: Node, active: Callable[[], Engine], submit: Submit, jpegs: Jpegs, now: Callable[[], int]
@@ -58,7 +59,10 @@ class Services:
                 partial(self._start, requests.generate),
             ),
             create(StartAnnotateTask, "start/annotate_task", partial(self._start, requests.annotate)),
-            *(create(Command, order, partial(self._command, order)) for order in get_args(Order.__value__)),
+            *(
+                create(Command, order, partial(self._command, order))
+                for order in get_args(TaskCommand.__value__)
+            ),
         ]
 
     def destroy(self) -> None:
@@ -72,14 +76,14 @@ class Services:
         jpegs = self._jpegs if request.include_images else None
         return self._answer(response, partial(self._snapshot, response, jpegs))
 
-    def _snapshot(self, response: GetStoryboard.Response, jpegs: Jpegs | None) -> tuple[ErrorCode, str]:
+    def _snapshot(self, response: GetStoryboard.Response, jpegs: Jpegs | None) -> CodedText:
         response.storyboard = convert.storyboard(self._active().board, jpegs, self._now())
         return ErrorCode.NONE, ""
 
     def _set_step(
         self, request: SetActiveStep.Request, response: SetActiveStep.Response
     ) -> SetActiveStep.Response:
-        def order() -> tuple[ErrorCode, str]:
+        def order() -> CodedText:
             engine, status = self._active(), STATUSES.get(request.status)
             if status is None:
                 return ErrorCode.INVALID_REQUEST, f"a step cannot be given status {request.status}"
@@ -88,26 +92,24 @@ class Services:
         return self._answer(response, order)
 
     def _command(
-        self, order: Order, request: Command.Request, response: Command.Response
+        self, order: TaskCommand, request: Command.Request, response: Command.Response
     ) -> Command.Response:
         return self._answer(response, lambda: self._active().command(order, request.reason))
 
-    def _start[Response: Answer](
-        self, parse: Callable[[Any], Request], request: Any, response: Response
+    def _start[Response: StartResponse](
+        self, parse: Callable[[Any], TaskRequest], request: Any, response: Response
     ) -> Response:
-        def start() -> tuple[ErrorCode, str]:
-            job = self._submit(parse(request))
-            response.storyboard_id = convert.to_uuid(job.id)
-            if not job.outcome.done():
+        def start() -> CodedText:
+            ticket = self._submit(parse(request))
+            response.storyboard_id = convert.to_uuid(ticket.id)
+            if not ticket.done:
                 return ErrorCode.NONE, ""
-            outcome = job.outcome.result()
+            outcome = ticket.outcome.result()
             return outcome.error, outcome.message
 
         return self._answer(response, start)
 
-    def _answer[Response: Answer](
-        self, response: Response, act: Callable[[], tuple[ErrorCode, str]]
-    ) -> Response:
+    def _answer[Response: CodedResponse](self, response: Response, act: Callable[[], CodedText]) -> Response:
         try:
             response.error_code, response.error_msg = act()
         except Refused as e:

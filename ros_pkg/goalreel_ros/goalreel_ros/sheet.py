@@ -4,7 +4,7 @@ from typing import Final
 
 from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, Mark, lay_out
 from goalreel.image import Image
-from goalreel.streaming.board import Board, Panel
+from goalreel.streaming.board import Board, StepPanel
 
 CELL: Final = 180
 """Width, in pixels, that a picture gets at least where the sheet allows it: several to a row on a screen."""
@@ -54,7 +54,7 @@ def compose(board: Board, width: int) -> Image:
     return lay_out(paragraphs, (*start, *map(_cell, board.steps)), width, CELL)
 
 
-def _cell(panel: Panel) -> Cell:
+def _cell(panel: StepPanel) -> Cell:
     step, colour = panel.step, _COLOURS[panel.status]
     lines = [Line(f"{panel.index + 1}. {step.name}", 17, INK, 3)]
     if step.instruction.strip() != step.name.strip():
@@ -69,7 +69,7 @@ def _cell(panel: Panel) -> Cell:
     )
 
 
-def state(panel: Panel) -> str:
+def state(panel: StepPanel) -> str:
     """How a step stands, in words: its execution, its picture, and the attempts it took if more than one."""
     if panel.image_status == "none":
         return panel.status

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker
 
-type Array = NDArray[np.float64]
+type _Array = NDArray[np.float64]
 
 _FORMATS = {"png": "PNG", "jpeg": "JPEG", "jpg": "JPEG"}
 _MAX_TEXTURE = 512
@@ -36,7 +36,7 @@ def textured(m: Marker) -> Iterator[str]:
     yield from _orientation(m, uv)
 
 
-def _orientation(m: Marker, uv: Array) -> Iterator[str]:
+def _orientation(m: Marker, uv: _Array) -> Iterator[str]:
     """The picture's right and down, as the triangles lay them out, against the normals that RViz lights."""
     corners = points_of(m).reshape(-1, 3, 3)
     a, b = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
@@ -81,7 +81,7 @@ def _optical(m: Marker) -> bool:
     return m.header.frame_id.endswith("optical_frame") and abs(m.pose.orientation.w) == 1
 
 
-def points_of(m: Marker) -> Array:
+def points_of(m: Marker) -> _Array:
     """Its points, (n, 3), in metres."""
     return np.array([[p.x, p.y, p.z] for p in m.points], np.float64).reshape(-1, 3)
 

@@ -8,14 +8,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 class Worker:
     """Calls functions one after the other. What one of them raises is reported and costs no other."""
 
-    def __init__(self, name: str, report: Callable[[str], None]) -> None:
+    def __init__(self, name: str, report: Callable[[str], object]) -> None:
         self._report = report
         self._pool = ThreadPoolExecutor(1, name)
         self._lock = threading.Lock()
         self._closed = False
 
     def do(self, function: Callable[[], None]) -> None:
-        """Queue a call; after `close` nothing is done any more."""
+        """Queue a call; after `close` it is dropped."""
         with self._lock:
             if not self._closed:
                 self._pool.submit(function).add_done_callback(self._done)
@@ -34,7 +34,7 @@ class Worker:
 class Newest[Item]:
     """Calls a function with the newest item only: what came meanwhile is skipped."""
 
-    def __init__(self, name: str, function: Callable[[Item], None], report: Callable[[str], None]) -> None:
+    def __init__(self, name: str, function: Callable[[Item], None], report: Callable[[str], object]) -> None:
         self._function = function
         self._worker = Worker(name, report)
         self._lock = threading.Lock()

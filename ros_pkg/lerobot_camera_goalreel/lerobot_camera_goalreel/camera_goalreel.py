@@ -36,6 +36,7 @@ class GoalreelCamera(Camera):
                 "with `python -m goalreel_ros.zmq` on the ROS side"
             )
         self.config = config
+        self._size, self._rate = config.checked_size(), config.checked_rate()
         self.color_mode = config.color_mode
         self._subscriber: Subscriber | None = None
         self._taken = (0, 0)
@@ -96,14 +97,15 @@ class GoalreelCamera(Camera):
             RuntimeError: the goal image cannot be read.
         """
         until = time.monotonic() + timeout_ms / 1000
-        while self._now() == self._taken or self._subscriber.absent > 0:
+        subscriber = self._connected
+        while self._now() == self._taken or subscriber.absent > 0:
             left = until - time.monotonic()
             if left <= 0:
                 raise TimeoutError(
                     f"Timed out waiting for frame from camera {self} after {timeout_ms} ms. "
-                    f"Publisher there: {self._subscriber.absent == 0}."
+                    f"Publisher there: {subscriber.absent == 0}."
                 )
-            self._subscriber.wait_for_change(min(left, self._until_tick()))
+            subscriber.wait_for_change(min(left, self._until_tick()))
         self._taken = self._now()
         return self._frame()
 
@@ -116,7 +118,7 @@ class GoalreelCamera(Camera):
             TimeoutError: the node has been gone for more than `max_age_ms`.
             RuntimeError: the goal image cannot be read.
         """
-        age_ms = self._subscriber.absent * 1e3
+        age_ms = self._connected.absent * 1e3
         if age_ms > max_age_ms:
             raise TimeoutError(
                 f"{self} latest frame is too old: {age_ms:.1f} ms (max allowed: {max_age_ms} ms)."
@@ -129,21 +131,25 @@ class GoalreelCamera(Camera):
         Raises:
             DeviceNotConnectedError: not connected.
         """
+        self._connected.close()
+        self._subscriber = None
+
+    @property
+    def _connected(self) -> Subscriber:
         if self._subscriber is None:
             raise DeviceNotConnectedError(f"{self} not connected.")
-        self._subscriber.close()
-        self._subscriber = None
+        return self._subscriber
 
     def _now(self) -> tuple[int, int]:
         """Which goal, and which frame of it: differs from `_taken` when there is something new."""
-        return self._subscriber.count, int(time.monotonic() * self.fps)
+        return self._connected.count, int(time.monotonic() * self._rate)
 
     def _until_tick(self) -> float:
-        return 1 / self.fps - time.monotonic() % (1 / self.fps)
+        return 1 / self._rate - time.monotonic() % (1 / self._rate)
 
     def _frame(self) -> NDArray[np.uint8]:
-        data = self._subscriber.data
+        data = self._connected.data
         if self._shown is None or self._shown[0] is not data:
-            bgr = show(data, (self.width, self.height))
+            bgr = show(data, self._size)
             self._shown = data, bgr if self.color_mode == ColorMode.BGR else bgr[:, :, ::-1]
         return self._shown[1].copy()

@@ -1,4 +1,4 @@
-"""What may be set on the command line."""
+"""The camera's settings, as lerobot's command lines take them."""
 
 from dataclasses import dataclass
 
@@ -25,16 +25,34 @@ class GoalreelCameraConfig(CameraConfig):
 
     def __post_init__(self) -> None:
         self.color_mode = ColorMode(self.color_mode)
-        if not self.width or not self.height or self.width < 0 or self.height < 0:
-            raise ValueError(
-                "`width` and `height` must be given, as the policy was trained: "
-                f"got {self.width}x{self.height}"
-            )
-        if not self.fps or self.fps < 0:
-            raise ValueError(f"`fps` must be positive, but {self.fps} is provided.")
+        self.checked_size()
+        self.checked_rate()
         if not self.topic:
             raise ValueError("`topic` cannot be empty.")
         if self.timeout_s < 0 or self.warmup_s < 0:
             raise ValueError(
                 f"`timeout_s` and `warmup_s` cannot be negative: got {self.timeout_s}, {self.warmup_s}"
             )
+
+    def checked_size(self) -> tuple[int, int]:
+        """Give width and height, which lerobot's own class may leave open.
+
+        Raises:
+            ValueError: one is missing or not positive.
+        """
+        if not self.width or not self.height or self.width < 0 or self.height < 0:
+            raise ValueError(
+                "`width` and `height` must be given, as the policy was trained: "
+                f"got {self.width}x{self.height}"
+            )
+        return self.width, self.height
+
+    def checked_rate(self) -> int:
+        """Give `fps`, which lerobot's own class may leave open.
+
+        Raises:
+            ValueError: it is missing or not positive.
+        """
+        if not self.fps or self.fps < 0:
+            raise ValueError(f"`fps` must be positive, but {self.fps} is provided.")
+        return self.fps

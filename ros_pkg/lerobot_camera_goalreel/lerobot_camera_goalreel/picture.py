@@ -16,7 +16,7 @@ def show(data: bytes, size: tuple[int, int]) -> NDArray[np.uint8]:
     picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
     if picture is None:
         raise RuntimeError(f"failed to decode the goal image ({len(data)} bytes).")
-    return fit(picture, size)
+    return fit(np.asarray(picture, np.uint8), size)
 
 
 def fit(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:

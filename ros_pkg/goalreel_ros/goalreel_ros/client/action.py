@@ -4,7 +4,7 @@ import weakref
 from typing import Any, Protocol
 from uuid import uuid4
 
-from rclpy.action import ActionClient
+from rclpy.action.client import ActionClient
 from rclpy.node import Node
 from rclpy.task import Future
 from unique_identifier_msgs.msg import UUID
@@ -13,14 +13,14 @@ DEPTH = 10
 """Feedback messages that wait for the executor: as many as rclpy's own subscription keeps."""
 
 
-class Listener(Protocol):
-    """Whoever waits for a task."""
+class FeedbackListener(Protocol):
+    """Waits for a task, and takes the feedback on it."""
 
     def on_feedback(self, message: Any) -> None:
         """Called in the executor's thread."""
 
 
-class Action:
+class FeedbackActionClient:
     """An `ActionClient` that gives each task its feedback.
 
     rclpy 9 drops what comes after the result, and feedback and result travel by themselves, in no order. So
@@ -29,12 +29,12 @@ class Action:
 
     def __init__(self, node: Node, kind: Any, name: str) -> None:
         self.client = ActionClient(node, kind, name)
-        self._tasks: weakref.WeakValueDictionary[bytes, Listener] = weakref.WeakValueDictionary()
+        self._tasks: weakref.WeakValueDictionary[bytes, FeedbackListener] = weakref.WeakValueDictionary()
         node.create_subscription(
             kind.Impl.FeedbackMessage, f"{name}/_action/feedback", self._on_feedback, DEPTH
         )
 
-    def send(self, goal: Any, task: Listener) -> Future:
+    def send(self, goal: Any, task: FeedbackListener) -> Future:
         """Its answer, a goal handle. `task` gets the feedback for as long as somebody holds it."""
         name = uuid4().bytes
         self._tasks[name] = task

@@ -29,10 +29,10 @@ class Beside:
     """
 
     def __init__(self, name: str, neighbour: Node | None = None, args: list[str] | None = None) -> None:
-        self._owned = None if neighbour is not None else Context()
+        context = Context() if neighbour is None else neighbour.context
+        self._owned = context if neighbour is None else None
         if self._owned is not None:
             rclpy.init(context=self._owned, args=args)
-        context = self._owned or neighbour.context
         self._name = f"{name}_{os.getpid()}_{id(self) % 10**6}"
         self.node = Node(
             self._name,

@@ -16,7 +16,7 @@ from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
 from goalreel_ros.client import lifecycle
-from goalreel_ros.client.action import Action
+from goalreel_ros.client.action import FeedbackActionClient
 from goalreel_ros.client.beside import Beside
 from goalreel_ros.client.calls import Calls
 from goalreel_ros.client.errors import check
@@ -55,8 +55,8 @@ class GoalreelClient:
         self._beside = Beside("goalreel_client", node, args)
         own = self._beside.node
         self._call = Calls(self._beside, server, SERVICES | lifecycle.SERVICES, timeout)
-        self._generate = Action(own, GenerateStoryboard, f"{server}/generate_storyboard")
-        self._annotate = Action(own, AnnotateTask, f"{server}/annotate_task")
+        self._generate = FeedbackActionClient(own, GenerateStoryboard, f"{server}/generate_storyboard")
+        self._annotate = FeedbackActionClient(own, AnnotateTask, f"{server}/annotate_task")
         self._server = server
         self._news = threading.Condition()
         self._storyboard: Storyboard | None = None
@@ -203,14 +203,17 @@ class GoalreelClient:
             TimeoutError: none within `timeout` seconds.
         """
 
-        def there() -> bool:
+        def wanted() -> SubGoal | None:
             goal = self._subgoal
-            return goal is not None and goal.active and (after is None or goal.header != after.header)
+            if goal is None or not goal.active or (after is not None and goal.header == after.header):
+                return None
+            return goal
 
         with self._news:
-            if not self._news.wait_for(there, timeout):
-                raise TimeoutError(f"no {'new ' if after else ''}active sub-goal within {timeout:g} s")
-            return self._subgoal
+            found = self._news.wait_for(wanted, timeout)
+        if found is None:
+            raise TimeoutError(f"no {'new ' if after else ''}active sub-goal within {timeout:g} s")
+        return found
 
     @property
     def goal_image(self) -> NDArray[np.uint8] | None:
@@ -226,7 +229,7 @@ class GoalreelClient:
             known = self._picture = goal, decode(goal.goal_image).pixels
         return known[1]
 
-    def _send(self, action: Action, goal: Any) -> TaskHandle[Any, Any]:
+    def _send(self, action: FeedbackActionClient, goal: Any) -> TaskHandle[Any, Any]:
         until = time.monotonic() + self._timeout
         if not action.client.wait_for_server(self._timeout):
             raise TimeoutError(f"no node {self._server} takes tasks within {self._timeout:g} s")
@@ -246,8 +249,8 @@ class GoalreelClient:
             self._news.notify_all()
 
 
-def _message[M](kind: type[M], **fields: Any) -> M:
-    """A message whose fields are checked, which rclpy leaves out by default and then crashes on.
+def _message[M](kind: Callable[..., M], **fields: Any) -> M:
+    """Make a message whose fields are checked, which rclpy leaves out by default and then crashes on.
 
     Raises:
         ValueError: a value of the wrong type or out of range.

@@ -11,7 +11,7 @@ from action_msgs.msg import GoalStatus
 from rclpy.action.client import ClientGoalHandle
 
 from goalreel.streaming.board import ErrorCode
-from goalreel_ros.client.action import Action
+from goalreel_ros.client.action import FeedbackActionClient
 from goalreel_ros.client.beside import Beside
 from goalreel_ros.client.errors import GoalreelError, check
 
@@ -31,37 +31,40 @@ class TaskHandle[Result, Feedback]:
     `result` gives the action's result message, `feedback` its newest feedback message.
     """
 
-    def __init__(self, beside: Beside, action: Action, goal: Any, timeout: float) -> None:
+    def __init__(self, beside: Beside, action: FeedbackActionClient, goal: Any, timeout: float) -> None:
         self._beside, self._client = beside, action.client
         self._changed = threading.Condition()
         self._news: deque[Feedback] = deque(maxlen=KEPT)
         self._newest: Feedback | None = None
-        self._goal: ClientGoalHandle | None = None
+        self._goal: ClientGoalHandle
+        self._answer: ClientGoalHandle | None = None
         self._outcome: Result | None = None
         self._status = GoalStatus.STATUS_UNKNOWN
         self._abandoned = False
         beside.run(lambda: action.send(goal, self).add_done_callback(self._on_answer))
         try:
-            answered = self._answered(timeout)
+            answer = self._answered(timeout)
         except KeyboardInterrupt:
             # The node may be at work before its answer is here, and nobody else could stop it.
             with suppress(TimeoutError):
-                if self._answered(STOP) and self._goal.accepted:
+                if (late := self._answered(STOP)) is not None and late.accepted:
+                    self._goal = late
                     self.cancel()
             raise
-        if not answered:
+        if answer is None:
             raise TimeoutError(f"no answer to the task within {timeout:g} s")
-        if not self._goal.accepted:
+        if not answer.accepted:
             raise GoalreelError(ErrorCode.NOT_ACTIVE, "the node refused the task: is it active?")
+        self._goal = answer
 
     @property
     def done(self) -> bool:
-        """Ended, well or not."""
+        """Whether the task has ended, well or not."""
         return self._outcome is not None
 
     @property
     def feedback(self) -> Feedback | None:
-        """The newest, or None before the first."""
+        """The newest feedback message, or None before the first."""
         return self._newest
 
     def result(
@@ -78,14 +81,15 @@ class TaskHandle[Result, Feedback]:
             left = LOOK if deadline is None else min(LOOK, deadline - time.monotonic())
             with self._changed:
                 self._changed.wait_for(lambda: self._news or self.done, max(0.0, left))
-                news, ended = list(self._news), self.done
+                news, outcome = list(self._news), self._outcome
                 self._news.clear()
-            for message in news if on_feedback is not None else ():
-                on_feedback(message)
-            if ended:
+            if on_feedback is not None:
+                for message in news:
+                    on_feedback(message)
+            if outcome is not None:
                 while on_feedback is not None and (message := self._late()) is not None:
                     on_feedback(message)
-                return self._judged()
+                return self._judged(outcome)
             if not self._client.server_is_ready():
                 raise GoalreelError(ErrorCode.UNKNOWN, "the node is gone")
             if deadline is not None and time.monotonic() >= deadline:
@@ -102,23 +106,23 @@ class TaskHandle[Result, Feedback]:
             if timeout and not self._changed.wait_for(lambda: self.done, timeout):
                 raise TimeoutError(f"the task did not stop within {timeout:g} s")
 
-    def _answered(self, timeout: float) -> bool:
-        """If not, a later answer is met with cancelling."""
+    def _answered(self, timeout: float) -> ClientGoalHandle | None:
+        """Wait for the node's answer; one that comes later than `timeout` seconds is met with cancelling."""
         with self._changed:
-            self._abandoned = not self._changed.wait_for(lambda: self._goal is not None, timeout)
-            return not self._abandoned
+            self._abandoned = not self._changed.wait_for(lambda: self._answer is not None, timeout)
+            return self._answer
 
     def _late(self) -> Feedback | None:
-        """Feedback that the result has overtaken: they travel by themselves, in no order."""
+        """Give feedback that the result has overtaken, if any: the two travel by themselves, in no order."""
         with self._changed:
             self._changed.wait_for(lambda: self._news, LATE)
             return self._news.popleft() if self._news else None
 
-    def _judged(self) -> Result:
-        check(self._outcome, self._outcome)
+    def _judged(self, outcome: Result) -> Result:
+        check(outcome, outcome)
         if self._status != GoalStatus.STATUS_SUCCEEDED:
-            raise GoalreelError(ErrorCode.UNKNOWN, f"the task ended in state {self._status}", self._outcome)
-        return self._outcome
+            raise GoalreelError(ErrorCode.UNKNOWN, f"the task ended in state {self._status}", outcome)
+        return outcome
 
     # In the executor's thread.
 
@@ -127,7 +131,7 @@ class TaskHandle[Result, Feedback]:
         if goal.accepted:
             goal.get_result_async().add_done_callback(self._on_result)
         with self._changed:
-            self._goal = goal
+            self._answer = goal
             self._changed.notify_all()
         if self._abandoned and goal.accepted:
             goal.cancel_goal_async()

@@ -26,7 +26,7 @@ from goalreel.cli.errors import one_line_errors
 from goalreel_ros.client import GoalreelClient, GoalreelError
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import LATCHED
-from goalreel_ros.tabletop.film import Film, Scene
+from goalreel_ros.tabletop.film import Film, FilmFrame
 
 FPS = 10
 START = 60.0
@@ -51,7 +51,7 @@ def process(module: str, *remaps: str, **parameters: object) -> Iterator[None]:
         running.wait()
 
 
-class Watcher(Node):
+class TableWatcher(Node):
     """Hears what the camera sees and what is true."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ def _play(seed: int, rate: float, misread: int, preset: str) -> tuple[Film, dict
         stack.enter_context(
             process("tabletop.simulator", seed=seed, rate=rate, port=0, misread=f"[{misread}]")
         )
-        watcher = Watcher()
+        watcher = TableWatcher()
         stack.callback(watcher.destroy_node)
         deadline = time.monotonic() + START
         while not watcher.truth:
@@ -124,7 +124,7 @@ def _play(seed: int, rate: float, misread: int, preset: str) -> tuple[Film, dict
         return _film(client, watcher), watcher.truth
 
 
-def _film(client: GoalreelClient, watcher: Watcher) -> Film:
+def _film(client: GoalreelClient, watcher: TableWatcher) -> Film:
     film = Film(watcher.truth["instruction"], FPS)
     task = client.annotate(film.task)
     watcher.news.clear()
@@ -134,9 +134,9 @@ def _film(client: GoalreelClient, watcher: Watcher) -> Film:
         while watcher.news:
             live = decode(watcher.news.pop(0))
             if goal is None or picture is None:
-                film.scenes.append(Scene(live))
+                film.frames.append(FilmFrame(live))
             else:
-                film.scenes.append(Scene(live, goal.index + 1, goal.name, decode(goal.goal_image)))
+                film.frames.append(FilmFrame(live, goal.index + 1, goal.name, decode(goal.goal_image)))
     task.result()
     return film
 

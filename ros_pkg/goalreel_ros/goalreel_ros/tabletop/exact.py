@@ -17,7 +17,7 @@ from goalreel.datasets.tabletop.sentences import order_of, read_order, read_want
 from goalreel.image import Image
 from goalreel.planners.chat import Conversation
 from goalreel.types import Edit, Failure
-from goalreel_ros.tabletop.world import Moment, World
+from goalreel_ros.tabletop.world import TableSnapshot, World
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class PlannerChat:
 
 
 class CriticChat:
-    """Says whether a picture's moment has the wanted state, and nothing else changed since the source."""
+    """Says whether a picture shows the wanted state, and nothing else changed since the source."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -123,7 +123,7 @@ class SimulatorEditor:
         except ValueError as e:
             return Failure(stage="edit", message=str(e))
 
-    def _wrong(self, start: Moment, goal: SubGoal) -> Image:
+    def _wrong(self, start: TableSnapshot, goal: SubGoal) -> Image:
         """Another block in the place of the one asked for; the scene unchanged where none can go there."""
         blocks = [block.name for block in self._world.episode.scene.blocks]
         for other in blocks:
@@ -137,7 +137,7 @@ class SimulatorEditor:
         return self._world.imagine(start, None)
 
 
-def _missing(goals: Sequence[SubGoal], now: Moment) -> list[SubGoal]:
+def _missing(goals: Sequence[SubGoal], now: TableSnapshot) -> list[SubGoal]:
     """What does not hold, and what will not hold any more once that has been moved."""
     missing: list[SubGoal] = []
     for goal in goals:
@@ -160,7 +160,7 @@ def _line(text: str, label: str) -> str:
     return found[1].strip() if found else ""
 
 
-def _disturbed(before: Moment, now: Moment, moved: set[str]) -> list[str]:
+def _disturbed(before: TableSnapshot, now: TableSnapshot, moved: set[str]) -> list[str]:
     still = (name for name in now.layout if name not in moved)
     return [n for n in still if np.linalg.norm(now.layout[n] - before.layout[n]) > DISTURBED]
 

@@ -15,7 +15,7 @@ STRIP = 180
 
 
 @dataclass(frozen=True)
-class Scene:
+class FilmFrame:
     """One camera frame, and the sub-goal that was active: its number from 1 (0: none), words and picture."""
 
     live: Image
@@ -30,11 +30,11 @@ class Film:
 
     task: str
     fps: int
-    scenes: list[Scene] = field(default_factory=list)
+    frames: list[FilmFrame] = field(default_factory=list)
 
     def write(self, path: Path) -> None:
         """As MP4 (H.264)."""
-        pages = [self._page(scene).pixels for scene in self.scenes]
+        pages = [self._page(frame).pixels for frame in self.frames]
         height = max(len(page) for page in pages) // 2 * 2
         with av.open(str(path), "w", format="mp4") as file:
             stream = file.add_stream("h264", rate=self.fps, options={"crf": "20"})
@@ -47,15 +47,15 @@ class Film:
 
     def strip(self) -> Image:
         """Each goal image, and beside it what the camera saw when its sub-goal ended."""
-        last = {scene.number: scene for scene in self.scenes if scene.number}
+        last = {frame.number: frame for frame in self.frames if frame.number}
         cells = []
-        for number, scene in sorted(last.items()):
-            goal = (Line(f"{number}. goal", 17, INK, 1), Line(scene.words, 15, MUTED, 3))
-            cells += [Cell(scene.goal, goal), Cell(scene.live, (Line(f"{number}. reached", 17, INK, 1),))]
+        for number, frame in sorted(last.items()):
+            goal = (Line(f"{number}. goal", 17, INK, 1), Line(frame.words, 15, MUTED, 3))
+            cells += [Cell(frame.goal, goal), Cell(frame.live, (Line(f"{number}. reached", 17, INK, 1),))]
         return lay_out((Line(self.task, 20, INK, 5),), cells, 4 * (STRIP + 40), STRIP)
 
-    def _page(self, scene: Scene) -> Image:
-        goal = f"goal {scene.number}: {scene.words}" if scene.number else "no goal"
-        left = Cell(scene.live, (Line("camera", 17, INK, 1),))
-        right = Cell(scene.goal, (Line(goal, 17, INK, 2),), note=Line("no goal", 17, MUTED, 1))
+    def _page(self, frame: FilmFrame) -> Image:
+        goal = f"goal {frame.number}: {frame.words}" if frame.number else "no goal"
+        left = Cell(frame.live, (Line("camera", 17, INK, 1),))
+        right = Cell(frame.goal, (Line(goal, 17, INK, 2),), note=Line("no goal", 17, MUTED, 1))
         return lay_out((Line(self.task, 17, INK, 5),), (left, right), WIDTH, CELL)

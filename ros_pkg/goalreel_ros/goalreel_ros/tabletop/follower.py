@@ -33,7 +33,7 @@ AGAIN = 2.0
 """Seconds between two looks at a scene that needed nothing done."""
 
 
-class Options(BaseModel):
+class FollowerOptions(BaseModel):
     """The follower's parameters."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,12 +49,12 @@ class Options(BaseModel):
     ] = 3
 
 
-class Follower(Node):
+class FollowerNode(Node):
     """One motion after the other while a sub-goal is active; holds still while none is."""
 
     def __init__(self) -> None:
         super().__init__("follower")
-        self._reacher = Reacher(sample_episode(parameters(self, Options).seed).scene)
+        self._reacher = Reacher(sample_episode(parameters(self, FollowerOptions).seed).scene)
         self._goal: SubGoal | None = None
         self._live: RawImage | None = None
         self._state = np.full(len(STATE_NAMES), np.nan)
@@ -118,9 +118,9 @@ class Follower(Node):
 
 
 @contextmanager
-def follower() -> Iterator[Follower]:
+def follower() -> Iterator[FollowerNode]:
     """The node."""
-    node = Follower()
+    node = FollowerNode()
     try:
         yield node
     finally:

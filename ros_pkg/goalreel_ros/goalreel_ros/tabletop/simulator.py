@@ -41,7 +41,7 @@ QUEUE = 64
 """Actions that may wait."""
 
 
-class Options(BaseModel):
+class SimulatorOptions(BaseModel):
     """The simulator's parameters."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,12 +67,12 @@ class Options(BaseModel):
     ] = [-1]
 
 
-class Simulator(Node):
+class SimulatorNode(Node):
     """Steps the world on a timer, in the executor's thread."""
 
     def __init__(self) -> None:
         super().__init__("tabletop")
-        self.options = parameters(self, Options)
+        self.options = parameters(self, SimulatorOptions)
         self.world = World(self.options.seed, self.options.size)
         self.server = ""
         """Name of the models, once they are served."""
@@ -161,10 +161,10 @@ def _numbers(names: tuple[str, ...], values: list[float]) -> Float64MultiArray:
 
 
 @contextmanager
-def tabletop() -> Iterator[Simulator]:
+def tabletop() -> Iterator[SimulatorNode]:
     """The node, with its models served."""
     with ExitStack() as stack:
-        node = Simulator()
+        node = SimulatorNode()
         stack.callback(node.destroy_node)
         stack.callback(node.world.close)
         server = stack.enter_context(ModelServer(node.models(), node.options.port))

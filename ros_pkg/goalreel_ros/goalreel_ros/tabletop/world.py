@@ -23,13 +23,13 @@ from goalreel.image import Image
 
 CAMERA = "front"
 REMEMBERED = 10_000
-"""Pictures whose moment is kept, some 3 kB each."""
+"""Pictures whose snapshot is kept, some 3 kB each."""
 AT_HOME = 0.02
 """The arm is out of the way when its tip is this near to its home (m)."""
 
 
 @dataclass(frozen=True)
-class Moment:
+class TableSnapshot:
     """All there is to know of the table at one time."""
 
     state: State
@@ -43,7 +43,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Tick:
+class ControlResult:
     """After a control step: the robot's state (12,), as STATE_NAMES says, and the picture if one was due."""
 
     observation: NDArray[np.float32]
@@ -57,29 +57,29 @@ class World:
         self.episode = sample_episode(seed)
         self.size = size
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tabletop")
-        self._moments: OrderedDict[bytes, Moment] = OrderedDict()
+        self._snapshots: OrderedDict[bytes, TableSnapshot] = OrderedDict()
         self._real, self._imagined = self._do(lambda: (self._table(), self._table()))
         self.names: tuple[str, ...] = (*self._real.blocks, *self._real.bowls)
 
-    def tick(self, action: NDArray[np.floating], *, look: bool) -> Tick:
+    def tick(self, action: NDArray[np.floating], *, look: bool) -> ControlResult:
         """Carry out one action (5,) for 0.1 simulated seconds, and `look` at the result."""
 
-        def run() -> Tick:
+        def run() -> ControlResult:
             observation = self._real.step(action)
-            return Tick(observation, self._picture(self._real) if look else None)
+            return ControlResult(observation, self._picture(self._real) if look else None)
 
         return self._do(run)
 
-    def now(self) -> Moment:
-        """The table as it is."""
-        return self._do(lambda: _moment(self._real))
+    def now(self) -> TableSnapshot:
+        """Look at the table as it is."""
+        return self._do(lambda: _snapshot(self._real))
 
-    def shown(self, picture: Image | None) -> Moment:
-        """The moment of a picture taken or imagined here; of any other, the table as it is."""
-        known = None if picture is None else self._moments.get(_digest(picture))
+    def shown(self, picture: Image | None) -> TableSnapshot:
+        """Give the snapshot of a picture taken or imagined here; of any other, the table as it is."""
+        known = None if picture is None else self._snapshots.get(_digest(picture))
         return known or self.now()
 
-    def imagine(self, start: Moment, goal: SubGoal | None) -> Image:
+    def imagine(self, start: TableSnapshot, goal: SubGoal | None) -> Image:
         """The exact picture after a sub-goal (None: with nothing moved), from `start` on, arm at home.
 
         Raises:
@@ -113,17 +113,17 @@ class World:
     def _picture(self, table: Tabletop) -> Image:
         picture = Image(table.render(CAMERA, self.size))
         key = _digest(picture)
-        self._moments[key] = _moment(table)
-        self._moments.move_to_end(key)
-        if len(self._moments) > REMEMBERED:
-            self._moments.popitem(last=False)
+        self._snapshots[key] = _snapshot(table)
+        self._snapshots.move_to_end(key)
+        if len(self._snapshots) > REMEMBERED:
+            self._snapshots.popitem(last=False)
         return picture
 
 
-def _moment(table: Tabletop) -> Moment:
+def _snapshot(table: Tabletop) -> TableSnapshot:
     held = frozenset(b for b in table.blocks if table.grasped(b))
     away = np.linalg.norm(table.observation()[7:10] - HOME_TIP)
-    return Moment(table.get_state(), table.layout(), held, bool(away < AT_HOME))
+    return TableSnapshot(table.get_state(), table.layout(), held, bool(away < AT_HOME))
 
 
 def _digest(picture: Image) -> bytes:

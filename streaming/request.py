@@ -9,7 +9,7 @@ from goalreel.streaming.board import Board, ErrorCode, Goal
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TaskRequest:
     """A task. Zero values mean the engine's settings; `timeout` in seconds."""
 
     task: str
@@ -27,7 +27,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskOutcome:
     """How a task ended. Times in seconds."""
 
     board: Board
@@ -38,7 +38,7 @@ class Outcome:
     elapsed: float = 0.0
 
 
-class Listener(Protocol):
+class BoardListener(Protocol):
     """Told of every change, in order, on the engine's own thread; must not block."""
 
     def board(self, board: Board) -> None: ...
