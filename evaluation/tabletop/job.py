@@ -37,10 +37,10 @@ def annotated(
             seeds,
             cameras=[CAMERA],
             size=SIZE,
-            progress=lambda done: progress("record", done, len(seeds)),
+            progress=lambda done, total: progress("record", done, total),
         )
     annotate(recording, result, settings, progress=progress)
-    source, records = Source.open(recording), Records(result / FOLDER, source="")
+    source, records = Source.open(recording), Records(result / FOLDER, fingerprint="")
     done = records.done()
     return [
         episode_view(source.episode(i), records).storyboard if i in done else None for i in source.indices

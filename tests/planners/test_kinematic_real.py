@@ -14,7 +14,7 @@ from goalreel.types import Plan, Task
 
 
 def plans(source, granularity="subtask", **options):
-    episodes = {e.id: e for e in source.episodes()}
+    episodes = {e.id: e for e in map(source.episode, source.indices)}
     tasks = [Task(id=i, instruction=e.instruction) for i, e in episodes.items()]
     return list(
         zip(episodes.values(), KinematicPlanner(episodes, granularity, **options).plan(tasks), strict=True)
@@ -33,7 +33,8 @@ def test_every_episode_gets_a_plan_that_covers_it(real_dataset):
 
 def test_the_hand_and_the_arm_are_found(real_dataset):
     droid = real_dataset.name == "droid_new_setup"
-    for episode in Source.open(real_dataset).episodes():
+    source = Source.open(real_dataset)
+    for episode in map(source.episode, source.indices):
         layout = find_layout(episode)
         assert layout.gripper == ((6,) if droid else tuple(range(20, 26)))
         assert layout.position == ((0, 1, 2) if droid else tuple(range(7, 14)))
@@ -73,7 +74,7 @@ def test_what_the_pictures_show_is_right_or_not_said(real_dataset):
     yellow and orange bottle with a label, a towel and a tissue have no one colour that comes and goes."""
     source = Source.open(real_dataset)
     seen = {}
-    for episode in source.episodes():
+    for episode in map(source.episode, source.indices):
         motion = read_motion(episode, find_layout(episode))
         for part in align(read(episode.instruction), motion):
             for camera in source.cameras:

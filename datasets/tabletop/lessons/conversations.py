@@ -1,9 +1,9 @@
 """Rows as conversations: exactly what the agents ask, with the reply in exactly the form that they read."""
 
-from goalreel.datasets.corpora.grounding import place
-from goalreel.datasets.corpora.rows import PlanRow, VerdictRow
 from goalreel.datasets.tabletop.grammar import sample_episode
-from goalreel.datasets.tabletop.scene import Layout, is_bowl
+from goalreel.datasets.tabletop.lessons.grounding import place
+from goalreel.datasets.tabletop.lessons.rows import PlanRow, VerdictRow
+from goalreel.datasets.tabletop.scene import SceneLayout, is_bowl
 from goalreel.planners import critic, planner
 from goalreel.planners.chat import Conversation
 from goalreel.planners.replies import plan_reply, verdict_reply
@@ -48,7 +48,7 @@ def candidate_of(row: VerdictRow) -> Candidate:
 
 def thinking(row: PlanRow) -> str:
     """`red block c3 r5; green block c9 r4 in blue bowl; blue bowl c9 r4. 2 steps.`"""
-    layout: Layout = sample_episode(row.origin.seed).scene.layout()
+    layout: SceneLayout = sample_episode(row.origin.seed).scene.layout()
     order = sorted(layout, key=is_bowl)
     count = len(row.goals)
     steps = "1 step" if count == 1 else f"{count} steps"
