@@ -1,16 +1,13 @@
 """Rows as conversations: exactly what the agents ask, with the reply in exactly the form that they read."""
 
+from goalreel.datasets.corpora.kind import Lesson
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.lessons.grounding import place
 from goalreel.datasets.tabletop.lessons.rows import PlanRow, VerdictRow
 from goalreel.datasets.tabletop.scene import SceneLayout, is_bowl
 from goalreel.planners import critic, planner
-from goalreel.planners.chat import Conversation
 from goalreel.planners.replies import plan_reply, verdict_reply
 from goalreel.types import Candidate, Failure, Task
-
-type Lesson = tuple[Conversation, str]
-"""What is asked, and the reply to learn."""
 
 
 def plan_lesson(row: PlanRow) -> Lesson:
