@@ -9,6 +9,7 @@ import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.tabletop import Split
+from goalreel.errors import InputError
 
 app = typer.Typer(
     name="corpus", help="Make training data for planner, editor and critic.", no_args_is_help=True
@@ -58,7 +59,7 @@ def make(
         from goalreel.datasets.tabletop.lessons.corpus import CorpusOrder
 
         if editor is not None and (kind is not Kind.verdicts or workers != 1):
-            raise ValueError("--editor is for --kind verdicts, with one worker")
+            raise InputError("--editor is for --kind verdicts, with one worker")
         source = "simulator" if editor is None else f"editor {editor}"
         order = CorpusOrder(kind.value, split.value, episodes, size, first, shard, source)
         rows = _write(order, out, workers, text, None if editor is None else _judging(editor))

@@ -40,7 +40,7 @@ class Records:
     """The committed episodes of one OUT. Made by `Records.open`, which holds the lock."""
 
     folder: Path
-    fingerprint: str
+    source: str
     """Fingerprint of the dataset annotated."""
 
     @classmethod

@@ -82,7 +82,11 @@ def choose(bag: Bag, request: TopicRequest) -> TopicChoice:
 
 
 def camera_name(topic: str) -> str:
-    """`/front/camera/image_raw/compressed` -> `front_camera`."""
+    """A camera's name from its topic, less the words that every image topic has.
+
+    >>> camera_name("/front/camera/image_raw/compressed")
+    'front_camera'
+    """
     parts = [p for p in topic.split("/") if p and p not in _PLAIN]
     return "_".join(parts) or "camera"
 

@@ -49,8 +49,13 @@ class TabletopState:
 class Tabletop:
     """One scene with its arm.
 
-    >>> env = Tabletop(sample_episode(0).scene)
-    >>> picture = env.render("front", size=128)          # (128, 128, 3) uint8
+    >>> from goalreel.datasets.tabletop.grammar import sample_episode
+    >>> episode = sample_episode(0)
+    >>> with Tabletop(episode.scene) as env:
+    ...     picture = env.render("front", size=128)
+    ...     reached = env.holds(episode.goals[0])
+    >>> picture.shape, reached
+    ((128, 128, 3), False)
     """
 
     def __init__(self, scene: TabletopScene, shadows: bool = False) -> None:

@@ -61,9 +61,7 @@ class Build:
     def made_from(self, *parts: object, episodes: Sequence[int]) -> str:
         """Digest of all that a file with these episodes is made from."""
         marks = [f"{e} {self.goals[e].digest if e in self.goals else ''}" for e in episodes]
-        settings = json.dumps(
-            [FORMAT, self.records.fingerprint, self.key, self.camera, self.size, list(parts)]
-        )
+        settings = json.dumps([FORMAT, self.records.source, self.key, self.camera, self.size, list(parts)])
         return digest(settings, *marks)
 
     @classmethod

@@ -40,7 +40,7 @@ def annotated(
             progress=lambda done, total: progress("record", done, total),
         )
     annotate(recording, result, settings, progress=progress)
-    source, records = Source.open(recording), Records(result / FOLDER, fingerprint="")
+    source, records = Source.open(recording), Records(result / FOLDER, source="")
     done = records.done()
     return [
         episode_view(source.episode(i), records).storyboard if i in done else None for i in source.indices

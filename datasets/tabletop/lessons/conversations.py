@@ -44,7 +44,10 @@ def candidate_of(row: VerdictRow) -> Candidate:
 
 
 def thinking(row: PlanRow) -> str:
-    """`red block c3 r5; green block c9 r4 in blue bowl; blue bowl c9 r4. 2 steps.`"""
+    """What the Planner says before its plan: where everything stands, and how many steps it will be.
+
+    Such as `red block c3 r5; green block c9 r4 in blue bowl; blue bowl c9 r4. 2 steps.`
+    """
     layout: SceneLayout = sample_episode(row.origin.seed).scene.layout()
     order = sorted(layout, key=is_bowl)
     count = len(row.goals)
