@@ -23,7 +23,7 @@ from diffusers import DDIMScheduler, Flux2KleinPipeline, UNet2DConditionModel
 from torch import Tensor, nn
 
 from goalreel.checkpoints import NANO
-from goalreel.datasets.corpora.edits import edit_rows
+from goalreel.datasets.tabletop.lessons.edits import edit_rows
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.evaluation.tabletop.asking import in_batches

@@ -17,8 +17,8 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 
 import typer
 
-from goalreel.datasets.corpora.rows import VerdictRow
-from goalreel.datasets.corpora.verdicts import verdict_rows
+from goalreel.datasets.tabletop.lessons.rows import VerdictRow
+from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.evaluation.tabletop.critic import judge_all, measure_critic
 from goalreel.files import write_bytes

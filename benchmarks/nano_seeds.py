@@ -16,7 +16,7 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 import typer
 
 from goalreel.checkpoints import NANO
-from goalreel.datasets.corpora.rows import Register
+from goalreel.datasets.tabletop.lessons.rows import Register
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.evaluation.tabletop.asking import in_batches

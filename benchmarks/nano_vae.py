@@ -13,7 +13,7 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 from diffusers import AutoencoderKLFlux2
 
 from goalreel.checkpoints import NANO
-from goalreel.datasets.corpora.edits import edit_rows
+from goalreel.datasets.tabletop.lessons.edits import edit_rows
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.training.vae import round_trip
 

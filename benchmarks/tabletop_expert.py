@@ -15,10 +15,13 @@ import argparse
 import json
 import sys
 import time
+from pathlib import Path
 
 from rich.progress import track
 
-from goalreel.datasets.tabletop import measure
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from support import tabletop_measure as measure
+
 from goalreel.datasets.tabletop.expert import PHASES
 from goalreel.datasets.tabletop.splits import SEEDS, seeds
 

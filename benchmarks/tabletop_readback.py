@@ -16,12 +16,16 @@ With --json the last line is one JSON object:
 
 import argparse
 import json
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from support.tabletop_measure import measure_reading
+
 from goalreel.datasets.tabletop.cameras import FIXED
-from goalreel.datasets.tabletop.measure import measure_reading
 from goalreel.datasets.tabletop.splits import SEEDS, seeds
 
 

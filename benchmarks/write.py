@@ -64,7 +64,7 @@ def make_dataset(root: Path, episodes: int, frames: int, size: int) -> None:
 def storyboards(source: Source, camera: str) -> dict[int, Storyboard]:
     """STEPS equal segments an episode; a goal is the segment's last frame."""
     boards = {}
-    for episode in source.episodes():
+    for episode in map(source.episode, source.indices):
         cuts = np.linspace(0, len(episode), STEPS + 1).astype(int).tolist()
         goals = episode.frames(camera, [cut - 1 for cut in cuts[1:]])
         steps = []

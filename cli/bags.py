@@ -13,7 +13,7 @@ import typer
 from goalreel.cli.errors import one_line_errors
 
 if TYPE_CHECKING:
-    from goalreel.datasets.bags.topics import Request
+    from goalreel.datasets.bags.topics import TopicRequest
 
 _PANEL = "ROS 2 bags"
 
@@ -67,11 +67,11 @@ class BagOptions:
     fps: int | None = None
     clock: Clock = Clock.received
 
-    def request(self, subgoal: str | None = None, storyboard: str | None = None) -> "Request":
+    def request(self, subgoal: str | None = None, storyboard: str | None = None) -> "TopicRequest":
         """The same as `datasets.bags` wants it."""
-        from goalreel.datasets.bags.topics import Request
+        from goalreel.datasets.bags.topics import TopicRequest
 
-        return Request(
+        return TopicRequest(
             images=tuple(self.image or ()),
             states=tuple(self.state or ()),
             actions=tuple(self.action or ()),

@@ -9,6 +9,7 @@ import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.tabletop import Split
+from goalreel.errors import InputError
 
 app = typer.Typer(
     name="corpus", help="Make training data for planner, editor and critic.", no_args_is_help=True
@@ -16,7 +17,7 @@ app = typer.Typer(
 
 
 if TYPE_CHECKING:
-    from goalreel.datasets.corpora.write import Make, Order
+    from goalreel.datasets.tabletop.lessons.corpus import CorpusOrder, Maker
 
 
 class Kind(StrEnum):
@@ -55,40 +56,40 @@ def make(
 ) -> None:
     """Write a corpus as a Hugging Face dataset and as ShareGPT JSON."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to go on"):
-        from goalreel.datasets.corpora.write import Order
+        from goalreel.datasets.tabletop.lessons.corpus import CorpusOrder
 
         if editor is not None and (kind is not Kind.verdicts or workers != 1):
-            raise ValueError("--editor is for --kind verdicts, with one worker")
+            raise InputError("--editor is for --kind verdicts, with one worker")
         source = "simulator" if editor is None else f"editor {editor}"
-        order = Order(kind.value, split.value, episodes, size, first, shard, source)
+        order = CorpusOrder(kind.value, split.value, episodes, size, first, shard, source)
         rows = _write(order, out, workers, text, None if editor is None else _judging(editor))
     typer.echo(f"{rows} rows of {episodes} episodes", err=True)
     typer.echo(str(out))
 
 
-def _judging(name: str) -> "Make":
+def _judging(name: str) -> "Maker":
     """Rows on the pictures of the editor called `name`.
 
     Raises:
         ValueError: it cannot be built.
     """
-    from goalreel.datasets.corpora.judged import drawn_by, editor_rows
+    from goalreel.datasets.tabletop.lessons.judged import drawn_by, editor_rows
     from goalreel.models.load import build_editor
 
     draw = drawn_by(build_editor(name))
     return lambda seeds, size: editor_rows(seeds, draw, size)
 
 
-def _write(order: "Order", out: Path, workers: int, text: bool, make: "Make | None") -> int:
+def _write(order: "CorpusOrder", out: Path, workers: int, text: bool, make: "Maker | None") -> int:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from goalreel.datasets.corpora.write import write_corpus
+    from goalreel.datasets.tabletop.lessons.corpus import make_corpus
 
     columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("episodes", total=order.episodes)
         told = partial(bar.update, task)
-        return write_corpus(
-            order, out, workers=workers, text=text, make=make, progress=lambda done: told(completed=done)
+        return make_corpus(
+            order, out, workers=workers, text=text, make=make, progress=lambda done, _: told(completed=done)
         )

@@ -90,7 +90,7 @@ def _record(out: Path, chosen: range, cameras: list[str], size: int) -> None:
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("recording", total=len(chosen), rate="")
 
-        def advance(done: int) -> None:
+        def advance(done: int, _: int) -> None:
             speed = bar.tasks[task].finished_speed or bar.tasks[task].speed or 0
             bar.update(task, completed=done, rate=f"{60 * speed:.0f} episodes/min" if speed else "")
 

@@ -9,10 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
 from goalreel.datasets.writing import meta
+from goalreel.datasets.writing.build import Build
 from goalreel.datasets.writing.camera import make_video, prune
 from goalreel.datasets.writing.copies import check_apart, data_files, episode_files, meta_digest, pass_on
-from goalreel.datasets.writing.job import Job
 from goalreel.datasets.writing.layout import VideoFile, arrange, places
 from goalreel.datasets.writing.shards import rewrite_shard
 from goalreel.datasets.writing.stats import Stats
@@ -35,14 +36,14 @@ def build(
 
     `camera` is the camera of `source` that the goal images come from (None: its first fixed one) and gives
     their size. The new camera `camera_key` shows, on every frame of a step, the picture of that step's goal.
-    Frames without one are black and True in the column `Job.pad_key`. `progress(done, total)` counts files.
+    Frames without one are black and True in the column `Build.pad_key`. `progress(done, total)` counts files.
 
     Raises:
         DatasetError: `source` or a record is broken, `out` overlaps `source`, or the disk is full.
     """
     source, out = Path(source), Path(out)
     check_apart(source, out)
-    job = Job.prepare(source, out, records, camera, camera_key, use_unverified)
+    job = Build.prepare(Source.open(source), out, records, camera, camera_key, use_unverified)
     annotated = set(job.clock) if not job.had_camera else set(job.goals)
     videos = arrange(job.source, job.clock, annotated, camera_key)
     shards, episodes = data_files(source), episode_files(source)
@@ -61,7 +62,7 @@ def build(
 
 
 def _steps(
-    job: Job, shards: list[Path], videos: list[VideoFile], episodes: list[Path], everything: str
+    job: Build, shards: list[Path], videos: list[VideoFile], episodes: list[Path], everything: str
 ) -> Iterator[None]:
     """Make one file after the other, skipping those that are made."""
     root, meta_folder = job.source.root, job.out / "meta"
@@ -90,7 +91,7 @@ def _steps(
     yield
 
 
-def _make_shard(job: Job, path: Path) -> None:
+def _make_shard(job: Build, path: Path) -> None:
     target = job.out / path.relative_to(job.source.root)
     made_from = job.made_from(path.name, episodes=[e for e, c in job.clock.items() if c.shard == path])
     write = partial(rewrite_shard, path, target, job.goals, job.pad_key, job.had_camera)

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -186,7 +185,7 @@ def _shard(path: Path, mtime_ns: int, size: int) -> pa.Table:
 
 
 def _of(table: pa.Table, episode: int) -> pa.Table:
-    return table.filter(pc.equal(table["episode_index"], episode)).sort_by("frame_index")
+    return table.filter(pa.array(table["episode_index"].to_numpy() == episode)).sort_by("frame_index")
 
 
 def _column(table: pa.Table, name: str, where: str) -> NDArray[np.float32]:

@@ -7,7 +7,7 @@ Nothing is ever written; timestamps are those of the parquet, never recomputed. 
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -117,11 +117,6 @@ class Source:
     @cached_property
     def _by_index(self) -> dict[int, dict[str, Any]]:
         return {row["episode_index"]: row for row in self.rows}
-
-    def episodes(self, indices: Iterable[int] | None = None) -> Iterator[Episode]:
-        """Stream episodes in order, all of them by default."""
-        for index in self.select(indices):
-            yield self.episode(index)
 
 
 def _read_info(root: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Timestamps follow lerobot v3.0: one file holds many episodes, and a frame is fou
 
 import bisect
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Self
 import av
 import numpy as np
 from av.container import InputContainer
+from av.error import FFmpegError
 from numpy.typing import NDArray
 
 from goalreel.errors import DatasetError
@@ -39,11 +41,8 @@ class VideoIndex:
         if not path.is_file():
             raise DatasetError(f"{path}: the video file is missing: copy the dataset again")
         try:
-            with av.open(str(path)) as container:
-                stream = container.streams.video[0]
-                packets = [(p.pts, p.is_keyframe) for p in container.demux(stream) if p.pts is not None]
-                time_base = float(stream.time_base or 0)
-        except (av.FFmpegError, IndexError, OSError) as e:
+            packets, time_base = _packets(path)
+        except (FFmpegError, IndexError, OSError) as e:
             raise DatasetError(f"{path}: not a readable video ({e}): truncated or corrupt?") from e
         if not packets or not time_base:
             raise DatasetError(f"{path}: the video holds no frames: truncated or corrupt?")
@@ -60,6 +59,14 @@ class VideoIndex:
         nearest = np.where(np.abs(times[left] - seconds) <= np.abs(times[right] - seconds), left, right)
         close = np.abs(times[nearest] - seconds) <= tolerance_s
         return [int(pts[n]) if ok else None for n, ok in zip(nearest, close, strict=True)]
+
+
+def _packets(path: Path) -> tuple[list[tuple[int, bool]], float]:
+    """Of every packet in file order its pts and whether it is a keyframe; and the seconds a unit of pts."""
+    with closing(av.open(str(path))) as container:
+        stream = container.streams.video[0]
+        packets = [(p.pts, p.is_keyframe) for p in container.demux(stream) if p.pts is not None]
+        return packets, float(stream.time_base or 0)
 
 
 @lru_cache(maxsize=8)
@@ -86,15 +93,19 @@ def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]
     if not wanted:
         return {}
     try:
-        with av.open(str(index.path)) as container:
-            container.streams.video[0].thread_type = "AUTO"
-            frames = dict(_walk(container, index, wanted))
-    except (av.FFmpegError, OSError) as e:
+        frames = _frames(index, wanted)
+    except (FFmpegError, OSError) as e:
         raise DatasetError(f"{index.path}: decoding failed ({e}): truncated or corrupt?") from e
     if lost := [p for p in wanted if p not in frames]:
         at = lost[0] * index.time_base
         raise DatasetError(f"{index.path}: {len(lost)} frame(s) from {at:.2f} s on cannot be decoded")
     return frames
+
+
+def _frames(index: VideoIndex, wanted: list[int]) -> dict[int, NDArray[np.uint8]]:
+    with closing(av.open(str(index.path))) as container:
+        container.streams.video[0].thread_type = "AUTO"
+        return dict(_walk(container, index, wanted))
 
 
 def _walk(
@@ -113,7 +124,7 @@ def _walk(
             if position == target and frame.is_corrupt:
                 return  # a decoder conceals damage by inventing pixels; a goal image must not be invented
             if position == target:
-                yield target, frame.to_ndarray(format="rgb24")
+                yield target, np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
                 break
             if position is not None and position > target:
                 return

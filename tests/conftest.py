@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from support.places import SHARED, TESTS
+from support.places import DATA, SHARED, TESTS
 from support.recordings import make_dataset, storyboard
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -66,8 +66,18 @@ def sharded_dataset(tmp_path_factory) -> Path:
     return make_dataset(root, (12, 9, 15, 8), data_files_size_in_mb=0.001, video_files_size_in_mb=0.005)
 
 
-@pytest.fixture(params=["droid_new_setup", "g1_inspire"])
+REAL = ("droid_new_setup", "g1_inspire")
+
+
+@pytest.fixture(params=REAL)
+def real_motions(request) -> Path:
+    """Real episodes without their pictures. Read only."""
+    return DATA / "real" / request.param
+
+
+@pytest.fixture(params=REAL)
 def real_dataset(request) -> Path:
+    """The same with their pictures. Read only."""
     root = SHARED / request.param
     if not root.is_dir():
         pytest.skip(f"no real episodes at {root}")

@@ -15,7 +15,7 @@ from diffusers import Flux2KleinPipeline
 from torch import Tensor, nn
 
 from goalreel.checkpoints import located
-from goalreel.datasets.corpora.rows import EditRow
+from goalreel.datasets.tabletop.lessons.rows import EditRow
 from goalreel.training.card import Card, file_facts, went_on_from, write_card
 from goalreel.training.editor_config import EditorConfig, FlowTraining
 from goalreel.training.editor_data import Edits, latents, read_edits

@@ -18,7 +18,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from goalreel.datasets.corpora.rows import EditRow
+from goalreel.datasets.tabletop.lessons.rows import EditRow
 from goalreel.files import atomic
 from goalreel.image import Image
 

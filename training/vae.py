@@ -9,10 +9,9 @@ import torch
 from diffusers import AutoencoderKLFlux2
 from torch import Tensor, nn
 
-from goalreel.datasets.corpora.rows import EditRow
 from goalreel.datasets.tabletop.grammar import sample_episode
-from goalreel.datasets.tabletop.measure import shown
-from goalreel.datasets.tabletop.readback import read_back
+from goalreel.datasets.tabletop.lessons.rows import EditRow
+from goalreel.datasets.tabletop.readback import read_back, shown
 from goalreel.training.editor_config import EditorConfig, VaeTraining
 from goalreel.training.editor_data import Edits, encode, to_model
 from goalreel.training.fitting import Batch, Progress, fit

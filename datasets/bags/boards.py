@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from goalreel.datasets.bags.excerpts import Excerpt
-from goalreel.datasets.bags.shown import ACCEPTED, REJECTED, Panel, Shown, Span, Storyboards
+from goalreel.datasets.bags.shown import ACCEPTED, REJECTED, RecordedPanel, Shown, ShownSpan, Storyboards
 from goalreel.pixels import decode_compressed
 from goalreel.types import (
     Attempt,
@@ -41,7 +41,7 @@ def board(excerpt: Excerpt, storyboards: Storyboards, task: Task) -> Storyboard:
     return Storyboard(task=task, steps=tuple(steps))
 
 
-def _shown(span: Span, panel: Panel | None, excerpt: Excerpt) -> StoryboardStep:
+def _shown(span: ShownSpan, panel: RecordedPanel | None, excerpt: Excerpt) -> StoryboardStep:
     shown = span.shown
     step = _step(shown, panel, excerpt.task)
     start, end = (int(i) for i in np.searchsorted(excerpt.moments, (span.start, span.end)))
@@ -52,7 +52,7 @@ def _shown(span: Span, panel: Panel | None, excerpt: Excerpt) -> StoryboardStep:
     return StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=chosen)
 
 
-def _step(words: Shown | Panel, panel: Panel | None, task: str) -> Step:
+def _step(words: Shown | RecordedPanel, panel: RecordedPanel | None, task: str) -> Step:
     """The sub-goal in words; whatever the node left empty is filled from what it did say."""
     instruction = words.instruction or words.name or task
     return Step(
@@ -63,7 +63,7 @@ def _step(words: Shown | Panel, panel: Panel | None, task: str) -> Step:
     )
 
 
-def _attempt(shown: Shown, panel: Panel | None, prompt: str) -> Attempt:
+def _attempt(shown: Shown, panel: RecordedPanel | None, prompt: str) -> Attempt:
     """What was shown as the one attempt; seeds and rejected pictures are not recorded."""
     if not shown.jpeg:
         return Attempt(prompt=prompt, seed=0, failure=Failure(stage="edit", message=WORDS_ONLY))
@@ -75,7 +75,7 @@ def _attempt(shown: Shown, panel: Panel | None, prompt: str) -> Attempt:
     return Attempt(prompt=prompt, seed=0, image=image, verdict=verdict)
 
 
-def _verdict(shown: Shown, panel: Panel | None) -> Verdict | None:
+def _verdict(shown: Shown, panel: RecordedPanel | None) -> Verdict | None:
     """The Critic's, where it fits what was shown: the panel may tell of a later picture."""
     if panel is None or panel.verdict != (ACCEPTED if shown.verified else REJECTED):
         return Verdict(success=True) if shown.verified else None

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from goalreel import __version__
 from goalreel.datasets.bags.excerpts import Cut, Excerpt, cut
 from goalreel.datasets.bags.reader import Bag, find_bags, fingerprint
-from goalreel.datasets.bags.topics import Request
+from goalreel.datasets.bags.topics import TopicRequest
 from goalreel.datasets.bags.values import picture
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import DatasetError
 from goalreel.files import exclusive
 from goalreel.image import Image
+from goalreel.progress import OnCount
 
 if TYPE_CHECKING:
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
@@ -28,11 +29,8 @@ PROVENANCE = Path("meta") / "bag.json"
 IN_FLIGHT = 64
 """Pictures on their way to the disk: lerobot's own queue of them has no bound."""
 
-type Progress = Callable[[int, int], None]
-"""Told (frames done, frames in all)."""
 
-
-def read_bags(path: Path, request: Request) -> dict[Path, Cut]:
+def read_bags(path: Path, request: TopicRequest) -> dict[Path, Cut]:
     """The bag at `path`, or every bag in that folder, cut into episodes.
 
     Raises:
@@ -57,11 +55,12 @@ def read_bags(path: Path, request: Request) -> dict[Path, Cut]:
 
 
 def convert(
-    cuts: dict[Path, Cut], request: Request, out: Path, progress: Progress = lambda done, total: None
+    cuts: dict[Path, Cut], request: TopicRequest, out: Path, progress: OnCount = lambda done, total: None
 ) -> None:
     """Write the episodes of `cuts` to `out`, without goals. An `out` made from the same is left alone.
 
-    All work happens in a hidden folder beside `out`, which a killed run leaves and the next one clears.
+    `progress` counts frames. All work happens in a hidden folder beside `out`, which a killed run leaves and
+    the next one clears.
 
     Raises:
         DatasetError: `out` holds something else, another run is at it, or a picture cannot be read.
@@ -81,7 +80,7 @@ def convert(
         shutil.rmtree(workshop)
 
 
-def _provenance(cuts: dict[Path, Cut], request: Request) -> dict[str, Any]:
+def _provenance(cuts: dict[Path, Cut], request: TopicRequest) -> dict[str, Any]:
     """Everything that decides the result; no clock and no path."""
     episodes = [
         {
@@ -117,7 +116,7 @@ def _agree(out: Path, made_from: dict[str, Any]) -> None:
         )
 
 
-def _write(cuts: dict[Path, Cut], root: Path, progress: Progress) -> None:
+def _write(cuts: dict[Path, Cut], root: Path, progress: OnCount) -> None:
     total = sum(len(e.moments) for each in cuts.values() for e in each.excerpts)
     with ExitStack() as stack:
         dataset: LeRobotDataset | None = None
@@ -130,10 +129,16 @@ def _write(cuts: dict[Path, Cut], root: Path, progress: Progress) -> None:
             rows = {feature: values[i] for feature, values in excerpt.rows.items()}
             dataset.add_frame({**keyed, **rows, "task": excerpt.task})
             if done % IN_FLIGHT == 0:
-                dataset.writer.image_writer.wait_until_done()
+                _drain(dataset)
             if i + 1 == len(excerpt.moments):
                 dataset.save_episode(parallel_encoding=False)
             progress(done, total)
+
+
+def _drain(dataset: "LeRobotDataset") -> None:
+    """Wait until every picture given so far is on the disk."""
+    if dataset.writer is not None and dataset.writer.image_writer is not None:
+        dataset.writer.image_writer.wait_until_done()
 
 
 def _frames(cuts: dict[Path, Cut]) -> Iterator[tuple[Path, Cut, Excerpt, int, dict[str, Image]]]:
@@ -149,11 +154,11 @@ def _frames(cuts: dict[Path, Cut]) -> Iterator[tuple[Path, Cut, Excerpt, int, di
 
 
 def _create(root: Path, each: Cut, pictures: dict[str, Image]) -> "LeRobotDataset":
-    import av
+    from av.logging import ERROR, set_libav_level
     from datasets.utils.logging import disable_progress_bar
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-    av.logging.set_libav_level(av.logging.ERROR)
+    set_libav_level(ERROR)
     disable_progress_bar()
     names = ["height", "width", "channels"]
     features: dict[str, dict[str, Any]] = {

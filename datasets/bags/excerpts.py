@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.datasets.bags.reader import Bag
-from goalreel.datasets.bags.shown import Sheet, Shown, Span, Storyboards, spans
+from goalreel.datasets.bags.shown import Sheet, Shown, ShownSpan, Storyboards, spans
 from goalreel.datasets.bags.survey import Numbers, Track, number_readers, numbers, survey
 from goalreel.datasets.bags.timeline import Indices, Stamps, Timeline, as_of, common_rate, staleness, timeline
-from goalreel.datasets.bags.topics import Choice, Request, choose
+from goalreel.datasets.bags.topics import TopicChoice, TopicRequest, choose
 from goalreel.errors import DatasetError
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Excerpt:
     """Camera name -> place of the picture among its topic's messages in the bag, (frames,)."""
     rows: dict[str, NDArray[np.float32]]
     """`observation.state` and `action`, as far as asked for, (frames, dims)."""
-    spans: tuple[Span, ...]
+    spans: tuple[ShownSpan, ...]
     """The sub-goals that a node showed meanwhile; the first may have begun earlier."""
 
 
@@ -41,7 +41,7 @@ class Excerpt:
 class Cut:
     """All of one bag."""
 
-    choice: Choice
+    choice: TopicChoice
     fps: int
     names: dict[str, tuple[str, ...]]
     """Feature -> one name a dimension."""
@@ -49,7 +49,7 @@ class Cut:
     storyboards: Storyboards
 
 
-def cut(bag: Bag, request: Request) -> Cut:
+def cut(bag: Bag, request: TopicRequest) -> Cut:
     """Read everything but the pictures and lay out the episodes.
 
     Raises:
@@ -75,7 +75,9 @@ class _Window:
 
 
 class _Cutter:
-    def __init__(self, bag: Bag, choice: Choice, request: Request, tracks: dict[str, Track]) -> None:
+    def __init__(
+        self, bag: Bag, choice: TopicChoice, request: TopicRequest, tracks: dict[str, Track]
+    ) -> None:
         self.bag, self.choice, self.request, self.tracks = bag, choice, request, tracks
         self.cameras = {name: tracks[topic] for name, topic in choice.cameras.items()}
         self.numbers = {

@@ -9,7 +9,7 @@ from goalreel.datasets.bags.boards import board
 from goalreel.datasets.bags.convert import cameras_of
 from goalreel.datasets.bags.excerpts import Cut, Excerpt
 from goalreel.datasets.bags.shown import Storyboards
-from goalreel.datasets.bags.topics import Request
+from goalreel.datasets.bags.topics import TopicRequest
 from goalreel.datasets.build import build
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
@@ -26,7 +26,7 @@ def write_goals(
     recorded: Path,
     out: Path,
     cuts: dict[Path, Cut],
-    request: Request,
+    request: TopicRequest,
     *,
     use_unverified: bool = False,
     progress: Callable[[int, int], None] | None = None,

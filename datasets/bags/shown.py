@@ -46,7 +46,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class RecordedPanel:
     """A StoryboardStep message without its picture."""
 
     index: int
@@ -68,7 +68,7 @@ class Sheet:
     id: UUID
     revision: int
     models: tuple[str, str, str]
-    panels: tuple[Panel, ...]
+    panels: tuple[RecordedPanel, ...]
 
     @classmethod
     def read(cls, m: Any) -> "Sheet":
@@ -77,8 +77,8 @@ class Sheet:
         return cls(UUID(bytes=bytes(m.id.uuid)), m.revision, models, tuple(_panel(s) for s in m.steps))
 
 
-def _panel(m: Any) -> Panel:
-    return Panel(
+def _panel(m: Any) -> RecordedPanel:
+    return RecordedPanel(
         index=m.index,
         name=m.name.strip(),
         instruction=m.instruction.strip(),
@@ -93,7 +93,7 @@ def _panel(m: Any) -> Panel:
 
 
 @dataclass(frozen=True)
-class Span:
+class ShownSpan:
     """From `start` to `end` (exclusive, ns) this sub-goal stood."""
 
     start: int
@@ -101,7 +101,7 @@ class Span:
     shown: Shown
 
 
-def spans(track: Track, end: int) -> list[Span]:
+def spans(track: Track, end: int) -> list[ShownSpan]:
     """When each active sub-goal stood, in order; gaps are pauses. The last may stand until `end` (ns).
 
     A message that repeats its predecessor (a latched topic heard again) is no new span.
@@ -111,7 +111,7 @@ def spans(track: Track, end: int) -> list[Span]:
         if not messages or messages[-1][1] != shown:
             messages.append((at, shown))
     ends = [at for at, _ in messages[1:]] + [end]
-    return [Span(at, stop, s) for (at, s), stop in zip(messages, ends, strict=True) if s.active]
+    return [ShownSpan(at, stop, s) for (at, s), stop in zip(messages, ends, strict=True) if s.active]
 
 
 class Storyboards:
@@ -119,16 +119,16 @@ class Storyboards:
 
     def __init__(self, sheets: Iterable[Sheet]) -> None:
         self._last: dict[UUID, Sheet] = {}
-        self._panels: dict[tuple[UUID, int, int], Panel] = {}
+        self._panels: dict[tuple[UUID, int, int], RecordedPanel] = {}
         for sheet in sheets:
             self._last[sheet.id] = sheet
             self._panels |= {(sheet.id, sheet.revision, panel.index): panel for panel in sheet.panels}
 
-    def panel(self, shown: Shown) -> Panel | None:
+    def panel(self, shown: Shown) -> RecordedPanel | None:
         """The step as it was last told of in the sub-goal's own revision."""
         return self._panels.get((shown.id, shown.revision, shown.index))
 
-    def pending(self, shown: Shown) -> tuple[Panel, ...]:
+    def pending(self, shown: Shown) -> tuple[RecordedPanel, ...]:
         """The steps that the storyboard, as last told, has after this one and never came to."""
         last = self._last.get(shown.id)
         return () if last is None else tuple(p for p in last.panels if p.pending and p.index > shown.index)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.bags.reader import Bag
 from goalreel.datasets.bags.timeline import Indices, Stamps
-from goalreel.datasets.bags.topics import Choice, Clock
+from goalreel.datasets.bags.topics import StampClock, TopicChoice
 from goalreel.datasets.bags.values import NUMBERS, stamp
 from goalreel.errors import DatasetError
 
@@ -41,7 +41,9 @@ class Numbers:
     """(messages, dims)."""
 
 
-def survey(bag: Bag, choice: Choice, clock: Clock, keep: dict[str, Callable[[Any], Any]]) -> dict[str, Track]:
+def survey(
+    bag: Bag, choice: TopicChoice, clock: StampClock, keep: dict[str, Callable[[Any], Any]]
+) -> dict[str, Track]:
     """Topic -> track, for every chosen topic. `keep`: what to keep of a topic's messages, by default nothing.
 
     Raises:
@@ -73,7 +75,7 @@ def _complete(bag: Bag, topic: str, count: int) -> None:
         log.warning("%s: %s: holds %d messages and tells of %d: damaged?", bag.path, topic, count, told)
 
 
-def _track(bag: Bag, topic: str, clock: Clock, stamps: list[int], payloads: list[Any]) -> Track:
+def _track(bag: Bag, topic: str, clock: StampClock, stamps: list[int], payloads: list[Any]) -> Track:
     times = np.array(stamps, np.int64)
     if clock == "header" and (back := np.flatnonzero(np.diff(times) < 0)).size:
         raise DatasetError(
@@ -107,7 +109,7 @@ def numbers(bag: Bag, tracks: Iterable[Track]) -> list[Numbers]:
     return found
 
 
-def number_readers(bag: Bag, choice: Choice) -> dict[str, Callable[[Any], Any]]:
+def number_readers(bag: Bag, choice: TopicChoice) -> dict[str, Callable[[Any], Any]]:
     """What `survey` keeps of state and action topics."""
     return {t: NUMBERS[bag.topics[t].type] for t in (*choice.states, *choice.actions)}
 

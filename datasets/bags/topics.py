@@ -9,7 +9,7 @@ from goalreel.datasets.bags.reader import Bag, Topic
 from goalreel.datasets.bags.values import IMAGE_TYPES, NUMBERS, STORYBOARD, STRING, SUBGOAL
 from goalreel.errors import DatasetError
 
-type Clock = Literal["received", "header"]
+type StampClock = Literal["received", "header"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _PLAIN = {"image", "image_raw", "image_rect", "image_color", "image_rect_color", "color", "rgb", "compressed"}
@@ -17,7 +17,7 @@ _OURS = re.compile(r"/(subgoal|storyboard)/image(/compressed)?$")
 
 
 @dataclass(frozen=True)
-class Request:
+class TopicRequest:
     """What the person asked for; nothing here means: by type."""
 
     images: tuple[str, ...] = ()
@@ -31,11 +31,11 @@ class Request:
     subgoal: str | None = None
     storyboard: str | None = None
     fps: int | None = None
-    clock: Clock = "received"
+    clock: StampClock = "received"
 
 
 @dataclass(frozen=True)
-class Choice:
+class TopicChoice:
     """The topics of one bag, each there and of a type that can be read."""
 
     cameras: Mapping[str, str]
@@ -52,7 +52,7 @@ class Choice:
         return {*self.cameras.values(), *self.states, *self.actions, *(t for t in optional if t)}
 
 
-def choose(bag: Bag, request: Request) -> Choice:
+def choose(bag: Bag, request: TopicRequest) -> TopicChoice:
     """Find the topics asked for.
 
     Raises:
@@ -71,7 +71,7 @@ def choose(bag: Bag, request: Request) -> Choice:
         )
     for topic in (*request.states, *request.actions):
         _typed(bag, topic, NUMBERS, "numbers")
-    return Choice(
+    return TopicChoice(
         cameras=_cameras(bag, request.images),
         states=request.states,
         actions=request.actions,
@@ -82,7 +82,11 @@ def choose(bag: Bag, request: Request) -> Choice:
 
 
 def camera_name(topic: str) -> str:
-    """`/front/camera/image_raw/compressed` -> `front_camera`."""
+    """A camera's name from its topic, less the words that every image topic has.
+
+    >>> camera_name("/front/camera/image_raw/compressed")
+    'front_camera'
+    """
     parts = [p for p in topic.split("/") if p and p not in _PLAIN]
     return "_".join(parts) or "camera"
 

@@ -6,7 +6,7 @@ from typing import Any
 from goalreel.image import Image
 from goalreel.pixels import decode_compressed, decode_raw
 
-type Row = tuple[tuple[str, ...], tuple[float, ...]]
+type NamedNumbers = tuple[tuple[str, ...], tuple[float, ...]]
 """Names and values, one a dimension."""
 
 IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
@@ -32,35 +32,35 @@ def stamp(message: Any, received: int) -> int:
     return received if header is None else header.stamp.sec * 1_000_000_000 + header.stamp.nanosec
 
 
-def _joint_state(m: Any) -> Row:
+def _joint_state(m: Any) -> NamedNumbers:
     if not len(m.position) or len(m.name) != len(m.position):
         raise ValueError(f"{len(m.name)} joint names but {len(m.position)} positions")
     return tuple(m.name), tuple(map(float, m.position))
 
 
-def _array(m: Any) -> Row:
+def _array(m: Any) -> NamedNumbers:
     return tuple(map(str, range(len(m.data)))), tuple(map(float, m.data))
 
 
-def _scalar(m: Any) -> Row:
+def _scalar(m: Any) -> NamedNumbers:
     return ("0",), (float(m.data),)
 
 
-def _point(m: Any) -> Row:
+def _point(m: Any) -> NamedNumbers:
     return ("x", "y", "z"), (m.x, m.y, m.z)
 
 
-def _pose(m: Any) -> Row:
+def _pose(m: Any) -> NamedNumbers:
     p, q = m.position, m.orientation
     return ("x", "y", "z", "qx", "qy", "qz", "qw"), (p.x, p.y, p.z, q.x, q.y, q.z, q.w)
 
 
-def _twist(m: Any) -> Row:
+def _twist(m: Any) -> NamedNumbers:
     a, b = m.linear, m.angular
     return ("vx", "vy", "vz", "wx", "wy", "wz"), (a.x, a.y, a.z, b.x, b.y, b.z)
 
 
-NUMBERS: dict[str, Callable[[Any], Row]] = {
+NUMBERS: dict[str, Callable[[Any], NamedNumbers]] = {
     "sensor_msgs/msg/JointState": _joint_state,
     "geometry_msgs/msg/Point": _point,
     "geometry_msgs/msg/PointStamped": lambda m: _point(m.point),

@@ -1,4 +1,4 @@
-"""Shards of ShareGPT rows, messages and images, as LLaMA-Factory reads them; for edits source and target.
+"""Shards of ShareGPT rows, messages and images, as LLaMA-Factory reads them; of other rows their columns.
 
 Pictures go to `images/`, each shard's rows to `parts/`; `join` makes one file and `dataset_info.json`.
 """
@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from goalreel.datasets.corpora.columns import Kind, Row
-from goalreel.datasets.corpora.lessons import Lesson, plan_lesson, verdict_lesson
-from goalreel.datasets.corpora.rows import EditRow, PlanRow
+from goalreel.datasets.corpora.kind import Lesson, RowKind
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.planners.interleave import MARK
@@ -24,26 +22,26 @@ _TAGS = {
 }
 
 
-def write_part(folder: Path, name: str, rows: Sequence[Row]) -> None:
+def write_part[R](folder: Path, name: str, kind: RowKind[R], rows: Sequence[R]) -> None:
     """Write a shard's pictures, then its rows. A picture used by several rows is stored once."""
     pictures: dict[Image, str] = {}
-    told = [_told(row, name, pictures) for row in rows]
+    told = [_told(kind, row, name, pictures) for row in rows]
     (folder / "images" / name).mkdir(parents=True, exist_ok=True)
     for picture, path in pictures.items():
         (folder / path).write_bytes(picture.png())
     write_bytes(folder / "parts" / f"{name}.json", json.dumps(told, ensure_ascii=False).encode())
 
 
-def join(folder: Path, kind: Kind) -> None:
-    """One file of all shards, and what LLaMA-Factory has to know of it."""
+def join(folder: Path, kind: RowKind[Any]) -> None:
+    """Make one file of all shards, and for conversations what LLaMA-Factory has to know of it."""
     parts = sorted((folder / "parts").glob("*.json"))
     rows = [row for part in parts for row in json.loads(part.read_text())]
-    write_bytes(folder / f"{kind}.json", json.dumps(rows, ensure_ascii=False, indent=0).encode())
-    if kind == "edits":
+    write_bytes(folder / f"{kind.name}.json", json.dumps(rows, ensure_ascii=False, indent=0).encode())
+    if kind.lesson is None:
         return
     columns = {"messages": "messages", "images": "images"}
-    about = {"file_name": f"{kind}.json", "formatting": "sharegpt", "columns": columns, "tags": _TAGS}
-    info = {f"goalreel_{kind}": about}
+    about = {"file_name": f"{kind.name}.json", "formatting": "sharegpt", "columns": columns, "tags": _TAGS}
+    info = {f"goalreel_{kind.name}": about}
     write_bytes(folder / "dataset_info.json", (json.dumps(info, indent=1) + "\n").encode())
 
 
@@ -58,13 +56,16 @@ def messages_of(lesson: Lesson) -> tuple[list[dict[str, str]], list[Image]]:
     return [*messages, {"role": "assistant", "content": reply}], images
 
 
-def _told(row: Row, shard: str, pictures: dict[Image, str]) -> dict[str, Any]:
+def _told[R](kind: RowKind[R], row: R, shard: str, pictures: dict[Image, str]) -> dict[str, Any]:
+    """The row as JSON holds it; adds its pictures to those of the shard."""
+
     def path(image: Image) -> str:
         return pictures.setdefault(image, f"images/{shard}/{len(pictures):05d}.png")
 
-    origin = {"seed": row.origin.seed, "done": row.origin.done, "held_out": row.origin.held_out}
-    if isinstance(row, EditRow):
-        pair = {"source": path(row.source), "target": path(row.target)}
-        return {**pair, "prompt": row.prompt, "register": row.register, **origin}
-    messages, images = messages_of(plan_lesson(row) if isinstance(row, PlanRow) else verdict_lesson(row))
-    return {"messages": messages, "images": [path(image) for image in images], **origin}
+    values, told = kind.encode(row), {}
+    if kind.lesson is not None:
+        messages, images = messages_of(kind.lesson(row))
+        told = {"messages": messages, "images": [path(image) for image in images]}
+    for name in kind.told:
+        told[name] = path(values[name]) if name in kind.pictures else values[name]
+    return told

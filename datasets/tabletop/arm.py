@@ -4,9 +4,8 @@ import math
 
 import mujoco
 import numpy as np
-from numpy.typing import NDArray
 
-type Array = NDArray[np.float64]
+from goalreel.datasets.tabletop.scene import Floats
 
 REST = np.array([0.0, -0.6, 0.0, -2.5, 0.0, 1.9, math.pi / 4])
 """Joint angles (rad) that the spare degree of freedom is drawn to."""
@@ -26,11 +25,13 @@ class Arm:
         self.home_tip = np.array(HOME_TIP)
         self.home_joints = self.solve(self._scratch, REST, self.home_tip, 0.0, iterations=200)
 
-    def tip(self, data: mujoco.MjData) -> Array:
+    def tip(self, data: mujoco.MjData) -> Floats:
         """Where the fingertips are, (3,) in m."""
         return data.site_xpos[self._tip].copy()
 
-    def solve(self, data: mujoco.MjData, start: Array, tip: Array, yaw: float, iterations: int = 8) -> Array:
+    def solve(
+        self, data: mujoco.MjData, start: Floats, tip: Floats, yaw: float, iterations: int = 8
+    ) -> Floats:
         """Joint angles (7,) near `start` that bring the fingertips to `tip`, turned by `yaw`."""
         k, model = self._scratch, self._model
         k.qpos[:] = data.qpos
@@ -50,7 +51,7 @@ class Arm:
             k.qpos[:7] = np.clip(k.qpos[:7] + np.clip(move, -0.2, 0.2), self._low, self._high)
         return k.qpos[:7].copy()
 
-    def _error(self, tip: Array, yaw: float) -> Array:
+    def _error(self, tip: Floats, yaw: float) -> Floats:
         """Position (m) and rotation (rad) still missing, (6,)."""
         c, s = math.cos(yaw), math.sin(yaw)
         wanted = np.array([[c, s, 0], [s, -c, 0], [0, 0, -1.0]])

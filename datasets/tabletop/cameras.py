@@ -10,7 +10,7 @@ type Vector = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
-class Camera:
+class PinholeCamera:
     """A pinhole camera for square pictures. World frame: x away from the robot, y to ITS left, z up (m).
 
     `fovy` is in degrees; `above` is the world direction that points up in the picture.
@@ -44,8 +44,8 @@ class Camera:
 
 
 FIXED = {
-    "front": Camera((1.18, 0.0, 0.79), (0.44, 0.0, 0.09), 42),
-    "side": Camera((0.44, -1.08, 0.62), (0.42, 0.0, 0.15), 43),
-    "top": Camera((0.52, 0.0, 1.25), (0.52, 0.0, 0.0), 34, above=(-1.0, 0.0, 0.0)),
+    "front": PinholeCamera((1.18, 0.0, 0.79), (0.44, 0.0, 0.09), 42),
+    "side": PinholeCamera((0.44, -1.08, 0.62), (0.42, 0.0, 0.15), 43),
+    "top": PinholeCamera((0.52, 0.0, 1.25), (0.52, 0.0, 0.0), 34, above=(-1.0, 0.0, 0.0)),
 }
 NAMES = (*FIXED, "wrist")

@@ -23,25 +23,25 @@ from goalreel.datasets.tabletop.arm import Arm
 from goalreel.datasets.tabletop.cameras import NAMES as CAMERAS
 from goalreel.datasets.tabletop.mjcf import build_xml
 from goalreel.datasets.tabletop.predicates import SubGoal
-from goalreel.datasets.tabletop.scene import Layout, Scene
+from goalreel.datasets.tabletop.scene import Floats, SceneLayout, TabletopScene
 
 CONTROL_HZ = 10
 STATE_NAMES = (*(f"joint{i}" for i in range(1, 8)), "x", "y", "z", "yaw", "gripper")
 """Joint angles (rad), measured fingertip (m), commanded yaw (rad), gap between the fingers (m)."""
+REACH = (np.array([0.25, -0.40, 0.008]), np.array([0.76, 0.40, 0.50]))
+"""The lowest and the highest x, y and z that the fingertip is sent to (m)."""
 ACTION_NAMES = ("dx", "dy", "dz", "dyaw", "gripper")
 STILL = 0.05
 """A block faster than this, in m/s or rad/s, is not still."""
 
-type Array = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
-class State:
+class TabletopState:
     """A snapshot that `set_state` continues from exactly: physics and what the arm was told last."""
 
-    physics: Array
-    joints: Array
-    tip: Array
+    physics: Floats
+    joints: Floats
+    tip: Floats
     yaw: float
     grip: float
 
@@ -49,11 +49,16 @@ class State:
 class Tabletop:
     """One scene with its arm.
 
-    >>> env = Tabletop(sample_episode(0).scene)
-    >>> picture = env.render("front", size=128)          # (128, 128, 3) uint8
+    >>> from goalreel.datasets.tabletop.grammar import sample_episode
+    >>> episode = sample_episode(0)
+    >>> with Tabletop(episode.scene) as env:
+    ...     picture = env.render("front", size=128)
+    ...     reached = env.holds(episode.goals[0])
+    >>> picture.shape, reached
+    ((128, 128, 3), False)
     """
 
-    def __init__(self, scene: Scene, shadows: bool = False) -> None:
+    def __init__(self, scene: TabletopScene, shadows: bool = False) -> None:
         self.scene = scene
         self.model = mujoco.MjModel.from_xml_string(build_xml(scene, shadows))
         self.data = mujoco.MjData(self.model)
@@ -94,13 +99,13 @@ class Tabletop:
             self._substep(self.joints)
         mujoco.mj_forward(self.model, self.data)
 
-    def get_state(self) -> State:
+    def get_state(self) -> TabletopState:
         spec = mujoco.mjtState.mjSTATE_INTEGRATION
         physics = np.empty(mujoco.mj_stateSize(self.model, spec))
         mujoco.mj_getState(self.model, self.data, physics, spec)
-        return State(physics, self.joints.copy(), self.tip.copy(), self.yaw, self.grip)
+        return TabletopState(physics, self.joints.copy(), self.tip.copy(), self.yaw, self.grip)
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: TabletopState) -> None:
         """Continue from a snapshot of an environment with the same scene."""
         mujoco.mj_setState(self.model, self.data, state.physics, mujoco.mjtState.mjSTATE_INTEGRATION)
         mujoco.mj_forward(self.model, self.data)
@@ -114,7 +119,7 @@ class Tabletop:
 
     def step(self, action: NDArray[np.floating]) -> NDArray[np.float32]:
         """Carry out one action for 1 / CONTROL_HZ seconds; the observation after it."""
-        self.tip = np.clip(self.tip + action[:3], [0.25, -0.40, 0.008], [0.76, 0.40, 0.50])
+        self.tip = np.clip(np.asarray(self.tip + action[:3], np.float64), *REACH)
         self.yaw = float(np.clip(self.yaw + action[3], -1.7, 1.7))
         self.grip = float(np.clip(action[4], -1, 1))
         before = self.joints
@@ -125,18 +130,18 @@ class Tabletop:
         mujoco.mj_forward(self.model, self.data)
         return self.observation()
 
-    def _substep(self, joints: Array) -> None:
+    def _substep(self, joints: Floats) -> None:
         self.data.ctrl[:7] = joints
         self.data.ctrl[7:9] = 0.02 * (self.grip + 1)
         mujoco.mj_step(self.model, self.data)
 
     # -- objects and predicates
 
-    def layout(self) -> Layout:
+    def layout(self) -> SceneLayout:
         """Where every block and bowl is now."""
         return {name: self.data.body(name).xpos.copy() for name in (*self.blocks, *self.bowls)}
 
-    def place(self, block: str, position: Array, yaw: float = 0.0) -> None:
+    def place(self, block: str, position: Floats, yaw: float = 0.0) -> None:
         """Set a block down at rest, upright, with its centre at `position` (3,)."""
         joint = self.data.joint(block)
         joint.qpos[:] = [*position, math.cos(yaw / 2), 0, 0, math.sin(yaw / 2)]

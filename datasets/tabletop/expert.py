@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from goalreel.datasets.tabletop.arm import HOME_TIP
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.predicates import SubGoal
-from goalreel.datasets.tabletop.scene import BOWL_RADIUS, HALF, Layout, is_bowl
+from goalreel.datasets.tabletop.scene import BOWL_RADIUS, HALF, Floats, SceneLayout, is_bowl
 from goalreel.datasets.tabletop.spots import find_spot
 
 PHASES = ("reach", "grasp", "lift", "move", "place", "retreat")
@@ -30,21 +30,20 @@ PALM, FINGERS = 0.085, 0.050
 LONGEST = 40
 """No leg of a phase takes longer than this many actions."""
 
-type Array = NDArray[np.float64]
 type Move = tuple[NDArray[np.float32], str]
 
 
 def pick_and_place(env: Tabletop, goal: SubGoal) -> Iterator[Move]:
     """Actions (5,) float32 with their phase; ends with the arm at home and the hand empty."""
 
-    def where() -> tuple[Array, float]:
+    def where() -> tuple[Floats, float]:
         spot, _ = find_spot(env.layout(), goal)
         return spot, env.block_yaw(goal.target) if goal.kind == "on" else 0.0
 
     return carry(env, goal.object, where)
 
 
-def carry(env: Tabletop, block: str, where: Callable[[], tuple[Array, float]]) -> Iterator[Move]:
+def carry(env: Tabletop, block: str, where: Callable[[], tuple[Floats, float]]) -> Iterator[Move]:
     """As `pick_and_place`, to wherever `where` says once the block is lifted: its centre (3,) and its yaw."""
     at = env.layout()[block]
     grip_yaw = _clear_yaw(env.layout(), block, at, env.block_yaw(block), env.yaw)
@@ -74,7 +73,7 @@ def carry(env: Tabletop, block: str, where: Callable[[], tuple[Array, float]]) -
 def _go(
     env: Tabletop,
     phase: str,
-    tip: Array | list[float] | tuple[float, ...],
+    tip: Floats | list[float] | tuple[float, ...],
     yaw: float,
     grip: float,
     speed: float = 1,
@@ -95,12 +94,12 @@ def _wait(env: Tabletop, phase: str, steps: int, grip: float) -> Iterator[Move]:
         yield np.array([0, 0, 0, 0, grip], np.float32), phase
 
 
-def _rotate(v: Array, angle: float) -> Array:
+def _rotate(v: Floats, angle: float) -> Floats:
     c, s = math.cos(angle), math.sin(angle)
     return np.array([c * v[0] - s * v[1], s * v[0] + c * v[1]])
 
 
-def _clear_yaw(layout: Layout, block: str, at: Array, yaw: float, now: float) -> float:
+def _clear_yaw(layout: SceneLayout, block: str, at: Floats, yaw: float, now: float) -> float:
     """Of the ways to grip a cube at `at`, the nearest to `now` of those whose hand stays clear."""
 
     def cost(candidate: float) -> float:
@@ -113,7 +112,7 @@ def _clear_yaw(layout: Layout, block: str, at: Array, yaw: float, now: float) ->
     return min((w for w in ways if abs(w) < 1.65), key=cost)
 
 
-def _gap(away: Array, across: Array, bowl: bool) -> float:
+def _gap(away: Floats, across: Floats, bowl: bool) -> float:
     """Room (m) between a hand that reaches out along `across`, (2,), and an object `away` from it, (3,).
 
     Next to whatever is on its own level the hand is as wide as its open fingers; next to what towers over

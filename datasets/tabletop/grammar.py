@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from goalreel.datasets.tabletop.phrases import JOINS, PARAPHRASES, join, listed
-from goalreel.datasets.tabletop.predicates import DIRECTIONS, Kind, SubGoal, inside, shows
-from goalreel.datasets.tabletop.scene import HALF, Layout, Scene, colour, is_bowl, sample_scene
+from goalreel.datasets.tabletop.predicates import DIRECTIONS, GoalKind, SubGoal, inside, shows
+from goalreel.datasets.tabletop.scene import HALF, SceneLayout, TabletopScene, colour, is_bowl, sample_scene
 from goalreel.datasets.tabletop.spots import find_spot
 
 MAX_GOALS = 5
@@ -26,11 +26,11 @@ class Mission:
 
 
 @dataclass(frozen=True)
-class Episode:
+class TabletopEpisode:
     """Everything that follows from a seed: the scene, and what is asked for in it."""
 
     seed: int
-    scene: Scene
+    scene: TabletopScene
     instruction: str
     missions: tuple[Mission, ...]
 
@@ -40,7 +40,7 @@ class Episode:
         return tuple(goal for mission in self.missions for goal in mission.goals)
 
 
-def sample_episode(seed: int) -> Episode:
+def sample_episode(seed: int) -> TabletopEpisode:
     """The episode of a seed; the same for ever, on any machine with this numpy bit generator.
 
     >>> sample_episode(3).instruction == sample_episode(3).instruction
@@ -54,14 +54,14 @@ def sample_episode(seed: int) -> Episode:
         missions = None if scene is None else _missions(rng, scene, count)
         if scene is not None and missions is not None:
             text = join([m.text for m in missions], int(rng.integers(JOINS)))
-            return Episode(seed, scene, text, tuple(missions))
+            return TabletopEpisode(seed, scene, text, tuple(missions))
 
 
 class _Draft:
     """The layout as the plan unfolds, and which blocks must not be moved any more."""
 
-    def __init__(self, scene: Scene) -> None:
-        self.layout: Layout = scene.layout()
+    def __init__(self, scene: TabletopScene) -> None:
+        self.layout: SceneLayout = scene.layout()
         self.bowls = [o.name for o in scene.bowls]
         self.blocks = [o.name for o in scene.blocks]
         self.fixed: set[str] = set()
@@ -108,7 +108,7 @@ def _in_bowl(draft: _Draft, block: str) -> bool:
     return any(block in draft.content(bowl) for bowl in draft.bowls)
 
 
-def _missions(rng: np.random.Generator, scene: Scene, count: int) -> list[Mission] | None:
+def _missions(rng: np.random.Generator, scene: TabletopScene, count: int) -> list[Mission] | None:
     """Missions with `count` sub-goals in all; None when the scene does not offer them."""
     draft = _Draft(scene)
     missions: list[Mission] = []
@@ -137,7 +137,9 @@ def _phrase(rng: np.random.Generator, goals: list[SubGoal], kind: str) -> Missio
     return Mission(kind, str(rng.choice(PARAPHRASES[kind])).format(**words), tuple(goals))
 
 
-def _one(*kinds: Kind, bowls: bool, blocks: bool) -> Callable[[np.random.Generator, _Draft], list[SubGoal]]:
+def _one(
+    *kinds: GoalKind, bowls: bool, blocks: bool
+) -> Callable[[np.random.Generator, _Draft], list[SubGoal]]:
     """Proposes one sub-goal of one of the kinds, with targets of the given sorts."""
 
     def propose(rng: np.random.Generator, draft: _Draft) -> list[SubGoal]:

@@ -12,7 +12,7 @@ from goalreel.datasets.tabletop.scene import (
     HALF,
     Look,
     Placed,
-    Scene,
+    TabletopScene,
 )
 
 GLAZE = ".96 .95 .92 1"
@@ -21,7 +21,7 @@ TILT = 0.30
 """How far a bowl's walls lean outward (rad)."""
 
 
-def build_xml(scene: Scene, shadows: bool = False) -> str:
+def build_xml(scene: TabletopScene, shadows: bool = False) -> str:
     """The whole model. `shadows` reserves a shadow map: pretty, and ten times slower on a CPU."""
     look = scene.look
     glow, sun = 0.42 * look.brightness, 0.34 * look.brightness

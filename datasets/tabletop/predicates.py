@@ -9,10 +9,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from goalreel.datasets.tabletop.scene import BOWL_HEIGHT, BOWL_RADIUS, HALF, Layout, is_bowl
+from goalreel.datasets.tabletop.scene import BOWL_HEIGHT, BOWL_RADIUS, HALF, SceneLayout, is_bowl
 
-type Kind = Literal["inside", "on", "left_of", "right_of", "in_front_of", "behind", "out_of"]
-KINDS: tuple[str, ...] = get_args(Kind.__value__)
+type GoalKind = Literal["inside", "on", "left_of", "right_of", "in_front_of", "behind", "out_of"]
+KINDS: tuple[GoalKind, ...] = get_args(GoalKind.__value__)
 
 DIRECTIONS = {
     "left_of": np.array([0.0, -1.0]),
@@ -41,7 +41,7 @@ TEXTS = {
 class SubGoal:
     """One thing that must become true: `kind` of the block `object` with respect to `target`."""
 
-    kind: Kind
+    kind: GoalKind
     object: str
     target: str
 
@@ -50,19 +50,19 @@ class SubGoal:
         return TEXTS[self.kind].format(object=self.object, target=self.target)
 
 
-def inside(layout: Layout, block: str, bowl: str) -> bool:
+def inside(layout: SceneLayout, block: str, bowl: str) -> bool:
     """The block's centre is within the bowl and below what would stick out of it."""
     p, q = layout[block], layout[bowl]
     return bool(np.linalg.norm(p[:2] - q[:2]) < 0.8 * BOWL_RADIUS and p[2] < BOWL_HEIGHT + HALF)
 
 
-def on(layout: Layout, block: str, base: str) -> bool:
+def on(layout: SceneLayout, block: str, base: str) -> bool:
     """The block rests on the base, off centre by less than 3 cm."""
     p, q = layout[block], layout[base]
     return bool(np.linalg.norm(p[:2] - q[:2]) < 1.2 * HALF and abs(p[2] - q[2] - 2 * HALF) < 0.012)
 
 
-def beside(layout: Layout, block: str, target: str, kind: str) -> bool:
+def beside(layout: SceneLayout, block: str, target: str, kind: str) -> bool:
     """The block stands on the table, next to the target in the direction `kind`."""
     offset = layout[block][:2] - layout[target][:2]
     along = float(offset @ DIRECTIONS[kind])
@@ -71,7 +71,7 @@ def beside(layout: Layout, block: str, target: str, kind: str) -> bool:
     return bool(near and abs(layout[block][2] - HALF) < 0.012)
 
 
-def shows(layout: Layout, goal: SubGoal) -> bool:
+def shows(layout: SceneLayout, goal: SubGoal) -> bool:
     """Whether the layout satisfies the sub-goal."""
     if goal.kind == "inside":
         return inside(layout, goal.object, goal.target)
@@ -82,7 +82,7 @@ def shows(layout: Layout, goal: SubGoal) -> bool:
     return beside(layout, goal.object, goal.target, goal.kind)
 
 
-def resting(layout: Layout, block: str) -> bool:
+def resting(layout: SceneLayout, block: str) -> bool:
     """The block stands on the table, in a bowl or on another block."""
     if abs(layout[block][2] - HALF) < 0.012:
         return True

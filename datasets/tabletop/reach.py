@@ -14,7 +14,7 @@ from goalreel.datasets.tabletop.arm import HOME_TIP
 from goalreel.datasets.tabletop.env import STATE_NAMES, Tabletop
 from goalreel.datasets.tabletop.expert import OPEN, SPEED, TURN, carry
 from goalreel.datasets.tabletop.readback import read_back
-from goalreel.datasets.tabletop.scene import Layout, Scene
+from goalreel.datasets.tabletop.scene import SceneLayout, TabletopScene
 from goalreel.datasets.tabletop.turns import read_turns
 from goalreel.image import Image
 
@@ -27,21 +27,21 @@ STILL = 0.002
 ASIDE = np.array([-0.3, 0.5, 0.025])
 """Off the table: where a block is kept that the picture does not show."""
 
-type Action = NDArray[np.float32]
+type ArmAction = NDArray[np.float32]
 
 _TIP = slice(STATE_NAMES.index("x"), STATE_NAMES.index("x") + 3)
 _YAW = STATE_NAMES.index("yaw")
 
 
 @dataclass(frozen=True)
-class Seen:
+class SceneReading:
     """What a picture shows: where the things are (m), and how the blocks are turned (rad)."""
 
-    layout: Layout
+    layout: SceneLayout
     turns: dict[str, float]
 
     @classmethod
-    def read(cls, picture: Image, scene: Scene) -> Self:
+    def read(cls, picture: Image, scene: TabletopScene) -> Self:
         """Read a picture of the front camera.
 
         Raises:
@@ -52,11 +52,11 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Motion:
+class BlockMotion:
     """Which block goes where, and the actions (5,) that take it there."""
 
     block: str
-    actions: list[Action]
+    actions: list[ArmAction]
 
 
 class Reacher:
@@ -65,17 +65,17 @@ class Reacher:
     Of the scene it knows which blocks and bowls there are, not where: that it reads off the pictures.
     """
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TabletopScene) -> None:
         self._scene = scene
         self._rehearsal = Tabletop(scene)
 
-    def motion(self, live: Image, goal: Image) -> Motion | None:
+    def motion(self, live: Image, goal: Image) -> BlockMotion | None:
         """What to do next; None when the scene looks like the goal.
 
         Raises:
             ValueError: a picture cannot be read, or shows no block.
         """
-        now, wanted = Seen.read(live, self._scene), Seen.read(goal, self._scene)
+        now, wanted = SceneReading.read(live, self._scene), SceneReading.read(goal, self._scene)
         away = {
             block: float(np.linalg.norm(now.layout[block] - wanted.layout[block]))
             for block in now.turns.keys() & wanted.turns.keys()
@@ -83,9 +83,9 @@ class Reacher:
         if not away:
             raise ValueError("the pictures have no block in common")
         block = max(away, key=lambda b: away[b])
-        return Motion(block, self._rehearse(now, wanted, block)) if away[block] > MOVED else None
+        return BlockMotion(block, self._rehearse(now, wanted, block)) if away[block] > MOVED else None
 
-    def _rehearse(self, now: Seen, wanted: Seen, block: str) -> list[Action]:
+    def _rehearse(self, now: SceneReading, wanted: SceneReading, block: str) -> list[ArmAction]:
         """The expert's actions on a table of our own that is laid out as the camera sees it."""
         table = self._rehearsal
         table.reset()
@@ -99,17 +99,17 @@ class Reacher:
         return actions
 
 
-def at_home(state: NDArray[np.float64]) -> bool:
+def at_home(state: NDArray[np.floating]) -> bool:
     """Whether the arm is out of the camera's way. `state` (12,) as `STATE_NAMES` says."""
     return bool(np.linalg.norm(state[_TIP] - HOME_TIP) < AT_HOME)
 
 
-def still(state: NDArray[np.float64], before: NDArray[np.float64]) -> bool:
+def still(state: NDArray[np.floating], before: NDArray[np.floating]) -> bool:
     """Whether the arm has done what it was told; it takes some ticks longer than the telling."""
     return bool(np.abs(state - before).max() < STILL)
 
 
-def homeward(state: NDArray[np.float64]) -> Action:
+def homeward(state: NDArray[np.floating]) -> ArmAction:
     """One action (5,) towards home from an arm that is still, the hand open."""
     away = HOME_TIP - state[_TIP]
     step = away * min(1.0, SPEED / float(np.linalg.norm(away)))

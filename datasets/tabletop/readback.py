@@ -12,7 +12,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.tabletop.cameras import FIXED, Camera
+from goalreel.datasets.tabletop.cameras import FIXED, PinholeCamera
+from goalreel.datasets.tabletop.predicates import SubGoal, shows
 from goalreel.datasets.tabletop.scene import (
     BOWL_FLOOR,
     BOWL_HEIGHT,
@@ -20,13 +21,13 @@ from goalreel.datasets.tabletop.scene import (
     BOWL_RADIUS,
     COLOURS,
     HALF,
-    Layout,
-    Scene,
+    Floats,
+    SceneLayout,
+    TabletopScene,
     colour,
 )
 
-type Array = NDArray[np.float64]
-type Mask = NDArray[np.bool_]
+type PixelMask = NDArray[np.bool_]
 
 SATURATION, VALUE = 105, 45
 """Less than this (of 255) is table, arm or glaze, never an object."""
@@ -39,7 +40,7 @@ _CUBE = HALF * np.array(list(product((-1, 1), repeat=3)))
 _CIRCLE = np.array([[np.cos(a), np.sin(a)] for a in np.linspace(0, 2 * np.pi, 24, endpoint=False)])
 
 
-def read_back(picture: NDArray[np.uint8], scene: Scene, camera: str = "front") -> Layout:
+def read_back(picture: NDArray[np.uint8], scene: TabletopScene, camera: str = "front") -> SceneLayout:
     """Positions of what the picture shows; an object that is not seen is left out.
 
     `picture` is (size, size, 3) RGB from a fixed camera, at least 64 px, arm out of the way. From the top a
@@ -55,7 +56,7 @@ def read_back(picture: NDArray[np.uint8], scene: Scene, camera: str = "front") -
     return _Reader(picture, scene, FIXED[camera]).read()
 
 
-def segment(picture: NDArray[np.uint8]) -> dict[str, Mask]:
+def segment(picture: NDArray[np.uint8]) -> dict[str, PixelMask]:
     """Where every colour of COLOURS shows, (size, size) each."""
     hue, saturation, value = (c.astype(int) for c in cv2.split(cv2.cvtColor(picture, cv2.COLOR_RGB2HSV)))
     names = list(COLOURS)
@@ -68,10 +69,15 @@ def segment(picture: NDArray[np.uint8]) -> dict[str, Mask]:
     return {name: nearest == i for i, name in enumerate(names)}
 
 
+def shown(found: SceneLayout, goal: SubGoal) -> bool:
+    """Whether a layout read off a picture, where objects may be missing, satisfies the sub-goal."""
+    return goal.object in found and goal.target in found and shows(found, goal)
+
+
 class _Reader:
     """One picture under inspection."""
 
-    def __init__(self, picture: NDArray[np.uint8], scene: Scene, camera: Camera) -> None:
+    def __init__(self, picture: NDArray[np.uint8], scene: TabletopScene, camera: PinholeCamera) -> None:
         self.size, self.camera = picture.shape[0], camera
         self.bowls = {b.name: np.array([b.x, b.y, 0.0]) for b in scene.bowls}
         seen = segment(picture)
@@ -91,7 +97,7 @@ class _Reader:
             if mask.sum() >= LEAST * self._outline_area():
                 self.seen[block.name] = mask
 
-    def read(self) -> Layout:
+    def read(self) -> SceneLayout:
         """Try every way the blocks could stand on each other, keep what fits best."""
         fits = [self._fit(under) for under in self._stackings()]
         best, _ = max(fits, key=lambda fit: fit[1])
@@ -113,18 +119,18 @@ class _Reader:
                 ):
                     yield under
 
-    def _lined_up(self, block: Array, base: Array, height: float) -> bool:
+    def _lined_up(self, block: Floats, base: Floats, height: float) -> bool:
         """Whether the pixels fit a block one storey above a base at `height`."""
         apart = self._at(block, height + 2 * HALF) - self._at(base, height)
         return bool(np.linalg.norm(apart[:2]) < 1.7 * HALF)
 
-    def _fit(self, under: dict[str, str]) -> tuple[Layout, float]:
+    def _fit(self, under: dict[str, str]) -> tuple[SceneLayout, float]:
         """The layout whose outlines lie where the colours were seen, given what stands on what, and how
         well they overlap (mean intersection over union, 0-1)."""
         order = sorted(self.seen, key=lambda b: len(_below(under, b)))
         centres = {block: _centre(self.seen[block]) for block in order}
         for last in (False, False, False, True):
-            layout: Layout = {}
+            layout: SceneLayout = {}
             for block in order:
                 layout[block] = self._stand(centres[block], layout.get(under.get(block, "")))
             drawn = self._draw(layout)
@@ -137,7 +143,7 @@ class _Reader:
         overlaps = [(self.seen[b] & v).sum() / (self.seen[b] | v).sum() for b, v in visible.items()]
         return layout, float(np.mean(overlaps)) if overlaps else 0.0
 
-    def _stand(self, centre: Array, base: Array | None) -> Array:
+    def _stand(self, centre: Floats, base: Floats | None) -> Floats:
         """A block's position from the pixel its centre projects to: on its base, in a bowl, on the table."""
         if base is not None:
             return self._at(centre, base[2] + 2 * HALF)
@@ -146,7 +152,7 @@ class _Reader:
             return held
         return self._at(centre, HALF)
 
-    def _at(self, centre: Array, height: float) -> Array:
+    def _at(self, centre: Floats, height: float) -> Floats:
         return self.camera.on_plane(centre, height, self.size)
 
     def _outline_area(self) -> float:
@@ -154,7 +160,7 @@ class _Reader:
         corners = self.camera.project(np.array([0.5, 0, HALF]) + _CUBE, self.size)
         return float(cv2.contourArea(cv2.convexHull(corners.astype(np.float32))))
 
-    def _draw(self, layout: Layout) -> NDArray[np.uint8]:
+    def _draw(self, layout: SceneLayout) -> NDArray[np.uint8]:
         """Label image: 0 nothing, 1 .. the rings of the bowls, then the blocks in the layout's order."""
         image = np.zeros((self.size, self.size), np.uint8)
         labels = {name: i for i, name in enumerate([*self.bowls, *layout], 1)}
@@ -170,7 +176,7 @@ class _Reader:
                 self._fill(image, at + _CUBE, labels[name])
         return image
 
-    def _glaze(self, at: Array) -> Mask:
+    def _glaze(self, at: Floats) -> PixelMask:
         """Where a bowl is white: seen through its opening, below the coloured lip."""
         opening = np.ones((self.size, self.size), np.uint8)
         for radius, height in ((0.90, BOWL_HEIGHT), (0.86, BOWL_HEIGHT - BOWL_LIP)):
@@ -180,11 +186,11 @@ class _Reader:
             opening &= inside
         return opening.astype(bool)
 
-    def _distance(self, at: Array, is_bowl: bool) -> float:
+    def _distance(self, at: Floats, is_bowl: bool) -> float:
         """For drawing far to near; a bowl counts as farther, since its content stands in front of it."""
         return float(np.linalg.norm(at - self.camera.position)) + (0.5 * BOWL_RADIUS if is_bowl else 0.0)
 
-    def _fill(self, image: NDArray[np.uint8], points: Array, label: int) -> None:
+    def _fill(self, image: NDArray[np.uint8], points: Floats, label: int) -> None:
         # Four fractional bits; OpenCV puts pixel centres, the camera pixel corners, on whole numbers.
         pixels = np.round(16 * (self.camera.project(points, self.size) - 0.5)).astype(np.int32)
         cv2.fillConvexPoly(image, cv2.convexHull(pixels), label, shift=4)
@@ -203,17 +209,17 @@ def _grounded(under: dict[str, str], block: str) -> bool:
     return block not in _below(under, block)
 
 
-def _centre(mask: Mask) -> Array:
+def _centre(mask: PixelMask) -> Floats:
     """Mean (column, row) of a mask, in the camera's pixel coordinates."""
     rows, columns = np.nonzero(mask)
     return np.array([columns.mean() + 0.5, rows.mean() + 0.5])
 
 
-def _grown(mask: Mask) -> Mask:
+def _grown(mask: PixelMask) -> PixelMask:
     return cv2.dilate(mask.astype(np.uint8), np.ones((3, 3), np.uint8)).astype(bool)
 
 
-def _largest(mask: Mask) -> Mask:
+def _largest(mask: PixelMask) -> PixelMask:
     """The largest connected part."""
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
     if count == 1:

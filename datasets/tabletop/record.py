@@ -11,25 +11,27 @@ All of it describes the moment the pictures were taken, before the frame's actio
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
+from av.logging import ERROR, set_libav_level
 from datasets.utils.logging import disable_progress_bar as disable_progress_bars
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
 from goalreel.datasets.tabletop.cameras import NAMES as CAMERAS
 from goalreel.datasets.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES, Tabletop
 from goalreel.datasets.tabletop.expert import PHASES
-from goalreel.datasets.tabletop.grammar import MAX_GOALS, Episode, sample_episode
+from goalreel.datasets.tabletop.grammar import MAX_GOALS, TabletopEpisode, sample_episode
 from goalreel.datasets.tabletop.language import write_language
 from goalreel.datasets.tabletop.predicates import SubGoal
-from goalreel.datasets.tabletop.rollout import Tick, rollout
+from goalreel.datasets.tabletop.rollout import ControlStep, rollout
 from goalreel.datasets.tabletop.splits import split_of
 from goalreel.datasets.tabletop.truth import TrueEpisode, TrueSegment, Truth, write_truth
 from goalreel.datasets.writing.video import recording_encoder
+from goalreel.errors import InputError
+from goalreel.progress import OnCount
 
 MAX_SIZE = 1024
 PREDICATE_NAMES = (*(f"holds_{i}" for i in range(MAX_GOALS)), "grasped", "still")
@@ -41,16 +43,16 @@ def record(
     *,
     cameras: Sequence[str] = ("front", "wrist"),
     size: int = 128,
-    progress: Callable[[int], None] | None = None,
+    progress: OnCount = lambda done, total: None,
 ) -> Truth:
-    """Write the episodes of `seeds` to `out`, at CONTROL_HZ frames a second; `progress(episodes done)`.
+    """Write the episodes of `seeds` to `out`, at CONTROL_HZ frames a second; `progress` counts episodes.
 
     State and actions depend on nothing but the seed. The dataset appears at `out` only when complete: a
     killed run leaves at most a hidden `.NAME-*` folder beside it, and is simply run again.
 
     Raises:
         FileExistsError: `out` exists and is not an empty folder.
-        ValueError: no seeds, or an unknown camera or one named twice, an odd size.
+        InputError: no seeds, or an unknown camera or one named twice, an odd size.
     """
     check_request(out, seeds, cameras, size)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -69,8 +71,7 @@ def record(
         try:
             for seed in seeds:
                 episodes.append(_record_episode(dataset, sample_episode(seed), cameras, size))
-                if progress:
-                    progress(len(episodes))
+                progress(len(episodes), len(seeds))
         finally:
             dataset.finalize()  # else its destructor would write again after the workshop is gone
         write_language(root, [[(s.text, s.start) for s in e.segments] for e in episodes])
@@ -82,7 +83,7 @@ def record(
 
 def quiet() -> None:
     """Silence what lerobot's writers report on stderr, for a program that shows progress of its own."""
-    av.logging.set_libav_level(av.logging.ERROR)
+    set_libav_level(ERROR)
     disable_progress_bars()
 
 
@@ -93,13 +94,13 @@ def check_request(out: Path, seeds: Sequence[int], cameras: Sequence[str], size:
             f"{out} already exists and is not empty: choose another folder, or remove it first"
         )
     if not seeds:
-        raise ValueError("no seeds: ask for at least one episode")
+        raise InputError("no seeds: ask for at least one episode")
     if unknown := [c for c in cameras if c not in CAMERAS]:
-        raise ValueError(f"no camera {unknown[0]!r}: choose from {', '.join(CAMERAS)}")
+        raise InputError(f"no camera {unknown[0]!r}: choose from {', '.join(CAMERAS)}")
     if not cameras or len(set(cameras)) < len(cameras):
-        raise ValueError("name at least one camera, and each only once")
+        raise InputError("name at least one camera, and each only once")
     if size % 2 or not 16 <= size <= MAX_SIZE:
-        raise ValueError(f"size must be even and within 16 .. {MAX_SIZE} for the video encoder, got {size}")
+        raise InputError(f"size must be even and within 16 .. {MAX_SIZE} for the video encoder, got {size}")
     for seed in seeds:
         split_of(seed)
 
@@ -120,9 +121,9 @@ def _numbers(dtype: str, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _record_episode(
-    dataset: LeRobotDataset, episode: Episode, cameras: Sequence[str], size: int
+    dataset: LeRobotDataset, episode: TabletopEpisode, cameras: Sequence[str], size: int
 ) -> TrueEpisode:
-    ticks: list[Tick] = []
+    ticks: list[ControlStep] = []
     held_after: list[bool] = []
     with Tabletop(episode.scene) as env:
         for tick in rollout(env, episode.goals):
@@ -137,7 +138,7 @@ def _record_episode(
     return _truth(episode, [t.goal for t in ticks], held_after, success)
 
 
-def _frame(env: Tabletop, episode: Episode, tick: Tick) -> dict[str, Any]:
+def _frame(env: Tabletop, episode: TabletopEpisode, tick: ControlStep) -> dict[str, Any]:
     return {
         "observation.state": env.observation(),
         "action": tick.action,
@@ -155,7 +156,7 @@ def read_predicates(env: Tabletop, goals: Sequence[SubGoal], current: int) -> np
     return np.array([*holds, grasped, all(map(env.still, env.blocks))], np.float32)
 
 
-def _truth(episode: Episode, owners: list[int], held_after: list[bool], success: bool) -> TrueEpisode:
+def _truth(episode: TabletopEpisode, owners: list[int], held_after: list[bool], success: bool) -> TrueEpisode:
     missions = [m for m, mission in enumerate(episode.missions) for _ in mission.goals]
     segments = []
     for i, goal in enumerate(episode.goals):

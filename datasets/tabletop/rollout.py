@@ -14,7 +14,7 @@ type Policy = Callable[[Tabletop, SubGoal], Iterator[Move]]
 
 
 @dataclass(frozen=True)
-class Tick:
+class ControlStep:
     """One control step: what is about to be done (`action`, (5,)), in which sub-goal and phase."""
 
     goal: int
@@ -22,9 +22,11 @@ class Tick:
     action: NDArray[np.float32]
 
 
-def rollout(env: Tabletop, goals: tuple[SubGoal, ...], policy: Policy = pick_and_place) -> Iterator[Tick]:
+def rollout(
+    env: Tabletop, goals: tuple[SubGoal, ...], policy: Policy = pick_and_place
+) -> Iterator[ControlStep]:
     """Yield every tick BEFORE its action is carried out, so that a picture taken then belongs to it."""
     for index, goal in enumerate(goals):
         for action, phase in policy(env, goal):
-            yield Tick(index, phase, action)
+            yield ControlStep(index, phase, action)
             env.step(action)

@@ -25,7 +25,8 @@ COLOURS: dict[str, tuple[float, float, float]] = {
     "purple": (0.55, 0.16, 0.66),
 }
 
-type Layout = dict[str, NDArray[np.float64]]
+type Floats = NDArray[np.float64]
+type SceneLayout = dict[str, Floats]
 """Object name -> position (3,) in m: a block's centre, the centre of a bowl's foot (z = 0)."""
 
 
@@ -58,14 +59,14 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Scene:
+class TabletopScene:
     """Blocks, bowls and look of one episode; nothing in it moves."""
 
     blocks: tuple[Placed, ...]
     bowls: tuple[Placed, ...]
     look: Look
 
-    def layout(self) -> Layout:
+    def layout(self) -> SceneLayout:
         """Where everything is at the start."""
         return {o.name: np.array([o.x, o.y, o.z]) for o in (*self.blocks, *self.bowls)}
 
@@ -103,7 +104,7 @@ def sample_look(rng: np.random.Generator) -> Look:
     )
 
 
-def sample_scene(rng: np.random.Generator, blocks: int, bowls: int) -> Scene | None:
+def sample_scene(rng: np.random.Generator, blocks: int, bowls: int) -> TabletopScene | None:
     """Random colours, poses, table and light; None when the objects did not fit.
 
     A bowl takes a block's colour half of the time, and starts with a block in it one time in four.
@@ -131,7 +132,7 @@ def sample_scene(rng: np.random.Generator, blocks: int, bowls: int) -> Scene | N
             return None
         placed_blocks.append(Placed(f"{name} block", *at, HALF, yaw))
     order = rng.permutation(len(placed_blocks))
-    return Scene(tuple(placed_blocks[i] for i in order), tuple(placed_bowls), sample_look(rng))
+    return TabletopScene(tuple(placed_blocks[i] for i in order), tuple(placed_bowls), sample_look(rng))
 
 
 def _free(

@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from goalreel.datasets.tabletop.phrases import PARAPHRASES
-from goalreel.datasets.tabletop.predicates import KINDS, TEXTS, SubGoal
+from goalreel.datasets.tabletop.predicates import KINDS, TEXTS, GoalKind, SubGoal
 from goalreel.datasets.tabletop.scene import is_bowl
+from goalreel.errors import InputError
 
 STATES = {
     "inside": "the {object} is in the {target}",
@@ -21,7 +22,7 @@ STATES = {
 _JOINTS = re.compile(r"first|then|and|finally|[\s,;.]+", re.IGNORECASE)
 _THING = r"[a-z]+ (?:block|bowl)"
 
-type Templates = Mapping[str, Sequence[str]]
+type Templates = Mapping[GoalKind, Sequence[str]]
 
 _ORDERS: Templates = {kind: [TEXTS[kind]] for kind in KINDS}
 _WANTED: Templates = {kind: [STATES[kind]] for kind in KINDS}
@@ -46,11 +47,11 @@ def read_order(prompt: str, names: Sequence[str]) -> SubGoal:
     """The sub-goal that an order begins with.
 
     Raises:
-        ValueError: it names none, or one that this table cannot have.
+        InputError: it names none, or one that this table cannot have.
     """
     found, _ = _search(prompt.partition(".")[0], _ORDERS)
     if len(found) != 1:
-        raise ValueError(
+        raise InputError(
             f"not an order for one block, such as 'put the red block in the blue bowl': {prompt!r}"
         )
     return _checked(found[0], names)
@@ -60,32 +61,34 @@ def read_wanted(text: str, names: Sequence[str]) -> list[SubGoal]:
     """The sub-goals that a wanted state, or an instruction, speaks of.
 
     Raises:
-        ValueError: it has a part that is neither, or things that this table does not have.
+        InputError: it has a part that is neither, or things that this table does not have.
     """
     for templates in (_WANTED, _CLAUSES):
         found, rest = _search(text, templates)
         if found and not _JOINTS.sub("", rest):
             return [_checked(goal, names) for goal in found]
-    raise ValueError(f"this table offers {', '.join(names)}; cannot make out {text!r}")
+    raise InputError(f"this table offers {', '.join(names)}; cannot make out {text!r}")
 
 
 def _search(text: str, templates: Templates) -> tuple[list[SubGoal], str]:
     """Every clause in the order of the text, and what is left of the text without them."""
     found: dict[int, SubGoal] = {}
-    for kind, template in ((k, t) for k, many in templates.items() for t in many):
-        named = template.format(object=f"(?P<object>{_THING})", target=f"(?P<target>{_THING})")
-        for match in re.finditer(rf"\b{named}\b", text, re.IGNORECASE):
-            found[match.start()] = SubGoal(kind, match["object"].lower(), match["target"].lower())
-        text = re.sub(rf"\b{named}\b", lambda m: " " * len(m[0]), text, flags=re.IGNORECASE)
+    for kind, phrases in templates.items():
+        for phrase in phrases:
+            words = phrase.format(object=f"(?P<object>{_THING})", target=f"(?P<target>{_THING})")
+            clause = re.compile(rf"\b{words}\b", re.IGNORECASE)
+            for match in clause.finditer(text):
+                found[match.start()] = SubGoal(kind, match["object"].lower(), match["target"].lower())
+            text = clause.sub(lambda m: " " * len(m[0]), text)
     return [found[start] for start in sorted(found)], text
 
 
 def _checked(goal: SubGoal, names: Sequence[str]) -> SubGoal:
     for name in (goal.object, goal.target):
         if name not in names:
-            raise ValueError(f"there is no {name} here, but: {', '.join(names)}")
+            raise InputError(f"there is no {name} here, but: {', '.join(names)}")
     needs_bowl = goal.kind in ("inside", "out_of")
     fits = is_bowl(goal.target) if needs_bowl else goal.kind != "on" or not is_bowl(goal.target)
     if is_bowl(goal.object) or goal.object == goal.target or not fits:
-        raise ValueError(f"cannot {goal.text}: only blocks move, into bowls, onto blocks or beside either")
+        raise InputError(f"cannot {goal.text}: only blocks move, into bowls, onto blocks or beside either")
     return goal

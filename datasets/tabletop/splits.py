@@ -7,41 +7,42 @@
 Tune on train and validation; the test split is for the numbers that get written down.
 """
 
-from typing import Literal, get_args
+from typing import Literal
+
+from goalreel.errors import InputError
 
 type Split = Literal["train", "validation", "test"]
 
-SEEDS: dict[str, range] = {
+SEEDS: dict[Split, range] = {
     "train": range(0, 900_000),
     "validation": range(900_000, 950_000),
     "test": range(950_000, 1_000_000),
 }
-NAMES: tuple[str, ...] = get_args(Split.__value__)
 
 
-def seeds(split: str, count: int, first: int = 0) -> range:
+def seeds(split: Split, count: int, first: int = 0) -> range:
     """The seeds `first .. first + count` of a split, counted from the split's own start.
 
     Raises:
-        ValueError: no such split, or the split has fewer seeds.
+        InputError: no such split, or the split has fewer seeds.
     """
     if split not in SEEDS:
-        raise ValueError(f"no split {split!r}: choose one of {', '.join(SEEDS)}")
+        raise InputError(f"no split {split!r}: choose one of {', '.join(SEEDS)}")
     if count < 1 or first < 0:
-        raise ValueError(f"need at least one episode and a first seed >= 0, got {count} and {first}")
+        raise InputError(f"need at least one episode and a first seed >= 0, got {count} and {first}")
     chosen = SEEDS[split][first : first + count]
     if len(chosen) < count:
-        raise ValueError(f"split {split} has {len(SEEDS[split])} seeds, asked for {first} .. {first + count}")
+        raise InputError(f"split {split} has {len(SEEDS[split])} seeds, asked for {first} .. {first + count}")
     return chosen
 
 
-def split_of(seed: int) -> str:
+def split_of(seed: int) -> Split:
     """The split a seed belongs to.
 
     Raises:
-        ValueError: outside all splits.
+        InputError: outside all splits.
     """
     for name, span in SEEDS.items():
         if seed in span:
             return name
-    raise ValueError(f"seed {seed} is outside 0 .. 999999, where the splits are defined")
+    raise InputError(f"seed {seed} is outside 0 .. 999999, where the splits are defined")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.datasets.tabletop.predicates import DIRECTIONS, SubGoal
-from goalreel.datasets.tabletop.scene import BOWL_FLOOR, BOWL_RADIUS, HALF, WORKSPACE, Layout, is_bowl
+from goalreel.datasets.tabletop.scene import BOWL_FLOOR, BOWL_RADIUS, HALF, WORKSPACE, SceneLayout, is_bowl
 
 BLOCK_CLEARANCE = 0.090
 """Least distance between centres, so that open fingers fit beside a neighbour (m)."""
@@ -15,7 +15,7 @@ REACH = 0.03
 """How far beyond the starting area a block may be set down (m)."""
 
 
-def find_spot(layout: Layout, goal: SubGoal) -> tuple[NDArray[np.float64], float]:
+def find_spot(layout: SceneLayout, goal: SubGoal) -> tuple[NDArray[np.float64], float]:
     """Where the block's centre should come to rest, (3,), and the room to spare there in m.
 
     Negative room means that something stands too close. Of several places the first with 2 cm to spare is
@@ -32,7 +32,7 @@ def find_spot(layout: Layout, goal: SubGoal) -> tuple[NDArray[np.float64], float
     return best, float(room)
 
 
-def _candidates(layout: Layout, goal: SubGoal) -> Iterator[NDArray[np.float64]]:
+def _candidates(layout: SceneLayout, goal: SubGoal) -> Iterator[NDArray[np.float64]]:
     """Places that satisfy the goal, best first."""
     target = layout[goal.target]
     if goal.kind == "inside":
@@ -51,7 +51,7 @@ def _candidates(layout: Layout, goal: SubGoal) -> Iterator[NDArray[np.float64]]:
             yield np.array([*(target[:2] + distance * DIRECTIONS[goal.kind]), HALF])
 
 
-def _room(layout: Layout, goal: SubGoal, place: NDArray[np.float64]) -> float:
+def _room(layout: SceneLayout, goal: SubGoal, place: NDArray[np.float64]) -> float:
     """Metres to spare to the nearest neighbour and to the edge of the reachable area."""
     if goal.kind in ("inside", "on"):
         mine = {n for n, p in layout.items() if np.linalg.norm(p[:2] - layout[goal.target][:2]) < 0.03}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from goalreel.datasets.tabletop.env import State, Tabletop
+from goalreel.datasets.tabletop.env import Tabletop, TabletopState
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.spots import find_spot
 
@@ -11,7 +11,7 @@ DROPS = (0.0, 0.001)
 millimetre above it is not."""
 
 
-def teleport(env: Tabletop, goal: SubGoal) -> State:
+def teleport(env: Tabletop, goal: SubGoal) -> TabletopState:
     """Set the block down where the expert would, let it settle, arm at home; the state reached.
 
     Everything else stays where it is. Call it goal after goal to get an episode's goal images.

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from goalreel.datasets.tabletop.predicates import Kind
+from goalreel.datasets.tabletop.predicates import GoalKind
+from goalreel.errors import DatasetError
 
 FILE = Path("meta/tabletop.json")
 
@@ -19,7 +20,7 @@ class TrueSegment(_Frozen):
     them. `mission` counts the instruction's clauses: one clause ("sort the blocks") may have several
     sub-goals."""
 
-    kind: Kind
+    kind: GoalKind
     object: str
     target: str
     text: str
@@ -52,11 +53,15 @@ def read_truth(root: Path) -> Truth:
 
     Raises:
         FileNotFoundError: the dataset is no tabletop recording.
+        DatasetError: the file is damaged.
     """
     path = root / FILE
     if not path.exists():
         raise FileNotFoundError(f"{root} has no {FILE}: it was not written by `goalreel tabletop record`")
-    return Truth.model_validate_json(path.read_text())
+    try:
+        return Truth.model_validate_json(path.read_bytes())
+    except ValidationError as e:
+        raise DatasetError(f"{path}: damaged ({str(e).splitlines()[0]}): record the dataset again") from e
 
 
 def write_truth(root: Path, truth: Truth) -> None:

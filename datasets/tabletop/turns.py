@@ -7,9 +7,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.tabletop.cameras import FIXED, Camera
+from goalreel.datasets.tabletop.cameras import FIXED, PinholeCamera
 from goalreel.datasets.tabletop.readback import segment
-from goalreel.datasets.tabletop.scene import HALF, Layout, colour, is_bowl
+from goalreel.datasets.tabletop.scene import HALF, SceneLayout, colour, is_bowl
 
 TURNS = np.radians(np.arange(-45, 45, 3))
 """A cube looks the same again after a quarter turn."""
@@ -17,7 +17,7 @@ TURNS = np.radians(np.arange(-45, 45, 3))
 _CUBE = HALF * np.array(list(product((-1, 1), repeat=3)))
 
 
-def read_turns(picture: NDArray[np.uint8], layout: Layout, camera: str = "front") -> dict[str, float]:
+def read_turns(picture: NDArray[np.uint8], layout: SceneLayout, camera: str = "front") -> dict[str, float]:
     """Block -> turn about z in [-pi/4, pi/4) rad, for the blocks of a layout that `read_back` found.
 
     From the front camera at 256 px half of the answers are within 3 degrees and all within 13; at 128 px
@@ -27,7 +27,7 @@ def read_turns(picture: NDArray[np.uint8], layout: Layout, camera: str = "front"
 
 
 def fit_cubes(
-    picture: NDArray[np.uint8], layout: Layout, camera: str = "front"
+    picture: NDArray[np.uint8], layout: SceneLayout, camera: str = "front"
 ) -> dict[str, tuple[float, float]]:
     """Block -> its turn as above, and how well a cube's outline covers its colour there: their intersection
     over union, 0-1, low where the block is hidden or no cube."""
@@ -36,7 +36,7 @@ def fit_cubes(
     return {name: _turn(seen[colour(name)], layout[name], FIXED[camera]) for name in blocks}
 
 
-def _turn(seen: NDArray[np.bool_], at: NDArray[np.float64], camera: Camera) -> tuple[float, float]:
+def _turn(seen: NDArray[np.bool_], at: NDArray[np.float64], camera: PinholeCamera) -> tuple[float, float]:
     def overlap(turn: float) -> float:
         drawn = _outline(at, turn, camera, len(seen))
         # A bowl of the block's colour may stand elsewhere in the picture.
@@ -47,7 +47,7 @@ def _turn(seen: NDArray[np.bool_], at: NDArray[np.float64], camera: Camera) -> t
     return float(best), overlap(best)
 
 
-def _outline(at: NDArray[np.float64], turn: float, camera: Camera, size: int) -> NDArray[np.uint8]:
+def _outline(at: NDArray[np.float64], turn: float, camera: PinholeCamera, size: int) -> NDArray[np.uint8]:
     c, s = math.cos(turn), math.sin(turn)
     corners = at + _CUBE @ np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])
     # Four fractional bits; OpenCV puts pixel centres, the camera pixel corners, on whole numbers.

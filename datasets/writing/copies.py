@@ -13,33 +13,33 @@ _PREVIOUS = FOLDER / "previous"
 """Where the records of an earlier pass go: they still tell of the episodes that this pass leaves alone."""
 
 
-def check_apart(source: Path, out: Path) -> None:
+def check_apart(root: Path, out: Path) -> None:
     """Refuse to write into the dataset that is read.
 
     Raises:
         DatasetError: one folder is the other or lies inside it.
     """
-    one, two = source.resolve(), out.resolve()
+    one, two = root.resolve(), out.resolve()
     if one.is_relative_to(two) or two.is_relative_to(one):
         raise DatasetError(
-            f"{out}: overlaps the dataset {source}, which is never changed: choose another --out"
+            f"{out}: overlaps the dataset {root}, which is never changed: choose another --out"
         )
 
 
-def meta_digest(source: Path) -> str:
+def meta_digest(root: Path) -> str:
     """Digest of the metadata that OUT's is made from, statistics included."""
-    paths = [*episode_files(source), source / "meta" / "info.json", source / "meta" / "stats.json"]
+    paths = [*episode_files(root), root / "meta" / "info.json", root / "meta" / "stats.json"]
     return digest(*(path.read_bytes() for path in paths if path.is_file()))
 
 
-def pass_on(source: Path, out: Path) -> None:
+def pass_on(root: Path, out: Path) -> None:
     """Link or copy what `build` does not write itself.
 
     Raises:
         DatasetError: the disk is full.
     """
-    for path in _files(source):
-        relative = path.relative_to(source)
+    for path in _files(root):
+        relative = path.relative_to(root)
         if relative.is_relative_to(FOLDER):
             inner = relative.relative_to(FOLDER)
             if inner.parts[0] not in ("lock", "build"):
@@ -50,19 +50,19 @@ def pass_on(source: Path, out: Path) -> None:
             copy(path, out / relative)
 
 
-def data_files(source: Path) -> list[Path]:
+def data_files(root: Path) -> list[Path]:
     """The data parquet files in lerobot's order."""
-    return sorted((source / "data").glob("*/*.parquet"))
+    return sorted((root / "data").glob("*/*.parquet"))
 
 
-def episode_files(source: Path) -> list[Path]:
+def episode_files(root: Path) -> list[Path]:
     """The episode metadata parquet files in lerobot's order."""
-    return sorted((source / "meta" / "episodes").glob("*/*.parquet"))
+    return sorted((root / "meta" / "episodes").glob("*/*.parquet"))
 
 
-def _files(source: Path) -> Iterator[Path]:
-    for path in sorted(source.rglob("*")):
-        if path.is_file() and path.relative_to(source).parts[0] not in _IGNORED:
+def _files(root: Path) -> Iterator[Path]:
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and path.relative_to(root).parts[0] not in _IGNORED:
             yield path
 
 

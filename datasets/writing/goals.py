@@ -11,7 +11,7 @@ from goalreel.types import Storyboard
 
 
 @dataclass(frozen=True)
-class Span:
+class GoalSpan:
     """Frames `start` to `end` (exclusive) head for one sub-goal."""
 
     start: int
@@ -27,7 +27,7 @@ class Goals:
 
     episode: int
     plan: tuple[str, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[GoalSpan, ...]
     digest: str
 
     def runs(self, length: int) -> list[tuple[int, str | None]]:
@@ -66,7 +66,7 @@ def _goals(records: Records, episode: int, board: Storyboard, length: int, use_u
         if step.segment is None:
             continue
         picture = step.goal_image.frame if step.goal_image and step.status in usable else None
-        spans.append(Span(step.segment.start, step.segment.end, step.step.name, picture))
+        spans.append(GoalSpan(step.segment.start, step.segment.end, step.step.name, picture))
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
         raise DatasetError(
             f"{records.path(episode)}: its segments do not fit the episode's {length} frames: "

@@ -18,10 +18,10 @@ from goalreel.datasets.writing.goals import Goals
 from goalreel.errors import DatasetError
 
 OURS = ("subtask", "plan")
-type Row = dict[str, Any]
+type LanguageRow = dict[str, Any]
 
 
-def goal_rows(goals: Goals, timestamps: NDArray[np.float32]) -> list[Row]:
+def goal_rows(goals: Goals, timestamps: NDArray[np.float32]) -> list[LanguageRow]:
     """Our rows of an episode: the whole plan at its first frame, a subtask at each span's first frame.
 
     Timestamps are the parquet's own float32 values.
@@ -34,7 +34,7 @@ def goal_rows(goals: Goals, timestamps: NDArray[np.float32]) -> list[Row]:
     return rows
 
 
-def _row(style: str, content: str, timestamp: np.float32) -> Row:
+def _row(style: str, content: str, timestamp: np.float32) -> LanguageRow:
     return {
         "role": "assistant",
         "content": content,
@@ -45,14 +45,16 @@ def _row(style: str, content: str, timestamp: np.float32) -> Row:
     }
 
 
-def merge_rows(old: Sequence[Row], new: Sequence[Row], interjected: set[float]) -> list[Row]:
+def merge_rows(
+    old: Sequence[LanguageRow], new: Sequence[LanguageRow], interjected: set[float]
+) -> list[LanguageRow]:
     """Replace our two styles and keep the rest, in lerobot's order of rows.
 
     A plan refreshed at an interjection stays: lerobot's validator wants one at that very moment.
     """
     planned = {row["timestamp"] for row in new if row["style"] == "plan"}
 
-    def kept(row: Row) -> bool:
+    def kept(row: LanguageRow) -> bool:
         if row["style"] == "plan":
             return row["timestamp"] in interjected and row["timestamp"] not in planned
         return row["style"] not in OURS
@@ -61,7 +63,7 @@ def merge_rows(old: Sequence[Row], new: Sequence[Row], interjected: set[float]) 
     return sorted(rows, key=lambda r: (r["timestamp"], r["style"] or "", r["role"] or ""))
 
 
-def validate(rows: Sequence[Row], episode: int, timestamps: NDArray[np.float32], path: Path) -> None:
+def validate(rows: Sequence[LanguageRow], episode: int, timestamps: NDArray[np.float32], path: Path) -> None:
     """Run lerobot's StagingValidator over our rows.
 
     Raises:
@@ -80,14 +82,14 @@ def validate(rows: Sequence[Row], episode: int, timestamps: NDArray[np.float32],
         raise DatasetError(f"{path}: episode {episode}: lerobot rejects the rows: {report.errors[0]}")
 
 
-def column(frames: Sequence[Sequence[Row]], kind: pa.ListType) -> pa.Array:
+def column(frames: Sequence[Sequence[LanguageRow]], kind: pa.ListType) -> pa.Array:
     """One list of rows a frame as an array of `kind`, lerobot's type of the column."""
     flat = [row for rows in frames for row in rows]
     offsets = np.cumsum([0, *(len(rows) for rows in frames)])
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), _rows(flat, kind.value_type), type=kind)
 
 
-def broadcast(rows: Sequence[Row], frames: int, kind: pa.ListType) -> pa.Array:
+def broadcast(rows: Sequence[LanguageRow], frames: int, kind: pa.ListType) -> pa.Array:
     """The same rows on every one of `frames` frames."""
     values = _rows(rows, kind.value_type).take(pa.array(np.tile(np.arange(len(rows)), frames)))
     offsets = np.arange(frames + 1) * len(rows)
@@ -103,7 +105,7 @@ def canonical(stored: pa.Array, kind: pa.ListType) -> pa.Array:
     return column(frames, kind)
 
 
-def _rows(rows: Sequence[Row], kind: pa.StructType) -> pa.StructArray:
+def _rows(rows: Sequence[LanguageRow], kind: pa.StructType) -> pa.StructArray:
     fields = list(kind)
     arrays = [
         _tool_calls([row["tool_calls"] for row in rows], field.type)

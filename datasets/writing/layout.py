@@ -19,7 +19,7 @@ MAX_SECONDS = 512
 
 
 @dataclass(frozen=True)
-class Clock:
+class EpisodeClock:
     """What the data files say of an episode's frames."""
 
     frames: int
@@ -43,7 +43,7 @@ class VideoFile:
 
 
 @dataclass(frozen=True)
-class Place:
+class EpisodePlace:
     """An episode's place in the camera: what meta/episodes says about it."""
 
     chunk: int
@@ -52,7 +52,7 @@ class Place:
     to_timestamp: float
 
 
-def clocks(shards: list[Path], fps: float) -> dict[int, Clock]:
+def clocks(shards: list[Path], fps: float) -> dict[int, EpisodeClock]:
     """Episode -> its frames' clock, in the order of the data files.
 
     Raises:
@@ -68,12 +68,12 @@ def clocks(shards: list[Path], fps: float) -> dict[int, Clock]:
         for index in np.unique(episode):
             mine = np.sort(time[episode == index]).astype(np.float64)
             jitter = np.abs(mine - mine[0] - np.arange(len(mine)) / fps).max()
-            found[int(index)] = Clock(len(mine), float(mine[0]), float(jitter), path)
+            found[int(index)] = EpisodeClock(len(mine), float(mine[0]), float(jitter), path)
     return found
 
 
 def arrange(
-    source: Source, clock: Mapping[int, Clock], episodes: Collection[int], key: str
+    source: Source, clock: Mapping[int, EpisodeClock], episodes: Collection[int], key: str
 ) -> list[VideoFile]:
     """Lay out `episodes` in new files, a new one for each data file and after MAX_SECONDS.
 
@@ -93,7 +93,7 @@ def arrange(
     return files
 
 
-def places(files: list[VideoFile], clock: Mapping[int, Clock], fps: float) -> dict[int, Place]:
+def places(files: list[VideoFile], clock: Mapping[int, EpisodeClock], fps: float) -> dict[int, EpisodePlace]:
     """Where lerobot's loader finds each episode: a frame at `from_timestamp` plus its own timestamp."""
     found = {}
     for file in files:
@@ -101,7 +101,7 @@ def places(files: list[VideoFile], clock: Mapping[int, Clock], fps: float) -> di
         for index in file.episodes:
             has = clock[index]
             start, end = at / fps - has.first, (at + has.frames) / fps - has.first
-            found[index] = Place(file.chunk, file.file, start, end)
+            found[index] = EpisodePlace(file.chunk, file.file, start, end)
             at += has.frames
     return found
 

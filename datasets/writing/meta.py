@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.layout import Place
+from goalreel.datasets.writing.layout import EpisodePlace
 from goalreel.datasets.writing.shards import put_column
 from goalreel.datasets.writing.stats import Stats
 from goalreel.files import atomic, write_bytes
@@ -21,14 +21,14 @@ _CHANNELS = pa.list_(pa.list_(pa.list_(pa.float64())))
 
 
 def write_episodes(
-    source: Path, target: Path, key: str, placed: Mapping[int, Place], stats: Mapping[int, Stats]
+    original: Path, target: Path, key: str, placed: Mapping[int, EpisodePlace], stats: Mapping[int, Stats]
 ) -> None:
     """Rewrite one file of meta/episodes with the camera `key`; episodes not `placed` keep their values.
 
     Raises:
         DatasetError: the disk is full.
     """
-    table = pq.read_table(source)
+    table = pq.read_table(original)
     episodes = table["episode_index"].to_pylist()
     for name, kind in _columns(key, stats).items():
         old = table[name].to_pylist() if name in table.column_names else [None] * len(table)
@@ -48,7 +48,7 @@ def _columns(key: str, stats: Mapping[int, Stats]) -> dict[str, pa.DataType]:
     return columns
 
 
-def _value(column: str, place: Place, stats: Stats) -> object:
+def _value(column: str, place: EpisodePlace, stats: Stats) -> object:
     kind, _, name = column.rpartition("/")
     if kind.startswith("stats/"):
         return stats[name].tolist()
@@ -60,7 +60,7 @@ def _value(column: str, place: Place, stats: Stats) -> object:
     }[name]
 
 
-def write_stats(source: Path, out: Path, key: str) -> None:
+def write_stats(root: Path, out: Path, key: str) -> None:
     """stats.json of IN with the camera `key` aggregated over OUT's episodes by lerobot.
 
     The mask gets no entry: it is nothing to normalise.
@@ -68,15 +68,16 @@ def write_stats(source: Path, out: Path, key: str) -> None:
     from lerobot.datasets.compute_stats import aggregate_stats
     from lerobot.datasets.utils import serialize_dict
 
-    per_episode = []
+    per_episode: list[dict[str, dict[str, Any]]] = []
     for path in sorted((out / "meta" / "episodes").glob("*/*.parquet")):
         names = [n for n in pq.read_schema(path).names if n.startswith(f"stats/{key}/")]
         for row in pq.read_table(path, columns=names).to_pylist():
             if None not in row.values():
                 per_episode.append({key: {n.rpartition("/")[2]: np.array(v) for n, v in row.items()}})
-    path = source / "meta" / "stats.json"
+    path = root / "meta" / "stats.json"
     stats = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    stats[key] = serialize_dict(aggregate_stats(per_episode))[key]
+    camera: dict[str, Any] = dict(aggregate_stats(per_episode))
+    stats[key] = serialize_dict(camera)[key]
     write_json(out / "meta" / "stats.json", stats)
 
 

@@ -16,9 +16,9 @@ from goalreel.files import atomic
 
 
 def rewrite_shard(
-    source: Path, target: Path, goals: Mapping[int, Goals], pad_key: str, had_camera: bool
+    original: Path, target: Path, goals: Mapping[int, Goals], pad_key: str, had_camera: bool
 ) -> None:
-    """Write `target`, one row group an episode, from `source`.
+    """Write `target`, one row group an episode, from `original`.
 
     `goals` are those of this run's episodes; the rows of all others stay. `pad_key` is True on frames
     without an accepted goal. An episode outside this run keeps its mask; without one it is False throughout
@@ -30,7 +30,7 @@ def rewrite_shard(
     from lerobot.datasets.io_utils import write_table_one_row_group_per_episode
     from lerobot.datasets.language import language_events_arrow_type, language_persistent_arrow_type
 
-    table = pq.read_table(source)
+    table = pq.read_table(original)
     kinds = {
         "language_persistent": language_persistent_arrow_type(),
         "language_events": language_events_arrow_type(),

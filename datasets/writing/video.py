@@ -18,7 +18,7 @@ from goalreel.files import atomic
 if TYPE_CHECKING:
     from lerobot.configs.video import RGBEncoderConfig
 
-type Run = tuple[int, NDArray[np.uint8]]
+type PictureRun = tuple[int, NDArray[np.uint8]]
 """So many frames of one (height, width, 3) picture."""
 
 
@@ -63,7 +63,7 @@ def fit(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
     return canvas
 
 
-def write_video(path: Path, runs: Iterable[Run], size: tuple[int, int], fps: Fraction) -> None:
+def write_video(path: Path, runs: Iterable[PictureRun], size: tuple[int, int], fps: Fraction) -> None:
     """Encode runs of still pictures of an even `size` (width, height), frame i shown at i / fps seconds.
 
     Every run starts on a keyframe. One thread, so the same runs give the same bytes.
@@ -72,10 +72,11 @@ def write_video(path: Path, runs: Iterable[Run], size: tuple[int, int], fps: Fra
         DatasetError: the disk is full.
     """
     import av
+    from av.logging import ERROR, set_libav_level
     from av.video.frame import PictureType
 
     options = encoder().get_codec_options(encoder_threads=1, as_strings=True)
-    av.logging.set_libav_level(av.logging.ERROR)  # x264 reports on every file otherwise
+    set_libav_level(ERROR)  # x264 reports on every file otherwise
     with atomic(path) as tmp, av.open(str(tmp), "w", format="mp4") as container:
         stream = container.add_stream("h264", rate=fps, options=options)
         stream.width, stream.height = size

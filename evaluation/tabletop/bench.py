@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from goalreel.annotator.annotate import Settings
-from goalreel.datasets.corpora.verdicts import verdict_rows
+from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.asking import Role, lazily

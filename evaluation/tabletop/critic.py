@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from goalreel.datasets.corpora.rows import VerdictRow
+from goalreel.datasets.tabletop.lessons.rows import VerdictRow
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.asking import in_batches
 from goalreel.evaluation.tabletop.bootstrap import area, balanced, measured, measured_share

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from goalreel.datasets.corpora.composition import held_out_step
-from goalreel.datasets.corpora.rows import Register
+from goalreel.datasets.tabletop.lessons.composition import held_out_step
+from goalreel.datasets.tabletop.lessons.rows import Register
 from goalreel.datasets.tabletop.predicates import KINDS, SubGoal
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.asking import in_batches

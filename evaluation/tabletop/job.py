@@ -37,7 +37,7 @@ def annotated(
             seeds,
             cameras=[CAMERA],
             size=SIZE,
-            progress=lambda done: progress("record", done, len(seeds)),
+            progress=lambda done, total: progress("record", done, total),
         )
     annotate(recording, result, settings, progress=progress)
     source, records = Source.open(recording), Records(result / FOLDER, source="")

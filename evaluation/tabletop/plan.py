@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import factorial, prod
 
-from goalreel.datasets.corpora.composition import held_out
 from goalreel.datasets.tabletop.env import Tabletop
-from goalreel.datasets.tabletop.grammar import Episode
+from goalreel.datasets.tabletop.grammar import TabletopEpisode
+from goalreel.datasets.tabletop.lessons.composition import held_out
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.evaluation.measured import Measured
@@ -51,7 +51,7 @@ def _reaches(walk: Walk, goals: Sequence[SubGoal]) -> bool:
         return done and not disturbed(env.layout(), walk.moments[0].layout, moved)
 
 
-def chance_of_order(episode: Episode) -> float:
+def chance_of_order(episode: TabletopEpisode) -> float:
     """Of naming the true order, for whoever knows all but that: "clear all the bowls" names no order, and the
     picture shows none."""
     sizes = (len(m.goals) for m in episode.missions if not all(g.object in m.text for g in m.goals))

@@ -6,12 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from goalreel.datasets.tabletop.env import State, Tabletop
-from goalreel.datasets.tabletop.grammar import Episode, sample_episode
-from goalreel.datasets.tabletop.measure import shown
+from goalreel.datasets.tabletop.env import Tabletop, TabletopState
+from goalreel.datasets.tabletop.grammar import TabletopEpisode, sample_episode
 from goalreel.datasets.tabletop.predicates import SubGoal
-from goalreel.datasets.tabletop.readback import read_back
-from goalreel.datasets.tabletop.scene import Layout, Scene
+from goalreel.datasets.tabletop.readback import read_back, shown
+from goalreel.datasets.tabletop.scene import SceneLayout, TabletopScene
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.image import Image
 from goalreel.types import Failure, Task
@@ -29,8 +28,8 @@ type Progress = Callable[[str, int, int], None]
 class Moment:
     """The table at one time, the arm at home."""
 
-    state: State
-    layout: Layout
+    state: TabletopState
+    layout: SceneLayout
     picture: Image
 
 
@@ -38,7 +37,7 @@ class Moment:
 class Walk:
     """An episode with its moments: `moments[i]` is the table after i sub-goals."""
 
-    episode: Episode
+    episode: TabletopEpisode
     moments: tuple[Moment, ...]
 
     @property
@@ -83,7 +82,7 @@ def walks(seeds: Sequence[int], progress: Progress) -> list[Walk]:
     return made
 
 
-def _moment(env: Tabletop, state: State) -> Moment:
+def _moment(env: Tabletop, state: TabletopState) -> Moment:
     return Moment(state, env.layout(), Image(env.render(CAMERA, SIZE).copy()))
 
 
@@ -103,13 +102,13 @@ NOTHING = Outcome(False, False)
 """Of a picture that never came."""
 
 
-def look(picture: Image | Failure | None, scene: Scene) -> Layout | None:
+def look(picture: Image | Failure | None, scene: TabletopScene) -> SceneLayout | None:
     """The layout that a picture shows; None where there is none, or it is not of this camera."""
     return _read(picture, scene) if isinstance(picture, Image) else None
 
 
 @lru_cache(maxsize=4096)
-def _read(picture: Image, scene: Scene) -> Layout | None:
+def _read(picture: Image, scene: TabletopScene) -> SceneLayout | None:
     """The arms of the loop come to the same pictures again and again."""
     try:
         return read_back(picture.pixels, scene, CAMERA)
@@ -117,7 +116,7 @@ def _read(picture: Image, scene: Scene) -> Layout | None:
         return None
 
 
-def outcome(found: Layout | None, before: Layout, goal: SubGoal) -> Outcome:
+def outcome(found: SceneLayout | None, before: SceneLayout, goal: SubGoal) -> Outcome:
     """Compare a layout that was read off a picture with the one `before` the goal.
 
     A thing that is gone was touched, the goal's own target included.
@@ -127,7 +126,7 @@ def outcome(found: Layout | None, before: Layout, goal: SubGoal) -> Outcome:
     return Outcome(shown(found, goal), not disturbed(found, before, {goal.object}))
 
 
-def disturbed(found: Layout, before: Layout, moved: Iterable[str]) -> list[str]:
+def disturbed(found: SceneLayout, before: SceneLayout, moved: Iterable[str]) -> list[str]:
     """What is gone, or not where it was, though it was not to be moved."""
     still = before.keys() - set(moved)
     return [n for n in still if n not in found or np.linalg.norm(found[n] - before[n]) > MOVED]

@@ -5,8 +5,8 @@ from typing import get_args
 
 import numpy as np
 
-from goalreel.datasets.corpora import prompts
-from goalreel.datasets.corpora.rows import Register
+from goalreel.datasets.tabletop.lessons import prompts
+from goalreel.datasets.tabletop.lessons.rows import Register
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.sentences import read_order, read_wanted
 from goalreel.evaluation.tabletop.scenes import Walk

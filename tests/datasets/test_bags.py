@@ -162,7 +162,7 @@ def test_each_instruction_starts_an_episode(tmp_path):
     ]
     bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
     source = convert(bag, tmp_path / "out", "--instruction-topic", "/instruction", *TOPICS)
-    assert [e.instruction for e in source.episodes()] == ["first", "second"]
+    assert [source.episode(i).instruction for i in source.indices] == ["first", "second"]
     assert numbers(source, 0) == list(range(8))
     assert numbers(source, 1) == list(range(8, 20))
 
@@ -319,7 +319,10 @@ def test_two_tasks_are_two_episodes(tmp_path):
     ]
     bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
     source = convert(bag, tmp_path / "out", *TOPICS)
-    assert [e.instruction for e in source.episodes()] == ["tidy the table", "wipe the table"]
+    assert [source.episode(i).instruction for i in source.indices] == [
+        "tidy the table",
+        "wipe the table",
+    ]
     assert [numbers(source, i) for i in (0, 1)] == [list(range(1, 11)), list(range(11, 20))]
     assert [set(numbers(source, i, SUBGOAL)) for i in (0, 1)] == [{25}, {30}]
 

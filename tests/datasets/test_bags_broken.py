@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from goalreel.cli.main import app
 from goalreel.datasets.bags.convert import convert, read_bags
-from goalreel.datasets.bags.topics import Request
+from goalreel.datasets.bags.topics import TopicRequest
 from goalreel.errors import DatasetError
 
 MS = 1_000_000
@@ -196,7 +196,7 @@ def test_damaged_files_are_refused_or_read_but_never_end_in_a_traceback(tmp_path
         b.image(i * 100 * MS, np.full((16, 16, 3), 9, np.uint8)) for i in range(12)
     ]
     bag = b.write_bag(tmp_path / "bag", sorted(small, key=lambda s: s.at), storage)
-    request = Request(task="t", states=("/joint_states",))
+    request = TopicRequest(task="t", states=("/joint_states",))
     chance = random.Random(0)
     refusals, read = [], 0
     for file in sorted(bag.iterdir()):
@@ -234,7 +234,7 @@ def test_a_second_conversion_at_the_same_time_is_refused(tmp_path, robot):
     from goalreel.files import exclusive
 
     bag = b.write_bag(tmp_path / "bag", robot)
-    request = Request(task="t")
+    request = TopicRequest(task="t")
     with (
         exclusive(tmp_path / ".out.unfinished", tmp_path / "out"),
         pytest.raises(DatasetError, match="another goalreel run"),

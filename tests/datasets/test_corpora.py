@@ -11,19 +11,19 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.datasets.corpora import composition
-from goalreel.datasets.corpora.composition import FOLLOWS, PAIRS, held_out, held_out_step
-from goalreel.datasets.corpora.edits import edit_rows
-from goalreel.datasets.corpora.grounding import DISTURBED, compare
-from goalreel.datasets.corpora.judged import Judge, drawn_by, editor_rows
-from goalreel.datasets.corpora.mistakes import MADE, make, vary
-from goalreel.datasets.corpora.plans import plan_rows
-from goalreel.datasets.corpora.prompts import TERSE, explicit, terse
-from goalreel.datasets.corpora.steps import walk
-from goalreel.datasets.corpora.studio import Studio
-from goalreel.datasets.corpora.verdicts import verdict_rows
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.lessons import composition
+from goalreel.datasets.tabletop.lessons.composition import FOLLOWS, PAIRS, held_out, held_out_step
+from goalreel.datasets.tabletop.lessons.edits import edit_rows
+from goalreel.datasets.tabletop.lessons.grounding import DISTURBED, compare
+from goalreel.datasets.tabletop.lessons.judged import Judge, drawn_by, editor_rows
+from goalreel.datasets.tabletop.lessons.mistakes import MADE, make, vary
+from goalreel.datasets.tabletop.lessons.plans import plan_rows
+from goalreel.datasets.tabletop.lessons.prompts import TERSE, explicit, terse
+from goalreel.datasets.tabletop.lessons.steps import walk
+from goalreel.datasets.tabletop.lessons.studio import Studio
+from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
 from goalreel.datasets.tabletop.predicates import KINDS, SubGoal, shows
 from goalreel.datasets.tabletop.sentences import read_order, state_of
 from goalreel.datasets.tabletop.splits import seeds

@@ -17,12 +17,15 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from goalreel.cli.corpus import app
 from goalreel.datasets.corpora.columns import read_rows
-from goalreel.datasets.corpora.edits import edit_rows
-from goalreel.datasets.corpora.lessons import candidate_of, plan_lesson, task_of, verdict_lesson
-from goalreel.datasets.corpora.plans import plan_rows
 from goalreel.datasets.corpora.sharegpt import messages_of
-from goalreel.datasets.corpora.verdicts import verdict_rows
-from goalreel.datasets.corpora.write import MAKERS, Order, write_corpus
+from goalreel.datasets.tabletop.lessons.conversations import (
+    candidate_of,
+    plan_lesson,
+    task_of,
+    verdict_lesson,
+)
+from goalreel.datasets.tabletop.lessons.corpus import LESSONS, CorpusOrder, make_corpus
+from goalreel.datasets.tabletop.lessons.kinds import EDITS, PLANS, VERDICTS
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.errors import DatasetError
 from goalreel.image import Image
@@ -32,8 +35,22 @@ from goalreel.planners.planner import ChatPlanner
 SEEDS = seeds("validation", 4, first=30)
 
 
-def test_a_planner_asks_and_reads_what_it_is_trained_on():
-    for row in plan_rows(SEEDS, 64):
+@pytest.fixture(scope="module")
+def rows():
+    """The rows of each kind."""
+    return {kind: list(make(SEEDS, 64)) for kind, (_, make) in LESSONS.items()}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A corpus of each kind, in two shards: its folder and what `make_corpus` returned. Read only."""
+    folder = tmp_path_factory.mktemp("corpora")
+    orders = {kind: CorpusOrder(kind, "validation", 4, size=64, first=30, shard=3) for kind in LESSONS}
+    return {kind: (folder / kind, make_corpus(order, folder / kind)) for kind, order in orders.items()}
+
+
+def test_a_planner_asks_and_reads_what_it_is_trained_on(rows):
+    for row in rows["plans"]:
         conversation, reply = plan_lesson(row)
         chat = ScriptedChat([reply])
         (plan,) = ChatPlanner(chat).plan([task_of(row)])
@@ -42,8 +59,8 @@ def test_a_planner_asks_and_reads_what_it_is_trained_on():
 
 
 @pytest.mark.parametrize("mode", ["strict", "fast"])
-def test_a_critic_asks_and_reads_what_it_is_trained_on(mode):
-    for row in verdict_rows(SEEDS, 64):
+def test_a_critic_asks_and_reads_what_it_is_trained_on(rows, mode):
+    for row in rows["verdicts"]:
         conversation, reply = verdict_lesson(row, mode)
         chat = ScriptedChat([reply])
         (verdict,) = ChatCritic(chat, mode=mode).judge([candidate_of(row)])
@@ -51,35 +68,28 @@ def test_a_critic_asks_and_reads_what_it_is_trained_on(mode):
         assert verdict == row.verdict
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-def test_rows_come_back_from_disk(kind, tmp_path):
-    order = Order(kind, "validation", 4, size=64, first=30, shard=3)
-    count = write_corpus(order, tmp_path / "c")
-    rows = list(read_rows(tmp_path / "c", kind))
-    assert rows == list(MAKERS[kind](SEEDS, 64))
-    assert len(rows) == count > 3
+@pytest.mark.parametrize("kind", LESSONS)
+def test_rows_come_back_from_disk(kind, rows, written):
+    folder, count = written[kind]
+    assert list(read_rows(folder, LESSONS[kind][0])) == rows[kind]
+    assert len(rows[kind]) == count > 3
 
 
-def test_hugging_face_datasets_reads_a_corpus(tmp_path):
+def test_hugging_face_datasets_reads_a_corpus(rows, written, tmp_path):
     import datasets
 
-    write_corpus(Order("edits", "validation", 2, size=64, first=30), tmp_path / "c", text=False)
-    loaded = datasets.load_dataset(str(tmp_path / "c"), split="validation", cache_dir=str(tmp_path / "cache"))
-    rows = list(edit_rows(SEEDS[:2], 64))
-    assert [r["prompt"] for r in loaded] == [row.prompt for row in rows]
+    folder, _ = written["edits"]
+    loaded = datasets.load_dataset(str(folder), split="validation", cache_dir=str(tmp_path / "cache"))
+    assert [r["prompt"] for r in loaded] == [row.prompt for row in rows["edits"]]
     assert loaded[0]["target"].size == (64, 64)
-    assert loaded[-1]["seed"] == SEEDS[1]
-    assert not (tmp_path / "c/sharegpt").exists()
+    assert loaded[-1]["seed"] == SEEDS[-1]
 
 
-def test_sharegpt_holds_every_message_and_image(tmp_path):
-    write_corpus(Order("verdicts", "validation", 4, size=64, first=30, shard=2), tmp_path / "c")
-    folder = tmp_path / "c/sharegpt"
+def test_sharegpt_holds_every_message_and_image(rows, written):
+    folder = written["verdicts"][0] / "sharegpt"
     info = json.loads((folder / "dataset_info.json").read_text())["goalreel_verdicts"]
     told = json.loads((folder / info["file_name"]).read_text())
-    rows = list(verdict_rows(SEEDS, 64))
-    assert len(told) == len(rows)
-    for row, one in zip(rows, told, strict=True):
+    for row, one in zip(rows["verdicts"], told, strict=True):
         messages, images = messages_of(verdict_lesson(row))
         assert one["messages"] == messages
         assert [m["role"] for m in messages] == ["system", "user", "assistant"]
@@ -89,20 +99,20 @@ def test_sharegpt_holds_every_message_and_image(tmp_path):
         assert (one["seed"], one["done"]) == (row.origin.seed, row.origin.done)
 
 
-def test_edits_as_json(tmp_path):
-    write_corpus(Order("edits", "validation", 1, size=64, first=30), tmp_path / "c")
-    folder = tmp_path / "c/sharegpt"
-    row, one = next(edit_rows(SEEDS[:1], 64)), json.loads((folder / "edits.json").read_text())[0]
+def test_edits_as_json(rows, written):
+    folder = written["edits"][0] / "sharegpt"
+    row, one = rows["edits"][0], json.loads((folder / "edits.json").read_text())[0]
     assert (one["prompt"], one["register"]) == (row.prompt, row.register)
     assert Image.decode((folder / one["target"]).read_bytes()) == row.target
+    assert not (folder / "dataset_info.json").exists()
 
 
 def test_workers_write_the_same_files(tmp_path):
-    order = Order("plans", "validation", 6, size=64, shard=2)
+    order = CorpusOrder("plans", "validation", 6, size=64, shard=2)
     for name, workers in (("one", 1), ("two", 2)):
         told = []
-        write_corpus(order, tmp_path / name, workers=workers, progress=told.append)
-        assert told == [0, 2, 4, 6]
+        make_corpus(order, tmp_path / name, workers=workers, progress=lambda *count: told.append(count))  # noqa: B023
+        assert told == [(0, 6), (2, 6), (4, 6), (6, 6)]
     files = {p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file()}
     assert len(files) > 6
     for file in files:
@@ -123,25 +133,27 @@ def test_a_killed_run_goes_on_and_keeps_what_was_finished(tmp_path):
     kept = {p: p.stat().st_mtime_ns for p in out.glob("data/validation-*.parquet")}
     assert 2 <= len(kept) < episodes
     (out / "data" / ".goalreel-tmp-validation-00011.parquet").write_bytes(b"half")
-    assert {r.origin.seed for r in read_rows(out, "edits")} == set(seeds("validation", len(kept)))
+    assert {r.origin.seed for r in read_rows(out, EDITS)} == set(seeds("validation", len(kept)))
     told = []
-    order = Order("edits", "validation", episodes, size=64, shard=1)
-    write_corpus(order, out, progress=told.append)
+    order = CorpusOrder("edits", "validation", episodes, size=64, shard=1)
+    make_corpus(order, out, progress=lambda done, _: told.append(done))
     assert told[0] == len(kept)
     assert {p: p.stat().st_mtime_ns for p in kept} == kept
     assert not list(out.rglob(".goalreel-tmp-*"))
-    write_corpus(order, tmp_path / "whole")
-    assert list(read_rows(out, "edits")) == list(read_rows(tmp_path / "whole", "edits"))
+    make_corpus(order, tmp_path / "whole")
+    assert list(read_rows(out, EDITS)) == list(read_rows(tmp_path / "whole", EDITS))
     joined = [(f / "sharegpt/edits.json").read_text() for f in (out, tmp_path / "whole")]
     assert joined[0] == joined[1]
 
 
 def test_another_corpus_is_never_mixed_in(tmp_path):
-    write_corpus(Order("plans", "validation", 1, size=64), tmp_path / "c")
-    with pytest.raises(DatasetError, match="asked for otherwise"):
-        write_corpus(Order("plans", "validation", 2, size=64), tmp_path / "c")
+    make_corpus(CorpusOrder("plans", "validation", 1, size=64), tmp_path / "c", text=False)
+    assert not (tmp_path / "c/sharegpt").exists()
+    for episodes, text in ((2, False), (1, True)):
+        with pytest.raises(DatasetError, match="asked for otherwise"):
+            make_corpus(CorpusOrder("plans", "validation", episodes, size=64), tmp_path / "c", text=text)
     with pytest.raises(DatasetError, match="holds no corpus"):
-        next(read_rows(tmp_path / "nothing", "plans"))
+        next(read_rows(tmp_path / "nothing", PLANS))
 
 
 def test_bad_orders_are_one_line():
@@ -152,14 +164,14 @@ def test_bad_orders_are_one_line():
         ("plans", "test", 60_000),
     ):
         with pytest.raises(ValueError):
-            Order(*order)
+            CorpusOrder(*order)
     result = CliRunner().invoke(app, ["make", "--kind", "plans", "--episodes", "950001", "--out", "x"])
     assert result.exit_code == 1
     assert result.output.count("\n") == 1
 
 
-def test_rows_from_a_given_maker(tmp_path):
-    order = Order("verdicts", "validation", 2, size=64, source="editor X")
-    write_corpus(order, tmp_path / "c", make=lambda part, size: list(verdict_rows(part, size))[:1])
-    assert len(list(read_rows(tmp_path / "c", "verdicts"))) == 1
+def test_rows_from_a_given_maker(rows, tmp_path):
+    order = CorpusOrder("verdicts", "validation", 2, size=64, source="editor X")
+    make_corpus(order, tmp_path / "c", make=lambda part, size: rows["verdicts"][:1])
+    assert len(list(read_rows(tmp_path / "c", VERDICTS))) == 1
     assert "from the editor X" in (tmp_path / "c/README.md").read_text()

@@ -30,7 +30,7 @@ def test_frames_and_numbers_are_lerobots(kind, request):
     root = request.getfixturevalue(kind)
     source = Source.open(root)
     expected = iter(lerobot_frames(root, FRONT))
-    for episode in source.episodes():
+    for episode in map(source.episode, source.indices):
         episode.check(FRONT)
         for image, i in zip(episode.frames(FRONT, range(len(episode))), range(len(episode)), strict=True):
             assert np.abs(image.pixels - next(expected)).max() <= 1
@@ -65,7 +65,7 @@ def test_real_episodes(real_dataset):
     expected = lerobot_frames(real_dataset, camera, count=40)
     for image, want in zip(episode.frames(camera, range(40)), expected, strict=True):
         assert np.abs(image.pixels.astype(int) - want).mean() < 1
-    for episode in source.episodes():
+    for episode in map(source.episode, source.indices):
         episode.check(camera)
         assert len(episode.state) == len(episode.timestamps) == len(episode)
 
@@ -80,7 +80,8 @@ def test_a_dataset_with_language_columns(video_dataset, tmp_path):
     row = {"role": "assistant", "content": "reach", "style": "subtask", "timestamp": 0.0}
     EpisodeStaging(tmp_path / "staged", 0).write("plan", [{**row, "camera": None, "tool_calls": None}])
     LanguageColumnsWriter().write_all(records, tmp_path / "staged", root)
-    for episode in Source.open(root).episodes():
+    source = Source.open(root)
+    for episode in map(source.episode, source.indices):
         assert episode.frames(FRONT, [0])[0].size == (48, 48)
 
 
@@ -184,7 +185,8 @@ def test_broken_datasets_get_one_clear_line(name, video_dataset, tmp_path):
     root = shutil.copytree(video_dataset, tmp_path / "data")
     spoil(root)
     with pytest.raises(DatasetError, match=message) as caught:
-        for episode in Source.open(root).episodes():
+        source = Source.open(root)
+        for episode in map(source.episode, source.indices):
             episode.check(FRONT)
     assert "\n" not in str(caught.value)
 
@@ -221,7 +223,8 @@ def test_a_hugging_face_cache_is_read_through_its_links(video_dataset, tmp_path)
             link = root / path.relative_to(blobs)
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(path)
-    for episode in Source.open(root).episodes():
+    source = Source.open(root)
+    for episode in map(source.episode, source.indices):
         assert episode.frames(FRONT, [0])[0].size == (48, 48)
 
 

@@ -45,7 +45,7 @@ def columns(root: Path) -> dict[str, np.ndarray]:
 def recorded(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("tabletop") / "data"
     done = []
-    record(root, SEEDS, size=64, progress=done.append)
+    record(root, SEEDS, size=64, progress=lambda n, _: done.append(n))
     assert done == [1, 2, 3]
     return root
 
@@ -177,7 +177,7 @@ def test_an_existing_folder_is_not_touched(tmp_path):
 
 
 def test_a_failing_run_leaves_nothing(tmp_path):
-    def fail(done: int) -> None:
+    def fail(done: int, _: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -192,7 +192,8 @@ def test_a_killed_run_leaves_nothing_that_looks_complete_and_runs_again(tmp_path
     code = f"""
 from pathlib import Path
 from goalreel.datasets.tabletop.record import record
-record(Path({str(out)!r}), range(200), size=32, cameras=("front",), progress=lambda n: print(n, flush=True))
+told = lambda n, _: print(n, flush=True)
+record(Path({str(out)!r}), range(200), size=32, cameras=("front",), progress=told)
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout.readline() == "1\n"

@@ -7,10 +7,11 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 import cv2
 import numpy as np
 import pytest
+from support import tabletop_measure as measure
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.datasets.tabletop import measure, splits
+from goalreel.datasets.tabletop import splits
 from goalreel.datasets.tabletop.cameras import NAMES as CAMERAS
 from goalreel.datasets.tabletop.env import ACTION_NAMES, STATE_NAMES, Tabletop
 from goalreel.datasets.tabletop.expert import LONGEST, PHASES

@@ -301,7 +301,7 @@ def test_segments_beyond_the_episode_are_refused(video_dataset, board, tmp_path)
 
 
 def test_goals_of_another_shape_are_letterboxed_and_odd_sizes_made_even():
-    from goalreel.datasets.writing.job import _size
+    from goalreel.datasets.writing.build import _size
     from goalreel.datasets.writing.video import fit
 
     white = np.full((20, 40, 3), 255, np.uint8)
@@ -316,12 +316,12 @@ def test_goals_of_another_shape_are_letterboxed_and_odd_sizes_made_even():
 
 
 def test_long_files_are_split_and_every_timestamp_is_found(tmp_path):
-    from goalreel.datasets.writing.layout import MAX_SECONDS, Clock, arrange, places
+    from goalreel.datasets.writing.layout import MAX_SECONDS, EpisodeClock, arrange, places
 
     class Sparse:
         rows, info, fps = ({"episode_index": 0},), {"chunks_size": 2}, 30.0
 
-    clock = {e: Clock(30 * 60 + 7, 0.0, 0.0, Path("a")) for e in range(40)}
+    clock = {e: EpisodeClock(30 * 60 + 7, 0.0, 0.0, Path("a")) for e in range(40)}
     files = arrange(Sparse, clock, set(clock), KEY)
     assert [e for f in files for e in f.episodes] == list(clock)
     assert all(f.frames <= MAX_SECONDS * 30 for f in files)

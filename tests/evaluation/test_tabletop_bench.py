@@ -10,9 +10,9 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from support import tabletop_models as models
 
-from goalreel.datasets.corpora.composition import held_out
-from goalreel.datasets.corpora.verdicts import verdict_rows
 from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.lessons.composition import held_out
+from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.evaluation.tabletop.bench import PARTS, Bench
 from goalreel.evaluation.tabletop.closed import Course, Follower, follow, measure_closed_loop

@@ -14,16 +14,16 @@ from goalreel.types import Plan, Task
 
 
 def plans(source, granularity="subtask", **options):
-    episodes = {e.id: e for e in source.episodes()}
+    episodes = {e.id: e for e in map(source.episode, source.indices)}
     tasks = [Task(id=i, instruction=e.instruction) for i, e in episodes.items()]
     return list(
         zip(episodes.values(), KinematicPlanner(episodes, granularity, **options).plan(tasks), strict=True)
     )
 
 
-def test_every_episode_gets_a_plan_that_covers_it(real_dataset):
+def test_every_episode_gets_a_plan_that_covers_it(real_motions):
     for granularity in ("subtask", "phase"):
-        for episode, plan in plans(Source.open(real_dataset), granularity):
+        for episode, plan in plans(Source.open(real_motions), granularity):
             assert isinstance(plan, Plan), plan
             edges = [0, *(s.end for s in plan.segments)]
             assert edges[-1] == len(episode)
@@ -31,32 +31,33 @@ def test_every_episode_gets_a_plan_that_covers_it(real_dataset):
             assert all(b > a for a, b in itertools.pairwise(edges))
 
 
-def test_the_hand_and_the_arm_are_found(real_dataset):
-    droid = real_dataset.name == "droid_new_setup"
-    for episode in Source.open(real_dataset).episodes():
+def test_the_hand_and_the_arm_are_found(real_motions):
+    droid = real_motions.name == "droid_new_setup"
+    source = Source.open(real_motions)
+    for episode in map(source.episode, source.indices):
         layout = find_layout(episode)
         assert layout.gripper == ((6,) if droid else tuple(range(20, 26)))
         assert layout.position == ((0, 1, 2) if droid else tuple(range(7, 14)))
         assert layout.vertical == (2 if droid else None)
 
 
-def test_the_cuts_are_where_they_were_seen(real_dataset):
+def test_the_cuts_are_where_they_were_seen(real_motions):
     """First frame of the second sub-task, read off the pictures: the thing hangs in the hand, on its way."""
     carried = {
         "droid_new_setup": {0: (36, 58), 1: (62, 79), 2: (171, 185)},
         "g1_inspire": {0: (138, 185), 1: (140, 190), 2: (130, 180), 3: (135, 190), 4: (115, 175)},
-    }[real_dataset.name]
-    found = {e.index: plan for e, plan in plans(Source.open(real_dataset))}
+    }[real_motions.name]
+    found = {e.index: plan for e, plan in plans(Source.open(real_motions))}
     for index, (first, last) in carried.items():
         assert len(found[index].steps) == 2
         assert first <= found[index].segments[1].start <= last
     assert all(len(p.steps) == 1 for i, p in found.items() if i not in carried)
 
 
-def test_grasps_are_named_where_there_are_any(real_dataset):
-    for episode, plan in plans(Source.open(real_dataset), "phase"):
+def test_grasps_are_named_where_there_are_any(real_motions):
+    for episode, plan in plans(Source.open(real_motions), "phase"):
         grasped = any(step.name.startswith("grasp") for step in plan.steps)
-        swept = real_dataset.name == "droid_new_setup" and episode.index in (5, 9, 10)
+        swept = real_motions.name == "droid_new_setup" and episode.index in (5, 9, 10)
         assert grasped is not swept
 
 
@@ -73,7 +74,7 @@ def test_what_the_pictures_show_is_right_or_not_said(real_dataset):
     yellow and orange bottle with a label, a towel and a tissue have no one colour that comes and goes."""
     source = Source.open(real_dataset)
     seen = {}
-    for episode in source.episodes():
+    for episode in map(source.episode, source.indices):
         motion = read_motion(episode, find_layout(episode))
         for part in align(read(episode.instruction), motion):
             for camera in source.cameras:

@@ -125,6 +125,17 @@ def _room(name: str) -> str | None:
     return second if second in FLOOR else "goalreel"
 
 
+def test_corpora_know_nothing_of_the_tabletop():
+    """They are for any kind of row: recorded storyboards too."""
+    files = [f for f in tracked("datasets/corpora") if f.endswith(".py")]
+    assert files
+    for file in files:
+        imported = [
+            name for node in ast.walk(ast.parse((ROOT / file).read_text())) for name in _imported(node)
+        ]
+        assert not [name for name in imported if name.startswith("goalreel.datasets.tabletop")], file
+
+
 def test_no_room_imports_ros():
     """Only ros_pkg/ does: goalreel runs where there is none."""
     ros = ("rclpy", "goalreel_interfaces", *(f"{m}_msgs" for m in ("sensor", "std", "diagnostic", "rcl")))

@@ -15,10 +15,10 @@ import lerobot.datasets.lerobot_dataset  # noqa: F401
 
 from goalreel.datasets.bags.convert import convert, read_bags
 from goalreel.datasets.bags.goals import write_goals
-from goalreel.datasets.bags.topics import Request
+from goalreel.datasets.bags.topics import TopicRequest
 from support.killing import Killer, finish, tree
 
-REQUEST = Request(states=("/joint_states",), actions=("/target",))
+REQUEST = TopicRequest(states=("/joint_states",), actions=("/target",))
 
 
 def work(bag: Path, folder: Path) -> None:

@@ -6,10 +6,10 @@ from functools import cache
 
 import numpy as np
 
-from goalreel.datasets.corpora.prompts import explicit
-from goalreel.datasets.corpora.rows import VerdictRow
-from goalreel.datasets.tabletop.env import State, Tabletop
+from goalreel.datasets.tabletop.env import Tabletop, TabletopState
 from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.lessons.prompts import explicit
+from goalreel.datasets.tabletop.lessons.rows import VerdictRow
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.scene import is_bowl
 from goalreel.datasets.tabletop.teleport import teleport
@@ -87,7 +87,7 @@ class Editor:
         return _imagine(walk.seed, edit.image, goal, others[0] if wrong else None)
 
 
-_STATES: dict[Image, State] = {}
+_STATES: dict[Image, TabletopState] = {}
 """What every picture shows."""
 
 

@@ -22,12 +22,13 @@ from safetensors.torch import load_file
 from torch import nn
 
 from goalreel.datasets.corpora.columns import read_rows
-from goalreel.datasets.corpora.rows import EditRow, Origin
-from goalreel.datasets.corpora.write import Order, write_corpus
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.lessons.corpus import CorpusOrder, make_corpus
+from goalreel.datasets.tabletop.lessons.kinds import EDITS
+from goalreel.datasets.tabletop.lessons.rows import EditRow, Origin
 from goalreel.datasets.tabletop.predicates import SubGoal
-from goalreel.datasets.tabletop.scene import Scene
+from goalreel.datasets.tabletop.scene import TabletopScene
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.image import Image
@@ -85,7 +86,7 @@ def forked() -> list[EditRow]:
     return [edit_row(seed, goal, "Fill the bowl.", "terse") for goal in goals]
 
 
-def free_bowl(scene: Scene) -> bool:
+def free_bowl(scene: TabletopScene) -> bool:
     return bool(scene.bowls) and all(b.z == scene.blocks[0].z for b in scene.blocks)
 
 
@@ -249,8 +250,8 @@ def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
 
 
 def test_a_corpus_folder_gives_what_its_rows_give(tmp_path, rows):
-    write_corpus(Order("edits", "train", 2, size=SIZE), tmp_path, text=False)
-    stored, given = read_edits(tmp_path, SIZE), read_edits(read_rows(tmp_path, "edits"), SIZE)
+    make_corpus(CorpusOrder("edits", "train", 2, size=SIZE), tmp_path, text=False)
+    stored, given = read_edits(tmp_path, SIZE), read_edits(read_rows(tmp_path, EDITS), SIZE)
     for name in ("pictures", "source", "target", "explicit", "kinds"):
         assert torch.equal(getattr(stored, name), getattr(given, name)), name
     assert stored.prompts == given.prompts

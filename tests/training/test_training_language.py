@@ -19,10 +19,15 @@ from typer.testing import CliRunner
 
 from goalreel.checkpoints import located
 from goalreel.cli.train import app
-from goalreel.datasets.corpora.lessons import candidate_of, plan_lesson, task_of, verdict_lesson
-from goalreel.datasets.corpora.plans import plan_rows
 from goalreel.datasets.corpora.sharegpt import messages_of
-from goalreel.datasets.corpora.verdicts import verdict_rows
+from goalreel.datasets.tabletop.lessons.conversations import (
+    candidate_of,
+    plan_lesson,
+    task_of,
+    verdict_lesson,
+)
+from goalreel.datasets.tabletop.lessons.plans import plan_rows
+from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
 from goalreel.planners.chat import NoReply
 from goalreel.planners.critic import ChatCritic, question
 from goalreel.planners.hf import HfChat

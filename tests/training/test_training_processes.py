@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 from support import train_together
 
-from goalreel.datasets.corpora.write import Order, write_corpus
+from goalreel.datasets.tabletop.lessons.corpus import CorpusOrder, make_corpus
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.planners.hf import HfChat
 
@@ -29,7 +29,7 @@ TOGETHER = Path(train_together.__file__)
 def trained(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     for kind in ("edits", "plans"):
-        write_corpus(Order(kind, "train", 6, size=64), folder / kind)
+        make_corpus(CorpusOrder(kind, "train", 6, size=64), folder / kind)
     # `accelerate launch` starts several processes only where there are GPUs.
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {**os.environ, "ACCELERATE_MIXED_PRECISION": "bf16"}

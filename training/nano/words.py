@@ -2,8 +2,8 @@
 
 from itertools import product
 
-from goalreel.datasets.corpora.grounding import COLUMNS, ROWS
-from goalreel.datasets.corpora.prompts import FIXED
+from goalreel.datasets.tabletop.lessons.grounding import COLUMNS, ROWS
+from goalreel.datasets.tabletop.lessons.prompts import FIXED
 from goalreel.datasets.tabletop.scene import COLOURS
 
 

@@ -22,7 +22,7 @@ from std_msgs.msg import Float64MultiArray
 
 from goalreel.datasets.tabletop.env import STATE_NAMES
 from goalreel.datasets.tabletop.grammar import sample_episode
-from goalreel.datasets.tabletop.reach import Action, Reacher, at_home, homeward, still
+from goalreel.datasets.tabletop.reach import ArmAction, Reacher, at_home, homeward, still
 from goalreel.streaming.settings import READ_ONLY
 from goalreel_interfaces.msg import SubGoal
 from goalreel_ros.pictures import decode
@@ -59,7 +59,7 @@ class FollowerNode(Node):
         self._live: RawImage | None = None
         self._state = np.full(len(STATE_NAMES), np.nan)
         self._home = False
-        self._actions: deque[Action] = deque()
+        self._actions: deque[ArmAction] = deque()
         self._next_look = 0.0
         self._action = self.create_publisher(Float64MultiArray, "action", 10)
         self.create_subscription(SubGoal, "subgoal", self._on_subgoal, LATCHED)
@@ -113,7 +113,7 @@ class FollowerNode(Node):
         self._actions.extend(motion.actions)
         self._live = None
 
-    def _send(self, action: Action) -> None:
+    def _send(self, action: ArmAction) -> None:
         self._action.publish(Float64MultiArray(data=array("d", action.tolist())))
 
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.datasets.tabletop.arm import HOME_TIP
-from goalreel.datasets.tabletop.env import State, Tabletop
+from goalreel.datasets.tabletop.env import Tabletop, TabletopState
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.predicates import SubGoal, shows
-from goalreel.datasets.tabletop.scene import Layout
+from goalreel.datasets.tabletop.scene import SceneLayout
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.image import Image
 
@@ -32,8 +32,8 @@ AT_HOME = 0.02
 class TableSnapshot:
     """All there is to know of the table at one time."""
 
-    state: State
-    layout: Layout
+    state: TabletopState
+    layout: SceneLayout
     held: frozenset[str]
     arm_home: bool
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from goalreel.datasets.corpora.composition import held_out_step, skipped
-from goalreel.datasets.corpora.rows import Origin
-from goalreel.datasets.corpora.studio import Studio
-from goalreel.datasets.tabletop.env import State, Tabletop
-from goalreel.datasets.tabletop.grammar import Episode, sample_episode
+from goalreel.datasets.tabletop.env import Tabletop, TabletopState
+from goalreel.datasets.tabletop.grammar import TabletopEpisode, sample_episode
+from goalreel.datasets.tabletop.lessons.composition import held_out_step, skipped
+from goalreel.datasets.tabletop.lessons.rows import Origin
+from goalreel.datasets.tabletop.lessons.studio import Studio
 from goalreel.datasets.tabletop.predicates import SubGoal
-from goalreel.datasets.tabletop.scene import Layout
+from goalreel.datasets.tabletop.scene import SceneLayout
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.image import Image
 
@@ -23,13 +23,13 @@ class Done:
     env: Tabletop
     goal: SubGoal
     origin: Origin
-    before: State
+    before: TabletopState
     source: Image
-    layout: Layout
+    layout: SceneLayout
     """Before; `reached` is the layout after."""
-    after: State
+    after: TabletopState
     target: Image
-    reached: Layout
+    reached: SceneLayout
     studio: Studio
     rng: np.random.Generator
     """Its own, from seed and sub-goal: rows do not depend on what was made of earlier ones."""
@@ -48,7 +48,7 @@ def walk(seeds: Iterable[int], size: int, stream: int) -> Iterator[Done]:
                 yield from _episode(episode, studio, stream)
 
 
-def _episode(episode: Episode, studio: Studio, stream: int) -> Iterator[Done]:
+def _episode(episode: TabletopEpisode, studio: Studio, stream: int) -> Iterator[Done]:
     env = Tabletop(episode.scene)
     source = studio.look(env)
     for number, goal in enumerate(episode.goals):

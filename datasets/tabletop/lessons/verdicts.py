@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 
-from goalreel.datasets.corpora.edits import order
-from goalreel.datasets.corpora.grounding import compare, verdict_of
-from goalreel.datasets.corpora.mistakes import MADE, Made, make, vary
-from goalreel.datasets.corpora.prompts import terse
-from goalreel.datasets.corpora.rows import Mistake, VerdictRow
-from goalreel.datasets.corpora.steps import Done, walk
+from goalreel.datasets.tabletop.lessons.edits import order
+from goalreel.datasets.tabletop.lessons.grounding import compare, verdict_of
+from goalreel.datasets.tabletop.lessons.mistakes import MADE, Made, make, vary
+from goalreel.datasets.tabletop.lessons.prompts import terse
+from goalreel.datasets.tabletop.lessons.rows import Mistake, VerdictRow
+from goalreel.datasets.tabletop.lessons.steps import Done, walk
 from goalreel.datasets.tabletop.sentences import state_of
 
 _STREAM = 3

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.datasets.tabletop.predicates import SubGoal
-from goalreel.datasets.tabletop.scene import Layout
+from goalreel.datasets.tabletop.scene import SceneLayout
 from goalreel.datasets.tabletop.sentences import state_of
 from goalreel.types import Step
 
@@ -92,7 +92,7 @@ def terse(goal: SubGoal, rng: np.random.Generator) -> str:
     return sentence(template.format(object=goal.object, target=goal.target))
 
 
-def explicit(goal: SubGoal, before: Layout, after: Layout, warning: str = "") -> str:
+def explicit(goal: SubGoal, before: SceneLayout, after: SceneLayout, warning: str = "") -> str:
     """An order that leaves nothing open: what, from where to where, and what must stay.
 
     `before` and `after` hold the block's place now and wanted. `warning`: what to mind, as sentences.

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.corpora.prompts import explicit, sentence, zone
+from goalreel.datasets.tabletop.lessons.prompts import explicit, sentence, zone
 from goalreel.datasets.tabletop.predicates import SubGoal, inside, on, shows
-from goalreel.datasets.tabletop.scene import COLOURS, Layout, colour, is_bowl
+from goalreel.datasets.tabletop.scene import COLOURS, SceneLayout, colour, is_bowl
 from goalreel.datasets.tabletop.sentences import state_of
 from goalreel.types import Verdict
 
@@ -43,7 +43,7 @@ class Change:
         return tuple(name for name in self.moved if name != goal.object)
 
 
-def compare(before: Layout, now: Layout, goal: SubGoal, misshapen: Sequence[str] = ()) -> Change:
+def compare(before: SceneLayout, now: SceneLayout, goal: SubGoal, misshapen: Sequence[str] = ()) -> Change:
     """The change between two layouts; an object left out of `now` is gone."""
     both = [name for name in before if name in now]
     return Change(
@@ -54,7 +54,9 @@ def compare(before: Layout, now: Layout, goal: SubGoal, misshapen: Sequence[str]
     )
 
 
-def verdict_of(before: Layout, now: Layout, after: Layout, goal: SubGoal, change: Change) -> Verdict:
+def verdict_of(
+    before: SceneLayout, now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change
+) -> Verdict:
     """The Critic's true answer. `after` is the layout wanted; a rejection carries an explicit order."""
     if change.success(goal):
         words = f"{_places(before, now, change)} {sentence(state_of(goal))} All else is as it was."
@@ -84,7 +86,7 @@ _NEAR = "Go all the way: it only just missed."
 
 
 def _faults(
-    before: Layout, now: Layout, after: Layout, goal: SubGoal, change: Change
+    before: SceneLayout, now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change
 ) -> list[tuple[str, str]]:
     """Every fault with the advice against it."""
     block = goal.object
@@ -101,20 +103,20 @@ def _faults(
     return faults
 
 
-def _places(before: Layout, now: Layout, change: Change) -> str:
+def _places(before: SceneLayout, now: SceneLayout, change: Change) -> str:
     """`red block c3 r5 -> c9 r4 in blue bowl; green block c1 r1 stays.`, blocks first, in colour order."""
     order = sorted(before, key=lambda name: (is_bowl(name), list(COLOURS).index(colour(name))))
     return "; ".join(f"{name} {place(before, name)} {_fate(now, name, change)}" for name in order) + "."
 
 
-def _fate(now: Layout, name: str, change: Change) -> str:
+def _fate(now: SceneLayout, name: str, change: Change) -> str:
     if name in change.gone:
         return "gone"
     where = f"-> {place(now, name)}" if name in change.moved else "stays"
     return f"{where}, misshapen" if name in change.misshapen else where
 
 
-def place(layout: Layout, name: str) -> str:
+def place(layout: SceneLayout, name: str) -> str:
     """The cell, and what the block is in or on, such as `c9 r4 in blue bowl`."""
     x, y, _ = layout[name]
     column = int(np.clip((y - _LEFT) // CELL, 0, COLUMNS - 1))
@@ -122,7 +124,7 @@ def place(layout: Layout, name: str) -> str:
     return f"c{column} r{row}{_support(layout, name)}"
 
 
-def _support(layout: Layout, name: str) -> str:
+def _support(layout: SceneLayout, name: str) -> str:
     if is_bowl(name):
         return ""
     for other in layout:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from goalreel.datasets.corpora.grounding import warnings_for
-from goalreel.datasets.corpora.prompts import explicit, terse
-from goalreel.datasets.corpora.rows import EditRow, Register
-from goalreel.datasets.corpora.steps import Done, walk
+from goalreel.datasets.tabletop.lessons.grounding import warnings_for
+from goalreel.datasets.tabletop.lessons.prompts import explicit, terse
+from goalreel.datasets.tabletop.lessons.rows import EditRow, Register
+from goalreel.datasets.tabletop.lessons.steps import Done, walk
 from goalreel.datasets.tabletop.sentences import state_of
 
 WARNED = 0.5
@@ -16,8 +16,8 @@ _STREAM = 2
 def edit_rows(seeds: Iterable[int], size: int = 128) -> Iterator[EditRow]:
     """A terse and an explicit row a sub-goal; none for a training seed with a held-out composition."""
     for done in walk(seeds, size, _STREAM):
-        for register, prompt in (("terse", terse(done.goal, done.rng)), ("explicit", order(done))):
-            yield _row(done, register, prompt)
+        yield _row(done, "terse", terse(done.goal, done.rng))
+        yield _row(done, "explicit", order(done))
 
 
 def order(done: Done) -> str:

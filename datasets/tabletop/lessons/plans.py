@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from goalreel.datasets.corpora.composition import held_out, skipped
-from goalreel.datasets.corpora.prompts import step_of
-from goalreel.datasets.corpora.rows import Origin, PlanRow
-from goalreel.datasets.corpora.studio import Studio
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.lessons.composition import held_out, skipped
+from goalreel.datasets.tabletop.lessons.prompts import step_of
+from goalreel.datasets.tabletop.lessons.rows import Origin, PlanRow
+from goalreel.datasets.tabletop.lessons.studio import Studio
 from goalreel.types import Plan
 
 _STREAM = 1

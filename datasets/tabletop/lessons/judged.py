@@ -13,16 +13,16 @@ from zlib import crc32
 import cv2
 import numpy as np
 
-from goalreel.datasets.corpora.edits import order
-from goalreel.datasets.corpora.grounding import compare
-from goalreel.datasets.corpora.mistakes import Made
-from goalreel.datasets.corpora.prompts import terse
-from goalreel.datasets.corpora.rows import VerdictRow
-from goalreel.datasets.corpora.steps import Done, walk
-from goalreel.datasets.corpora.verdicts import verdict_row
+from goalreel.datasets.tabletop.lessons.edits import order
+from goalreel.datasets.tabletop.lessons.grounding import compare
+from goalreel.datasets.tabletop.lessons.mistakes import Made
+from goalreel.datasets.tabletop.lessons.prompts import terse
+from goalreel.datasets.tabletop.lessons.rows import VerdictRow
+from goalreel.datasets.tabletop.lessons.steps import Done, walk
+from goalreel.datasets.tabletop.lessons.verdicts import verdict_row
 from goalreel.datasets.tabletop.predicates import SubGoal, shows
-from goalreel.datasets.tabletop.readback import Mask, read_back, segment
-from goalreel.datasets.tabletop.scene import Layout, colour
+from goalreel.datasets.tabletop.readback import PixelMask, read_back, segment
+from goalreel.datasets.tabletop.scene import SceneLayout, colour
 from goalreel.datasets.tabletop.turns import fit_cubes
 from goalreel.image import Image
 from goalreel.types import Edit, Editor
@@ -104,7 +104,7 @@ class Judge:
         odd = self._odd(picture, found)
         return None if odd is None else Made(picture, now, odd)
 
-    def _odd(self, picture: Image, found: Layout) -> tuple[str, ...] | None:
+    def _odd(self, picture: Image, found: SceneLayout) -> tuple[str, ...] | None:
         """The blocks whose colour covers far more or less than in the target; None where one is in doubt."""
         seen, wanted = segment(picture.pixels), segment(self.done.target.pixels)
         shares = {b: seen[colour(b)].sum() / max(wanted[colour(b)].sum(), 1) for b in self.fits}
@@ -115,7 +115,7 @@ class Judge:
         doubt |= not all(WHOLE[0] < share < WHOLE[1] for share in shares.values())
         return None if doubt or self._strays(seen, wanted) else ()
 
-    def _strays(self, seen: dict[str, Mask], wanted: dict[str, Mask]) -> bool:
+    def _strays(self, seen: dict[str, PixelMask], wanted: dict[str, PixelMask]) -> bool:
         """Whether a block that was to stay has another outline, edges and what the moved one hides aside."""
         moved = colour(self.done.goal.object)
         near = cv2.dilate((seen[moved] | wanted[moved]).astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
@@ -126,15 +126,15 @@ class Judge:
         return False
 
 
-def _fits(picture: Image, layout: Layout) -> dict[str, float]:
+def _fits(picture: Image, layout: SceneLayout) -> dict[str, float]:
     return {block: fit for block, (_, fit) in fit_cubes(picture.pixels, layout).items()}
 
 
-def _away(layout: Layout, other: Layout, name: str) -> float:
+def _away(layout: SceneLayout, other: SceneLayout, name: str) -> float:
     return float(np.linalg.norm(layout[name] - other[name]))
 
 
-def _sure(found: Layout, goal: SubGoal) -> bool:
+def _sure(found: SceneLayout, goal: SubGoal) -> bool:
     """Whether the sub-goal's answer is the same all around where the block was read."""
     if goal.object not in found or goal.target not in found:
         return True

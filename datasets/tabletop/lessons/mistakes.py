@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.corpora.composition import held_out
-from goalreel.datasets.corpora.grounding import Change, compare
-from goalreel.datasets.corpora.nearby import hits, misses
-from goalreel.datasets.corpora.rows import Mistake
-from goalreel.datasets.corpora.steps import Done
-from goalreel.datasets.tabletop.env import State
+from goalreel.datasets.tabletop.env import TabletopState
+from goalreel.datasets.tabletop.lessons.composition import held_out
+from goalreel.datasets.tabletop.lessons.grounding import Change, compare
+from goalreel.datasets.tabletop.lessons.nearby import hits, misses
+from goalreel.datasets.tabletop.lessons.rows import Mistake
+from goalreel.datasets.tabletop.lessons.steps import Done
 from goalreel.datasets.tabletop.predicates import KINDS, SubGoal
-from goalreel.datasets.tabletop.scene import HALF, Layout, is_bowl
+from goalreel.datasets.tabletop.scene import HALF, SceneLayout, is_bowl
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.image import Image
 
@@ -38,7 +38,7 @@ class Made:
     """A picture and what it shows: where things are, less what is gone, and what is misshapen."""
 
     image: Image
-    layout: Layout
+    layout: SceneLayout
     misshapen: tuple[str, ...] = ()
 
 
@@ -149,7 +149,7 @@ def _culprit(done: Done, names: tuple[str, ...] | list[str]) -> str:
     return done.goal.object if done.rng.random() < 0.5 else str(done.rng.choice(names))
 
 
-def _elsewhere(done: Done, start: State, blocks: list[str]) -> Made | None:
+def _elsewhere(done: Done, start: TabletopState, blocks: list[str]) -> Made | None:
     """One of the blocks somewhere it was not asked to go, as if by another sub-goal."""
     for goal in _alternatives(done, blocks):
         if made := _teleported(done, start, goal):
@@ -171,7 +171,7 @@ def _alternatives(done: Done, blocks: list[str]) -> Iterator[SubGoal]:
             yield every[i]
 
 
-def _teleported(done: Done, start: State, goal: SubGoal) -> Made | None:
+def _teleported(done: Done, start: TabletopState, goal: SubGoal) -> Made | None:
     """The picture after another sub-goal; None where it cannot be, hardly moves, or shifts anything else."""
     done.env.set_state(start)
     before = done.env.layout()
@@ -182,7 +182,7 @@ def _teleported(done: Done, start: State, goal: SubGoal) -> Made | None:
     return _taken(done, before, goal.object)
 
 
-def _put(done: Done, start: State, spot: NDArray[np.float64], yaw: float) -> Made | None:
+def _put(done: Done, start: TabletopState, spot: NDArray[np.float64], yaw: float) -> Made | None:
     """The picture with the sub-goal's block at a spot, if it stays there and shifts nothing else."""
     env, block = done.env, done.goal.object
     env.set_state(start)
@@ -194,7 +194,7 @@ def _put(done: Done, start: State, spot: NDArray[np.float64], yaw: float) -> Mad
     return _taken(done, before, block) if rests else None
 
 
-def _taken(done: Done, before: Layout, moved: str) -> Made | None:
+def _taken(done: Done, before: SceneLayout, moved: str) -> Made | None:
     now = done.env.layout()
     shifts = {name: np.linalg.norm(now[name] - before[name]) for name in now}
     clear = shifts.pop(moved) > CLEARLY and max(shifts.values()) < SAME

@@ -1,16 +1,13 @@
 """Rows as conversations: exactly what the agents ask, with the reply in exactly the form that they read."""
 
-from goalreel.datasets.corpora.grounding import place
-from goalreel.datasets.corpora.rows import PlanRow, VerdictRow
+from goalreel.datasets.corpora.kind import Lesson
 from goalreel.datasets.tabletop.grammar import sample_episode
-from goalreel.datasets.tabletop.scene import Layout, is_bowl
+from goalreel.datasets.tabletop.lessons.grounding import place
+from goalreel.datasets.tabletop.lessons.rows import PlanRow, VerdictRow
+from goalreel.datasets.tabletop.scene import SceneLayout, is_bowl
 from goalreel.planners import critic, planner
-from goalreel.planners.chat import Conversation
 from goalreel.planners.replies import plan_reply, verdict_reply
 from goalreel.types import Candidate, Failure, Task
-
-type Lesson = tuple[Conversation, str]
-"""What is asked, and the reply to learn."""
 
 
 def plan_lesson(row: PlanRow) -> Lesson:
@@ -47,8 +44,11 @@ def candidate_of(row: VerdictRow) -> Candidate:
 
 
 def thinking(row: PlanRow) -> str:
-    """`red block c3 r5; green block c9 r4 in blue bowl; blue bowl c9 r4. 2 steps.`"""
-    layout: Layout = sample_episode(row.origin.seed).scene.layout()
+    """What the Planner says before its plan: where everything stands, and how many steps it will be.
+
+    Such as `red block c3 r5; green block c9 r4 in blue bowl; blue bowl c9 r4. 2 steps.`
+    """
+    layout: SceneLayout = sample_episode(row.origin.seed).scene.layout()
     order = sorted(layout, key=is_bowl)
     count = len(row.goals)
     steps = "1 step" if count == 1 else f"{count} steps"

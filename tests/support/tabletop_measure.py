@@ -10,9 +10,9 @@ from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.expert import PHASES, Move, pick_and_place
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.predicates import KINDS, SubGoal, shows
-from goalreel.datasets.tabletop.readback import read_back
+from goalreel.datasets.tabletop.readback import read_back, shown
 from goalreel.datasets.tabletop.rollout import Policy, rollout
-from goalreel.datasets.tabletop.scene import Layout, is_bowl
+from goalreel.datasets.tabletop.scene import SceneLayout, is_bowl
 from goalreel.datasets.tabletop.teleport import teleport
 
 
@@ -115,12 +115,7 @@ def measure_reading(
     return reading
 
 
-def shown(found: Layout, goal: SubGoal) -> bool:
-    """Whether a layout read off a picture, where objects may be missing, satisfies the sub-goal."""
-    return goal.object in found and goal.target in found and shows(found, goal)
-
-
-def _compare(reading: Reading, truth: Layout, found: Layout) -> None:
+def _compare(reading: Reading, truth: SceneLayout, found: SceneLayout) -> None:
     for goal in questions(truth):
         reading.predicates.add(shows(truth, goal), shown(found, goal))
     seen = [name for name in truth if name in found]

@@ -4,28 +4,34 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goalreel.datasets.tabletop.predicates import BESIDE_MAX, BESIDE_SLACK, DIRECTIONS, SubGoal
-from goalreel.datasets.tabletop.scene import BOWL_FLOOR, BOWL_RADIUS, HALF, WORKSPACE, Layout, is_bowl
+from goalreel.datasets.tabletop.scene import (
+    BOWL_FLOOR,
+    BOWL_RADIUS,
+    HALF,
+    WORKSPACE,
+    Floats,
+    SceneLayout,
+    is_bowl,
+)
 
 SURE = 0.015
 """How far from the predicate's limit a place is chosen (m): more than a picture's reading is off."""
 BEYOND = 0.045
 """How far outside the limit a near miss may be (m)."""
 
-type Array = NDArray[np.float64]
-type Place = tuple[Array, float]
+type BlockPlace = tuple[Floats, float]
 """A block's centre (3,) in m and its yaw in rad."""
 
 
-def hits(rng: np.random.Generator, layout: Layout, goal: SubGoal, count: int) -> Iterator[Place]:
+def hits(rng: np.random.Generator, layout: SceneLayout, goal: SubGoal, count: int) -> Iterator[BlockPlace]:
     """Places where the sub-goal holds, not only where the expert would put the block."""
     for _ in range(count):
         yield _hit(rng, layout[goal.target], goal), float(rng.uniform(-0.6, 0.6))
 
 
-def misses(rng: np.random.Generator, layout: Layout, goal: SubGoal, count: int) -> Iterator[Place]:
+def misses(rng: np.random.Generator, layout: SceneLayout, goal: SubGoal, count: int) -> Iterator[BlockPlace]:
     """Places where it just does not hold; none for `out_of`, which has no near side."""
     if goal.kind == "out_of":
         return
@@ -35,7 +41,7 @@ def misses(rng: np.random.Generator, layout: Layout, goal: SubGoal, count: int) 
             yield spot, float(rng.uniform(-0.6, 0.6))
 
 
-def _hit(rng: np.random.Generator, target: Array, goal: SubGoal) -> Array:
+def _hit(rng: np.random.Generator, target: Floats, goal: SubGoal) -> Floats:
     if goal.kind == "inside":
         return _around(rng, target, rng.uniform(0, 0.012), BOWL_FLOOR + HALF)
     if goal.kind == "on":
@@ -47,7 +53,7 @@ def _hit(rng: np.random.Generator, target: Array, goal: SubGoal) -> Array:
     return _beside(target, goal, along, rng.uniform(-1, 1) * (BESIDE_SLACK - SURE))
 
 
-def _miss(rng: np.random.Generator, target: Array, goal: SubGoal) -> Array:
+def _miss(rng: np.random.Generator, target: Floats, goal: SubGoal) -> Floats:
     if goal.kind == "inside":
         return _around(rng, target, BOWL_RADIUS + 1.5 * HALF + rng.uniform(0, BEYOND - SURE), HALF)
     if goal.kind == "on":
@@ -63,17 +69,17 @@ def _nearest(goal: SubGoal) -> float:
     return (BOWL_RADIUS if is_bowl(goal.target) else HALF) + 1.5 * HALF + 0.002
 
 
-def _around(rng: np.random.Generator, target: Array, distance: float, height: float) -> Array:
+def _around(rng: np.random.Generator, target: Floats, distance: float, height: float) -> Floats:
     angle = rng.uniform(-math.pi, math.pi)
     return np.array([target[0] + distance * math.cos(angle), target[1] + distance * math.sin(angle), height])
 
 
-def _beside(target: Array, goal: SubGoal, along: float, across: float) -> Array:
+def _beside(target: Floats, goal: SubGoal, along: float, across: float) -> Floats:
     x, y = DIRECTIONS[goal.kind]
     offset = along * np.array([x, y]) + across * np.array([-y, x])
     return np.array([*(target[:2] + offset), HALF])
 
 
-def _on_table(spot: Array) -> bool:
+def _on_table(spot: Floats) -> bool:
     """Where objects may stand, and the front camera sees all of them."""
     return all(low - SURE <= v <= high + SURE for v, (low, high) in zip(spot[:2], WORKSPACE, strict=True))

@@ -1,0 +1,35 @@
+"""What a corpus has to know of its rows: their columns, the way there and back, and what is learned."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from goalreel.planners.chat import Conversation
+
+type Lesson = tuple[Conversation, str]
+"""What is asked, and the reply to learn."""
+type Column = str | tuple["Column"] | Mapping[str, "Column"]
+"""A type by its name at Hugging Face; `image` is a picture; (type,) is a list of it."""
+
+PICTURE = "image"
+
+
+@dataclass(frozen=True)
+class RowKind[R]:
+    """One kind of row, `R`. Its functions stand at the top of a module: workers find them by name."""
+
+    name: str
+    columns: Mapping[str, Column]
+    encode: Callable[[R], dict[str, Any]]
+    """A row as the value of every column, a picture as an `Image`."""
+    decode: Callable[[Mapping[str, Any]], R]
+    """The row that `encode` made the values from."""
+    told: tuple[str, ...]
+    """The columns that ShareGPT JSON keeps, a picture as its path."""
+    lesson: Callable[[R], Lesson] | None = None
+    """The conversation that is learned from a row; None for rows that are no conversation."""
+
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """The columns that hold a picture."""
+        return tuple(name for name, column in self.columns.items() if column == PICTURE)

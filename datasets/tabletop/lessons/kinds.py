@@ -1,0 +1,122 @@
+"""The three kinds of row as a corpus stores them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from goalreel.datasets.corpora.kind import PICTURE, Column, RowKind
+from goalreel.datasets.tabletop.lessons.conversations import plan_lesson, verdict_lesson
+from goalreel.datasets.tabletop.lessons.rows import EditRow, Origin, PlanRow, VerdictRow
+from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.types import Plan, Verdict
+
+_GOAL: Column = {"kind": "string", "object": "string", "target": "string"}
+_ORIGIN: dict[str, Column] = {"seed": "int64", "done": "int32", "held_out": ("string",)}
+
+
+def _encode_origin(origin: Origin) -> dict[str, Any]:
+    return {"seed": origin.seed, "done": origin.done, "held_out": list(origin.held_out)}
+
+
+def _decode_origin(values: Mapping[str, Any]) -> Origin:
+    return Origin(values["seed"], values["done"], tuple(values["held_out"]))
+
+
+def _encode_plan(row: PlanRow) -> dict[str, Any]:
+    return {
+        "image": row.image,
+        "instruction": row.instruction,
+        "plan": row.plan.model_dump_json(),
+        "goals": [vars(goal) for goal in row.goals],
+        **_encode_origin(row.origin),
+    }
+
+
+def _decode_plan(values: Mapping[str, Any]) -> PlanRow:
+    return PlanRow(
+        image=values["image"],
+        instruction=values["instruction"],
+        plan=Plan.model_validate_json(values["plan"]),
+        goals=tuple(SubGoal(**goal) for goal in values["goals"]),
+        origin=_decode_origin(values),
+    )
+
+
+def _encode_edit(row: EditRow) -> dict[str, Any]:
+    own = {name: getattr(row, name) for name in ("source", "target", "instruction", "prompt", "register")}
+    return {**own, "goal": vars(row.goal), **_encode_origin(row.origin)}
+
+
+def _decode_edit(values: Mapping[str, Any]) -> EditRow:
+    return EditRow(
+        source=values["source"],
+        prompt=values["prompt"],
+        register=values["register"],
+        instruction=values["instruction"],
+        goal=SubGoal(**values["goal"]),
+        target=values["target"],
+        origin=_decode_origin(values),
+    )
+
+
+def _encode_verdict(row: VerdictRow) -> dict[str, Any]:
+    own = {name: getattr(row, name) for name in ("source", "candidate", "instruction", "prompt", "mistake")}
+    verdict = {name: getattr(row.verdict, name) for name in ("success", "reasoning", "refined_prompt")}
+    return {**own, **verdict, "goal": vars(row.goal), **_encode_origin(row.origin)}
+
+
+def _decode_verdict(values: Mapping[str, Any]) -> VerdictRow:
+    verdict = {name: values[name] for name in ("success", "reasoning", "refined_prompt")}
+    return VerdictRow(
+        source=values["source"],
+        candidate=values["candidate"],
+        instruction=values["instruction"],
+        prompt=values["prompt"],
+        goal=SubGoal(**values["goal"]),
+        verdict=Verdict(**verdict),
+        mistake=values["mistake"],
+        origin=_decode_origin(values),
+    )
+
+
+PLANS = RowKind(
+    name="plans",
+    columns={"image": PICTURE, "instruction": "string", "plan": "string", "goals": (_GOAL,), **_ORIGIN},
+    encode=_encode_plan,
+    decode=_decode_plan,
+    told=tuple(_ORIGIN),
+    lesson=plan_lesson,
+)
+EDITS = RowKind(
+    name="edits",
+    columns={
+        "source": PICTURE,
+        "target": PICTURE,
+        "instruction": "string",
+        "prompt": "string",
+        "register": "string",
+        "goal": _GOAL,
+        **_ORIGIN,
+    },
+    encode=_encode_edit,
+    decode=_decode_edit,
+    told=("source", "target", "prompt", "register", *_ORIGIN),
+)
+VERDICTS = RowKind(
+    name="verdicts",
+    columns={
+        "source": PICTURE,
+        "candidate": PICTURE,
+        "instruction": "string",
+        "prompt": "string",
+        "goal": _GOAL,
+        "success": "bool",
+        "reasoning": "string",
+        "refined_prompt": "string",
+        "mistake": "string",
+        **_ORIGIN,
+    },
+    encode=_encode_verdict,
+    decode=_decode_verdict,
+    told=tuple(_ORIGIN),
+    lesson=verdict_lesson,
+)
