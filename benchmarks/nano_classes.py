@@ -27,11 +27,11 @@ from goalreel.datasets.tabletop.lessons.edits import edit_rows
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.evaluation.tabletop.asking import in_batches
-from goalreel.evaluation.tabletop.edit import Place, places
+from goalreel.evaluation.tabletop.edit import EditCase, edit_cases
 from goalreel.evaluation.tabletop.scenes import walk
 from goalreel.evaluation.tabletop.words import prompt_of
 from goalreel.image import Image
-from goalreel.training.config import config_file
+from goalreel.training.config import read_config
 from goalreel.training.editor import Flow, batches, tokens
 from goalreel.training.editor_config import EditorConfig, FlowTraining
 from goalreel.training.editor_data import Edits, encode, latents, read_edits
@@ -71,12 +71,12 @@ def main(
     episodes: Annotated[int, typer.Option(min=1, help="Validation episodes.")] = 30,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line.")] = False,
 ) -> None:
-    config = EditorConfig.read(config_file("nano-editor"))
+    config = read_config("nano-editor", EditorConfig)
     edits = read_edits(edit_rows(seeds("train", train), config.shape.size), config.shape.size)
     pipeline = _pipeline(config, edits)
     ids, mask = tokens(pipeline, edits.prompts, config.shape.prompt_tokens)
     codes = latents(pipeline.vae, edits, None, bf16=True)
-    asked = places(walk(seed) for seed in seeds("validation", episodes))
+    asked = edit_cases(walk(seed) for seed in seeds("validation", episodes))
     scores = {}
     unet = config.model_copy(update={"flow": config.flow.model_copy(update=UNET)})
     for name, make, chosen in (("klein", _klein, config), ("pix2pix", _pix2pix, unet)):
@@ -115,14 +115,16 @@ def _pipeline(config: EditorConfig, edits: Edits) -> Flux2KleinPipeline:
     return made
 
 
-def _score(editor: Editor, denoiser: nn.Module, asked: Sequence[Place], steps: int, minutes: float) -> Score:
-    requests = [place.edit(prompt_of(place.walk, place.index, "explicit")) for place in asked]
+def _score(
+    editor: Editor, denoiser: nn.Module, asked: Sequence[EditCase], steps: int, minutes: float
+) -> Score:
+    requests = [case.edit(prompt_of(case.walk, case.index, "explicit")) for case in asked]
     editor.edit(requests[:1])
     began = time.perf_counter()
     editor.edit(requests[:1])
     seconds = time.perf_counter() - began
     answers = in_batches(editor.edit, requests, "edit", lambda *_: None)
-    found = [place.judge(answer) for place, answer in zip(asked, answers, strict=True)]
+    found = [case.judge(answer) for case, answer in zip(asked, answers, strict=True)]
     shares = (sum(getattr(o, name) for o in found) / len(found) for name in ("right", "reached"))
     right, reached = (round(share, 3) for share in shares)
     parameters = round(sum(p.numel() for p in denoiser.parameters()) / 1e6, 2)

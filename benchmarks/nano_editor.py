@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.image import Image
-from goalreel.training.config import config_file
+from goalreel.training.config import read_config
 from goalreel.training.editor import Flow
 from goalreel.training.editor_config import EditorConfig, EditorShape
 from goalreel.training.nano.editor import build, save
@@ -23,7 +23,7 @@ from goalreel.types import Edit
 SHAPES = {
     "fine": EditorShape(),
     "small": EditorShape(heads=4, single_blocks=4, vae_encoder=(16, 32, 64), vae_decoder=(16, 32, 64)),
-    "shipped": EditorConfig.read(config_file("nano-editor")).shape,
+    "shipped": read_config("nano-editor", EditorConfig).shape,
 }
 """`fine` and `small` have tokens of 8 px, 256 a picture; `shipped` of 16 px, 64 a picture."""
 REPEATS = 5

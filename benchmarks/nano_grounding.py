@@ -24,8 +24,9 @@ from goalreel.evaluation.tabletop.critic import judge_all, measure_critic
 from goalreel.files import write_bytes
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.hf import HfChat
-from goalreel.training.config import LanguageConfig, read_config
+from goalreel.training.config import read_config
 from goalreel.training.language import last_checkpoint, train
+from goalreel.training.language_config import LanguageConfig
 from goalreel.types import Verdict
 
 STEPS = 1_800

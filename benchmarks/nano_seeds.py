@@ -20,7 +20,7 @@ from goalreel.datasets.tabletop.lessons.rows import Register
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.evaluation.tabletop.asking import in_batches
-from goalreel.evaluation.tabletop.edit import Place, places
+from goalreel.evaluation.tabletop.edit import EditCase, edit_cases
 from goalreel.evaluation.tabletop.scenes import disturbed, look, walk
 from goalreel.evaluation.tabletop.words import REGISTERS, prompt_of
 from goalreel.image import Image
@@ -45,7 +45,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line.")] = False,
 ) -> None:
     model = DiffusersEditor.load(editor, device="cpu")
-    asked = places(walk(seed) for seed in seeds("validation", episodes))
+    asked = edit_cases(walk(seed) for seed in seeds("validation", episodes))
     scores = {register: _score(model, asked, register, count) for register in REGISTERS}
     if as_json:
         typer.echo(json.dumps({register: asdict(score) for register, score in scores.items()}))
@@ -54,18 +54,18 @@ def main(
         typer.echo(f"{register:8} {score}")
 
 
-def _score(editor: Editor, asked: Sequence[Place], register: Register, count: int) -> Score:
+def _score(editor: Editor, asked: Sequence[EditCase], register: Register, count: int) -> Score:
     requests = [
-        place.edit(prompt_of(place.walk, place.index, register), attempt)
-        for place in asked
+        case.edit(prompt_of(case.walk, case.index, register), attempt)
+        for case in asked
         for attempt in range(count)
     ]
     answers = in_batches(editor.edit, requests, "edit", lambda *_: None)
     each = [answers[i : i + count] for i in range(0, len(answers), count)]
-    right = [[place.judge(a).right for a in drawn] for place, drawn in zip(asked, each, strict=True)]
+    right = [[case.judge(a).right for a in drawn] for case, drawn in zip(asked, each, strict=True)]
     pairs = [
-        _differ(place, *pair)
-        for place, drawn in zip(asked, each, strict=True)
+        _differ(case, *pair)
+        for case, drawn in zip(asked, each, strict=True)
         for pair in combinations(drawn, 2)
     ]
     return Score(
@@ -76,8 +76,8 @@ def _score(editor: Editor, asked: Sequence[Place], register: Register, count: in
     )
 
 
-def _differ(place: Place, one: Image | Failure, other: Image | Failure) -> bool:
-    a, b = (look(picture, place.walk.episode.scene) for picture in (one, other))
+def _differ(case: EditCase, one: Image | Failure, other: Image | Failure) -> bool:
+    a, b = (look(picture, case.walk.episode.scene) for picture in (one, other))
     if a is None or b is None:
         return a is not b
     return a.keys() != b.keys() or bool(disturbed(a, b, ()))

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from goalreel.cli.errors import one_line_errors
+from goalreel.errors import InputError
 
 INTERRUPTED = "interrupted; the answers are kept: run the same command again to go on"
 
@@ -53,10 +54,10 @@ def tabletop(
 
         from goalreel.annotator.annotate import Settings
         from goalreel.cli.console import progress_bars
-        from goalreel.evaluation.tabletop.bench import Order, evaluate
+        from goalreel.evaluation.tabletop.bench import BenchOrder, evaluate
 
         settings = Settings(preset=preset, planner=planner, editor=editor, critic=critic)
-        order = Order(settings, split.value, episodes, first, chosen, out)
+        order = BenchOrder(settings, split.value, episodes, first, chosen, out)
         with progress_bars() as progress:
             report = evaluate(order, progress)
         if as_json:
@@ -69,10 +70,10 @@ def _parts(text: str) -> list[str]:
     """The parts named in a comma-separated list.
 
     Raises:
-        ValueError: there is no such part.
+        InputError: there is no such part.
     """
     chosen = [part.strip() for part in text.split(",") if part.strip()]
     unknown = [part for part in chosen if part not in list(Part)]
     if unknown or not chosen:
-        raise ValueError(f"no part {', '.join(unknown) or text!r}: choose from {', '.join(Part)}")
+        raise InputError(f"no part {', '.join(unknown) or text!r}: choose from {', '.join(Part)}")
     return chosen

@@ -9,7 +9,7 @@ from goalreel.cli.bench import tabletop
 from goalreel.cli.errors import one_line_errors
 
 if TYPE_CHECKING:
-    from goalreel.evaluation.kinematic import Report
+    from goalreel.evaluation.kinematic import SegmentationReport
 
 app = typer.Typer(
     name="eval",
@@ -75,7 +75,7 @@ def segmentation(
         _table(report)
 
 
-def _json(report: "Report") -> str:
+def _json(report: "SegmentationReport") -> str:
     """One line; each measurement's interval flattened to KEY_low and KEY_high."""
     import json
 
@@ -88,7 +88,7 @@ def _json(report: "Report") -> str:
     return json.dumps(flat)
 
 
-def _table(report: "Report") -> None:
+def _table(report: "SegmentationReport") -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from goalreel.cli.errors import one_line_errors
+from goalreel.errors import InputError
 
 app = typer.Typer(
     name="train",
@@ -14,7 +15,12 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-Config = Annotated[str, typer.Option("--config", help="A YAML file, or a preset by name.")]
+Config = Annotated[
+    str,
+    typer.Option(
+        "--config", help="A YAML file, or a preset by name; its paths are relative to the working directory."
+    ),
+]
 Out = Annotated[
     Path, typer.Option("--out", help="Folder for checkpoint, card, logs and what resuming needs.")
 ]
@@ -60,11 +66,12 @@ def _language(role: str, rows: str) -> None:
     ) -> None:
         given = {"model": model, "corpus": corpus, "words": words, "validation": validation}
         with one_line_errors(INTERRUPTED):
-            from goalreel.training.config import LanguageConfig, read_config
+            from goalreel.training.config import read_config
+            from goalreel.training.language_config import LanguageConfig
 
             settings = read_config(config, LanguageConfig, **{k: v or None for k, v in given.items()})
             if settings.role != role:
-                raise ValueError(f"{config} trains a {settings.role}, not a {role}")
+                raise InputError(f"{config} trains a {settings.role}, not a {role}")
             from goalreel.training.language import train
 
             train(settings, out, resume)
@@ -91,11 +98,10 @@ def editor(
     """Train the nano image editor."""
     with one_line_errors(INTERRUPTED):
         from goalreel.cli.console import progress_bars
-        from goalreel.training.config import config_file
+        from goalreel.training.config import read_config
         from goalreel.training.editor import train
         from goalreel.training.editor_config import EditorConfig
 
-        given = {name: value for name, value in (("data", data), ("model", model)) if value}
-        settings = EditorConfig.read(config_file(config)).model_copy(update=given)
+        settings = read_config(config, EditorConfig, data=data, model=model or None)
         with progress_bars() as told:
             train(settings, out, resume, progress=told)

@@ -18,10 +18,9 @@ from pydantic import BaseModel, ConfigDict
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.source import Source
 from goalreel.datasets.tabletop.truth import TrueEpisode, TrueSegment, read_truth
+from goalreel.evaluation.intervals import measured, share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.segmentation import (
-    Counts,
-    bootstrap,
     boundary_counts,
     even_split,
     label_hits,
@@ -33,8 +32,11 @@ from goalreel.types import Failure, Plan, Segment, Task
 type MakePlanner = Callable[[Mapping[str, Episode], Granularity], KinematicPlanner]
 
 
-class Report(BaseModel):
-    """What `goalreel eval segmentation` prints. Every failed plan counts as one segment without a name."""
+class SegmentationReport(BaseModel):
+    """What `goalreel eval segmentation` prints.
+
+    Every failed plan counts as one segment without a name.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -46,11 +48,11 @@ class Report(BaseModel):
     boundary_f1: Measured
     segment_iou: Measured
     label_accuracy: Measured
-    """Of all sub-tasks."""
+    """Label accuracy over all sub-tasks."""
     label_accuracy_explicit: Measured
-    """Of those whose object the instruction names (`named_by_instruction`)."""
+    """Label accuracy over those whose object the instruction names (`named_by_instruction`)."""
     label_accuracy_underspecified: Measured
-    """Of those it does not name ("sort the blocks by colour"): only the pictures can tell which it was."""
+    """Label accuracy over those it does not name ("sort the blocks by colour"): only pictures can tell."""
     explicit: int
     underspecified: int
     phase_boundary_f1: Measured
@@ -61,7 +63,7 @@ class Report(BaseModel):
     even_segment_iou: Measured
 
 
-def evaluate(root: Path, tolerance_s: float = 0.5, layout: Layout | None = None) -> Report:
+def evaluate(root: Path, tolerance_s: float = 0.5, layout: Layout | None = None) -> SegmentationReport:
     """Plan every episode of the recording at `root` at both granularities and compare.
 
     Raises:
@@ -81,7 +83,7 @@ def evaluate(root: Path, tolerance_s: float = 0.5, layout: Layout | None = None)
 
 
 class _Score(BaseModel):
-    """One episode. A pair is (numerator, denominator)."""
+    """What one episode adds to every measure, as pairs of numerator and denominator."""
 
     failed: bool
     boundaries: tuple[float, float]
@@ -114,20 +116,22 @@ def _score(
     right = sum(a == phases[b] for a, b in zip(said, frames[:, 1], strict=True))
     return _Score(
         failed=isinstance(plan, Failure),
-        boundaries=_pair(boundary_counts(pred, spans, tolerance_s, episode.fps)),
+        boundaries=boundary_counts(pred, spans, tolerance_s, episode.fps).pair,
         overlap=(segment_iou(pred, spans) * len(spans), len(spans)),
         explicit=(sum(h for h, e in zip(hits, named, strict=True) if e), sum(named)),
         underspecified=(sum(h for h, e in zip(hits, named, strict=True) if not e), len(named) - sum(named)),
-        phase_boundaries=_pair(boundary_counts(phase_pred, _runs(frames), tolerance_s, episode.fps)),
+        phase_boundaries=boundary_counts(phase_pred, _runs(frames), tolerance_s, episode.fps).pair,
         phase_frames=(right, n),
-        even_boundaries=_pair(boundary_counts(even, spans, tolerance_s, episode.fps)),
+        even_boundaries=boundary_counts(even, spans, tolerance_s, episode.fps).pair,
         even_overlap=(segment_iou(even, spans) * len(spans), len(spans)),
     )
 
 
 def named_by_instruction(episode: TrueEpisode, segment: TrueSegment) -> bool:
-    """Whether the words alone say which object this sub-goal moves: not so in "sort the blocks by colour",
-    "clear all the bowls" and "clear the red bowl"."""
+    """Tell whether the words alone say which object this sub-goal moves.
+
+    They do not in "sort the blocks by colour", "clear all the bowls" and "clear the red bowl".
+    """
     text, mission = episode.instruction.lower(), episode.missions[segment.mission]
     if mission == "sort":
         return "of their own colour" in text and segment.object in text
@@ -149,48 +153,36 @@ def _spans(plan: Plan | Failure, frames: int) -> tuple[list[Segment], list[str]]
 
 
 def _true_phases(episode: Episode) -> NDArray[np.int64]:
-    """(n, 2): sub-goal and phase of every frame."""
+    """Read sub-goal and phase (n, 2) of every frame."""
     table = pq.read_table(episode.data_path, columns=["episode_index", "frame_index", "subgoal", "phase"])
-    table = table.filter(pc.equal(table["episode_index"], episode.index)).sort_by("frame_index")
+    table = table.filter(pc.field("episode_index") == episode.index).sort_by("frame_index")
     return np.stack([np.array(table[c].to_pylist()).reshape(-1) for c in ("subgoal", "phase")], axis=1)
 
 
 def _runs(frames: NDArray[np.int64]) -> list[Segment]:
-    """Spans of frames with equal rows."""
+    """Cut into spans of frames with equal rows."""
     edges = [0, *(np.flatnonzero((np.diff(frames, axis=0) != 0).any(axis=1)) + 1).tolist(), len(frames)]
     return [Segment(start=a, end=b) for a, b in itertools.pairwise(edges)]
 
 
-def _pair(counts: Counts) -> tuple[float, float]:
-    return 2 * counts.matched, counts.predicted + counts.true
-
-
-def _report(scores: Sequence[_Score], splits: tuple[str, ...], tolerance_s: float) -> Report:
-    labels = [tuple(np.add(s.explicit, s.underspecified)) for s in scores]
+def _report(scores: Sequence[_Score], splits: tuple[str, ...], tolerance_s: float) -> SegmentationReport:
+    labels = [(s.explicit[0] + s.underspecified[0], s.explicit[1] + s.underspecified[1]) for s in scores]
     explicit, under = [s.explicit for s in scores], [s.underspecified for s in scores]
-    return Report(
+    return SegmentationReport(
         episodes=len(scores),
         subtasks=int(sum(count for _, count in labels)),
         failures=sum(s.failed for s in scores),
         splits=splits,
         tolerance_s=tolerance_s,
-        boundary_f1=_measured([s.boundaries for s in scores]),
-        segment_iou=_measured([s.overlap for s in scores]),
-        label_accuracy=_measured(labels),
-        label_accuracy_explicit=_measured(explicit),
-        label_accuracy_underspecified=_measured(under),
+        boundary_f1=measured([s.boundaries for s in scores], share),
+        segment_iou=measured([s.overlap for s in scores], share),
+        label_accuracy=measured(labels, share),
+        label_accuracy_explicit=measured(explicit, share),
+        label_accuracy_underspecified=measured(under, share),
         explicit=int(sum(count for _, count in explicit)),
         underspecified=int(sum(count for _, count in under)),
-        phase_boundary_f1=_measured([s.phase_boundaries for s in scores]),
-        phase_accuracy=_measured([s.phase_frames for s in scores]),
-        even_boundary_f1=_measured([s.even_boundaries for s in scores]),
-        even_segment_iou=_measured([s.even_overlap for s in scores]),
+        phase_boundary_f1=measured([s.phase_boundaries for s in scores], share),
+        phase_accuracy=measured([s.phase_frames for s in scores], share),
+        even_boundary_f1=measured([s.even_boundaries for s in scores], share),
+        even_segment_iou=measured([s.even_overlap for s in scores], share),
     )
-
-
-def _measured(pairs: Sequence[tuple[float, float]]) -> Measured:
-    top, bottom = (float(sum(column)) for column in zip(*pairs, strict=True))
-    if not bottom:
-        return Measured(value=None)
-    low, high = bootstrap(pairs)
-    return Measured(value=top / bottom, low=low, high=high)

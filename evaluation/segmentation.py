@@ -14,27 +14,40 @@ from goalreel.types import Segment
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """Boundaries of one episode or of many: predicted, true, and matched one to one."""
+class BoundaryCounts:
+    """How many boundaries one episode or many have: predicted, true, and matched one to one."""
 
     matched: int
     predicted: int
     true: int
 
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(self.matched + other.matched, self.predicted + other.predicted, self.true + other.true)
+    def __add__(self, other: "BoundaryCounts") -> "BoundaryCounts":
+        return BoundaryCounts(
+            self.matched + other.matched, self.predicted + other.predicted, self.true + other.true
+        )
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Numerator and denominator of the F1, to be summed over episodes."""
+        return 2 * self.matched, self.predicted + self.true
 
     @property
     def f1(self) -> float:
-        """2 matched / (predicted + true); 1 where there is nothing to find and nothing was found."""
-        total = self.predicted + self.true
-        return 2 * self.matched / total if total else 1.0
+        """F1, 0-1; it is 1 where there is nothing to find and nothing was found."""
+        hits, total = self.pair
+        return hits / total if total else 1.0
 
 
 def boundary_counts(
     pred: Sequence[Segment], true: Sequence[Segment], tolerance_s: float, fps: float
-) -> Counts:
-    """Match the starts of all segments but the first, each within `tolerance_s` seconds of its partner."""
+) -> BoundaryCounts:
+    """Match the starts of all segments but the first, each within `tolerance_s` seconds of its partner.
+
+    >>> two = [Segment(start=0, end=10), Segment(start=10, end=30)]
+    >>> late = [Segment(start=0, end=14), Segment(start=14, end=30)]
+    >>> boundary_counts(late, two, tolerance_s=0.5, fps=10).f1
+    1.0
+    """
     slack = tolerance_s * fps + 1e-9
     a, b = ([s.start for s in segments[1:]] for segments in (pred, true))
     i = j = matched = 0
@@ -45,63 +58,34 @@ def boundary_counts(
             i += 1
         else:
             j += 1
-    return Counts(matched, len(a), len(b))
-
-
-def boundary_f1(pred: Sequence[Segment], true: Sequence[Segment], tolerance_s: float, fps: float) -> float:
-    """F1 of one episode's inner boundaries, 0-1.
-
-    >>> two = [Segment(start=0, end=10), Segment(start=10, end=30)]
-    >>> boundary_f1([Segment(start=0, end=14), Segment(start=14, end=30)], two, tolerance_s=0.5, fps=10)
-    1.0
-    """
-    return boundary_counts(pred, true, tolerance_s, fps).f1
+    return BoundaryCounts(matched, len(a), len(b))
 
 
 def iou(a: Segment, b: Segment) -> float:
-    """Frames in both over frames in either, 0-1."""
+    """Divide the frames in both segments by the frames in either, 0-1."""
     both = max(0, min(a.end, b.end) - max(a.start, b.start))
     return both / (a.end - a.start + b.end - b.start - both)
 
 
 def best_matches(pred: Sequence[Segment], true: Sequence[Segment]) -> list[int]:
-    """For every true segment the predicted one that overlaps it most."""
+    """Find for every true segment the index of the predicted one that overlaps it most."""
     return [max(range(len(pred)), key=lambda i: (iou(pred[i], t), -i)) for t in true]
 
 
 def segment_iou(pred: Sequence[Segment], true: Sequence[Segment]) -> float:
-    """Mean over the true segments of the overlap with their best match, 0-1."""
+    """Average over the true segments the overlap with their best match, 0-1."""
     return float(np.mean([iou(pred[i], t) for i, t in zip(best_matches(pred, true), true, strict=True)]))
 
 
 def label_hits(
     pred: Sequence[Segment], pred_labels: Sequence[str], true: Sequence[Segment], true_labels: Sequence[str]
 ) -> list[bool]:
-    """For every true segment, whether its best match carries the same words, letter case aside."""
+    """Tell for every true segment whether its best match carries the same words, letter case aside."""
     matches = best_matches(pred, true)
     return [pred_labels[i].lower() == label.lower() for i, label in zip(matches, true_labels, strict=True)]
 
 
-def label_accuracy(
-    pred: Sequence[Segment], pred_labels: Sequence[str], true: Sequence[Segment], true_labels: Sequence[str]
-) -> float:
-    """Share of true segments whose best match carries exactly the same words, 0-1."""
-    return float(np.mean(label_hits(pred, pred_labels, true, true_labels)))
-
-
-def bootstrap(ratios: Sequence[tuple[float, float]], draws: int = 2000) -> tuple[float, float]:
-    """95 % interval of sum(numerators) / sum(denominators) over episodes drawn again; the seed is fixed.
-
-    One (numerator, denominator) an episode. A draw without anything to count scores 1, as `Counts.f1` does.
-    """
-    table = np.asarray(ratios, np.float64)
-    chosen = np.random.default_rng(0).integers(len(table), size=(draws, len(table)))
-    top, bottom = table[chosen].sum(axis=1).T
-    low, high = np.percentile(np.divide(top, bottom, out=np.ones(draws), where=bottom > 0), [2.5, 97.5])
-    return float(low), float(high)
-
-
 def even_split(frames: int, parts: int) -> list[Segment]:
-    """The baseline that looks at nothing: `parts` segments of equal length (fewer in a shorter episode)."""
+    """Cut into `parts` segments of equal length, fewer in a shorter episode: the blind baseline."""
     edges = sorted({round(i) for i in np.linspace(0, frames, parts + 1)})
     return [Segment(start=a, end=b) for a, b in itertools.pairwise(edges)]

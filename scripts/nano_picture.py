@@ -25,6 +25,7 @@ from goalreel.cli.errors import one_line_errors
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.readback import segment
 from goalreel.datasets.tabletop.splits import seeds
+from goalreel.errors import InputError
 from goalreel.evaluation.tabletop.scenes import Walk, look, outcome, walk
 from goalreel.evaluation.tabletop.words import read_plan
 from goalreel.files import write_bytes
@@ -56,7 +57,7 @@ def search(tried: Iterable[int], trio: Trio, attempts: int) -> tuple[int, Storyb
     """The first of the seeds with a storyboard to show.
 
     Raises:
-        ValueError: none of them has one.
+        InputError: none of them has one.
     """
     for seed in tried:
         scene = walk(seed)
@@ -67,7 +68,7 @@ def search(tried: Iterable[int], trio: Trio, attempts: int) -> tuple[int, Storyb
         log.info("seed %d: %s", seed, wrong or "taken")
         if wrong is None:
             return seed, board
-    raise ValueError("no scene has a storyboard to show")
+    raise InputError("no scene has a storyboard to show")
 
 
 def objection(scene: Walk, board: Storyboard) -> str | None:
@@ -92,6 +93,7 @@ def smudged(scene: Walk, board: Storyboard) -> set[str]:
     """The colours of which a goal image shows too little."""
     found = set()
     for moment, step in zip(scene.moments[1:], board.steps, strict=True):
+        assert step.goal_image is not None, "the board is complete"
         shown, true = segment(step.goal_image.pixels), segment(moment.picture.pixels)
         found |= {colour for colour in true if shown[colour].sum() < KEPT * true[colour].sum()}
     return found

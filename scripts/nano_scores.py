@@ -14,6 +14,7 @@ import typer
 
 from goalreel.checkpoints import NANO
 from goalreel.cli.errors import one_line_errors
+from goalreel.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 MEASURES = {
@@ -77,12 +78,12 @@ def put(path: Path, table: str) -> None:
     """Replace what stands between the marks of a file.
 
     Raises:
-        ValueError: the file has no marks.
+        InputError: the file has no marks.
     """
     text = path.read_text(encoding="utf-8")
     marked = re.compile(r"(<!-- scores -->\n).*?(<!-- /scores -->)", re.DOTALL)
     if not marked.search(text):
-        raise ValueError(f"{path} has no <!-- scores --> and <!-- /scores -->")
+        raise InputError(f"{path} has no <!-- scores --> and <!-- /scores -->")
     path.write_text(marked.sub(lambda m: f"{m[1]}\n{table}\n\n{m[2]}", text), encoding="utf-8")
 
 
@@ -99,13 +100,16 @@ def read(files: list[Path]) -> dict[str, float | None]:
     """The measures of several runs, each with its interval and, as `NAME_episodes`, how many episodes.
 
     Raises:
-        ValueError: a run on another split than test.
+        InputError: a run on another split than test.
     """
     found: dict[str, float | None] = {}
     for file in files:
-        scores = json.loads(file.read_text())
+        try:
+            scores = json.loads(file.read_text())
+        except ValueError as e:
+            raise InputError(f"{file} is no JSON of goalreel eval tabletop: {e}") from e
         if scores["split"] != "test":
-            raise ValueError(f"{file} is of the {scores['split']} split: what is told is of the test split")
+            raise InputError(f"{file} is of the {scores['split']} split: what is told is of the test split")
         found |= scores | {f"{name}_episodes": scores["episodes"] for name in MEASURES if name in scores}
     return found
 

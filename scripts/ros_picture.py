@@ -31,7 +31,7 @@ NODE = (
 FOLLOWER = ("tabletop_follower", "-r", "subgoal:=goalreel/subgoal")
 
 
-class Watcher(Node):
+class PictureNode(Node):
     """Knows what the simulator asks for and how far the plan is."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ def main(out: str) -> None:
             stack.enter_context(process)
             stack.callback(process.terminate)
         with rclpy.init():
-            watcher = Watcher()
+            watcher = PictureNode()
             watcher.until(lambda: watcher.instruction and watcher.instruct.get_subscription_count())
             watcher.instruct.publish(String(data=watcher.instruction))
             watcher.until(lambda: watcher.done >= 2)

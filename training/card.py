@@ -18,7 +18,7 @@ class FileFacts:
     """A corpus file by name, size in bytes and content."""
 
     name: str
-    """With the two folders it lies in."""
+    """Its name with the two folders it lies in."""
     size: int
     sha256: str
 
@@ -41,20 +41,20 @@ class Card:
 
 
 def file_facts(path: Path) -> FileFacts:
-    """Read a file's facts."""
+    """Read what a card says about a file."""
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
     return FileFacts("/".join(path.parts[-3:]), path.stat().st_size, digest)
 
 
 def went_on_from(weights: Path) -> dict[str, str]:
-    """A card's number for a model that goes on from these weights."""
+    """Make the line of a card that says which weights a model went on from."""
     facts = file_facts(weights)
     return {"went on from": f"{facts.name}, sha256 `{facts.sha256}`"}
 
 
 def commit() -> str:
-    """The commit of goalreel's checkout, `-dirty` where tracked files differ; without one, the version."""
+    """Name the checkout's commit, `-dirty` where tracked files differ; without a checkout, the version."""
     root = Path(goalreel.__file__).parents[1]
     if not (root / ".git").exists():
         return f"version {goalreel.__version__}"
@@ -63,7 +63,7 @@ def commit() -> str:
 
 
 def write_card(folder: Path, card: Card) -> Path:
-    """Write `README.md` into a checkpoint's folder; its path."""
+    """Write `README.md` into a checkpoint's folder, and give its path."""
     metadata = {"license": LICENSE, "library_name": card.library, "pipeline_tag": card.task}
     metadata |= {"tags": ["goalreel", "robotics"]}
     if card.base_model is not None:

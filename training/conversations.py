@@ -16,6 +16,7 @@ import datasets
 import PIL.Image
 import torch
 
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.planners.interleave import MARK, interleave
 
@@ -25,28 +26,29 @@ if TYPE_CHECKING:
 IGNORED = -100
 """Label of a token that is not learned."""
 
-type Row = Mapping[str, Any]
+type TrainingRow = Mapping[str, Any]
+"""A row as `read_rows` gives it: `messages` and, as absolute paths, `images`."""
 
 
 def read_rows(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    """All rows of the files, their image paths made absolute.
+    """Read all rows of the files, their image paths made absolute.
 
     Raises:
-        ValueError: a file that is missing or no ShareGPT file, or a row that cannot be used; says which.
+        InputError: a file that is missing or no ShareGPT file, or a row that cannot be used; says which.
     """
     rows = [_checked(row, path, i) for path in paths for i, row in enumerate(_parse(path))]
     if not rows:
-        raise ValueError(f"no rows to train on in {', '.join(map(str, paths)) or 'no file: give --corpus'}")
+        raise InputError(f"no rows to train on in {', '.join(map(str, paths)) or 'no file: give --corpus'}")
     return rows
 
 
 def as_dataset(rows: Sequence[dict[str, Any]]) -> datasets.Dataset:
-    """The rows as TRL wants them."""
+    """Make of the rows what TRL takes."""
     return datasets.Dataset.from_list(list(rows))
 
 
-def reply(row: Row) -> str:
-    """What is to be learned."""
+def reply(row: TrainingRow) -> str:
+    """Give what is to be learned of a row: the last message."""
     return row["messages"][-1]["content"]
 
 
@@ -58,9 +60,9 @@ def _parse(path: Path) -> list[Any]:
             [json.loads(line) for line in text.splitlines() if line.strip()] if lines else json.loads(text)
         )
     except (OSError, ValueError) as e:
-        raise ValueError(f"{path}: not a readable ShareGPT file: {e}") from e
+        raise InputError(f"{path}: not a readable ShareGPT file: {e}") from e
     if not isinstance(parsed, list):
-        raise ValueError(f"{path}: a ShareGPT file is a list of rows")
+        raise InputError(f"{path}: a ShareGPT file is a list of rows")
     return parsed
 
 
@@ -69,16 +71,16 @@ def _checked(row: Any, path: Path, index: int) -> dict[str, Any]:
         messages = [{"role": str(m["role"]), "content": str(m["content"])} for m in row["messages"]]
         images = [str((path.parent / image).resolve()) for image in row.get("images") or ()]
     except (KeyError, TypeError, AttributeError) as e:
-        raise ValueError(f"{path}: row {index} has no messages with role and content") from e
+        raise InputError(f"{path}: row {index} has no messages with role and content") from e
     if len(messages) < 2 or messages[-1]["role"] != "assistant" or not messages[-1]["content"].strip():
-        raise ValueError(f"{path}: row {index} does not end with a reply of the assistant")
+        raise InputError(f"{path}: row {index} does not end with a reply of the assistant")
     marks = sum(m["content"].count(MARK) for m in messages[:-1])
     if marks != len(images):
-        raise ValueError(f"{path}: row {index} has {marks} {MARK} mark(s) for {len(images)} image(s)")
+        raise InputError(f"{path}: row {index} has {marks} {MARK} mark(s) for {len(images)} image(s)")
     return {"messages": messages, "images": images}
 
 
-def prompt(row: Row) -> list[dict[str, Any]]:
+def prompt(row: TrainingRow) -> list[dict[str, Any]]:
     """What the model is asked, in the form `apply_chat_template` takes, with its pictures read."""
     pictures = iter(row["images"])
     return [
@@ -106,21 +108,15 @@ class Collator:
     the largest of `phrase_weights` whose regular expression finds a token, and 1 elsewhere.
 
     Raises (when called):
-        ValueError: a row of more than `max_length` tokens.
+        InputError: a row of more than `max_length` tokens.
     """
 
     processor: "ProcessorMixin"
     max_length: int | None = None
     phrase_weights: Mapping[re.Pattern[str], float] = field(default_factory=dict)
 
-    def __call__(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
-        batch = self.processor.apply_chat_template(
-            [prompt(row) for row in rows],
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            processor_kwargs={"padding": True, "padding_side": "left", "return_tensors": "pt"},
-        )
+    def __call__(self, rows: Sequence[TrainingRow]) -> dict[str, torch.Tensor]:
+        batch = self._questions(rows)
         answers = [self._answer(reply(row)) for row in rows]
         length = max(len(ids) for ids, _ in answers)
         pad = self.processor.tokenizer.pad_token_id
@@ -136,8 +132,19 @@ class Collator:
         batch["weights"] = torch.cat([asked.float(), weights], 1)
         longest = int(batch["attention_mask"].sum(1).max())
         if self.max_length is not None and longest > self.max_length:
-            raise ValueError(f"a row has {longest} tokens, but max_length is {self.max_length}")
-        return dict(batch)
+            raise InputError(f"a row has {longest} tokens, but max_length is {self.max_length}")
+        return batch
+
+    def _questions(self, rows: Sequence[TrainingRow]) -> dict[str, torch.Tensor]:
+        """Turn what the model is asked into its inputs, padded on the left."""
+        made = self.processor.apply_chat_template(
+            [prompt(row) for row in rows],
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            processor_kwargs={"padding": True, "padding_side": "left", "return_tensors": "pt"},
+        )
+        return {**made}  # pyright: ignore[reportGeneralTypeIssues]  (typed as str, a mapping with return_dict)
 
     def _answer(self, text: str) -> tuple[list[int], list[float]]:
         """Tokens of a reply with its end, and the weight of each."""

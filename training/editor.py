@@ -11,15 +11,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-from diffusers import Flux2KleinPipeline
+from diffusers import Flux2KleinPipeline  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
 from torch import Tensor, nn
 
 from goalreel.checkpoints import located
 from goalreel.datasets.tabletop.lessons.rows import EditRow
+from goalreel.errors import InputError
+from goalreel.progress import OnProgress
 from goalreel.training.card import Card, file_facts, went_on_from, write_card
 from goalreel.training.editor_config import EditorConfig, FlowTraining
 from goalreel.training.editor_data import Edits, latents, read_edits
-from goalreel.training.fitting import CHECKPOINT, Batch, MakeBatch, Progress, fit
+from goalreel.training.fitting import CHECKPOINT, Batch, MakeBatch, fit
 from goalreel.training.nano.editor import build, load, save
 from goalreel.training.run import processes
 from goalreel.training.vae import train_vae
@@ -32,7 +34,7 @@ def train(
     out: Path,
     resume: bool = False,
     rows: Iterable[EditRow] | None = None,
-    progress: Progress = lambda stage, done, total: None,
+    progress: OnProgress = lambda stage, done, total: None,
 ) -> Path:
     """Train an editor on `rows` or else `config.data`; the folder that `diffusers:` loads.
 
@@ -41,13 +43,14 @@ def train(
     several devices start it with `accelerate launch`.
 
     Raises:
-        ValueError: no data, or not the editor's; a prompt too long; `out` holds another run; no such model.
+        InputError: no data, or not the editor's; a prompt too long; `out` holds another run; no such model.
     """
-    if rows is None and config.data is None:
-        raise ValueError("the editor's configuration names no data: set `data` to a dataset folder")
+    data = config.data if rows is None else rows
+    if data is None:
+        raise InputError("the editor's configuration names no data: set `data` to a dataset folder")
     if not resume and any((out / part / CHECKPOINT).exists() for part in ("vae", "flow")):
-        raise ValueError(f"{out} holds a training run: resume it, or choose another folder")
-    edits = read_edits(config.data if rows is None else rows, config.shape.size)
+        raise InputError(f"{out} holds a training run: resume it, or choose another folder")
+    edits = read_edits(data, config.shape.size)
     pipeline = build(config, edits.prompts) if config.model is None else load(config)
     ids, mask = tokens(pipeline, edits.prompts, config.shape.prompt_tokens)
     log.info("%d edits over %d pictures", len(edits.prompts), len(edits.pictures))
@@ -83,7 +86,7 @@ def _card(config: EditorConfig, edits: Edits) -> Card:
 
 
 def _before(config: EditorConfig) -> dict[str, str]:
-    """What came before the flow."""
+    """Say, for the card, what came before the flow: the VAE's training, or another editor's."""
     if config.model is None:
         return {"VAE": f"{config.vae.steps} steps of {config.vae.batch}"}
     return went_on_from(Path(located(config.model)) / "transformer" / "diffusion_pytorch_model.safetensors")
@@ -100,7 +103,7 @@ def tokens(pipeline: Flux2KleinPipeline, prompts: Iterable[str], length: int) ->
     """Token ids and attention mask (n, length) of prompts, as the pipeline makes them.
 
     Raises:
-        ValueError: a prompt is longer than that.
+        InputError: a prompt is longer than that.
     """
     words = pipeline.tokenizer
     texts = [
@@ -115,7 +118,7 @@ def tokens(pipeline: Flux2KleinPipeline, prompts: Iterable[str], length: int) ->
     made = words(texts, padding="longest", return_tensors="pt")
     longest = made["input_ids"].shape[1]
     if longest > length:
-        raise ValueError(f"a prompt has {longest} tokens: raise prompt_tokens, which is {length}")
+        raise InputError(f"a prompt has {longest} tokens: raise prompt_tokens, which is {length}")
     made = words.pad(made, padding="max_length", max_length=length, return_tensors="pt")
     return made["input_ids"], made["attention_mask"]
 
@@ -129,12 +132,12 @@ def train_flow(
     out: Path,
     *,
     resume: bool = False,
-    progress: Progress = lambda stage, done, total: None,
+    progress: OnProgress = lambda stage, done, total: None,
 ) -> None:
     """Train the pipeline's transformer and text encoder. `ids`, `mask`: the prompts' tokens (n, length).
 
     Raises:
-        ValueError: see `goalreel.training.fitting.fit`.
+        InputError: see `goalreel.training.fitting.fit`.
     """
     half = config.precision == "bf16"
     with processes().main_process_first():  # the others find them kept
@@ -173,6 +176,9 @@ def noise_levels(count: int, training: FlowTraining, generator: torch.Generator)
 
 class Flow(nn.Module):
     """The editor's loss: squared error of the velocity from picture to noise, changed tokens weighted."""
+
+    picture_ids: Tensor
+    text_ids: Tensor
 
     def __init__(self, pipeline: Flux2KleinPipeline, config: EditorConfig) -> None:
         super().__init__()

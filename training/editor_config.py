@@ -3,19 +3,15 @@
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-Count = Annotated[int, Field(gt=0)]
+from goalreel.training.config import Count, TrainingConfig
+
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class EditorShape(_Frozen):
+class EditorShape(TrainingConfig):
     """Sizes of the pipeline's parts."""
 
     size: Count = 128
@@ -57,16 +53,16 @@ class EditorShape(_Frozen):
         return self
 
 
-class Schedule(_Frozen):
-    """A run of one trainer."""
+class Schedule(TrainingConfig):
+    """How long and how fast one trainer runs."""
 
     steps: Count
     batch: Count
-    """Over all devices."""
+    """Rows a step, over all devices."""
     learning_rate: Positive = 2e-3
-    """AdamW's, at its highest."""
+    """AdamW's highest rate."""
     muon_learning_rate: Positive = 1.5e-2
-    """Of the matrices that Muon trains."""
+    """Muon's highest rate, for the matrices."""
     warmup: Count = 100
     decay: Share = 0.5
     """The last share of the steps, over which the rates fall to 1 %."""
@@ -83,16 +79,16 @@ class VaeTraining(Schedule):
     batch: Count = 128
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.998
     object_weight: Annotated[float, Field(ge=1)] = 4.0
-    """Of saturated pixels: the objects, which cover little of the picture."""
+    """Weight of saturated pixels: the objects, which cover little of the picture."""
     latent_noise: Annotated[float, Field(ge=0)] = 0.05
-    """Added before decoding, so that the decoder forgives the transformer's errors."""
+    """Noise added to latents before decoding, so that the decoder forgives the transformer's errors."""
     latent_penalty: Annotated[float, Field(ge=0)] = 1e-3
     """Weight of the latents' mean square, which keeps their scale near 1."""
     crop: Count | None = None
     """Side (px) of a window around an object, in the place of the picture at first: objects cover little of
     it and are all that is hard."""
     crop_share: Share = 0.8
-    """Of the steps, those before whole pictures."""
+    """Share of the steps that see windows, before whole pictures come."""
 
 
 class FlowTraining(Schedule):
@@ -110,11 +106,11 @@ class FlowTraining(Schedule):
     balance: Share = 0.0
     """How far rare kinds of goals are drawn more often: 0 as they come, 1 all kinds equally often."""
     change_weight: Annotated[float, Field(ge=1)] = 5.0
-    """Of tokens that an explicit edit changes; terse rows are not weighted (see `Edits.weights`)."""
+    """Weight of the tokens that an explicit edit changes; terse rows have none (see `Edits.weights`)."""
 
 
-class EditorConfig(_Frozen):
-    """`goalreel train editor`."""
+class EditorConfig(TrainingConfig):
+    """What `goalreel train editor` makes, of what, and how."""
 
     data: Path | None = None
     """A folder made by `goalreel corpus`: Hugging Face shards data/train-*.parquet of edits."""
@@ -130,9 +126,9 @@ class EditorConfig(_Frozen):
     sampling_steps: Count = 4
     """Steps of an edit, stored with the checkpoint."""
     precision: Literal["bf16", "float32"] = "bf16"
-    """Of autocast in training; weights stay float32."""
+    """Precision of autocast in training; weights stay float32."""
     dtype: Literal["float16", "float32"] = "float16"
-    """Of the saved weights."""
+    """Type of the saved weights."""
     seed: Annotated[int, Field(ge=0)] = 0
 
     @model_validator(mode="after")
@@ -141,23 +137,3 @@ class EditorConfig(_Frozen):
         if crop is not None and (crop % side or crop > self.shape.size):
             raise ValueError(f"vae.crop {crop} is not a multiple of {side} within a picture")
         return self
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """From a YAML file; a relative `data` is relative to the file.
-
-        Raises:
-            ValueError: not readable or not valid; one line that says where and what.
-        """
-        try:
-            values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-            config = cls.model_validate(values)
-        except (OSError, yaml.YAMLError) as e:
-            raise ValueError(f"cannot read {path}: {str(e).splitlines()[0]}") from e
-        except ValidationError as e:
-            first = e.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "file"
-            raise ValueError(f"{path}: {where}: {first['msg']}") from e
-        if config.data is None:
-            return config
-        return config.model_copy(update={"data": path.parent / config.data})

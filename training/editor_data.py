@@ -9,16 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pyarrow.parquet as pq
 import torch
 import torch.nn.functional as F
-from diffusers import AutoencoderKLFlux2, Flux2KleinPipeline
+from diffusers import (
+    AutoencoderKLFlux2,  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
+    Flux2KleinPipeline,  # pyright: ignore[reportPrivateImportUsage]
+)
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from goalreel.datasets.tabletop.lessons.rows import EditRow
+from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.image import Image
 
@@ -73,7 +78,7 @@ def read_edits(data: Path | Iterable[EditRow], size: int) -> Edits:
     """Load a corpus folder (its training split) or rows; pictures must be `size` px square.
 
     Raises:
-        ValueError: no such corpus, a column is missing, it is empty, or a picture has another size.
+        InputError: no such corpus, a column is missing, it is empty, or a picture has another size.
     """
     if isinstance(data, Path):
         return _from_folder(data, size)
@@ -101,21 +106,32 @@ class _Once:
 def _from_folder(folder: Path, size: int) -> Edits:
     shards = sorted(folder.glob("data/train-*.parquet"))
     if not shards:
-        raise ValueError(f"{folder} is not a corpus: it has no data/train-*.parquet")
+        raise InputError(f"{folder} is not a corpus: it has no data/train-*.parquet")
     found, pairs, texts = _Once(), [], []
     for shard in shards:
-        file = pq.ParquetFile(shard)
-        missing = [c for c in COLUMNS if c not in file.schema_arrow.names]
-        if missing:
-            raise ValueError(f"{shard} has no column {missing[0]!r}: an edit has {', '.join(COLUMNS)}")
+        file = _opened(shard)
         for part in file.iter_batches(256, columns=list(COLUMNS)):
             for row in part.to_pylist():
                 pictures = row["source"]["bytes"], row["target"]["bytes"]
                 pairs.append([found.place(data, data) for data in pictures])
                 texts.append((row["prompt"], row["register"], row["goal"]["kind"]))
-    with ThreadPoolExecutor() as pool:
-        decoded = list(pool.map(lambda data: Image.decode(data).pixels, found.items))
+    try:
+        with ThreadPoolExecutor() as pool:
+            decoded = list(pool.map(lambda data: Image.decode(data).pixels, found.items))
+    except ValueError as e:
+        raise InputError(f"{folder}: {e}") from e
     return _edits(decoded, pairs, texts, size)
+
+
+def _opened(shard: Path) -> pq.ParquetFile:
+    try:
+        file = pq.ParquetFile(shard)
+    except pyarrow.ArrowInvalid as e:
+        raise InputError(f"{shard} cannot be read: {str(e).splitlines()[0][:200]}") from e
+    missing = [c for c in COLUMNS if c not in file.schema_arrow.names]
+    if missing:
+        raise InputError(f"{shard} has no column {missing[0]!r}: an edit has {', '.join(COLUMNS)}")
+    return file
 
 
 def _edits(
@@ -125,10 +141,10 @@ def _edits(
     size: int,
 ) -> Edits:
     if not pairs:
-        raise ValueError("there are no edits to learn from")
+        raise InputError("there are no edits to learn from")
     odd = next((p.shape for p in pictures if p.shape != (size, size, 3)), None)
     if odd is not None:
-        raise ValueError(f"the editor works at {size}x{size} px, a picture has {odd[1]}x{odd[0]}")
+        raise InputError(f"the editor works at {size}x{size} px, a picture has {odd[1]}x{odd[0]}")
     pixels = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2).contiguous()
     source, target = torch.tensor(pairs).unbind(1)
     prompts, registers, kinds = zip(*texts, strict=True)
@@ -142,6 +158,19 @@ def to_model(pictures: Tensor, device: torch.device) -> Tensor:
     return pictures.to(device).float() / 127.5 - 1
 
 
+def encoded(vae: AutoencoderKLFlux2, pictures: Tensor) -> Tensor:
+    """Encode pictures (b, 3, size, size) in [-1, 1] to the means of their latents (b, channels, h, w)."""
+    return vae.encode(pictures, return_dict=False)[0].mean
+
+
+def statistics(vae: AutoencoderKLFlux2) -> tuple[Tensor, Tensor]:
+    """Give the mean and the variance (4 channels,) by which the pipeline normalises latents."""
+    mean, variance = vae.bn.running_mean, vae.bn.running_var
+    assert mean is not None
+    assert variance is not None
+    return mean, variance
+
+
 @torch.no_grad()
 def encode(
     vae: AutoencoderKLFlux2, pictures: Tensor, batch: int = 16, *, bf16: bool = False
@@ -150,7 +179,7 @@ def encode(
     normalised."""
     for part in pictures.split(batch):
         with torch.autocast(vae.device.type, torch.bfloat16, enabled=bf16):
-            mean = vae.encode(to_model(part, vae.device)).latent_dist.mean
+            mean = encoded(vae, to_model(part, vae.device))
         yield Flux2KleinPipeline._patchify_latents(mean.float())
 
 
@@ -164,8 +193,8 @@ def latents(vae: AutoencoderKLFlux2, edits: Edits, cache: Path | None, *, bf16: 
         with safe_open(cache, "pt") as file:
             if (file.metadata() or {}).get("key") == key.hexdigest():
                 return file.get_tensor("latents")
-    deviation = torch.sqrt(vae.bn.running_var + vae.config.batch_norm_eps).view(1, -1, 1, 1)
-    mean = vae.bn.running_mean.view(1, -1, 1, 1)
+    mean, variance = (values.view(1, -1, 1, 1) for values in statistics(vae))
+    deviation = torch.sqrt(variance + vae.config["batch_norm_eps"])
     parts = [
         Flux2KleinPipeline._pack_latents((z - mean) / deviation).half().cpu()
         for z in encode(vae, edits.pictures, bf16=bf16)

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
+from goalreel.errors import InputError
 from goalreel.files import atomic
+from goalreel.progress import OnProgress
 from goalreel.training.editor_config import Schedule
 from goalreel.training.run import processes
 
 CHECKPOINT = "checkpoint.pt"
 type Batch = tuple[Tensor, ...]
 type MakeBatch = Callable[[int, int, torch.Generator], Batch]
-"""(step, count, generator): `count` rows for one device, drawn with the generator (on that device)."""
-type Progress = Callable[[str, int, int], None]
-"""Told (stage, done, total), by the main process alone."""
+"""Called with (step, count, generator) for `count` rows for one device, drawn with its generator."""
 
 
 def fit(
@@ -30,26 +30,27 @@ def fit(
     *,
     seed: int,
     resume: bool = False,
-    progress: Progress = lambda stage, done, total: None,
+    progress: OnProgress = lambda stage, done, total: None,
 ) -> None:
     """Train `model`, whose forward maps a batch to a loss; at the end it holds the averaged weights.
 
     Each step's randomness follows from the seed, the step and the device alone, so that a resumed run is
-    the run that was not stopped. `out` gets `checkpoint.pt` and TensorBoard's events, and names the stage.
+    the run that was not stopped. `out` gets `checkpoint.pt` and TensorBoard's events. Its name is the stage
+    of `progress`, which the main process alone calls.
 
     Raises:
-        ValueError: `out` holds a checkpoint and `resume` is false, or it is another run's.
+        InputError: `out` holds a checkpoint and `resume` is false, or it is another run's.
     """
     # What a launcher, or a trainer before it in this process, wants of precision: the model knows its own.
     precision = accelerate.utils.AutocastKwargs(enabled=False)
-    cpu = processes().device.type == "cpu"
+    cpu = processes().device == torch.device("cpu")
     accelerator = accelerate.Accelerator(cpu=cpu, kwargs_handlers=[precision])
     if schedule.batch % accelerator.num_processes:
-        raise ValueError(f"batch {schedule.batch} does not divide over {accelerator.num_processes} devices")
+        raise InputError(f"batch {schedule.batch} does not divide over {accelerator.num_processes} devices")
     count = schedule.batch // accelerator.num_processes
     optimizers = _optimizers(model, schedule)
     wrapped, *optimizers = accelerator.prepare(model, *optimizers)
-    run = _Run(model, optimizers, schedule, out / CHECKPOINT)
+    run = _TrainingState(model, optimizers, schedule, out / CHECKPOINT)
     first = run.restore(resume)
     log = _Log(out, schedule) if accelerator.is_main_process else None
     wrapped.train()
@@ -80,8 +81,8 @@ def fit(
     model.eval()
 
 
-class _Run:
-    """What a checkpoint holds."""
+class _TrainingState:
+    """What a checkpoint holds: the model, its moving average and the optimizers."""
 
     def __init__(self, model: nn.Module, optimizers: list[Any], schedule: Schedule, path: Path) -> None:
         self.model, self.optimizers, self.schedule, self.path = model, optimizers, schedule, path
@@ -89,10 +90,13 @@ class _Run:
         self.averaged = [p.detach().clone() for p in model.parameters()]
 
     def average(self, step: int) -> None:
-        """A short memory at first, so that the random start is soon forgotten."""
+        """Average over a short past at first, so that the random start is soon forgotten."""
         keep = min(self.schedule.ema, (1 + step) / (10 + step))
         with torch.no_grad():
-            torch._foreach_lerp_(self.averaged, [p.data for p in self.model.parameters()], 1 - keep)
+            parameters = [p.data for p in self.model.parameters()]
+            torch._foreach_lerp_(  # pyright: ignore[reportPrivateImportUsage]  (no public name)
+                self.averaged, parameters, 1 - keep
+            )
 
     def use_average(self) -> None:
         with torch.no_grad():
@@ -112,18 +116,18 @@ class _Run:
             torch.save(state, part)
 
     def restore(self, resume: bool) -> int:
-        """Steps already done."""
+        """Load the checkpoint, if there is one, and say how many steps it has done."""
         if not self.path.exists():
             return 0
         if not resume:
-            raise ValueError(f"{self.path} exists: resume it, or choose another folder")
+            raise InputError(f"{self.path} exists: resume it, or choose another folder")
         state = torch.load(self.path, map_location="cpu", weights_only=True)
         if state["schedule"] != self.schedule.model_dump_json():
-            raise ValueError(f"{self.path} was made with other settings: choose another folder")
+            raise InputError(f"{self.path} was made with other settings: choose another folder")
         try:
             self.model.load_state_dict(state["model"])
         except RuntimeError as e:
-            raise ValueError(f"{self.path} is of a model of another shape: choose another folder") from e
+            raise InputError(f"{self.path} is of a model of another shape: choose another folder") from e
         for mean, stored in zip(self.averaged, state["averaged"], strict=True):
             mean.copy_(stored)
         for optimizer, stored in zip(self.optimizers, state["optimizers"], strict=True):
@@ -138,8 +142,9 @@ class _Log:
         self._writer, self._batch = SummaryWriter(str(out)), schedule.batch
         self._last: tuple[int, float] | None = None
 
-    def write(self, step: int, values: Mapping[str, Tensor | float]) -> None:
-        for name, value in values.items():
+    def write(self, step: int, values: Mapping[str, Tensor | float | None]) -> None:
+        """Write what is known: a sharding engine keeps its gradients' norm to itself."""
+        for name, value in ((n, v) for n, v in values.items() if v is not None):
             self._writer.add_scalar(name, float(value), step)
         now = time.monotonic()
         if self._last:

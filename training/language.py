@@ -10,14 +10,18 @@ from accelerate import PartialState
 from accelerate.utils import DistributedType
 from peft import PeftModel
 from transformers import TrainerCallback
-from transformers.integrations import TensorBoardCallback
+from transformers.integrations.integration_utils import TensorBoardCallback
 from transformers.trainer import TRAINER_STATE_NAME
-from trl import SFTConfig, SFTTrainer
+from trl import (
+    SFTConfig,  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
+    SFTTrainer,  # pyright: ignore[reportPrivateImportUsage]
+)
 
 from goalreel.checkpoints import located
+from goalreel.errors import InputError
 from goalreel.training.card import Card, file_facts, went_on_from, write_card
-from goalreel.training.config import LanguageConfig
 from goalreel.training.conversations import Collator, as_dataset, read_rows
+from goalreel.training.language_config import LanguageConfig
 from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.nano.language import build_model, build_processor, build_tokenizer
 from goalreel.training.optim import MuonAdamW
@@ -61,9 +65,10 @@ class _Trainer(SFTTrainer):
         if self._config.optimizer != "muon":
             return super().create_optimizer(model)
         if self.optimizer is None:
-            c = self._config
+            c, trained = self._config, model or self.model
+            assert trained is not None
             self.optimizer = MuonAdamW(
-                (model or self.model).named_parameters(),
+                trained.named_parameters(),
                 lr=c.learning_rate,
                 betas=c.betas,
                 weight_decay=c.weight_decay,
@@ -80,7 +85,7 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
     On several devices start it with `accelerate launch`.
 
     Raises:
-        ValueError: a setting, a row or a checkpoint that cannot be used; `out` holds another run, or, with
+        InputError: a setting, a row or a checkpoint that cannot be used; `out` holds another run, or, with
             `resume`, no checkpoint.
     """
     rows = read_rows(config.corpus)
@@ -89,7 +94,7 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
     begin(config, out, resume)
     last = last_checkpoint(out / "checkpoints") if resume else None
     if resume and last is None:
-        raise ValueError(f"{out} has no checkpoint to resume from: run without --resume, to another folder")
+        raise InputError(f"{out} has no checkpoint to resume from: run without --resume, to another folder")
     with state.main_process_first():
         source = _start(config, rows, out / "checkpoints" / "start")
     model, processor = load(source, config)
@@ -132,7 +137,7 @@ def _complete(checkpoint: Path) -> bool:
 
 
 def _start(config: LanguageConfig, rows: list[dict[str, Any]], folder: Path) -> str | Path:
-    """What to load: the checkpoint named, or a nano model, made once and kept for whoever resumes."""
+    """Name what to load: the checkpoint given, or a nano model, made once and kept for whoever resumes."""
     if config.model != "nano":
         return located(config.model)
     if not (folder / "model.safetensors").is_file():
@@ -148,38 +153,41 @@ def _arguments(config: LanguageConfig, out: Path, *, evaluates: bool) -> SFTConf
     if config.schedule == "warmup_stable_decay" and config.steps is not None:
         falling = max(1, round(config.decay * config.steps))
         schedule = {"num_decay_steps": falling, "decay_type": "linear", "min_lr_ratio": 0.01}
-    return SFTConfig(
-        output_dir=str(out / "checkpoints"),
-        seed=config.seed,
-        max_steps=config.steps or -1,
-        num_train_epochs=config.epochs or 1.0,
-        per_device_train_batch_size=config.batch_size,
-        per_device_eval_batch_size=config.batch_size,
-        gradient_accumulation_steps=config.accumulate,
-        learning_rate=config.learning_rate,
-        adam_beta1=config.betas[0],
-        adam_beta2=config.betas[1],
-        weight_decay=config.weight_decay,
-        max_grad_norm=config.max_grad_norm,
-        lr_scheduler_type=config.schedule,
-        lr_scheduler_kwargs=schedule,
-        warmup_steps=config.warmup,
-        bf16=config.bf16,
-        use_cpu=not torch.cuda.is_available(),
-        gradient_checkpointing=config.gradient_checkpointing,
-        dataloader_num_workers=config.workers,
-        dataloader_persistent_workers=config.workers > 0,
-        prediction_loss_only=True,
-        remove_unused_columns=False,
-        dataset_kwargs={"skip_prepare_dataset": True},
-        max_length=None,  # the collator refuses what is too long; nothing is cut
-        logging_steps=config.log_every,
-        report_to=[],  # the TensorBoard callback is given a folder of its own
-        save_steps=config.save_every,
-        save_total_limit=config.keep,
-        eval_strategy="steps" if evaluates else "no",
-        eval_steps=config.save_every,
-    )
+    try:
+        return SFTConfig(
+            output_dir=str(out / "checkpoints"),
+            seed=config.seed,
+            max_steps=config.steps or -1,
+            num_train_epochs=config.epochs or 1.0,
+            per_device_train_batch_size=config.batch_size,
+            per_device_eval_batch_size=config.batch_size,
+            gradient_accumulation_steps=config.accumulate,
+            learning_rate=config.learning_rate,
+            adam_beta1=config.betas[0],
+            adam_beta2=config.betas[1],
+            weight_decay=config.weight_decay,
+            max_grad_norm=config.max_grad_norm,
+            lr_scheduler_type=config.schedule,
+            lr_scheduler_kwargs=schedule,
+            warmup_steps=config.warmup,
+            bf16=config.bf16,
+            use_cpu=not torch.cuda.is_available(),
+            gradient_checkpointing=config.gradient_checkpointing,
+            dataloader_num_workers=config.workers,
+            dataloader_persistent_workers=config.workers > 0,
+            prediction_loss_only=True,
+            remove_unused_columns=False,
+            dataset_kwargs={"skip_prepare_dataset": True},
+            max_length=None,  # the collator refuses what is too long; nothing is cut
+            logging_steps=config.log_every,
+            report_to=[],  # the TensorBoard callback is given a folder of its own
+            save_steps=config.save_every,
+            save_total_limit=config.keep,
+            eval_strategy="steps" if evaluates else "no",
+            eval_steps=config.save_every,
+        )
+    except ValueError as e:  # such as bf16 on a device without it
+        raise InputError(f"the trainer refuses these settings: {str(e).strip().splitlines()[0][:300]}") from e
 
 
 def _callbacks(out: Path, state: PartialState) -> list[TrainerCallback]:

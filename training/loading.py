@@ -8,7 +8,8 @@ import torch
 from peft import LoraConfig
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from goalreel.training.config import LanguageConfig
+from goalreel.errors import InputError
+from goalreel.training.language_config import LanguageConfig
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -21,9 +22,9 @@ PROJECTORS = frozenset({"merger", "deepstack_merger_list", "multi_modal_projecto
 class _Patches(torch.nn.Conv3d):
     """A Qwen-VL tower's patch embedding as one product: PyTorch's convolution is slow on a CPU."""
 
-    def forward(self, patches: torch.Tensor) -> torch.Tensor:
-        """(n, channels, frames, side, side), each as large as the kernel -> (n, hidden, 1, 1, 1)."""
-        made = torch.nn.functional.linear(patches.flatten(1), self.weight.flatten(1), self.bias)
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Embed patches (n, channels, frames, side, side) of the kernel's size: (n, hidden, 1, 1, 1)."""
+        made = torch.nn.functional.linear(input.flatten(1), self.weight.flatten(1), self.bias)
         return made[..., None, None, None]
 
 
@@ -31,7 +32,7 @@ def load(source: str | Path, config: LanguageConfig) -> "tuple[PreTrainedModel, 
     """The checkpoint to train, read from safetensors and without code of its own.
 
     Raises:
-        ValueError: not such a checkpoint.
+        InputError: not such a checkpoint.
     """
     try:
         processor = AutoProcessor.from_pretrained(source, trust_remote_code=False)
@@ -43,14 +44,14 @@ def load(source: str | Path, config: LanguageConfig) -> "tuple[PreTrainedModel, 
             attn_implementation="sdpa",
         )
     except (OSError, ValueError, RuntimeError, ImportError) as e:
-        raise ValueError(f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}") from e
+        raise InputError(f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}") from e
     for module in model.modules():
         if type(module) is torch.nn.Conv3d and module.kernel_size == module.stride:
             module.__class__ = _Patches
     if config.max_pixels is not None:
         size = processor.image_processor.size
         if "longest_edge" not in size:
-            raise ValueError(f"max_pixels has no meaning for the pictures of {source}")
+            raise InputError(f"max_pixels has no meaning for the pictures of {source}")
         size["longest_edge"] = config.max_pixels
     return model, processor
 
@@ -59,7 +60,7 @@ def freeze(model: "PreTrainedModel", config: LanguageConfig) -> frozenset[str]:
     """Stop gradients where the configuration says so; the names of the parameters that are frozen.
 
     Raises:
-        ValueError: the model has no such part.
+        InputError: the model has no such part.
     """
     names = [name for name, _ in model.named_parameters()]
     towers = {n for n in names if TOWERS & set(n.split("."))}
@@ -70,7 +71,7 @@ def freeze(model: "PreTrainedModel", config: LanguageConfig) -> frozenset[str]:
         ("projector", projectors, config.freeze_projector),
     ):
         if chosen and not found:
-            raise ValueError(f"{type(model).__name__} has no {part} to freeze that goalreel knows by name")
+            raise InputError(f"{type(model).__name__} has no {part} to freeze that goalreel knows by name")
         wanted |= found if chosen else set()
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in wanted)
@@ -78,7 +79,7 @@ def freeze(model: "PreTrainedModel", config: LanguageConfig) -> frozenset[str]:
 
 
 def adapters(model: "PreTrainedModel", config: LanguageConfig, frozen: frozenset[str]) -> LoraConfig:
-    """Adapters on all linear layers but the output layer and what is frozen."""
+    """Describe adapters on all linear layers but the output layer and what is frozen."""
     head = model.get_output_embeddings()
     targets = [
         name
@@ -87,7 +88,7 @@ def adapters(model: "PreTrainedModel", config: LanguageConfig, frozen: frozenset
     ]
     return LoraConfig(
         r=config.lora.rank,
-        lora_alpha=config.lora.alpha,
+        lora_alpha=config.lora.alpha,  # pyright: ignore[reportArgumentType]  (only a factor: any number will do)
         lora_dropout=config.lora.dropout,
         target_modules="|".join(re.escape(t) for t in targets),
         task_type="CAUSAL_LM",

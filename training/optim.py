@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import Parameter
 
 
@@ -23,7 +24,11 @@ class MuonAdamW(torch.optim.Optimizer):
         muon_lr: float,
         muon_weight_decay: float,
     ) -> None:
-        """Args: parameters: (name, parameter), those without gradient left out."""
+        """Share the parameters out between Muon and AdamW.
+
+        Args:
+            parameters: (name, parameter); those without gradient are left out.
+        """
         trained = [(name, p) for name, p in parameters if p.requires_grad]
         matrices = [p for name, p in trained if is_matrix(name, p)]
         others = [p for name, p in trained if not is_matrix(name, p)]
@@ -35,14 +40,20 @@ class MuonAdamW(torch.optim.Optimizer):
         self.defaults: dict[str, Any] = {}
 
     @property
-    def param_groups(self) -> list[dict[str, Any]]:
+    def param_groups(  # pyright: ignore[reportIncompatibleVariableOverride]  (the parts replace theirs on loading)
+        self,
+    ) -> list[dict[str, Any]]:
         return [*self._adamw.param_groups, *self._muon.param_groups]
 
     @property
-    def state(self) -> dict[Parameter, Any]:
+    def state(  # pyright: ignore[reportIncompatibleVariableOverride]  (as with the groups)
+        self,
+    ) -> dict[Tensor, Any]:
         return {**self._adamw.state, **self._muon.state}
 
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+    def step(  # pyright: ignore[reportIncompatibleMethodOverride]  (one signature for the base's overloads)
+        self, closure: Callable[[], float] | None = None
+    ) -> float | None:
         loss = self._adamw.step(closure)
         self._muon.step()
         return loss
@@ -63,5 +74,5 @@ class MuonAdamW(torch.optim.Optimizer):
 
 
 def is_matrix(name: str, parameter: Parameter) -> bool:
-    """Whether Muon trains it: a 2-D weight that maps between hidden spaces."""
+    """Tell whether Muon trains a parameter: a 2-D weight that maps between hidden spaces."""
     return parameter.ndim == 2 and "embed" not in name and "lm_head" not in name

@@ -8,12 +8,13 @@ from accelerate import PartialState
 from pydantic import BaseModel
 
 from goalreel.checkpoints import located
+from goalreel.errors import InputError
 
 SETTINGS = "training.yaml"
 
 
 def processes() -> PartialState:
-    """The processes that train together: on CPUs, too, where a launcher has started several."""
+    """Join the processes that train together: on CPUs, too, where a launcher has started several."""
     return PartialState(cpu=not torch.cuda.is_available())
 
 
@@ -21,7 +22,7 @@ def begin(config: BaseModel, out: Path, resume: bool) -> None:
     """Write the settings into `out`, or with `resume` compare them with those there.
 
     Raises:
-        ValueError: `out` is in use by another run, or holds none to resume, or other settings.
+        InputError: `out` is in use by another run, or holds none to resume, or other settings.
     """
     settings = config.model_dump(mode="json")
     path = out / SETTINGS
@@ -30,24 +31,34 @@ def begin(config: BaseModel, out: Path, resume: bool) -> None:
             _compare(path, settings)
         elif processes().is_main_process:
             if out.exists() and (not out.is_dir() or any(out.iterdir())):
-                raise ValueError(f"{out} is not empty: give another --out, or --resume to go on with its run")
+                raise InputError(f"{out} is not empty: give another --out, or --resume to go on with its run")
             out.mkdir(parents=True, exist_ok=True)
             path.write_text(yaml.safe_dump(settings, sort_keys=False))
 
 
 def from_scratch(model: str) -> bool:
-    """Whether a configuration's `model` is nano, a shipped one, or the result of runs back to one."""
+    """Tell whether a configuration's `model` is nano, a shipped one, or the result of runs back to one."""
     path = Path(model) / SETTINGS
     if model == "nano" or located(model) != model:
         return True
-    return path.is_file() and from_scratch(yaml.safe_load(path.read_text())["model"])
+    return path.is_file() and from_scratch(str(_read(path)["model"]))
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as e:
+        raise InputError(f"{path}: not YAML: {' '.join(str(e).split())[:200]}") from e
+    if not isinstance(settings, dict) or "model" not in settings:
+        raise InputError(f"{path}: not the settings of a training run")
+    return settings
 
 
 def _compare(path: Path, settings: dict[str, object]) -> None:
     if not path.is_file():
-        raise ValueError(f"{path.parent} holds no run to resume: it has no {SETTINGS}")
-    before = yaml.safe_load(path.read_text())
+        raise InputError(f"{path.parent} holds no run to resume: it has no {SETTINGS}")
+    before = _read(path)
     if changed := sorted(k for k in {*before, *settings} if before.get(k) != settings.get(k)):
-        raise ValueError(
+        raise InputError(
             f"{path.parent} was begun with another {', '.join(changed)}: a run keeps its settings"
         )

@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
-from goalreel.evaluation.tabletop.scenes import Progress
 from goalreel.image import Image
 from goalreel.models.load import Trio, build_critic, build_editor, build_planner
 from goalreel.models.presets import Preset
+from goalreel.progress import OnProgress
 from goalreel.types import (
     Candidate,
     Edit,
@@ -60,7 +60,7 @@ class _Later:
 
 
 def in_batches[Q, A](
-    model: Callable[[Sequence[Q]], Sequence[A]], asked: Sequence[Q], stage: str, progress: Progress
+    model: Callable[[Sequence[Q]], Sequence[A]], asked: Sequence[Q], stage: str, progress: OnProgress
 ) -> list[A]:
     """Answer i belongs to question i.
 

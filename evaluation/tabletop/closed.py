@@ -10,21 +10,22 @@ from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.expert import OPEN
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.reach import Reacher, at_home, homeward
+from goalreel.evaluation.intervals import measured, measured_share, points
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.bootstrap import measured, measured_share, points
 from goalreel.evaluation.tabletop.loop import boards
-from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Progress, Walk
+from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Walk
 from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.load import Trio
+from goalreel.progress import OnProgress
 from goalreel.types import Failure
 
 MOTIONS = 3
 """At most so many blocks are moved for one goal image: a right one differs from the scene in one."""
 SETTLE = 5
-"""Actions that an arm is given to come to rest."""
+"""Actions that the arm has to come to rest."""
 HOMING = 20
-"""Actions that it is given to come home."""
+"""Actions that the arm has to come home."""
 
 
 class Course(BaseModel):
@@ -36,7 +37,7 @@ class Course(BaseModel):
     images: tuple[Image, ...]
 
 
-class Ended(BaseModel):
+class CourseEnd(BaseModel):
     """Which of the episode's sub-goals are true at the end."""
 
     model_config = ConfigDict(frozen=True)
@@ -44,7 +45,7 @@ class Ended(BaseModel):
     held: tuple[bool, ...]
 
 
-def follow(course: Course) -> Ended:
+def follow(course: Course) -> CourseEnd:
     """Act until the scene looks like each goal image in turn; pass over a picture that cannot be read."""
     episode = sample_episode(course.seed)
     with Tabletop(episode.scene) as env:
@@ -60,43 +61,46 @@ def follow(course: Course) -> Ended:
                 for action in motion.actions:
                     env.step(action)
                 _go_home(env)
-        return Ended(held=tuple(env.holds(g) for g in episode.goals))
+        return CourseEnd(held=tuple(env.holds(g) for g in episode.goals))
 
 
 def _go_home(env: Tabletop) -> None:
-    """Come to rest, and out of the camera's way."""
+    """Bring the arm to rest, and home, out of the camera's way."""
     hold = np.array([0, 0, 0, 0, OPEN], np.float32)
     for _ in range(SETTLE):
         env.step(hold)
     for _ in range(HOMING):
-        if at_home(env.observation()):
+        state = env.observation().astype(np.float64)
+        if at_home(state):
             return
-        env.step(homeward(env.observation()))
+        env.step(homeward(state))
 
 
 @dataclass(frozen=True)
-class Follower:
+class CourseFollower:
     """Follows courses, and remembers how each ended."""
 
     journal: Journal | None = None
 
-    def follow(self, courses: Sequence[Course], stage: str, progress: Progress) -> list[Ended]:
+    def follow(self, courses: Sequence[Course], stage: str, progress: OnProgress) -> list[CourseEnd]:
         ended = []
         for course in courses:
             ended.append(self._one(course))
             progress(stage, len(ended), len(courses))
         return ended
 
-    def _one(self, course: Course) -> Ended:
+    def _one(self, course: Course) -> CourseEnd:
         if self.journal is None:
             return follow(course)
-        (answer,) = self.journal.ask("follower", Ended, lambda asked: [follow(c) for c in asked], [course])
+        (answer,) = self.journal.ask(
+            "follower", CourseEnd, lambda asked: [follow(c) for c in asked], [course]
+        )
         assert not isinstance(answer, Failure)
         return answer
 
 
 def measure_closed_loop(
-    walks: Sequence[Walk], trio: Trio, attempts: int, follower: Follower, progress: Progress
+    walks: Sequence[Walk], trio: Trio, attempts: int, follower: CourseFollower, progress: OnProgress
 ) -> dict[str, Measured]:
     """`success` on predicted goal images and `truth` on true ones: shares of episodes that end with all
     predicates true. `gap`: how many points (0-100) the predicted ones are behind."""

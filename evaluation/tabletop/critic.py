@@ -4,18 +4,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from goalreel.datasets.tabletop.lessons.rows import VerdictRow
+from goalreel.evaluation.intervals import area, balanced, measured, measured_share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.asking import in_batches
-from goalreel.evaluation.tabletop.bootstrap import area, balanced, measured, measured_share
 from goalreel.evaluation.tabletop.edit import Edited
-from goalreel.evaluation.tabletop.scenes import Progress
 from goalreel.evaluation.tabletop.words import step_of
 from goalreel.image import Image
+from goalreel.progress import OnProgress
 from goalreel.types import Candidate, Critic, Editor, Failure, Verdict
 
 MADE, REAL = "made", "editor"
 FLAT = 5.0
-"""The score of an answer without a verdict: neither for nor against."""
+"""The score of an answer without a verdict, which is neither for nor against."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Judged:
 
     @property
     def right(self) -> bool:
-        """An answer without a verdict is wrong either way."""
+        """Tell whether the verdict agrees with the truth; an answer without a verdict never does."""
         return isinstance(self.answer, Verdict) and self.answer.success == self.good
 
     @property
     def score(self) -> float:
-        """0-10, higher for better: the Critic's own where it gives one."""
+        """Give a score from 0 to 10, higher for better: the Critic's own where it gives one."""
         if isinstance(self.answer, Failure):
             return FLAT
         own = self.answer.score
@@ -44,9 +44,9 @@ class Judged:
 
 
 def judge_all(
-    made: Sequence[VerdictRow], edited: Sequence[Edited], critic: Critic, progress: Progress
+    made: Sequence[VerdictRow], edited: Sequence[Edited], critic: Critic, progress: OnProgress
 ) -> list[Judged]:
-    """Made candidates, and every picture that the editor gave."""
+    """Ask the Critic about made candidates, and about every picture that the editor gave."""
     real = [e for e in edited if isinstance(e.answer, Image)]
     asked = [_made(i, row) for i, row in enumerate(made)] + [_real(e) for e in real]
     answers = in_batches(critic.judge, asked, "judge", progress)
@@ -55,7 +55,7 @@ def judge_all(
         for row, answer in zip(made, answers, strict=False)
     ]
     return judged + [
-        Judged(e.place.walk.seed, REAL, None, e.outcome.right, answer, e)
+        Judged(e.case.walk.seed, REAL, None, e.outcome.right, answer, e)
         for e, answer in zip(real, answers[len(made) :], strict=True)
     ]
 
@@ -75,10 +75,10 @@ def _real(edited: Edited) -> Candidate:
     assert isinstance(edited.answer, Image)
     return Candidate(
         task_id=edited.request.task_id,
-        step=edited.place.index,
-        source=edited.place.source,
+        step=edited.case.index,
+        source=edited.case.source,
         image=edited.answer,
-        instruction=step_of(edited.place.walk, edited.place.index).instruction,
+        instruction=step_of(edited.case.walk, edited.case.index).instruction,
         prompt=edited.request.prompt,
     )
 
@@ -102,7 +102,7 @@ def measure_critic(judged: Sequence[Judged]) -> dict[str, Measured]:
 
 
 def _halves(rows: Iterable[Judged]) -> list[list[int]]:
-    """A row an episode: good ones accepted, good ones, bad ones rejected, bad ones."""
+    """Make a row an episode: good ones accepted, good ones, bad ones rejected, bad ones."""
     counts: dict[int, list[int]] = {}
     for j in rows:
         row = counts.setdefault(j.seed, [0, 0, 0, 0])
@@ -113,7 +113,7 @@ def _halves(rows: Iterable[Judged]) -> list[list[int]]:
 
 
 def _histograms(rows: Sequence[Judged]) -> list[list[int]]:
-    """A row an episode: how many good ones had each score, then how many bad ones."""
+    """Make a row an episode: how many good ones had each score, then how many bad ones."""
     scores = sorted({j.score for j in rows})
     counts: dict[int, list[int]] = {}
     for j in rows:
@@ -122,7 +122,7 @@ def _histograms(rows: Sequence[Judged]) -> list[list[int]]:
     return list(counts.values())
 
 
-def measure_rewriting(judged: Sequence[Judged], editor: Editor, progress: Progress) -> dict[str, Measured]:
+def measure_rewriting(judged: Sequence[Judged], editor: Editor, progress: OnProgress) -> dict[str, Measured]:
     """Of the editor's failures that the Critic rejected: how often its prompt (`rewrite`), and the old prompt
     with the same new seed (`reseed`), gives a right picture."""
     rejected = [
@@ -130,11 +130,11 @@ def measure_rewriting(judged: Sequence[Judged], editor: Editor, progress: Progre
         for j in judged
         if j.edited and not j.good and isinstance(j.answer, Verdict) and not j.answer.success
     ]
-    new = [e.place.edit(verdict.refined_prompt or e.request.prompt, attempt=1) for e, verdict in rejected]
-    old = [e.place.edit(e.request.prompt, attempt=1) for e, _ in rejected]
+    new = [e.case.edit(verdict.refined_prompt or e.request.prompt, attempt=1) for e, verdict in rejected]
+    old = [e.case.edit(e.request.prompt, attempt=1) for e, _ in rejected]
     answers = in_batches(editor.edit, [*new, *old], "rewrite", progress)
     hits = [
-        (e.place.walk.seed, e.place.judge(answer).right)
+        (e.case.walk.seed, e.case.judge(answer).right)
         for (e, _), answer in zip(rejected * 2, answers, strict=True)
     ]
     count = len(rejected)

@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from goalreel.datasets.tabletop.lessons.composition import held_out_step
 from goalreel.datasets.tabletop.lessons.rows import Register
 from goalreel.datasets.tabletop.predicates import KINDS, SubGoal
+from goalreel.evaluation.intervals import measured_share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.asking import in_batches
-from goalreel.evaluation.tabletop.bootstrap import measured_share
-from goalreel.evaluation.tabletop.scenes import Outcome, Progress, Walk, look, outcome
+from goalreel.evaluation.tabletop.scenes import GoalOutcome, Walk, look, outcome
 from goalreel.evaluation.tabletop.words import REGISTERS, prompt_of
 from goalreel.image import Image
 from goalreel.loop import attempt_seed
+from goalreel.progress import OnProgress
 from goalreel.types import Edit, Editor, Failure
 
 
 @dataclass(frozen=True)
-class Place:
+class EditCase:
     """Sub-goal `index` of an episode, to be reached from the true picture before it."""
 
     walk: Walk
@@ -29,7 +30,7 @@ class Place:
 
     @property
     def held_out(self) -> bool:
-        """Training never shows this sub-goal, or never right after the one before."""
+        """Tell whether training never shows this sub-goal, or never right after the one before."""
         return bool(held_out_step(self.walk.goals, self.index))
 
     @property
@@ -40,13 +41,13 @@ class Place:
     def target(self) -> Image:
         return self.walk.moments[self.index + 1].picture
 
-    def judge(self, picture: Image | Failure | None) -> Outcome:
-        """What a goal image from this source shows."""
+    def judge(self, picture: Image | Failure | None) -> GoalOutcome:
+        """Compare what a goal image from this source shows with the sub-goal."""
         found = look(picture, self.walk.episode.scene)
         return outcome(found, self.walk.moments[self.index].layout, self.goal)
 
     def edit(self, prompt: str, attempt: int = 0) -> Edit:
-        """The request to an editor."""
+        """Make the request to an editor, its seed that of the attempt."""
         task = self.walk.task
         seed = attempt_seed(task.seed, self.index, attempt)
         return Edit(
@@ -59,30 +60,32 @@ class Place:
         )
 
 
-def places(walks: Iterable[Walk]) -> list[Place]:
-    """Every sub-goal of every episode."""
-    return [Place(walk, index) for walk in walks for index in range(len(walk.goals))]
+def edit_cases(walks: Iterable[Walk]) -> list[EditCase]:
+    """List every sub-goal of every episode."""
+    return [EditCase(walk, index) for walk in walks for index in range(len(walk.goals))]
 
 
 @dataclass(frozen=True)
 class Edited:
     """One edit with what came of it."""
 
-    place: Place
+    case: EditCase
     register: Register
     request: Edit
     answer: Image | Failure
-    outcome: Outcome
+    outcome: GoalOutcome
 
 
-def edit_all(walks: Sequence[Walk], editor: Editor, progress: Progress) -> list[Edited]:
-    """Every sub-goal in both registers, once."""
-    rows = [(place, register) for place in places(walks) for register in REGISTERS]
-    requests = [place.edit(prompt_of(place.walk, place.index, register)) for place, register in rows]
+def edit_all(walks: Sequence[Walk], editor: Editor, progress: OnProgress) -> list[Edited]:
+    """Ask for every sub-goal in both registers, once."""
+    rows: list[tuple[EditCase, Register]] = [
+        (c, register) for c in edit_cases(walks) for register in REGISTERS
+    ]
+    requests = [case.edit(prompt_of(case.walk, case.index, register)) for case, register in rows]
     answers = in_batches(editor.edit, requests, "edit", progress)
     return [
-        Edited(place, register, request, answer, place.judge(answer))
-        for (place, register), request, answer in zip(rows, requests, answers, strict=True)
+        Edited(case, register, request, answer, case.judge(answer))
+        for (case, register), request, answer in zip(rows, requests, answers, strict=True)
     ]
 
 
@@ -94,15 +97,15 @@ def measure_edits(walks: Sequence[Walk], edited: Sequence[Edited]) -> dict[str, 
         end = "" if register == "explicit" else f"_{register}"
         rows = [e for e in edited if e.register == register]
         result[f"score{end}"] = _scores(rows)
-        result[f"reached{end}"] = measured_share((e.place.walk.seed, e.outcome.reached) for e in rows)
-        result[f"untouched{end}"] = measured_share((e.place.walk.seed, e.outcome.untouched) for e in rows)
-        result[f"score{end}_held_out"] = _scores(e for e in rows if e.place.held_out)
-        result[f"score{end}_seen"] = _scores(e for e in rows if not e.place.held_out)
+        result[f"reached{end}"] = measured_share((e.case.walk.seed, e.outcome.reached) for e in rows)
+        result[f"untouched{end}"] = measured_share((e.case.walk.seed, e.outcome.untouched) for e in rows)
+        result[f"score{end}_held_out"] = _scores(e for e in rows if e.case.held_out)
+        result[f"score{end}_seen"] = _scores(e for e in rows if not e.case.held_out)
         for kind in KINDS:
-            result[f"score{end}_{kind}"] = _scores(e for e in rows if e.place.goal.kind == kind)
-    truth = ((place.walk.seed, place.judge(place.target).right) for place in places(walks))
+            result[f"score{end}_{kind}"] = _scores(e for e in rows if e.case.goal.kind == kind)
+    truth = ((case.walk.seed, case.judge(case.target).right) for case in edit_cases(walks))
     return result | {"readable": measured_share(truth)}
 
 
 def _scores(rows: Iterable[Edited]) -> Measured:
-    return measured_share((e.place.walk.seed, e.outcome.right) for e in rows)
+    return measured_share((e.case.walk.seed, e.outcome.right) for e in rows)

@@ -10,11 +10,12 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.record import quiet, record
 from goalreel.datasets.tabletop.truth import TrueEpisode, TrueSegment, read_truth
+from goalreel.evaluation.intervals import measured, measured_share, share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.segmentation import best_matches, boundary_counts, label_hits
-from goalreel.evaluation.tabletop.bootstrap import measured, measured_share, share
-from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Progress, Walk, look, outcome
+from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Walk, look, outcome
 from goalreel.evaluation.tabletop.words import read_step
+from goalreel.progress import OnProgress
 from goalreel.types import Segment, Storyboard, StoryboardStep
 
 TOLERANCE = 0.5
@@ -22,7 +23,7 @@ TOLERANCE = 0.5
 
 
 def annotated(
-    seeds: Sequence[int], settings: Settings, out: Path, progress: Progress
+    seeds: Sequence[int], settings: Settings, out: Path, progress: OnProgress
 ) -> list[Storyboard | None]:
     """Record the episodes of `seeds` and annotate them; both are kept in `out`. None: left unannotated.
 
@@ -58,8 +59,7 @@ def score_job(
         steps = [s for s in board.steps if s.segment is not None] if board else []
         pred = [s.segment for s in steps if s.segment is not None]
         pred = pred or [Segment(start=0, end=spans[-1].end)]
-        counts = boundary_counts(pred, spans, TOLERANCE, fps)
-        boundaries.append((2 * counts.matched, counts.predicted + counts.true))
+        boundaries.append(boundary_counts(pred, spans, TOLERANCE, fps).pair)
         said = [_label(s, walk) for s in steps] or ["(none)"]
         hits = label_hits(pred, said, spans, [s.text for s in true.segments])
         labels += [(walk.seed, hit) for hit in hits]
@@ -86,7 +86,7 @@ def _label(step: StoryboardStep, walk: Walk) -> str:
 
 
 def measure_job(
-    walks: Sequence[Walk], settings: Settings, out: Path, progress: Progress
+    walks: Sequence[Walk], settings: Settings, out: Path, progress: OnProgress
 ) -> dict[str, Measured]:
     """Record, annotate, compare."""
     boards = annotated([w.seed for w in walks], settings, out, progress)

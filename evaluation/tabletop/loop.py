@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from goalreel.batch import run
+from goalreel.evaluation.intervals import gap_closed, measured, measured_share, points
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.bootstrap import gap_closed, measured, measured_share, points
-from goalreel.evaluation.tabletop.scenes import Progress, Walk, look, outcome
+from goalreel.evaluation.tabletop.scenes import Walk, look, outcome
 from goalreel.evaluation.tabletop.words import prompt_of, step_of
 from goalreel.image import Image
 from goalreel.loop import attempt_seed
+from goalreel.progress import OnProgress
 from goalreel.types import (
     Candidate,
     Critic,
@@ -35,7 +36,7 @@ ARMS = ("ours", "oracle", "reseed", "control")
 
 
 def right_steps(walk: Walk, board: Storyboard) -> list[bool]:
-    """Whether the goal image of every true sub-goal is right, judged from the picture it was made of."""
+    """Tell whether the goal image of every true sub-goal is right, judged from the picture it was made of."""
     before = walk.moments[0].layout
     hits = []
     for goal, step in zip(walk.goals, board.steps, strict=True):
@@ -47,7 +48,7 @@ def right_steps(walk: Walk, board: Storyboard) -> list[bool]:
 
 @dataclass(frozen=True)
 class TruePlanner:
-    """Knows the sub-goals, and says them tersely."""
+    """A Planner that knows the sub-goals, and says them tersely."""
 
     walks: Mapping[str, Walk]
 
@@ -58,7 +59,7 @@ class TruePlanner:
 
 @dataclass(frozen=True)
 class OracleCritic:
-    """Reads source and picture back, and knows what an explicit prompt would say."""
+    """A Critic that reads source and picture back, and knows what an explicit prompt would say."""
 
     walks: Mapping[str, Walk]
 
@@ -93,7 +94,7 @@ class PlainCritic:
 
 
 class NoCritic:
-    """Takes what comes."""
+    """A Critic that accepts every picture."""
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Verdict | Failure]:
         return [Verdict(success=True, reasoning="not judged")] * len(candidates)
@@ -117,18 +118,18 @@ class Reseeded:
 def boards(
     walks: Sequence[Walk], planner: Planner, editor: Editor, critic: Critic, attempts: int
 ) -> list[Storyboard]:
-    """One storyboard an episode, in order."""
+    """Run the loop for one storyboard an episode, in order."""
     tasks = [walk.task for walk in walks]
     found = {b.task.id: b for b in run(tasks, planner, editor, critic, max_attempts=attempts)}
     return [found[task.id] for task in tasks]
 
 
 type Hits = dict[tuple[str, int], list[list[bool]]]
-"""(Arm, T) -> right steps of every episode."""
+"""Maps (arm, T) to the right steps of every episode."""
 
 
-def run_loops(walks: Sequence[Walk], editor: Editor, critic: Critic, progress: Progress) -> Hits:
-    """Every arm with every T. With T = 1 a Critic changes nothing, so all arms are one."""
+def run_loops(walks: Sequence[Walk], editor: Editor, critic: Critic, progress: OnProgress) -> Hits:
+    """Run every arm with every T. With T = 1 a Critic changes nothing, so all arms are one."""
     known = {walk.task.id: walk for walk in walks}
     planner = TruePlanner(known)
     runs: list[tuple[str, int, Editor, Critic, int]] = [("ours", 1, editor, NoCritic(), 1)]

@@ -10,17 +10,18 @@ from goalreel.datasets.tabletop.grammar import TabletopEpisode
 from goalreel.datasets.tabletop.lessons.composition import held_out
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.evaluation.intervals import measured, measured_share, share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.asking import in_batches
-from goalreel.evaluation.tabletop.bootstrap import measured, measured_share, share
-from goalreel.evaluation.tabletop.scenes import Progress, Walk, disturbed
+from goalreel.evaluation.tabletop.scenes import Walk, disturbed
 from goalreel.evaluation.tabletop.words import read_plan
+from goalreel.progress import OnProgress
 from goalreel.types import Failure, Plan, Planner
 
 
 @dataclass(frozen=True)
 class PlanScore:
-    """One episode. `pair`: (2 x sub-goals in both plans, sub-goals of both together)."""
+    """How good one episode's plan is. `pair`: (2 x sub-goals in both plans, sub-goals of both together)."""
 
     walk: Walk
     exact: bool
@@ -39,7 +40,7 @@ def score_plan(walk: Walk, answer: Plan | Failure) -> PlanScore:
 
 
 def _reaches(walk: Walk, goals: Sequence[SubGoal]) -> bool:
-    """Carried out in their order, they make every sub-goal of the episode true and disturb nothing else."""
+    """Tell whether these goals, in their order, make every sub-goal true and disturb nothing else."""
     with Tabletop(walk.episode.scene) as env:
         for goal in goals:
             try:
@@ -52,13 +53,13 @@ def _reaches(walk: Walk, goals: Sequence[SubGoal]) -> bool:
 
 
 def chance_of_order(episode: TabletopEpisode) -> float:
-    """Of naming the true order, for whoever knows all but that: "clear all the bowls" names no order, and the
-    picture shows none."""
+    """Compute the chance to name the true order for a planner that knows all but the order: "clear all the
+    bowls" names none, and the picture shows none."""
     sizes = (len(m.goals) for m in episode.missions if not all(g.object in m.text for g in m.goals))
     return 1 / prod(map(factorial, sizes))
 
 
-def measure_plans(walks: Sequence[Walk], planner: Planner, progress: Progress) -> dict[str, Measured]:
+def measure_plans(walks: Sequence[Walk], planner: Planner, progress: OnProgress) -> dict[str, Measured]:
     """Ask for all plans. Keys: `exact`, `exact_most`, `reaches`, `f1`, and `exact` by composition."""
     answers = in_batches(planner.plan, [walk.task for walk in walks], "plan", progress)
     scores = [score_plan(walk, answer) for walk, answer in zip(walks, answers, strict=True)]

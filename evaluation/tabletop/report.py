@@ -12,8 +12,11 @@ HEADLINES = ("plan.exact", "edit.score", "critic.balanced_accuracy", "loop.gap_c
 """The numbers that matter most; the table shows them in bold."""
 
 
-class Report(BaseModel):
-    """`values`: PART.MEASURE -> value with its interval over episodes. `first`: the first episode's seed."""
+class BenchReport(BaseModel):
+    """What was measured of which models, on which episodes.
+
+    `values` maps PART.MEASURE to a value with its interval over episodes; `first` is the first seed.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -24,14 +27,14 @@ class Report(BaseModel):
     values: dict[str, Measured]
 
     def as_json(self) -> str:
-        """One line: every measure as KEY, KEY_low and KEY_high, after models, split, first and episodes."""
+        """Write one line: models, split, first, episodes, and every measure as KEY, KEY_low and KEY_high."""
         flat = self.model_dump(exclude={"values"})
         for key, value in self.values.items():
             flat |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
         return json.dumps(flat)
 
     def table(self) -> Table:
-        """Every measure there is something to say of."""
+        """Make a table of every measure that has a value."""
         table = Table("measure", "value", "95 % interval", box=None, title=self._title())
         for key, m in self.values.items():
             if m.value is None:

@@ -1,6 +1,6 @@
 """The rows of the bench: an episode's seed gives its pictures before and after every sub-goal, exactly."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,6 +13,7 @@ from goalreel.datasets.tabletop.readback import read_back, shown
 from goalreel.datasets.tabletop.scene import SceneLayout, TabletopScene
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.image import Image
+from goalreel.progress import OnProgress
 from goalreel.types import Failure, Task
 
 CAMERA = "front"
@@ -20,13 +21,10 @@ SIZE = 128
 MOVED = 0.03
 """A thing farther than this from where it was has moved, in a picture (m). See docs/tabletop_bench.md."""
 
-type Progress = Callable[[str, int, int], None]
-"""Told (stage, done, total) as the work goes on."""
-
 
 @dataclass(frozen=True)
-class Moment:
-    """The table at one time, the arm at home."""
+class SceneMoment:
+    """The table between two sub-goals, the arm at home: state, layout and picture."""
 
     state: TabletopState
     layout: SceneLayout
@@ -38,7 +36,7 @@ class Walk:
     """An episode with its moments: `moments[i]` is the table after i sub-goals."""
 
     episode: TabletopEpisode
-    moments: tuple[Moment, ...]
+    moments: tuple[SceneMoment, ...]
 
     @property
     def seed(self) -> int:
@@ -50,12 +48,12 @@ class Walk:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All things on the table."""
+        """Name all things on the table."""
         return tuple(self.moments[0].layout)
 
     @property
     def task(self) -> Task:
-        """What is asked for, as an agent gets it."""
+        """Make the task as an agent gets it."""
         episode = self.episode
         picture = self.moments[0].picture
         return Task(
@@ -73,8 +71,8 @@ def walk(seed: int) -> Walk:
     return Walk(episode, tuple(moments))
 
 
-def walks(seeds: Sequence[int], progress: Progress) -> list[Walk]:
-    """The episodes of all seeds."""
+def walks(seeds: Sequence[int], progress: OnProgress) -> list[Walk]:
+    """Teleport through the episodes of all seeds."""
     made = []
     for seed in seeds:
         made.append(walk(seed))
@@ -82,12 +80,12 @@ def walks(seeds: Sequence[int], progress: Progress) -> list[Walk]:
     return made
 
 
-def _moment(env: Tabletop, state: TabletopState) -> Moment:
-    return Moment(state, env.layout(), Image(env.render(CAMERA, SIZE).copy()))
+def _moment(env: Tabletop, state: TabletopState) -> SceneMoment:
+    return SceneMoment(state, env.layout(), Image(env.render(CAMERA, SIZE).copy()))
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GoalOutcome:
     """What a goal picture shows: the goal reached, and everything else where it was."""
 
     reached: bool
@@ -98,35 +96,35 @@ class Outcome:
         return self.reached and self.untouched
 
 
-NOTHING = Outcome(False, False)
-"""Of a picture that never came."""
+NOTHING = GoalOutcome(False, False)
+"""The outcome of a picture that never came."""
 
 
 def look(picture: Image | Failure | None, scene: TabletopScene) -> SceneLayout | None:
-    """The layout that a picture shows; None where there is none, or it is not of this camera."""
+    """Read the layout off a picture; None where there is no picture, or it is not of this camera."""
     return _read(picture, scene) if isinstance(picture, Image) else None
 
 
 @lru_cache(maxsize=4096)
 def _read(picture: Image, scene: TabletopScene) -> SceneLayout | None:
-    """The arms of the loop come to the same pictures again and again."""
+    # The arms of the loop come to the same pictures again and again.
     try:
         return read_back(picture.pixels, scene, CAMERA)
     except ValueError:
         return None
 
 
-def outcome(found: SceneLayout | None, before: SceneLayout, goal: SubGoal) -> Outcome:
+def outcome(found: SceneLayout | None, before: SceneLayout, goal: SubGoal) -> GoalOutcome:
     """Compare a layout that was read off a picture with the one `before` the goal.
 
     A thing that is gone was touched, the goal's own target included.
     """
     if found is None:
         return NOTHING
-    return Outcome(shown(found, goal), not disturbed(found, before, {goal.object}))
+    return GoalOutcome(shown(found, goal), not disturbed(found, before, {goal.object}))
 
 
 def disturbed(found: SceneLayout, before: SceneLayout, moved: Iterable[str]) -> list[str]:
-    """What is gone, or not where it was, though it was not to be moved."""
+    """Name what is gone, or not where it was, though it was not to be moved."""
     still = before.keys() - set(moved)
     return [n for n in still if n not in found or np.linalg.norm(found[n] - before[n]) > MOVED]

@@ -15,9 +15,9 @@ from goalreel.datasets.tabletop.lessons.composition import held_out
 from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.evaluation.tabletop.bench import PARTS, Bench
-from goalreel.evaluation.tabletop.closed import Course, Follower, follow, measure_closed_loop
+from goalreel.evaluation.tabletop.closed import Course, CourseFollower, follow, measure_closed_loop
 from goalreel.evaluation.tabletop.critic import judge_all, measure_critic, measure_rewriting
-from goalreel.evaluation.tabletop.edit import edit_all, measure_edits, places
+from goalreel.evaluation.tabletop.edit import edit_all, edit_cases, measure_edits
 from goalreel.evaluation.tabletop.loop import (
     ATTEMPTS,
     TruePlanner,
@@ -147,8 +147,8 @@ def test_errors_half_of_the_time_are_scored_in_between(scenes):
 
 def test_sub_goals_that_training_never_shows_are_scored_apart():
     found = walks([s for s in seeds("validation", 150) if held_out(sample_episode(s).goals)][:2], quiet)
-    new = sum(p.held_out for p in places(found))
-    assert 0 < new < len(places(found))
+    new = sum(p.held_out for p in edit_cases(found))
+    assert 0 < new < len(edit_cases(found))
     scored = edits(found)
     assert scored["score_held_out"] == scored["score_seen"] == 1
 
@@ -235,7 +235,7 @@ def test_the_follower_reaches_true_goals_and_not_without_them(scenes):
 
 
 def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, tmp_path):
-    few, follower = scenes[:3], Follower(Journal(tmp_path))
+    few, follower = scenes[:3], CourseFollower(Journal(tmp_path))
     for how, success, gap in (("true", 1, 0), ("drop", 0, 100)):
         trio = Trio(models.Planner(few, how), models.Editor(few), models.Critic(few))
         found = values(measure_closed_loop(few, trio, 1, follower, quiet))

@@ -18,9 +18,7 @@ from goalreel.cli.evaluate import app
 from goalreel.datasets.source import Source
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.datasets.tabletop.truth import read_truth
-from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.bench import PARTS
-from goalreel.evaluation.tabletop.bootstrap import (
+from goalreel.evaluation.intervals import (
     area,
     balanced,
     gap_closed,
@@ -29,8 +27,10 @@ from goalreel.evaluation.tabletop.bootstrap import (
     points,
     share,
 )
+from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.tabletop.bench import PARTS
 from goalreel.evaluation.tabletop.job import annotated, score_job
-from goalreel.evaluation.tabletop.report import Report
+from goalreel.evaluation.tabletop.report import BenchReport
 from goalreel.evaluation.tabletop.scenes import walks
 from goalreel.models.kept import Names
 from goalreel.models.presets import Preset
@@ -55,9 +55,22 @@ def test_episodes_are_drawn_not_rows():
     assert ten_each == one_each
 
 
+def test_the_interval_holds_the_value_and_narrows_with_more_episodes():
+    few = [(1.0, 1.0), (0.0, 1.0)] * 5
+    wide, narrow = measured(few, share), measured(few * 20, share)
+    assert wide.low < 0.5 < wide.high
+    assert narrow.high - narrow.low < (wide.high - wide.low) / 2
+    assert measured(few, share) == wide
+
+
 def test_nothing_to_measure_is_none():
     assert measured_share([]) == Measured(value=None)
     assert measured([(0, 0), (0, 0)], share) == Measured(value=None)
+
+
+def test_a_draw_without_anything_to_measure_is_no_success():
+    rare = measured([(0, 1), *[(0, 0)] * 9], share)
+    assert (rare.value, rare.low, rare.high) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +103,9 @@ def test_an_area_is_the_chance_to_rank_a_good_one_higher():
 def test_the_report_is_one_flat_line():
     value = Measured(value=0.5, low=0.4, high=0.6)
     values = {"plan.exact": value, "loop.gap_closed": Measured(value=None)}
-    report = Report(models={"planner": "p"}, split="validation", first=900_000, episodes=3, values=values)
+    report = BenchReport(
+        models={"planner": "p"}, split="validation", first=900_000, episodes=3, values=values
+    )
     flat = json.loads(report.as_json())
     assert [flat[k] for k in ("plan.exact", "plan.exact_low", "plan.exact_high")] == [0.5, 0.4, 0.6]
     assert flat["loop.gap_closed"] is None

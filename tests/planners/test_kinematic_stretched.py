@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from goalreel.evaluation.segmentation import Counts, boundary_counts, even_split
+from goalreel.evaluation.segmentation import BoundaryCounts, boundary_counts, even_split
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.types import Segment, Task
 
@@ -58,7 +58,7 @@ def test_stretched_time(rollouts, pauses, noise, least, named):
     from goalreel.datasets.tabletop.env import STATE_NAMES
 
     rng = np.random.default_rng(0)
-    ours = even = Counts(0, 0, 0)
+    ours = even = BoundaryCounts(0, 0, 0)
     for instruction, states, goals in rollouts:
         values, owners = stretched(states, goals, rng, pauses, noise)
         recording = SimpleNamespace(

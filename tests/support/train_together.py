@@ -12,9 +12,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from goalreel.training import editor, language
-from goalreel.training.config import LanguageConfig
 from goalreel.training.editor_config import EditorConfig, Schedule
 from goalreel.training.fitting import fit
+from goalreel.training.language_config import LanguageConfig
 from goalreel.training.run import processes
 
 ROWS = torch.linspace(-1, 1, 32).view(8, 4).sin()

@@ -32,9 +32,10 @@ from goalreel.planners.chat import NoReply
 from goalreel.planners.critic import ChatCritic, question
 from goalreel.planners.hf import HfChat
 from goalreel.planners.planner import ChatPlanner
-from goalreel.training.config import LanguageConfig, presets, read_config
+from goalreel.training.config import presets, read_config
 from goalreel.training.conversations import IGNORED, Collator, read_rows
 from goalreel.training.language import last_checkpoint, train
+from goalreel.training.language_config import LanguageConfig
 from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
 from goalreel.training.optim import MuonAdamW

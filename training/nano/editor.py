@@ -5,9 +5,14 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
 
-import diffusers
 import torch
 import transformers
+from diffusers import (
+    AutoencoderKLFlux2,  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
+    FlowMatchEulerDiscreteScheduler,  # pyright: ignore[reportPrivateImportUsage]
+    Flux2KleinPipeline,  # pyright: ignore[reportPrivateImportUsage]
+    Flux2Transformer2DModel,  # pyright: ignore[reportPrivateImportUsage]
+)
 from tokenizers import AddedToken, pre_tokenizers
 
 from goalreel.checkpoints import located
@@ -15,8 +20,9 @@ from goalreel.datasets.tabletop.phrases import PARAPHRASES
 from goalreel.datasets.tabletop.scene import COLOURS
 from goalreel.editors.catalogue import Entry
 from goalreel.editors.loading import model_index
+from goalreel.errors import InputError
 from goalreel.training.editor_config import EditorConfig, EditorShape
-from goalreel.training.nano.words import tabletop_words
+from goalreel.training.nano.words import tabletop_words, token_id
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CHAT = (
@@ -25,8 +31,8 @@ CHAT = (
 )
 
 
-def build(config: EditorConfig, texts: Iterable[str] | None = None) -> diffusers.Flux2KleinPipeline:
-    """A pipeline with random weights, the same for the same seed, on the CPU in float32.
+def build(config: EditorConfig, texts: Iterable[str] | None = None) -> Flux2KleinPipeline:
+    """Make a pipeline with random weights, the same for the same seed, on the CPU in float32.
 
     `texts`: what the tokenizer learns its words from; by default the tabletop's phrases.
     """
@@ -34,8 +40,8 @@ def build(config: EditorConfig, texts: Iterable[str] | None = None) -> diffusers
     words = tokenizer(shape, phrases() if texts is None else texts)
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
-        return diffusers.Flux2KleinPipeline(
-            scheduler=diffusers.FlowMatchEulerDiscreteScheduler(
+        return Flux2KleinPipeline(
+            scheduler=FlowMatchEulerDiscreteScheduler(
                 use_dynamic_shifting=True, time_shift_type="exponential"
             ),
             vae=vae(shape),
@@ -46,21 +52,21 @@ def build(config: EditorConfig, texts: Iterable[str] | None = None) -> diffusers
         )
 
 
-def load(config: EditorConfig) -> diffusers.Flux2KleinPipeline:
-    """The pipeline that `config.model` names, to go on with, on the CPU in float32.
+def load(config: EditorConfig) -> Flux2KleinPipeline:
+    """Load the pipeline that `config.model` names, to go on with it on the CPU in float32.
 
     Raises:
-        ValueError: there is none, or it is of another class or shape.
+        InputError: there is none, or it is of another class or shape.
     """
-    source, kind = located(str(config.model)), diffusers.Flux2KleinPipeline
+    source, kind = located(str(config.model)), Flux2KleinPipeline
     if not Path(source).is_dir():
-        raise ValueError(f"no folder {source}: name one that holds an editor, or nano-editor")
+        raise InputError(f"no folder {source}: name one that holds an editor, or nano-editor")
     if (name := model_index(source).get("_class_name")) != kind.__name__:
-        raise ValueError(f"{source} is a {name}: only a {kind.__name__} is trained")
+        raise InputError(f"{source} is a {name}: only a {kind.__name__} is trained")
     try:
         pipeline = kind.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
     except (OSError, ValueError) as e:
-        raise ValueError(f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}") from e
+        raise InputError(f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}") from e
     with torch.device("meta"):
         shape = config.shape
         wanted = {
@@ -73,13 +79,13 @@ def load(config: EditorConfig) -> diffusers.Flux2KleinPipeline:
             {k: v.shape for k, v in m.state_dict().items()} for m in (model, getattr(pipeline, part))
         )
         if sizes != found:
-            raise ValueError(f"{source} is of another shape than the configuration's: see its {part}")
+            raise InputError(f"{source} is of another shape than the configuration's: see its {part}")
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
 
 
 def entry(config: EditorConfig) -> Entry:
-    """How the pipeline is called."""
+    """Say how the editor calls the pipeline: steps, size, arguments."""
     shape = config.shape
     return Entry(
         kinds=("edit",),
@@ -94,17 +100,17 @@ def entry(config: EditorConfig) -> Entry:
     )
 
 
-def save(pipeline: diffusers.Flux2KleinPipeline, config: EditorConfig, folder: Path) -> None:
+def save(pipeline: Flux2KleinPipeline, config: EditorConfig, folder: Path) -> None:
     """Write what `diffusers:FOLDER` loads. The pipeline's weights take the type they are saved in."""
     pipeline.to(getattr(torch, config.dtype))
     pipeline.save_pretrained(folder, safe_serialization=True)
     entry(config).save(folder)
 
 
-def vae(shape: EditorShape) -> diffusers.AutoencoderKLFlux2:
-    """A VAE of the shape; its latents' mean and variance (`bn`) are filled after training."""
+def vae(shape: EditorShape) -> AutoencoderKLFlux2:
+    """Make a VAE of the shape; its latents' mean and variance (`bn`) are filled after training."""
     levels = len(shape.vae_encoder)
-    return diffusers.AutoencoderKLFlux2(
+    return AutoencoderKLFlux2(
         down_block_types=("DownEncoderBlock2D",) * levels,
         up_block_types=("UpDecoderBlock2D",) * levels,
         block_out_channels=shape.vae_encoder,
@@ -118,7 +124,7 @@ def vae(shape: EditorShape) -> diffusers.AutoencoderKLFlux2:
 
 
 def tokenizer(shape: EditorShape, texts: Iterable[str]) -> transformers.Qwen2Tokenizer:
-    """A byte-level BPE of at most `vocabulary` tokens, with a chat template of markers only."""
+    """Train a byte-level BPE of at most `vocabulary` tokens, with a chat template of markers only."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     bytes_only = transformers.Qwen2Tokenizer(
         vocab={token: i for i, token in enumerate([*SPECIAL, *alphabet])},
@@ -137,7 +143,7 @@ def tokenizer(shape: EditorShape, texts: Iterable[str]) -> transformers.Qwen2Tok
 
 
 def phrases() -> Iterator[str]:
-    """The tabletop's sub-goal phrases, alone and with what must stay."""
+    """Yield the tabletop's sub-goal phrases, alone and with what must stay."""
     for templates in PARAPHRASES.values():
         for template, first, second, kind in product(templates, COLOURS, COLOURS, ("block", "bowl")):
             names = {"object": f"{first} block", "target": f"{second} {kind}"}
@@ -158,15 +164,15 @@ def _text_encoder(shape: EditorShape, words: transformers.Qwen2Tokenizer) -> tra
             head_dim=32,
             max_position_embeddings=max(512, shape.prompt_tokens),
             tie_word_embeddings=True,
-            pad_token_id=words.pad_token_id,
+            pad_token_id=token_id(words, SPECIAL[0]),
             bos_token_id=None,
-            eos_token_id=words.convert_tokens_to_ids("<|im_end|>"),
+            eos_token_id=token_id(words, SPECIAL[2]),
         )
     )
 
 
-def _transformer(shape: EditorShape) -> diffusers.Flux2Transformer2DModel:
-    return diffusers.Flux2Transformer2DModel(
+def _transformer(shape: EditorShape) -> Flux2Transformer2DModel:
+    return Flux2Transformer2DModel(
         in_channels=4 * shape.latent_channels,
         num_layers=shape.double_blocks,
         num_single_layers=shape.single_blocks,

@@ -29,8 +29,8 @@ from goalreel.planners.chat import Conversation, NoReply
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.interleave import MARK
 from goalreel.planners.planner import ChatPlanner, Underway
-from goalreel.training.config import HEAD, NanoShape
-from goalreel.training.nano.words import tabletop_words
+from goalreel.training.language_config import HEAD, NanoShape
+from goalreel.training.nano.words import tabletop_words, token_id
 from goalreel.types import Candidate, Step, Storyboard, StoryboardStep, Task
 
 SPECIAL = (
@@ -76,7 +76,7 @@ class _Listener:
 
 
 def prompt_passages() -> tuple[str, ...]:
-    """The constant passages of what Planner and Critic ask first, as the agents themselves say them."""
+    """List the constant passages of what Planner and Critic ask first, as the agents themselves say them."""
     chat, image = _Listener(), Image(np.zeros((16, 16, 3), np.uint8))
     planner = ChatPlanner(chat, replies=1)
     with_image = Task(id="t", instruction=_HOLE, image=image)
@@ -95,7 +95,7 @@ def prompt_passages() -> tuple[str, ...]:
 
 
 def reply_passages(replies: Sequence[str]) -> tuple[str, ...]:
-    """What the replies say around the values of their JSON, from the end of the thinking on."""
+    """List what the replies say around the values of their JSON, from the end of the thinking on."""
     count: Counter[str] = Counter()
     for text in replies:
         answer = text[text.find("</think>") :] if "</think>" in text else text
@@ -109,7 +109,7 @@ def _pieces(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def build_tokenizer(rows: Sequence[Mapping[str, Any]], vocabulary: int) -> PreTrainedTokenizerFast:
-    """A byte-level BPE over what the rows say between the constant passages, which are tokens themselves.
+    """Train a byte-level BPE over what rows say between the constant passages, which are tokens themselves.
 
     Args:
         rows: as `training.conversations.read_rows` gives them.
@@ -136,13 +136,14 @@ def build_tokenizer(rows: Sequence[Mapping[str, Any]], vocabulary: int) -> PreTr
         extra_special_tokens=list(SPECIAL[3:]),
         clean_up_tokenization_spaces=False,
     )
-    tokenizer.add_tokens([AddedToken(p, normalized=False, special=False) for p in passages])
+    added = [AddedToken(p, normalized=False, special=False) for p in passages]
+    tokenizer.add_tokens(added)  # pyright: ignore[reportArgumentType]  (means the class of tokenizers, too)
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer
 
 
 def build_processor(tokenizer: PreTrainedTokenizerFast, side: int) -> Qwen3VLProcessor:
-    """Pictures of any size are scaled to about `side` x `side` pixels, their shape kept."""
+    """Make a processor that scales pictures to about `side` x `side` pixels, their shape kept."""
     picture = {
         "patch_size": PATCH,
         "merge_size": MERGE,
@@ -162,13 +163,15 @@ def build_processor(tokenizer: PreTrainedTokenizerFast, side: int) -> Qwen3VLPro
 def build_model(
     tokenizer: PreTrainedTokenizerFast, shape: NanoShape, seed: int
 ) -> Qwen3VLForConditionalGeneration:
-    """Random weights, drawn from `seed`."""
-    ids = {
-        f"{t}_token_id": tokenizer.convert_tokens_to_ids(f"<|{t}|>") for t in ("vision_start", "vision_end")
-    }
-    ids |= {f"{t}_token_id": tokenizer.convert_tokens_to_ids(f"<|{t}_pad|>") for t in ("image", "video")}
+    """Make a model of the shape, its weights drawn from `seed`."""
     config = Qwen3VLConfig(
-        text_config=_text(tokenizer, shape), vision_config=_vision(shape), tie_word_embeddings=True, **ids
+        text_config=_text(tokenizer, shape),
+        vision_config=_vision(shape),
+        tie_word_embeddings=True,
+        image_token_id=token_id(tokenizer, "<|image_pad|>"),
+        video_token_id=token_id(tokenizer, "<|video_pad|>"),
+        vision_start_token_id=token_id(tokenizer, "<|vision_start|>"),
+        vision_end_token_id=token_id(tokenizer, "<|vision_end|>"),
     )
     torch.manual_seed(seed)
     model = Qwen3VLForConditionalGeneration(config)

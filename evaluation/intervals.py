@@ -1,4 +1,9 @@
-"""Values with 95 % intervals, from episodes drawn again: one row of counts an episode, the seed fixed."""
+"""Values with 95 % intervals, from episodes drawn again: one row of counts an episode, the seed fixed.
+
+Every measurement of goalreel gets its interval here. A draw in which there is nothing to measure, such as no
+boundary, is left out of the interval: it says nothing about the value, and to count it as a perfect
+score would pull the upper end to 1 wherever what is measured is rare.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -9,13 +14,17 @@ from goalreel.evaluation.measured import Measured
 
 DRAWS = 2000
 
-type Array = NDArray[np.float64]
-type Statistic = Callable[[Array], Array]
-"""From summed counts (..., columns) to values (...), NaN where there is nothing to measure."""
+type Sums = NDArray[np.float64]
+"""Counts (..., columns), summed over episodes."""
+type Statistic = Callable[[Sums], Sums]
+"""Makes values (...) of sums (..., columns), NaN where there is nothing to measure."""
 
 
-def measured(rows: Sequence[Sequence[float]] | Array, statistic: Statistic) -> Measured:
-    """The statistic of all rows together. Draws without anything to measure are left out of the interval.
+def measured(rows: Sequence[Sequence[float]] | Sums, statistic: Statistic) -> Measured:
+    """Compute the statistic of all rows together, with its interval over rows drawn again.
+
+    Args:
+        rows: counts (episodes, columns).
 
     >>> measured([(1, 2), (2, 2)], share).value
     0.75
@@ -32,7 +41,7 @@ def measured(rows: Sequence[Sequence[float]] | Array, statistic: Statistic) -> M
 
 
 def measured_share(answers: Iterable[tuple[int, bool]]) -> Measured:
-    """The share of hits among (seed of the episode, hit)."""
+    """Compute the share of hits among (seed of the episode, hit)."""
     counts: dict[int, list[int]] = {}
     for seed, hit in answers:
         row = counts.setdefault(seed, [0, 0])
@@ -41,34 +50,37 @@ def measured_share(answers: Iterable[tuple[int, bool]]) -> Measured:
     return measured(list(counts.values()), share)
 
 
-def share(sums: Array) -> Array:
-    """Column 0 of column 1."""
+def share(sums: Sums) -> Sums:
+    """Divide column 0 by column 1; NaN where column 1 is 0."""
     return _over(sums[..., 0], sums[..., 1])
 
 
-def balanced(sums: Array) -> Array:
-    """Mean of two shares: columns 0 of 1, and 2 of 3."""
+def balanced(sums: Sums) -> Sums:
+    """Average two shares, column 0 over 1 and column 2 over 3; NaN where either has nothing under it."""
     return (_over(sums[..., 0], sums[..., 1]) + _over(sums[..., 2], sums[..., 3])) / 2
 
 
-def area(sums: Array) -> Array:
-    """Area under the ROC curve. Columns: positives a score, ascending, then negatives a score; ties half."""
+def area(sums: Sums) -> Sums:
+    """Compute the area under the ROC curve, ties counted half.
+
+    Columns: how many positives have each score, ascending, then how many negatives.
+    """
     positive, negative = np.split(sums, 2, axis=-1)
     below = np.cumsum(negative, axis=-1) - negative / 2
     return _over((positive * below).sum(axis=-1), positive.sum(axis=-1) * negative.sum(axis=-1))
 
 
-def gap_closed(sums: Array) -> Array:
-    """(ours - first) / (ceiling - first), for columns ours, first, ceiling; NaN where there is no gap."""
+def gap_closed(sums: Sums) -> Sums:
+    """Compute (ours - first) / (ceiling - first) of columns ours, first, ceiling; NaN without a gap."""
     ours, first, ceiling = (sums[..., i] for i in range(3))
     return _over(ours - first, np.maximum(ceiling - first, 0.0))
 
 
-def points(sums: Array) -> Array:
-    """How much larger the share 0 of 2 is than 1 of 2, in points (0-100)."""
+def points(sums: Sums) -> Sums:
+    """Say by how many points (0-100) column 0 over 2 exceeds column 1 over 2; NaN where column 2 is 0."""
     return 100 * _over(sums[..., 0] - sums[..., 1], sums[..., 2])
 
 
-def _over(top: Array, bottom: Array) -> Array:
+def _over(top: Sums, bottom: Sums) -> Sums:
     top, bottom = np.asarray(top, np.float64), np.asarray(bottom, np.float64)
     return np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)

@@ -1,0 +1,108 @@
+"""What a language agent is and how it is trained, read from YAML."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from goalreel.training.config import Count, TrainingConfig
+
+type AgentRole = Literal["planner", "critic"]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+HEAD = 32
+"""Width of an attention head of the nano models."""
+
+
+class NanoShape(TrainingConfig):
+    """Size of a language agent made from scratch; the defaults make about 2.5M parameters."""
+
+    hidden: Annotated[int, Field(ge=HEAD, multiple_of=HEAD)] = 160
+    layers: Count = 4
+    vision_hidden: Annotated[int, Field(ge=HEAD, multiple_of=HEAD)] = 128
+    vision_layers: Count = 3
+    vocabulary: Annotated[int, Field(ge=320)] = 1024
+    """Entries of the tokenizer, before the passages that are one token each (`training.nano.language`)."""
+    side: Annotated[int, Field(ge=32, multiple_of=16)] = 128
+    """Every picture is brought to about `side` x `side` pixels: 64 tokens at 128."""
+
+
+class LoraSettings(TrainingConfig):
+    """Low-rank adapters (arXiv 2106.09685) on every linear layer that is not frozen; merged when saved."""
+
+    rank: Count = 64
+    alpha: Rate = 128
+    dropout: Share = 0.0
+
+
+class LanguageConfig(TrainingConfig):
+    """Supervised fine-tuning of a Planner or a Critic."""
+
+    role: AgentRole
+    model: Annotated[str, Field(min_length=1)]
+    """`nano` to make one of shape `nano`, or a folder or repository `AutoModelForImageTextToText` loads."""
+    nano: NanoShape = NanoShape()
+    corpus: tuple[Path, ...] = ()
+    """ShareGPT files (see `training.conversations`)."""
+    words: tuple[Path, ...] = ()
+    """ShareGPT files whose words a model made from scratch is to know, for a later training on them."""
+    validation: tuple[Path, ...] = ()
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+
+    steps: Count | None = None
+    epochs: Rate | None = None
+    batch_size: Count = 8
+    """Rows a device and step; times `accumulate`, times the number of devices."""
+    accumulate: Count = 1
+    max_length: Count | None = None
+    """Tokens a row may have, prompt and pictures counted; a longer row is an error and never cut."""
+    max_pixels: Count | None = None
+    """Larger pictures are scaled down to this area; None leaves the checkpoint's own limit."""
+
+    method: Literal["full", "lora"] = "full"
+    lora: LoraSettings = LoraSettings()
+    freeze_vision_tower: bool = False
+    freeze_projector: bool = False
+
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """`muon`: Muon for matrices and AdamW for the rest; on one device or with DDP, not sharded."""
+    learning_rate: Rate = 2e-5
+    muon_learning_rate: Rate = 1.5e-2
+    muon_weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    betas: tuple[Share, Share] = (0.9, 0.999)
+    max_grad_norm: Rate = 1.0
+    schedule: Literal["cosine", "linear", "constant_with_warmup", "warmup_stable_decay"] = "cosine"
+    warmup: Annotated[float, Field(ge=0)] = 0.0
+    """Steps, or a share of all steps where below 1."""
+    decay: Share = 0.5
+    """Share of the steps over which `warmup_stable_decay` falls, linearly, to a hundredth."""
+    phrase_weights: dict[re.Pattern[str], Rate] = Field(default_factory=dict)
+    """Weight in the loss of the tokens that a regular expression finds in a reply, 1 elsewhere: what is said
+    rarely and decides much would be learnt last."""
+
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Type of the weights while training; the arithmetic is bf16 where `bf16`."""
+    save_dtype: Literal["float32", "bfloat16", "float16"] | None = None
+    """Type of the saved weights, where it is to differ from `dtype`; not for sharded runs."""
+    bf16: bool = True
+    gradient_checkpointing: bool = False
+    workers: Annotated[int, Field(ge=0)] = 0
+    """Processes that read pictures and tokenize."""
+    log_every: Count = 10
+    save_every: Count = 500
+    keep: Count = 2
+    """Checkpoints kept to resume from."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("give either steps or epochs")
+        if self.schedule == "warmup_stable_decay" and self.steps is None:
+            raise ValueError("schedule warmup_stable_decay needs steps")
+        if self.model != "nano" and self.words:
+            raise ValueError("words is for a model made from scratch: this one has its words")
+        if self.model == "nano" and (self.method == "lora" or self.freeze_vision_tower):
+            raise ValueError("a nano model is made from scratch: train all of it")
+        return self
