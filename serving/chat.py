@@ -72,18 +72,18 @@ class ChatBody(BaseModel):
     response_format: ResponseFormat | None = None
 
 
-class Reply(BaseModel):
+class AssistantMessage(BaseModel):
     """What the model said."""
 
     role: Literal["assistant"] = "assistant"
     content: str
 
 
-class Choice(BaseModel):
+class CompletionChoice(BaseModel):
     """The one choice."""
 
     index: Literal[0] = 0
-    message: Reply
+    message: AssistantMessage
     finish_reason: Literal["stop"] = "stop"
 
 
@@ -94,7 +94,7 @@ class ChatAnswer(BaseModel):
     object: Literal["chat.completion"] = "chat.completion"
     created: int
     model: str
-    choices: list[Choice]
+    choices: list[CompletionChoice]
 
 
 class ModelCard(BaseModel):
@@ -135,7 +135,7 @@ async def complete(request: Request, body: ChatBody, service: Here) -> ChatAnswe
         id=f"chatcmpl-{uuid.uuid4().hex}",
         created=int(time.time()),
         model=body.model,
-        choices=[Choice(message=Reply(content=reply))],
+        choices=[CompletionChoice(message=AssistantMessage(content=reply))],
     )
 
 
