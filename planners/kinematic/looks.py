@@ -108,8 +108,10 @@ def _settled(pictures: FrameStack) -> tuple[NDArray[np.uint8], PixelMask]:
     return middle, agree > 0.5
 
 
-def _differ(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int16]:
-    return np.abs(a.astype(np.int16) - b.astype(np.int16)).max(axis=-1)
+def _differ(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """By how many levels each pixel differs, in the channel where it differs most."""
+    red, green, blue = cv2.split(cv2.absdiff(a, b))
+    return cv2.max(cv2.max(red, green), blue).astype(np.uint8, copy=False)
 
 
 def _hued(colours: NDArray[np.uint8]) -> PixelMask:
