@@ -21,7 +21,7 @@ router = APIRouter(tags=["operation"])
 
 
 class ModelHealth(BaseModel):
-    """One role's worker."""
+    """How the worker of one role does."""
 
     alive: bool
     waiting: Annotated[int, Field(description="Requests in its queue.")]

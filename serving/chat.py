@@ -73,14 +73,14 @@ class ChatBody(BaseModel):
 
 
 class AssistantMessage(BaseModel):
-    """What the model said."""
+    """The turn that the model added."""
 
     role: Literal["assistant"] = "assistant"
     content: str
 
 
 class CompletionChoice(BaseModel):
-    """The one choice."""
+    """The one answer; the server gives no second."""
 
     index: Literal[0] = 0
     message: AssistantMessage
@@ -107,7 +107,7 @@ class ModelCard(BaseModel):
 
 
 class ModelList(BaseModel):
-    """All of them."""
+    """Every name that `model` may take."""
 
     object: Literal["list"] = "list"
     data: list[ModelCard]

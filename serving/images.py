@@ -22,7 +22,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class ImageData(BaseModel):
-    """A PNG."""
+    """One picture: its PNG as base64."""
 
     b64_json: str
 

@@ -44,7 +44,7 @@ class Service:
         self.metrics = Metrics()
         self.draining = False
         self.under_way = 0
-        """POST requests being answered."""
+        """How many POST requests are being answered now."""
         self.batchers: dict[str, Batcher] = {}
         """By role: planner, critic, editor."""
         self._bounds = BatchBounds(settings.batch_size, settings.batch_wait_ms / 1000, settings.queue_size)
@@ -104,7 +104,7 @@ class Service:
         return self.batchers["editor"]
 
     def close(self) -> None:
-        """Stop the workers."""
+        """Stop every model's worker thread; what waits is answered WorkerDead."""
         for batcher in self.batchers.values():
             batcher.close()
 

@@ -59,7 +59,7 @@ class ServeSettings:
     max_attempts: int = 3
     """Attempts a step of a storyboard, where the request does not say."""
     max_steps: int = 50
-    """A longer plan is refused."""
+    """Steps of a storyboard, at most: a longer plan is a Failure."""
     max_running: int = 16
     """Storyboards under way at once."""
     max_stored: int = 256
