@@ -52,7 +52,7 @@ class _Pairs(_Pipeline):
         generator: Sequence[torch.Generator],
         **arguments: Any,
     ) -> Any:
-        """The stock call's output for B edits. `images` all have one size."""
+        """Run the stock call on B edits and return its output. `images` all have one size."""
         self._pairs = list(zip(images, prompts, strict=True))
         try:
             return self(
@@ -71,7 +71,7 @@ class _Pairs(_Pipeline):
         return [own if prompt == _PAIRS else prompt for _, own in self._pairs or ()]
 
     def prepare_latents(self, *args: Any, **named: Any) -> tuple[Any, ...]:
-        """Noise and source latents, one pair at a time, joined along the batch."""
+        """Prepare noise and source latents one pair at a time, and join them along the batch."""
         if self._pairs is None:
             return super().prepare_latents(*args, **named)
         image, _, *middle, generators, latents = args
@@ -148,7 +148,7 @@ class ChronoEditPairs(_Pairs, ChronoEditPipeline):
     copies = "num_videos_per_prompt"
 
     def encode_prompt(self, *args: Any, **named: Any) -> tuple[Any, ...]:
-        """Embeddings of all prompts, and the shared negative one's."""
+        """Encode each prompt of the pairs, and the negative prompt that they share."""
         if self._pairs is None:
             return super().encode_prompt(*args, **named)
         texts = self._texts(named.pop("prompt"))
@@ -157,7 +157,7 @@ class ChronoEditPairs(_Pairs, ChronoEditPipeline):
         return tuple(None if p[0] is None else torch.cat(p) for p in zip(*parts, strict=True))
 
     def encode_image(self, image: Any, device: Any = None) -> torch.Tensor:
-        """CLIP's view of each source."""
+        """Encode each source picture with CLIP, one row a pair."""
         if self._pairs is None:
             return super().encode_image(image, device)
         return torch.cat([super(ChronoEditPairs, self).encode_image(p, device) for p, _ in self._pairs])
@@ -178,7 +178,7 @@ class Flux2KleinPairs(Flux2KleinPipeline):
         generator: Sequence[torch.Generator],
         **arguments: Any,
     ) -> Any:
-        """The stock call's output for B edits. `images` all have one size."""
+        """Run the stock call on B edits and return its output. `images` all have one size."""
         self._paired = True
         try:
             return self(image=list(images), prompt=list(prompts), generator=list(generator), **arguments)

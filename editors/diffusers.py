@@ -29,10 +29,7 @@ MASK_BORDER = 1 / 8
 
 
 class DiffusersEditor:
-    """Renders edits with a pipeline. Not for several threads at once.
-
-    >>> editor = DiffusersEditor.load("black-forest-labs/FLUX.2-klein-4B")  # doctest: +SKIP
-    """
+    """Renders edits with a diffusers pipeline (see `load` and `from_catalogue`), in one thread at a time."""
 
     def __init__(self, pipeline: Any, entry: Entry, *, batch_size: int = 8) -> None:
         """`batch_size`: the most edits in one call of the pipeline; halved for good when memory runs out."""

@@ -25,7 +25,7 @@ type Quantize = Literal["fp8", "int8"]
 
 
 def model_index(source: str) -> dict[str, Any]:
-    """`model_index.json` of a folder, or of a repository (fetched unless it is cached).
+    """Read `model_index.json` of a folder, or of a repository (fetched unless it is cached).
 
     Raises:
         InputError: there is none.
@@ -50,7 +50,7 @@ def model_index(source: str) -> dict[str, Any]:
 
 
 def pipeline_class(source: str, index: dict[str, Any], entry: Entry) -> type[DiffusionPipeline]:
-    """The class to load: ours where it pairs images with prompts, else diffusers' own.
+    """Choose the class to load: ours where it pairs images with prompts, else diffusers' own.
 
     Raises:
         InputError: the checkpoint wants code that does not come with diffusers or transformers.
@@ -79,7 +79,7 @@ def load_pipeline(
     vae_tiling: bool,
     quantize: Quantize | None,
 ) -> DiffusionPipeline:
-    """The pipeline, ready to call.
+    """Load a pipeline and put it on its device, ready to be called.
 
     Raises:
         InputError: weights are missing or not safetensors, or an option cannot be had here.
@@ -116,7 +116,7 @@ def load_pipeline(
 
 
 def quantization(index: dict[str, Any], kind: Quantize) -> PipelineQuantizationConfig:
-    """Weight-only torchao quantisation of the denoiser and the text encoders.
+    """Configure weight-only torchao quantisation of the denoiser and the text encoders.
 
     Raises:
         InputError: torchao is not installed, or no such kind.

@@ -19,13 +19,13 @@ SQUARE = 1024
 
 
 class Protocol(TypingProtocol):
-    """One kind of image server."""
+    """What RemoteEditor must know of one kind of image server."""
 
     @property
     def url(self) -> str: ...
     def request(self, edit: Edit) -> httpx2.Request: ...
     def image(self, edit: Edit, body: bytes) -> Image:
-        """The picture in a reply of status 200, at the source's size.
+        """Decode the picture in a reply of status 200, at the source's size.
 
         Raises:
             ValueError: there is none.
@@ -47,7 +47,7 @@ class OpenAIImages:
     """Send `seed`, which OpenAI's own API lacks."""
 
     def request(self, edit: Edit) -> httpx2.Request:
-        """What to send for `edit`."""
+        """Build the HTTP request that asks for `edit`."""
         fields = {"model": self.model, "prompt": edit.prompt, "n": "1"}
         # OpenAI's own models answer with b64_json anyway, and refuse to be told so.
         if "gpt-image" not in self.model:
@@ -64,7 +64,7 @@ class OpenAIImages:
         return httpx2.Request("POST", f"{self.url}/images/edits", data=fields, files=files)
 
     def image(self, edit: Edit, body: bytes) -> Image:
-        """The first picture of `data`."""
+        """Decode the first picture of a reply's `data`, at the source's size."""
         data = _object(body).get("data")
         first = data[0] if isinstance(data, list) and data else None
         picture = _picture(first, "b64_json")
@@ -75,7 +75,7 @@ class OpenAIImages:
 
 
 def goalreel_server(url: str) -> OpenAIImages:
-    """`goalreel serve` at `url`: the same API, seeded, at the source's own size."""
+    """Describe `goalreel serve` at `url`: the same API, seeded, at the source's own size."""
     return OpenAIImages(f"{url}/v1", "editor", fixed_sizes=False, seeded=True)
 
 
@@ -91,13 +91,13 @@ class InterleaveThinkerServer:
     url: str
 
     def request(self, edit: Edit) -> httpx2.Request:
-        """What to send for `edit`."""
+        """Build the HTTP request that asks for `edit`."""
         image = None if edit.image is None else base64.b64encode(to_square(edit.image).png()).decode()
         fields = {"image": image, "prompt": edit.prompt, "seed": edit.seed}
         return httpx2.Request("POST", f"{self.url}/edit", json=fields)
 
     def image(self, edit: Edit, body: bytes) -> Image:
-        """The edited picture."""
+        """Decode a reply's `edited_image`, at the source's size."""
         reply = _object(body)
         if reply.get("success") is False:
             raise ValueError(str(reply.get("error") or "it says that it failed"))
@@ -106,7 +106,7 @@ class InterleaveThinkerServer:
 
 
 def to_square(image: Image) -> Image:
-    """The picture in the middle of a square, its edges repeated outwards, so that nothing is stretched."""
+    """Put a picture in the middle of a square, its edges repeated outwards, so that nothing is stretched."""
     width, height = image.size
     side = max(width, height)
     left, top = (side - width) // 2, (side - height) // 2
@@ -116,7 +116,7 @@ def to_square(image: Image) -> Image:
 
 
 def from_square(image: Image, size: Size) -> Image:
-    """The part of an edited square that was the picture of that size."""
+    """Cut out of an edited square what was the picture, at that picture's `size` (width, height)."""
     width, height = size
     side = max(size)
     left, top = (side - width) // 2, (side - height) // 2
@@ -125,7 +125,7 @@ def from_square(image: Image, size: Size) -> Image:
 
 
 def error_text(body: bytes) -> str:
-    """What a refusal says, in one short line: OpenAI's `error.message`, FastAPI's `detail`, or its text."""
+    """Say a refusal in one short line: OpenAI's `error.message`, FastAPI's `detail`, or its text."""
     try:
         reply = _object(body)
     except ValueError:

@@ -165,8 +165,8 @@ def _openai_editor(name: str, patience: Patience | None) -> RemoteEditor:
 def _key(*variables: str) -> str | None:
     """The value of the first of these environment variables that is set."""
     for name in variables:
-        if key := os.environ.get(name):
-            if not key.isascii() or not key.isprintable():
+        if key := os.environ.get(name, "").strip():
+            if not key.isascii() or not key.isprintable() or " " in key:
                 raise InputError(f"{name} holds a character that no key has")
             return key
     return None

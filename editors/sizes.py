@@ -12,7 +12,7 @@ type Size = tuple[int, int]
 
 
 def working_size(source: Size, size: Size | None, multiple: int) -> Size:
-    """The source's aspect ratio at `size`'s area, both sides rounded to `multiple`.
+    """Return the size that has the source's aspect ratio and `size`'s area, each side rounded to `multiple`.
 
     >>> working_size((640, 480), (1024, 1024), 16)
     (1184, 880)
@@ -27,11 +27,11 @@ def _snap(length: float, multiple: int) -> int:
 
 
 def to_pil(image: Image, size: Size) -> PIL.Image.Image:
-    """The picture at that size."""
+    """Resample an image to `size` (width, height), as a PIL image."""
     picture = PIL.Image.fromarray(image.pixels)
     return picture if picture.size == size else picture.resize(size, PIL.Image.Resampling.LANCZOS)
 
 
 def resize(image: Image, size: Size) -> Image:
-    """The picture at that size; the same object where nothing changes."""
+    """Resample an image to `size` (width, height); the same object comes back where nothing changes."""
     return image if image.size == size else Image(np.array(to_pil(image, size)))

@@ -89,12 +89,12 @@ def _call(stage: Stage, model: Callable[[Sequence], Sequence], requests: list[Re
         answers = model(requests)
     except BackendError as e:
         log.warning("%s failed for %d item(s): %s", stage, len(requests), e)
-        return [failure(stage, e)] * len(requests)
+        return [as_failure(stage, e)] * len(requests)
     if len(answers) != len(requests):
         raise ValueError(f"{stage}: {len(requests)} requests but {len(answers)} answers")
     return answers
 
 
-def failure(stage: Stage, error: BackendError) -> Failure:
+def as_failure(stage: Stage, error: BackendError) -> Failure:
     """Turn the error of a model that could not be called into the answer that its request gets."""
     return Failure(stage=stage, message=str(error) or type(error).__name__)

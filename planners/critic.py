@@ -63,7 +63,7 @@ class ChatCritic:
 
 
 def question(candidate: Candidate, *, mode: Mode = "strict", scores: bool = False) -> Question[Verdict]:
-    """What a ChatCritic asks about a candidate: also the text that a critic is trained on."""
+    """Write what a ChatCritic asks about a candidate, which is also the text that a critic is trained on."""
     example = _VERDICT % (_SCORES if scores else "")
     told = {"mode": mode, "scores": scores, "passing": PASSING, "example": example}
     asked = {

@@ -35,12 +35,12 @@ def interleave(text: str, images: Sequence[Image]) -> tuple[MessagePart, ...]:
 
 
 def plain(text: str) -> str:
-    """The text with its marks made harmless."""
+    """Make the image marks of a text harmless."""
     return text.replace(MARK, "[image]")
 
 
 def shrink(image: Image, side: int) -> Image:
-    """The image fitted into `side` x `side` pixels, its aspect ratio kept; never enlarged."""
+    """Fit an image into `side` x `side` pixels, its aspect ratio kept; never enlarge it."""
     import cv2
 
     width, height = image.size

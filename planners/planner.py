@@ -65,7 +65,7 @@ class ChatPlanner:
         return self._ask([_question(text, images) for text, images in inputs])
 
     def continue_plan(self, progress: Sequence[Underway]) -> list[Plan | Failure]:
-        """The plan for what remains, given what was done, its images and the scene as it is now.
+        """Plan what remains of each storyboard, given what was done, its images and the scene as it is now.
 
         The model also reads the earlier plan for the rest, to keep or to change. Where nothing remains, it
         is asked for one step that states so and changes nothing.
@@ -77,7 +77,7 @@ class ChatPlanner:
 
 
 def question(task: Task) -> Question[Plan] | Failure:
-    """What a ChatPlanner asks about a task: also the text that a planner is trained on."""
+    """Write what a ChatPlanner asks about a task, which is also the text that a planner is trained on."""
     return _question(task.instruction, (task.image,) if task.image else ())
 
 

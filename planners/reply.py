@@ -44,17 +44,17 @@ class ParsedReply:
 
 
 def valid(text: str) -> str:
-    """The text as valid Unicode: surrogate pairs joined, lone ones replaced."""
+    """Make a text valid Unicode: surrogate pairs are joined, lone ones replaced."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def clean(text: str) -> str:
-    """Valid Unicode, with a space for each control character but tabs and line ends."""
+    """Make a text valid Unicode, with a space for each control character but tabs and line ends."""
     return _CONTROLS.sub(" ", valid(text))
 
 
 def read_answer(reply: str, key: str, fields: Collection[str]) -> ParsedReply | Problem:
-    """The only object in `reply` that has `key` at its top; `fields` are all keys that matter."""
+    """Read the only JSON object in `reply` that has `key` at its top; `fields` are all keys that matter."""
     if len(reply) > MAX_REPLY:
         return Problem(f"it is longer than {MAX_REPLY:,} characters")
     split = _split(clean(reply), key)

@@ -21,7 +21,7 @@ router = APIRouter(tags=["operation"])
 
 
 class ModelHealth(BaseModel):
-    """One role's worker."""
+    """How the worker of one role does."""
 
     alive: bool
     waiting: Annotated[int, Field(description="Requests in its queue.")]
@@ -34,8 +34,8 @@ class Health(BaseModel):
     models: dict[str, ModelHealth]
 
 
-@router.get("/health", responses={503: {"model": Health}})
-async def health(service: Here) -> Health:
+@router.get("/health", response_model=Health, responses={503: {"model": Health}})
+async def health(service: Here) -> JSONResponse:
     """Whether new work is taken: 503 when a model's worker is dead, or while shutting down."""
     status = "Draining" if service.draining else "Healthy" if service.healthy else "Unhealthy"
     workers = service.batchers.items()

@@ -76,7 +76,7 @@ class Batcher[Q, A]:
 
     @property
     def alive(self) -> bool:
-        """Whether requests are answered."""
+        """Whether the model's thread takes requests and answers them."""
         return self._thread.is_alive() and not self._closing
 
     @property

@@ -72,18 +72,18 @@ class ChatBody(BaseModel):
     response_format: ResponseFormat | None = None
 
 
-class Reply(BaseModel):
-    """What the model said."""
+class AssistantMessage(BaseModel):
+    """The turn that the model added."""
 
     role: Literal["assistant"] = "assistant"
     content: str
 
 
-class Choice(BaseModel):
-    """The one choice."""
+class CompletionChoice(BaseModel):
+    """The one answer; the server gives no second."""
 
     index: Literal[0] = 0
-    message: Reply
+    message: AssistantMessage
     finish_reason: Literal["stop"] = "stop"
 
 
@@ -94,7 +94,7 @@ class ChatAnswer(BaseModel):
     object: Literal["chat.completion"] = "chat.completion"
     created: int
     model: str
-    choices: list[Choice]
+    choices: list[CompletionChoice]
 
 
 class ModelCard(BaseModel):
@@ -107,7 +107,7 @@ class ModelCard(BaseModel):
 
 
 class ModelList(BaseModel):
-    """All of them."""
+    """Every name that `model` may take."""
 
     object: Literal["list"] = "list"
     data: list[ModelCard]
@@ -135,7 +135,7 @@ async def complete(request: Request, body: ChatBody, service: Here) -> ChatAnswe
         id=f"chatcmpl-{uuid.uuid4().hex}",
         created=int(time.time()),
         model=body.model,
-        choices=[Choice(message=Reply(content=reply))],
+        choices=[CompletionChoice(message=AssistantMessage(content=reply))],
     )
 
 

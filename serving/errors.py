@@ -58,10 +58,10 @@ def error_response(status: int, message: str, headers: dict[str, str] | None = N
 
 def add_handlers(app: FastAPI) -> None:
     """Give every expected error its status and one line."""
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(QueueFull, _full)
-    app.add_exception_handler(BackendError, _unavailable)
+    app.exception_handler(HTTPException)(_http)
+    app.exception_handler(RequestValidationError)(_invalid)
+    app.exception_handler(QueueFull)(_full)
+    app.exception_handler(BackendError)(_unavailable)
 
 
 async def _http(_: Request, error: HTTPException) -> Response:

@@ -21,17 +21,17 @@ router = APIRouter()
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
-class Picture(BaseModel):
-    """A PNG."""
+class ImageData(BaseModel):
+    """One picture: its PNG as base64."""
 
     b64_json: str
 
 
-class Pictures(BaseModel):
+class ImagesAnswer(BaseModel):
     """The one picture, and the seed that made it."""
 
     created: int
-    data: list[Picture]
+    data: list[ImageData]
     seed: int
 
 
@@ -48,8 +48,8 @@ class GenerationBody(BaseModel):
     seed: Seed | None = None
 
 
-class SeedEditBody(BaseModel):
-    """The seed project's request. Its sampling parameters are accepted and left to the served model."""
+class InterleaveThinkerEdit(BaseModel):
+    """What InterleaveThinker's training code asks. Sampling parameters are left to the served model."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -58,8 +58,8 @@ class SeedEditBody(BaseModel):
     seed: Seed | None = None
 
 
-class SeedEditAnswer(BaseModel):
-    """The seed project's answer, without an echo of the original image."""
+class InterleaveThinkerAnswer(BaseModel):
+    """What InterleaveThinker's training code reads, without an echo of the original image."""
 
     success: bool = True
     task_id: str
@@ -82,7 +82,7 @@ async def edits(
     size: Annotated[Literal["auto"] | None, Form()] = None,
     response_format: Annotated[Literal["b64_json"] | None, Form()] = None,
     seed: Annotated[Seed | None, Form()] = None,
-) -> Pictures:
+) -> ImagesAnswer:
     """Edit one image; the answer has its size. `seed` is an extension."""
     service.editor().check_room()
     given = [*([image] if image else []), *(image_list or [])]
@@ -93,22 +93,22 @@ async def edits(
 
 
 @router.post("/v1/images/generations", tags=["OpenAI-compatible"], responses=responses(404))
-async def generations(request: Request, body: GenerationBody, service: Here) -> Pictures:
+async def generations(request: Request, body: GenerationBody, service: Here) -> ImagesAnswer:
     """Make an image from text alone."""
     service.editor().check_room()
     return await _answer(request, service, None, body.prompt, body.seed)
 
 
 @router.post("/edit", tags=["InterleaveThinker"], responses=responses(404))
-async def edit(request: Request, body: SeedEditBody, service: Here) -> SeedEditAnswer:
-    """Edit an image, or make one: the protocol of the seed project's edit servers."""
+async def edit(request: Request, body: InterleaveThinkerEdit, service: Here) -> InterleaveThinkerAnswer:
+    """Edit an image, or make one: the protocol of InterleaveThinker's edit servers."""
     service.editor().check_room()
     started = time.monotonic()
     source = None
     if body.image is not None:
         (source,) = await decode_all([from_base64(body.image)], service.settings.max_pixels)
     picture, seed = await _edit(request, service, source, body.prompt, body.seed)
-    return SeedEditAnswer(
+    return InterleaveThinkerAnswer(
         task_id=uuid.uuid4().hex,
         edited_image=await asyncio.to_thread(to_base64, picture),
         seed=seed,
@@ -119,10 +119,10 @@ async def edit(request: Request, body: SeedEditBody, service: Here) -> SeedEditA
 
 async def _answer(
     request: Request, service: Service, source: Image | None, prompt: str, seed: int | None
-) -> Pictures:
+) -> ImagesAnswer:
     picture, seed = await _edit(request, service, source, prompt, seed)
-    data = [Picture(b64_json=await asyncio.to_thread(to_base64, picture))]
-    return Pictures(created=int(time.time()), data=data, seed=seed)
+    data = [ImageData(b64_json=await asyncio.to_thread(to_base64, picture))]
+    return ImagesAnswer(created=int(time.time()), data=data, seed=seed)
 
 
 async def _edit(

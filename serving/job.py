@@ -8,16 +8,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal
 
 from goalreel.asynchronous import drive
+from goalreel.batch import as_failure
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.loop import Answer, OnUnverified, Request
-from goalreel.planners.chat import Conversation, NoReply
+from goalreel.loop import Answer, OnUnverified, Request, stage_of
+from goalreel.planners.chat import Conversation, Reply
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.planner import ChatPlanner
 from goalreel.serving.service import ChatBatcher, ChatRequest, Service
 from goalreel.types import Candidate, Edit, Failure, Plan, Task, Verdict
 
-type Status = Literal["running", "done", "failed", "cancelled"]
+type JobStatus = Literal["running", "done", "failed", "cancelled"]
 HEARTBEAT_SECONDS = 15
 
 
@@ -29,12 +30,12 @@ class QueuedChat:
 
     def __init__(self, batcher: ChatBatcher) -> None:
         self._batcher = batcher
-        self._waiting: list[Future[str | NoReply]] = []
+        self._waiting: list[Future[Reply]] = []
         self._cancelled = False
 
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> list[str | NoReply]:
+    ) -> list[Reply]:
         """Wait for every answer.
 
         Raises:
@@ -59,7 +60,7 @@ class Job:
 
     def __init__(self, service: Service, threads: ThreadPoolExecutor) -> None:
         self.id = uuid.uuid4().hex
-        self.status: Status = "running"
+        self.status: JobStatus = "running"
         self.body = b""
         """The finished storyboard as JSON."""
         self.owed = False
@@ -77,7 +78,7 @@ class Job:
 
     async def run(self, task: Task, max_attempts: int, on_unverified: OnUnverified) -> None:
         """Make the storyboard; `status` says how it ended."""
-        status: Status = "failed"
+        status: JobStatus = "failed"
         try:
             board = await drive(
                 task,
@@ -123,8 +124,7 @@ class Job:
                 case Candidate():
                     return await self._in_thread(self._critic.judge, request)
         except BackendError as e:
-            stage = {Task: "plan", Edit: "edit", Candidate: "judge"}[type(request)]
-            return Failure(stage=stage, message=str(e) or type(e).__name__)
+            return as_failure(stage_of(request), e)
 
     async def _in_thread[Q, A](self, call: Callable[[Sequence[Q]], Sequence[A]], request: Q) -> A:
         loop = asyncio.get_running_loop()

@@ -85,7 +85,7 @@ class Jobs:
             job.running.cancel()
 
     async def close(self) -> None:
-        """Cancel everything."""
+        """Cancel every storyboard under way, and let the threads go."""
         running = [j.running for j in self._jobs.values() if j.running is not None]
         for task in running:
             task.cancel()

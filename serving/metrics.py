@@ -1,4 +1,4 @@
-"""What Prometheus is told."""
+"""The counters, gauges and histograms that `/metrics` shows Prometheus."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 

@@ -42,7 +42,7 @@ def from_base64(text: str) -> bytes:
 
 
 def to_base64(image: Image) -> str:
-    """PNG as base64."""
+    """Encode a picture as base64 of its PNG."""
     return base64.b64encode(image.png()).decode()
 
 

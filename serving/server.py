@@ -31,7 +31,7 @@ class DrainingServer(uvicorn.Server):
         self._deadline = 0.0
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Uvicorn's signal handler."""
+        """Begin to drain; uvicorn calls this on SIGINT and SIGTERM."""
         if self._service.draining:
             self.should_exit = self.force_exit = True
         self._service.draining = True
@@ -46,5 +46,5 @@ class DrainingServer(uvicorn.Server):
 
 
 def serve_app(app: FastAPI) -> None:
-    """Serve until told to stop."""
+    """Serve an application until a signal ends it, as DrainingServer does."""
     DrainingServer(app).run()

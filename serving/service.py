@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
 from goalreel.image import Image
-from goalreel.planners.chat import Chat, Conversation, NoReply
+from goalreel.planners.chat import Chat, Conversation, Reply
 from goalreel.serving.batcher import BatchBounds, Batcher
 from goalreel.serving.errors import CLIENT_GONE
 from goalreel.serving.metrics import Metrics
@@ -31,7 +31,7 @@ class ChatRequest:
         return json.dumps(self.schema, sort_keys=True)
 
 
-type ChatBatcher = Batcher[ChatRequest, str | NoReply]
+type ChatBatcher = Batcher[ChatRequest, Reply]
 type EditBatcher = Batcher[Edit, Image | Failure]
 
 
@@ -44,7 +44,7 @@ class Service:
         self.metrics = Metrics()
         self.draining = False
         self.under_way = 0
-        """POST requests being answered."""
+        """How many POST requests are being answered now."""
         self.batchers: dict[str, Batcher] = {}
         """By role: planner, critic, editor."""
         self._bounds = BatchBounds(settings.batch_size, settings.batch_wait_ms / 1000, settings.queue_size)
@@ -59,7 +59,7 @@ class Service:
             self.batchers["editor"] = Batcher("editor", models.editor.edit, self._bounds, observe=observe)
 
     def _chat(self, role: str, chat: Chat) -> ChatBatcher:
-        def call(requests: Sequence[ChatRequest]) -> Sequence[str | NoReply]:
+        def call(requests: Sequence[ChatRequest]) -> Sequence[Reply]:
             return chat.complete([r.conversation for r in requests], schema=requests[0].schema)
 
         observe = functools.partial(self.metrics.called, role)
@@ -104,7 +104,7 @@ class Service:
         return self.batchers["editor"]
 
     def close(self) -> None:
-        """Stop the workers."""
+        """Stop every model's worker thread; what waits is answered WorkerDead."""
         for batcher in self.batchers.values():
             batcher.close()
 

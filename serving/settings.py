@@ -4,7 +4,9 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
+from goalreel.errors import InputError
 from goalreel.planners.chat import Chat
+from goalreel.planners.critic import Mode
 from goalreel.types import Editor
 
 TOKEN_VARIABLE = "GOALREEL_TOKEN"
@@ -23,7 +25,7 @@ class Models:
     planner_name: str = "planner"
     critic_name: str = "critic"
     editor_name: str = "editor"
-    critic_mode: str = "strict"
+    critic_mode: Mode = "strict"
 
     def __post_init__(self) -> None:
         if self.planner is None and self.critic is None and self.editor is None:
@@ -35,7 +37,7 @@ class ServeSettings:
     """Bounds of one server process.
 
     Raises:
-        ValueError: an address other than loopback without a token, a token no header carries, or a bound
+        InputError: an address other than loopback without a token, a token no header carries, or a bound
             below 1.
     """
 
@@ -57,7 +59,7 @@ class ServeSettings:
     max_attempts: int = 3
     """Attempts a step of a storyboard, where the request does not say."""
     max_steps: int = 50
-    """A longer plan is refused."""
+    """Steps of a storyboard, at most: a longer plan is a Failure."""
     max_running: int = 16
     """Storyboards under way at once."""
     max_stored: int = 256
@@ -68,12 +70,12 @@ class ServeSettings:
 
     def __post_init__(self) -> None:
         if not self.token and not is_loopback(self.host):
-            raise ValueError(f"serving on {self.host} needs a token: set {TOKEN_VARIABLE}, or use 127.0.0.1")
+            raise InputError(f"serving on {self.host} needs a token: set {TOKEN_VARIABLE}, or use 127.0.0.1")
         if self.token and not re.fullmatch(r"[!-~]+", self.token):
-            raise ValueError(f"{TOKEN_VARIABLE} may hold letters, digits and signs of ASCII only, no space")
+            raise InputError(f"{TOKEN_VARIABLE} may hold letters, digits and signs of ASCII only, no space")
         for name in ("batch_size", "queue_size", "max_requests", "max_body_bytes", "max_pixels"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
 
 
 def is_loopback(host: str) -> bool:

@@ -1,13 +1,15 @@
 """Whole storyboards over HTTP: submit, watch, fetch, cancel."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 from fastapi import Path as PathParameter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
+from goalreel.loop import OnUnverified
 from goalreel.serving.errors import Wording, responses
+from goalreel.serving.job import JobStatus
 from goalreel.serving.jobs import Jobs
 from goalreel.serving.pictures import decode_all, from_base64
 from goalreel.serving.service import Here
@@ -27,14 +29,14 @@ class Submission(BaseModel):
     image: str | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     max_attempts: Annotated[int, Field(ge=1, le=10)] | None = None
-    on_unverified: Literal["continue", "stop"] = "continue"
+    on_unverified: OnUnverified = "continue"
 
 
 class JobState(BaseModel):
     """`storyboard` is the complete record once `status` is done, with its pictures inline as PNG."""
 
     id: str
-    status: Literal["running", "done", "failed", "cancelled"]
+    status: JobStatus
     storyboard: dict[str, Any] | None = None
 
 

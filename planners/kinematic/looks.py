@@ -43,7 +43,7 @@ class Moved:
 
 
 def look(before: FrameStack, carry: FrameStack, after: FrameStack) -> Moved | None:
-    """The thing that was moved, from pictures before its grasp, while it was held, and after its release.
+    """Find the thing that was moved, in pictures before its grasp, while it was held and after its release.
 
     None unless exactly one colour both vanished at the grasp and appeared at the release, and most of the
     thing has it. What moves within `before` or `after` (the arm) is left out, and so is whatever has no hue
@@ -73,7 +73,7 @@ def look(before: FrameStack, carry: FrameStack, after: FrameStack) -> Moved | No
 
 
 def surrounding(colours: NDArray[np.uint8], place: PixelMask) -> str:
-    """The one colour that goes nearly all around a place and ends there (a bowl's rim, a tray); "" without
+    """Name the one colour that goes nearly all around a place and ends there (a rim, a tray); "" without
     one. The table goes on further out; a neighbour is on one side only.
 
     In: `name_colours` of the empty place, (h, w), and where it is.
@@ -102,14 +102,16 @@ def sample(start: int, end: int, count: int) -> list[int]:
 
 
 def _settled(pictures: FrameStack) -> tuple[NDArray[np.uint8], PixelMask]:
-    """The median picture, and where more than half of the pictures agree with it."""
+    """Return the median picture, and where more than half of the pictures agree with it."""
     middle = np.median(pictures, axis=0).astype(np.uint8)
     agree = np.mean([_differ(p, middle) < _SAME for p in pictures], axis=0)
     return middle, agree > 0.5
 
 
-def _differ(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int16]:
-    return np.abs(a.astype(np.int16) - b.astype(np.int16)).max(axis=-1)
+def _differ(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """By how many levels each pixel differs, in the channel where it differs most."""
+    red, green, blue = cv2.split(cv2.absdiff(a, b))
+    return cv2.max(cv2.max(red, green), blue).astype(np.uint8, copy=False)
 
 
 def _hued(colours: NDArray[np.uint8]) -> PixelMask:
@@ -118,7 +120,7 @@ def _hued(colours: NDArray[np.uint8]) -> PixelMask:
 
 
 def _largest(mask: PixelMask) -> PixelMask:
-    """Its largest connected region."""
+    """Keep the largest connected region of a mask, (h, w)."""
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
     if count < 2:
         return mask
@@ -126,6 +128,6 @@ def _largest(mask: PixelMask) -> PixelMask:
 
 
 def _share(part: PixelMask, whole: PixelMask) -> float:
-    """How much a connected region makes up of the region of `whole` it lies in."""
+    """Return the share, 0-1, that a connected region takes of the region of `whole` it lies in."""
     _, labels = cv2.connectedComponents(whole.astype(np.uint8), connectivity=8)
     return float(part.sum() / (labels == labels[part][0]).sum())

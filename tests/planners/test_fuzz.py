@@ -8,6 +8,7 @@ from support.places import DATA, SUPPORT
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_fuzzing_replies_finds_nothing(tmp_path):
     pytest.importorskip("atheris", reason="atheris has wheels for Linux only")
     found = tmp_path / "found"

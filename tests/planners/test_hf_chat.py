@@ -69,11 +69,11 @@ CONVERSATIONS = (
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-@pytest.mark.parametrize("batch_size", [2, 5])
-def test_a_batch_answers_as_one_at_a_time(checkpoints, name, batch_size):
-    chat = HfChat.load(checkpoints[name], device="cpu", max_new_tokens=24, batch_size=batch_size)
+def test_a_batch_answers_as_one_at_a_time(checkpoints, name):
+    chat = HfChat.load(checkpoints[name], device="cpu", max_new_tokens=24, batch_size=5)
     alone = [chat.complete([c])[0] for c in CONVERSATIONS]
     assert chat.complete(CONVERSATIONS) == alone
+    chat.batch_size = 2
     assert chat.complete(CONVERSATIONS[::-1]) == alone[::-1]
     assert all(isinstance(reply, str) and reply for reply in alone)
     assert len(set(alone)) == len(alone)
@@ -100,11 +100,11 @@ def test_greedy_by_default_whatever_the_checkpoint_samples_with(qwen, tmp_path):
     assert settings["do_sample"]
     plain = {k: v for k, v in settings.items() if k in ("eos_token_id", "pad_token_id")}
     (tmp_path / "plain/generation_config.json").write_text(json.dumps(plain))
-    replies = [HfChat.load(p, device="cpu", max_new_tokens=40).complete(CONVERSATIONS) for p in (qwen, qwen)]
-    assert replies[0] == replies[1]
-    assert (
-        HfChat.load(tmp_path / "plain", device="cpu", max_new_tokens=40).complete(CONVERSATIONS) == replies[0]
+    sampled, greedy = (
+        HfChat.load(p, device="cpu", max_new_tokens=40).complete(CONVERSATIONS)
+        for p in (qwen, tmp_path / "plain")
     )
+    assert sampled == greedy
 
 
 def test_sampling_follows_torchs_seed(qwen):
@@ -219,11 +219,11 @@ def short_of_memory(chat: HfChat, room: int, monkeypatch) -> list[int]:
 
 def test_out_of_memory_halves_the_batch_and_goes_on(qwen, monkeypatch, caplog):
     chat = HfChat.load(qwen, device="cpu", max_new_tokens=12, batch_size=8)
-    conversations = CONVERSATIONS * 4
+    conversations = CONVERSATIONS * 2
     expected = chat.complete(conversations)
     sizes = short_of_memory(chat, 2, monkeypatch)
     assert chat.complete(conversations) == expected
-    assert sizes == [8, 4, 2, 2, 4, 2, 2, *[2] * 6]
+    assert sizes == [8, 4, 2, 2, 4, 2, 2, 2]
     assert chat.batch_size == 2
     assert "out of memory" in caplog.text
 

@@ -198,16 +198,16 @@ def test_one_conversation_that_breaks_the_server_breaks_alone(serve):
 
 def test_a_hanging_conversation_is_cut_off_alone(serve):
     server = serve(lambda r: server.hang() if r.text == "bad" else echo(r))
-    chat = OpenAIChat("m", server.url, timeout_s=5, retries=0)
+    chat = OpenAIChat("m", server.url, timeout_s=1.5, retries=0)
     first, bad, last = chat.complete(ask("a", "bad", "b"))
     assert (first, last) == ("to a", "to b")
-    assert bad == NoReply(f"no answer from {server.url} within 5 s")
+    assert bad == NoReply(f"no answer from {server.url} within 1.5 s")
 
 
 def test_a_hanging_server_is_dead_after_the_retries(serve):
     server = serve(lambda r: server.hang())
-    with pytest.raises(BackendError, match=r"no answer from http://127.0.0.1:\d+/v1 within 2 s"):
-        OpenAIChat("m", server.url, timeout_s=2, retries=1).complete(ask("a"))
+    with pytest.raises(BackendError, match=r"no answer from http://127.0.0.1:\d+/v1 within 1 s"):
+        OpenAIChat("m", server.url, timeout_s=1, retries=1).complete(ask("a"))
     assert len(server.requests) == 2
 
 
@@ -292,6 +292,7 @@ def test_a_refused_key_is_not_waited_for(serve):
         OpenAIChat("m", server.url, timeout_s=20, retries=0).complete(ask(*"abc"))
 
 
+@pytest.mark.process
 def test_ctrl_c_gets_through(serve):
     asked = threading.Event()
 

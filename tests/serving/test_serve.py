@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -22,6 +23,7 @@ from support.serving_models import (
     until,
 )
 
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.serving.settings import Models, ServeSettings
 
@@ -38,6 +40,14 @@ def models() -> Models:
 def client(models):
     with serving(models) as url, httpx.Client(base_url=url, timeout=60) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def standing():
+    """A server for what it is to refuse, and its models, which are therefore never called."""
+    models = Models(planner=EchoChat(), critic=EchoChat(), editor=TintEditor())
+    with serving(models) as url, httpx.Client(base_url=url, timeout=60) as client:
+        yield client, models
 
 
 def data_url(image: Image) -> str:
@@ -92,7 +102,7 @@ def test_a_list_of_one_image_is_an_image(client):
     assert decoded(answer.json()["data"][0]["b64_json"]) == tinted(picture(), "x", 1)
 
 
-def test_the_seed_projects_training_code_is_answered(client):
+def test_interleavethinkers_training_code_is_answered(client):
     source = base64.b64encode(picture().png()).decode()
     request = {"image": source, "prompt": "x", "num_inference_step": 4, "guidance_scale": 1.0, "width": 1024}
     answer = client.post("/edit", json=request).json()
@@ -219,12 +229,12 @@ def test_a_model_both_planner_and_critic_has_one_worker():
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "example.com"])
 def test_any_other_address_needs_a_token(host):
-    with pytest.raises(ValueError, match="GOALREEL_TOKEN"):
+    with pytest.raises(InputError, match="GOALREEL_TOKEN"):
         ServeSettings(host=host)
-    with pytest.raises(ValueError, match="GOALREEL_TOKEN"):
+    with pytest.raises(InputError, match="GOALREEL_TOKEN"):
         ServeSettings(host=host, token="")
     assert ServeSettings(host=host, token=TOKEN).token == TOKEN
-    with pytest.raises(ValueError, match="no space"):
+    with pytest.raises(InputError, match="no space"):
         ServeSettings(host=host, token="two words")
 
 
@@ -243,7 +253,8 @@ def test_with_a_token_nothing_but_health_answers_without_it(models):
         assert len(list(official.models.list())) == 4
 
 
-def test_without_a_token_only_localhost_is_a_name_for_this_server(client):
+def test_without_a_token_only_localhost_is_a_name_for_this_server(standing):
+    client, _ = standing
     refused = client.get("/v1/models", headers={"Host": "rebound.example"})
     assert refused.status_code == 403
     for name in ("localhost:99", "127.0.0.1", "[::1]:8000"):
@@ -262,7 +273,8 @@ def test_without_a_token_only_localhost_is_a_name_for_this_server(client):
         "aGVsbG8=",
     ],
 )
-def test_nothing_is_fetched_and_no_other_data_read(client, models, url):
+def test_nothing_is_fetched_and_no_other_data_read(standing, url):
+    client, models = standing
     parts = [{"type": "image_url", "image_url": {"url": url}}]
     body = {"model": "planner", "messages": [{"role": "user", "content": parts}]}
     answer = client.post("/v1/chat/completions", json=body)
@@ -272,21 +284,19 @@ def test_nothing_is_fetched_and_no_other_data_read(client, models, url):
     assert models.planner.batches == models.editor.batches == []
 
 
-def test_too_many_pixels_are_refused_from_the_header(models):
+def test_too_many_pixels_are_refused_from_the_header(standing):
     """The file claims far more pixels than it holds data for: only its header can have been read."""
     buffer = io.BytesIO()
     PIL.Image.new("RGB", (64, 64)).save(buffer, "PNG")
+    client, _ = standing
     for side in (5_000, 60_000):
         png = bytearray(buffer.getvalue())
         png[16:24] = side.to_bytes(4) * 2
-        import zlib
-
         png[29:33] = zlib.crc32(bytes(png[12:29])).to_bytes(4)
-        with serving(models) as url, httpx.Client(base_url=url, timeout=60) as client:
-            body = {"prompt": "x", "image": base64.b64encode(png).decode()}
-            assert client.post("/edit", json=body).status_code == 413
-            files = {"image": ("a.png", bytes(png), "image/png")}
-            assert client.post("/v1/images/edits", data={"prompt": "x"}, files=files).status_code == 413
+        body = {"prompt": "x", "image": base64.b64encode(png).decode()}
+        assert client.post("/edit", json=body).status_code == 413
+        files = {"image": ("a.png", bytes(png), "image/png")}
+        assert client.post("/v1/images/edits", data={"prompt": "x"}, files=files).status_code == 413
 
 
 def test_the_pixels_of_one_request_count_together(models):
@@ -341,7 +351,8 @@ def test_requests_at_once_are_bounded(models):
         ({"\ud800": 1, "messages": 3}, 422),
     ],
 )
-def test_what_is_not_offered_is_refused_in_one_line(client, change, status):
+def test_what_is_not_offered_is_refused_in_one_line(standing, change, status):
+    client, _ = standing
     body = {"model": "planner", "messages": [{"role": "user", "content": "x"}], **change}
     headers = {"Content-Type": "application/json"}
     answer = client.post("/v1/chat/completions", content=json.dumps(body), headers=headers)
@@ -352,7 +363,8 @@ def test_what_is_not_offered_is_refused_in_one_line(client, change, status):
 @pytest.mark.parametrize(
     "fields", [{"size": "10x10"}, {"n": "2"}, {"response_format": "url"}, {"seed": "-1"}]
 )
-def test_edits_refuse_what_they_do_not_do(client, fields):
+def test_edits_refuse_what_they_do_not_do(standing, fields):
+    client, _ = standing
     files = {"image": ("a.png", picture().png(), "image/png")}
     answer = client.post("/v1/images/edits", data={"prompt": "x", **fields}, files=files)
     assert answer.status_code == 422

@@ -1,6 +1,5 @@
 """`goalreel serve` as a user starts it: real checkpoints (tiny, random), a real process, our own clients."""
 
-import os
 import signal
 import socket
 import subprocess
@@ -10,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 import typer
-from support.serving_models import picture, serving, until
+from support.serving_models import picture, until
 from support.tiny import tiny_vlm
 from support.tiny_pipelines import tiny_pipeline
 from typer.testing import CliRunner
@@ -18,10 +17,9 @@ from typer.testing import CliRunner
 from goalreel.cli.serve import serve
 from goalreel.models.load import build_chat, build_editor
 from goalreel.planners.chat import Message
-from goalreel.planners.hf import HfChat
-from goalreel.serving.settings import Models
 from goalreel.types import Edit
 
+KLEIN = "Flux2KleinPipeline"
 app = typer.Typer()
 app.command()(serve)
 
@@ -44,6 +42,7 @@ def test_what_cannot_be_served_is_one_line(arguments, says, monkeypatch):
     assert len(result.output.strip().splitlines()) == 1
 
 
+@pytest.mark.process
 def test_the_command_line_module_is_light():
     heavy = ("torch", "fastapi", "ray", "uvicorn", "transformers", "openai", "prometheus_client")
     code = f"import goalreel.cli.serve, sys; print([m for m in {heavy} if m in sys.modules])"
@@ -51,37 +50,35 @@ def test_the_command_line_module_is_light():
     assert output.stdout.strip() == "[]"
 
 
-def test_a_tiny_real_chat_model_answers_over_http_as_it_does_at_home(tmp_path):
-    chat = HfChat.load(str(tiny_vlm(tmp_path / "vlm")), max_new_tokens=8)
-    conversations = [(Message("user", (picture(i, (96, 96)), "what next?")),) for i in range(3)]
-    with serving(Models(planner=chat, critic=chat)) as url:
-        said = build_chat(f"server:{url}", role="critic").complete(conversations)
-    assert said == chat.complete(conversations)
-    assert all(isinstance(s, str) for s in said)
-
-
-def test_the_command_serves_a_tiny_real_editor_until_sigterm(tmp_path):
-    name = f"diffusers:{tiny_pipeline('Flux2KleinPipeline', tmp_path / 'klein')}"
+@pytest.mark.process
+def test_the_command_serves_tiny_real_models_until_sigterm_as_they_answer_at_home(tmp_path):
+    vlm = tiny_vlm(tmp_path / "vlm")
+    chat, editor = f"hf:{vlm}?max_new_tokens=8", f"diffusers:{tiny_pipeline(KLEIN, tmp_path / 'klein')}"
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     code = "import typer; from goalreel.cli.serve import serve; typer.run(serve)"
-    command = [sys.executable, "-c", code, "--editor", name, "--port", port]
+    names = ["--planner", chat, "--critic", chat, "--editor", editor]
     url = f"http://127.0.0.1:{port}"
     edit = Edit(task_id="t", step=0, attempt=0, image=picture(size=(64, 64)), prompt="a bowl", seed=3)
-    with subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"}) as server:
+    conversations = [(Message("user", (picture(i, (96, 96)), "what next?")),) for i in range(3)]
+    with subprocess.Popen([sys.executable, "-c", code, *names, "--port", port]) as server:
         try:
+            # Meanwhile, on another core.
+            said = build_chat(chat, role="critic").complete(conversations)
+            (drawn,) = build_editor(editor).edit([edit])
             until(lambda: server.poll() is not None or healthy(url), seconds=180)
             served = httpx.get(f"{url}/v1/models", timeout=60).json()["data"]
-            assert {c["id"] for c in served} == {"editor", "klein"}
-            (drawn,) = build_editor(f"server:{url}").edit([edit])
+            assert {c["id"] for c in served} >= {"planner", "critic", "editor", "klein"}
+            assert build_chat(f"server:{url}", role="critic").complete(conversations) == said
+            (far,) = build_editor(f"server:{url}").edit([edit])
             server.send_signal(signal.SIGTERM)
             assert server.wait(60) == 0
         finally:
             server.kill()
-    (at_home,) = build_editor(name).edit([edit])
-    assert drawn.size == at_home.size
-    assert np.abs(drawn.pixels.astype(int) - at_home.pixels).max() <= 2
+    assert all(isinstance(s, str) for s in said)
+    assert drawn.size == far.size
+    assert np.abs(drawn.pixels.astype(int) - far.pixels).max() <= 2
 
 
 def healthy(url: str) -> bool:

@@ -46,7 +46,7 @@ def operations(url):
     for body, field, values in (
         ("ChatBody", "model", ["planner", "critic", "nobody"]),
         ("ImageUrl", "url", [PICTURE, "data:image/png;base64,AAAA", "https://example.com/a.png"]),
-        ("SeedEditBody", "image", [None, PICTURE, PICTURE.partition(",")[2], "AAAA"]),
+        ("InterleaveThinkerEdit", "image", [None, PICTURE, PICTURE.partition(",")[2], "AAAA"]),
         ("Submission", "image", [None, PICTURE, "AAAA"]),
     ):
         described["components"]["schemas"][body]["properties"][field] = {"enum": values}

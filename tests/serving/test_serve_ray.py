@@ -17,7 +17,7 @@ from support.serving_models import CriticChat, PlannerChat, TintEditor, until
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Storyboard
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 TOKEN = "correct-horse"
 REQUESTS = 600
 REPLICAS = 3

@@ -46,6 +46,14 @@ def client(models):
         yield client
 
 
+@pytest.fixture(scope="module")
+def standing():
+    """A server for what it is to refuse."""
+    models = Models(planner=PlannerChat(), critic=CriticChat(), editor=TintEditor())
+    with serving(models) as url, httpx.Client(base_url=url, timeout=60) as client:
+        yield client
+
+
 def submit(client: httpx.Client, **more: object) -> str:
     answer = client.post("/v1/storyboards", json={**WORK, **more})
     assert answer.status_code == 202, answer.text
@@ -156,8 +164,8 @@ def test_a_plan_longer_than_the_server_makes_is_a_failure(models):
     "change",
     [{"instruction": " "}, {"max_attempts": 0}, {"max_attempts": 11}, {"seed": -1}, {"speed": 1}],
 )
-def test_bad_submissions_are_refused(client, change):
-    answer = client.post("/v1/storyboards", json={**WORK, **change})
+def test_bad_submissions_are_refused(standing, change):
+    answer = standing.post("/v1/storyboards", json={**WORK, **change})
     assert answer.status_code == 422
     assert next(iter(change)) in answer.json()["error"]["message"]
 
@@ -231,21 +239,25 @@ def test_the_asynchronous_driver_can_be_cancelled_and_lets_others_run():
 
 
 SERVER = """
-import sys, threading
+import sys, threading, time
+from functools import partialmethod
 from support.serving_models import CriticChat, PlannerChat, TintEditor
 from goalreel.serving.app import create_app
-from goalreel.serving.server import DrainingServer
+from goalreel.serving import server as serving
+from goalreel.serving.batcher import Batcher
 from goalreel.serving.settings import Models, ServeSettings
 
+serving.CLOSE_SECONDS = 1
+Batcher.close = partialmethod(Batcher.close, timeout=1)  # both wait 5 s for a model that hangs
 planner = PlannerChat()
 planner.gate.clear()
 models = Models(planner=planner, critic=CriticChat(), editor=TintEditor())
 settings = ServeSettings(port=0, batch_size=1, drain_seconds=int(sys.argv[1]))
-server = DrainingServer(create_app(models, settings))
+server = serving.DrainingServer(create_app(models, settings))
 
 def talk():
     while not server.started:
-        pass
+        time.sleep(0.01)
     print(server.servers[0].sockets[0].getsockname()[1], flush=True)
     planner.entered.acquire()
     print("busy", flush=True)
@@ -271,6 +283,7 @@ def process(request):
             process.kill()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("process", [600], indirect=True)
 def test_sigterm_finishes_what_is_under_way_and_takes_nothing_new(process):
     server, client = process
@@ -295,6 +308,7 @@ def test_sigterm_finishes_what_is_under_way_and_takes_nothing_new(process):
     assert server.wait(60) == 0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("process", [0], indirect=True)
 def test_a_drain_ends_in_time_though_a_model_hangs(process):
     server, client = process
