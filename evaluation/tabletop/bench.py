@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from goalreel.annotator.annotate import Settings
 from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
-from goalreel.datasets.tabletop.splits import seeds
+from goalreel.datasets.tabletop.splits import Split, seeds
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.asking import Role, lazily
 from goalreel.evaluation.tabletop.closed import Follower, measure_closed_loop
@@ -42,7 +42,7 @@ class Order:
     """What is to be measured. `settings` names the models; answers and recordings are kept in `out`."""
 
     settings: Settings
-    split: str
+    split: Split
     episodes: int
     first: int
     parts: Sequence[Part]
