@@ -33,7 +33,7 @@ from goalreel.types import Failure
 
 TRAIN = seeds("train", 10, first=400)
 VALIDATION = seeds("validation", 10, first=400)
-SOME = VALIDATION[:5]
+SOME = VALIDATION[:7]
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def test_an_explicit_order_says_from_where_to_where():
 
 
 def test_half_of_the_candidates_are_right_and_every_mistake_is_made():
-    rows = list(verdict_rows(seeds("validation", 40, first=600), 64))
+    rows = list(verdict_rows(seeds("validation", 20, first=600), 64))
     counts = Counter(row.mistake for row in rows)
     assert set(counts) == {None, *MADE}
     assert 0.49 < counts[None] / len(rows) < 0.52
