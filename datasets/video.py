@@ -33,7 +33,7 @@ class VideoIndex:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Index a file.
+        """Read which frames the video file `path` holds.
 
         Raises:
             DatasetError: the file is missing, truncated or no video.

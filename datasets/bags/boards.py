@@ -53,7 +53,7 @@ def _shown(span: ShownSpan, panel: RecordedPanel | None, excerpt: Excerpt) -> St
 
 
 def _step(words: Shown | RecordedPanel, panel: RecordedPanel | None, task: str) -> Step:
-    """The sub-goal in words; whatever the node left empty is filled from what it did say."""
+    """The sub-goal in words; what the node left empty is filled from what it did say."""
     instruction = words.instruction or words.name or task
     return Step(
         name=words.name or instruction,

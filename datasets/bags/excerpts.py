@@ -24,7 +24,7 @@ _FOREVER = 2**62
 
 @dataclass(frozen=True, eq=False)
 class Excerpt:
-    """One episode of a bag."""
+    """One episode of a bag: its frames, with what each shows, holds and heads for."""
 
     task: str
     moments: Stamps
@@ -39,7 +39,7 @@ class Excerpt:
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """All of one bag."""
+    """A whole bag, cut into episodes: what its topics are used for, and the frames of each."""
 
     choice: TopicChoice
     fps: int

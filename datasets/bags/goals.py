@@ -18,7 +18,7 @@ from goalreel.types import Storyboard, Task
 
 
 def has_goals(cuts: dict[Path, Cut]) -> bool:
-    """Some sub-goal was shown."""
+    """Whether a node showed any sub-goal while the bags were recorded."""
     return any(excerpt.spans for each in cuts.values() for excerpt in each.excerpts)
 
 

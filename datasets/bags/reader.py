@@ -41,7 +41,7 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class Topic:
-    """What the bag says of one topic."""
+    """A topic as the bag describes it: name, message type and number of messages."""
 
     name: str
     type: str

@@ -14,7 +14,7 @@ PENDING = 0
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A SubGoal message."""
+    """What a SubGoal message said: the sub-goal that a node showed from then on."""
 
     id: UUID
     revision: int
@@ -30,7 +30,7 @@ class Shown:
 
     @classmethod
     def read(cls, m: Any) -> "Shown":
-        """From a goalreel_interfaces/msg/SubGoal."""
+        """Take over the fields of a goalreel_interfaces/msg/SubGoal."""
         return cls(
             id=UUID(bytes=bytes(m.storyboard_id.uuid)),
             revision=m.revision,
@@ -47,7 +47,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class RecordedPanel:
-    """A StoryboardStep message without its picture."""
+    """What a StoryboardStep message said of one step, less its picture."""
 
     index: int
     name: str
@@ -63,7 +63,7 @@ class RecordedPanel:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A Storyboard message without its pictures."""
+    """What a Storyboard message said of a whole storyboard, less its pictures."""
 
     id: UUID
     revision: int
@@ -72,7 +72,7 @@ class Sheet:
 
     @classmethod
     def read(cls, m: Any) -> "Sheet":
-        """From a goalreel_interfaces/msg/Storyboard."""
+        """Take over the fields of a goalreel_interfaces/msg/Storyboard."""
         models = (m.planner_model, m.editor_model, m.critic_model)
         return cls(UUID(bytes=bytes(m.id.uuid)), m.revision, models, tuple(_panel(s) for s in m.steps))
 
@@ -134,6 +134,6 @@ class Storyboards:
         return () if last is None else tuple(p for p in last.panels if p.pending and p.index > shown.index)
 
     def models(self, shown: Shown) -> tuple[str, str, str] | None:
-        """Names of planner, editor and critic."""
+        """The planner, editor and critic that made the sub-goal; None if no Storyboard tells."""
         last = self._last.get(shown.id)
         return None if last is None else last.models

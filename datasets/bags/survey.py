@@ -32,7 +32,7 @@ class Track:
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """A topic of number rows."""
+    """A topic whose messages are rows of numbers, one row a message."""
 
     topic: str
     stamps: Stamps
@@ -87,7 +87,7 @@ def _track(bag: Bag, topic: str, clock: StampClock, stamps: list[int], payloads:
 
 
 def numbers(bag: Bag, tracks: Iterable[Track]) -> list[Numbers]:
-    """Tracks of rows as arrays.
+    """Turn tracks, whose payloads are rows of named numbers, into arrays.
 
     Raises:
         DatasetError: names or dimensions change along the way, or a value is NaN or infinite.
@@ -110,7 +110,7 @@ def numbers(bag: Bag, tracks: Iterable[Track]) -> list[Numbers]:
 
 
 def number_readers(bag: Bag, choice: TopicChoice) -> dict[str, Callable[[Any], Any]]:
-    """What `survey` keeps of state and action topics."""
+    """Topic -> what reads its message as named numbers, for the state and action topics."""
     return {t: NUMBERS[bag.topics[t].type] for t in (*choice.states, *choice.actions)}
 
 

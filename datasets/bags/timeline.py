@@ -19,7 +19,7 @@ SECOND = 1_000_000_000
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """The frames of one episode."""
+    """When each frame of an episode is, and which picture it shows; times in ns."""
 
     moments: Stamps
     """Ascending, (frames,)."""
@@ -41,7 +41,7 @@ class Timeline:
         return np.minimum(after, self.end - 1)
 
     def since(self, first: int) -> "Timeline":
-        """Without the frames before number `first`."""
+        """The same time line without the frames before number `first`."""
         return Timeline(self.moments[first:], self.pictures[first:], self.period, self.end)
 
 

@@ -18,7 +18,7 @@ _OURS = re.compile(r"/(subgoal|storyboard)/image(/compressed)?$")
 
 @dataclass(frozen=True)
 class TopicRequest:
-    """What the person asked for; nothing here means: by type."""
+    """The topics and settings that a person asked for; what is left out is chosen by message type."""
 
     images: tuple[str, ...] = ()
     """`TOPIC` or `NAME=TOPIC`; the first camera leads the time line and gives the goal images."""

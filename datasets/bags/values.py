@@ -16,7 +16,7 @@ STORYBOARD = "goalreel_interfaces/msg/Storyboard"
 
 
 def picture(message: Any) -> Image:
-    """An Image or CompressedImage.
+    """Decode an Image or CompressedImage message.
 
     Raises:
         ValueError: see `decode_raw` and `decode_compressed`.

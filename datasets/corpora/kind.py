@@ -24,7 +24,7 @@ class RowKind[R]:
     """A row as the value of every column, a picture as an `Image`."""
     decode: Callable[[Mapping[str, Any]], R]
     """The row that `encode` made the values from."""
-    told: tuple[str, ...]
+    json_columns: tuple[str, ...]
     """The columns that ShareGPT JSON keeps, a picture as its path."""
     lesson: Callable[[R], Lesson] | None = None
     """The conversation that is learned from a row; None for rows that are no conversation."""

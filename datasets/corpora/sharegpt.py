@@ -25,11 +25,11 @@ _TAGS = {
 def write_part[R](folder: Path, name: str, kind: RowKind[R], rows: Sequence[R]) -> None:
     """Write a shard's pictures, then its rows. A picture used by several rows is stored once."""
     pictures: dict[Image, str] = {}
-    told = [_told(kind, row, name, pictures) for row in rows]
+    made = [_as_json(kind, row, name, pictures) for row in rows]
     (folder / "images" / name).mkdir(parents=True, exist_ok=True)
     for picture, path in pictures.items():
         (folder / path).write_bytes(picture.png())
-    write_bytes(folder / "parts" / f"{name}.json", json.dumps(told, ensure_ascii=False).encode())
+    write_bytes(folder / "parts" / f"{name}.json", json.dumps(made, ensure_ascii=False).encode())
 
 
 def join(folder: Path, kind: RowKind[Any]) -> None:
@@ -56,16 +56,16 @@ def messages_of(lesson: Lesson) -> tuple[list[dict[str, str]], list[Image]]:
     return [*messages, {"role": "assistant", "content": reply}], images
 
 
-def _told[R](kind: RowKind[R], row: R, shard: str, pictures: dict[Image, str]) -> dict[str, Any]:
+def _as_json[R](kind: RowKind[R], row: R, shard: str, pictures: dict[Image, str]) -> dict[str, Any]:
     """The row as JSON holds it; adds its pictures to those of the shard."""
 
     def path(image: Image) -> str:
         return pictures.setdefault(image, f"images/{shard}/{len(pictures):05d}.png")
 
-    values, told = kind.encode(row), {}
+    values, made = kind.encode(row), {}
     if kind.lesson is not None:
         messages, images = messages_of(kind.lesson(row))
-        told = {"messages": messages, "images": [path(image) for image in images]}
-    for name in kind.told:
-        told[name] = path(values[name]) if name in kind.pictures else values[name]
-    return told
+        made = {"messages": messages, "images": [path(image) for image in images]}
+    for name in kind.json_columns:
+        made[name] = path(values[name]) if name in kind.pictures else values[name]
+    return made

@@ -37,7 +37,7 @@ STILL = 0.05
 
 @dataclass(frozen=True)
 class TabletopState:
-    """A snapshot that `set_state` continues from exactly: physics and what the arm was told last."""
+    """A snapshot that `set_state` continues from exactly: the physics and the arm's last command."""
 
     physics: Floats
     joints: Floats
@@ -47,7 +47,7 @@ class TabletopState:
 
 
 class Tabletop:
-    """One scene with its arm.
+    """A scene with its arm in MuJoCo: step it, ask what holds, take its picture.
 
     >>> from goalreel.datasets.tabletop.grammar import sample_episode
     >>> episode = sample_episode(0)
@@ -154,7 +154,7 @@ class Tabletop:
         return (math.atan2(turn[1, 0], turn[0, 0]) + math.pi / 4) % (math.pi / 2) - math.pi / 4
 
     def grasped(self, block: str) -> bool:
-        """Both fingers touch the block."""
+        """Whether both fingers touch the block."""
         geom = self.model.geom(block).id
         pairs = [{int(a), int(b)} for a, b in self.data.contact.geom[: self.data.ncon]]
         touching = {other for pair in pairs if geom in pair for other in pair & self._pads}

@@ -1,6 +1,6 @@
 """The scripted expert: pick and place, for one sub-goal or to a given spot, as a generator of actions.
 
-It reads the environment before every action and never steps it; whoever drives it does:
+It reads the environment before every action and never steps it; its caller does:
 
     for action, phase in pick_and_place(env, goal):
         env.step(action)
@@ -44,7 +44,10 @@ def pick_and_place(env: Tabletop, goal: SubGoal) -> Iterator[Move]:
 
 
 def carry(env: Tabletop, block: str, where: Callable[[], tuple[Floats, float]]) -> Iterator[Move]:
-    """As `pick_and_place`, to wherever `where` says once the block is lifted: its centre (3,) and its yaw."""
+    """Actions (5,) float32 with their phase that carry a block to a spot.
+
+    `where` is asked once the block is lifted: the centre (3,) in m and the yaw (rad) wanted.
+    """
     at = env.layout()[block]
     grip_yaw = _clear_yaw(env.layout(), block, at, env.block_yaw(block), env.yaw)
     low = at + np.array([0, 0, 0.002])

@@ -105,7 +105,7 @@ def at_home(state: NDArray[np.floating]) -> bool:
 
 
 def still(state: NDArray[np.floating], before: NDArray[np.floating]) -> bool:
-    """Whether the arm has done what it was told; it takes some ticks longer than the telling."""
+    """Whether the arm has come to rest, which is some ticks after its last command."""
     return bool(np.abs(state - before).max() < STILL)
 
 

@@ -1,4 +1,4 @@
-"""Runs an episode: the expert (or whoever stands in for it) through every sub-goal in order."""
+"""Runs an episode: the expert, or another policy, through every sub-goal in order."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class ControlStep:
 def rollout(
     env: Tabletop, goals: tuple[SubGoal, ...], policy: Policy = pick_and_place
 ) -> Iterator[ControlStep]:
-    """Yield every tick BEFORE its action is carried out, so that a picture taken then belongs to it."""
+    """Yield every step BEFORE its action is carried out, so that a picture taken then belongs to it."""
     for index, goal in enumerate(goals):
         for action, phase in policy(env, goal):
             yield ControlStep(index, phase, action)

@@ -30,7 +30,7 @@ _CLAUSES: Templates = {kind: [t for t in PARAPHRASES[kind] if "{object}" in t] f
 
 
 def state_of(goal: SubGoal) -> str:
-    """What must become true, as a sentence."""
+    """The state that a sub-goal brings about, as a clause: `the red block is in the blue bowl`."""
     return STATES[goal.kind].format(object=goal.object, target=goal.target)
 
 

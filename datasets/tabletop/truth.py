@@ -49,7 +49,7 @@ class Truth(_Frozen):
 
 
 def read_truth(root: Path) -> Truth:
-    """The ground truth of a recording at `root`.
+    """Read the ground truth of the recording at `root`.
 
     Raises:
         FileNotFoundError: the dataset is no tabletop recording.

@@ -1,4 +1,4 @@
-"""One build: what it reads, what it writes, and what each file is made from."""
+"""What a build of OUT reads, what it writes, and what each file is made from."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ FORMAT = "1"
 
 @dataclass(frozen=True)
 class Build:
-    """Everything a build knows before it writes."""
+    """One build of OUT: the dataset IN, the records, and everything else it knows before it writes."""
 
     source: Source
     out: Path

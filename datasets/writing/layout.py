@@ -15,7 +15,7 @@ from goalreel.errors import DatasetError
 TOLERANCE_S = 1e-4
 """lerobot's loader wants a frame this close to its timestamp."""
 MAX_SECONDS = 512
-"""A file's length: what a killed run redoes at most. Up to here float32 seconds are exact to 3e-5."""
+"""A file's length at most (s): what a killed run has to redo. So far float32 seconds are exact to 3e-5."""
 
 
 @dataclass(frozen=True)

@@ -27,16 +27,16 @@ class Marks:
             return None
 
     def drop(self, file: Path) -> None:
-        """To be called before `file` is written anew: a mark never outlives what it marked."""
+        """Remove the mark of `file` before it is written anew: a mark never outlives what it marked."""
         self.path(file).unlink(missing_ok=True)
 
     def put(self, file: Path, made_from: str, note: dict[str, Any]) -> None:
-        """Note that `file` is complete."""
+        """Mark `file` as complete, with what it was made from and a note to give back."""
         text = json.dumps({"made_from": made_from, "note": note}, indent=1)
         write_bytes(self.path(file), text.encode() + b"\n")
 
     def once(self, file: Path, made_from: str, write: Callable[[], None]) -> None:
-        """Let `write` make `file` unless it is fresh."""
+        """Let `write` make `file` unless it is there and was made from just this."""
         if self.fresh(file, made_from) is None:
             self.drop(file)
             write()

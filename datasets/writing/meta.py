@@ -110,5 +110,5 @@ def write_info(
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """As lerobot writes JSON, but atomically."""
+    """Write JSON atomically, indented as lerobot does."""
     write_bytes(path, json.dumps(content, indent=4, ensure_ascii=False).encode())

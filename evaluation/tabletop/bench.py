@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from goalreel.annotator.annotate import Settings
 from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
-from goalreel.datasets.tabletop.splits import seeds
+from goalreel.datasets.tabletop.splits import Split, seeds
 from goalreel.errors import InputError
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.asking import Role, lazily
@@ -44,7 +44,7 @@ class BenchOrder:
     """What is to be measured. `settings` names the models; answers and recordings are kept in `out`."""
 
     settings: Settings
-    split: str
+    split: Split
     episodes: int
     first: int
     parts: Sequence[BenchPart]

@@ -23,7 +23,7 @@ def plan_lesson(row: PlanRow) -> Lesson:
 
 
 def verdict_lesson(row: VerdictRow, mode: critic.Mode = "strict") -> Lesson:
-    """The conversation of `ChatCritic` in a mode."""
+    """The conversation of `ChatCritic` in a mode; the reply is the true verdict."""
     asked = critic.question(candidate_of(row), mode=mode)
     return asked.conversation, verdict_reply(row.verdict)
 

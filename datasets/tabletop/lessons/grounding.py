@@ -39,7 +39,7 @@ class Change:
         return self.reached and not self.others(goal) and not self.gone and not self.misshapen
 
     def others(self, goal: SubGoal) -> tuple[str, ...]:
-        """What moved and should not have."""
+        """The objects that moved and should not have."""
         return tuple(name for name in self.moved if name != goal.object)
 
 
@@ -88,7 +88,7 @@ _NEAR = "Go all the way: it only just missed."
 def _faults(
     before: SceneLayout, now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change
 ) -> list[tuple[str, str]]:
-    """Every fault with the advice against it."""
+    """Every fault of a picture in words, each with the advice against it."""
     block = goal.object
     faults = [(f"The {name} is gone.", _LOSE.format(name)) for name in change.gone]
     faults += [(f"The {name} is misshapen.", _SHAPE.format(name)) for name in change.misshapen]

@@ -1,7 +1,7 @@
 """Verdict rows from an editor's own pictures, judged by reading them back; the unreadable is left out.
 
-On made candidates of 70 validation sub-goals: of 436 without a misshapen block 425 were told, all rightly;
-of 66 with one 10 were told, 7 passed as right and 49 were left out.
+On made candidates of 70 validation sub-goals: of 436 without a misshapen block 425 were judged, all rightly;
+of 66 with one 10 were recognised, 7 passed as right and 49 were left out.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -85,7 +85,7 @@ class Judge:
 
     @classmethod
     def of(cls, done: Done) -> Self | None:
-        """None where not even the target can be read."""
+        """Prepare to judge pictures of a sub-goal; None where not even its true target can be read."""
         found = read_back(done.target.pixels, done.env.scene)
         if any(n not in found or _away(found, done.reached, n) > STILL for n in done.reached):
             return None

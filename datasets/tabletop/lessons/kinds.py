@@ -83,7 +83,7 @@ PLANS = RowKind(
     columns={"image": PICTURE, "instruction": "string", "plan": "string", "goals": (_GOAL,), **_ORIGIN},
     encode=_encode_plan,
     decode=_decode_plan,
-    told=tuple(_ORIGIN),
+    json_columns=tuple(_ORIGIN),
     lesson=plan_lesson,
 )
 EDITS = RowKind(
@@ -99,7 +99,7 @@ EDITS = RowKind(
     },
     encode=_encode_edit,
     decode=_decode_edit,
-    told=("source", "target", "prompt", "register", *_ORIGIN),
+    json_columns=("source", "target", "prompt", "register", *_ORIGIN),
 )
 VERDICTS = RowKind(
     name="verdicts",
@@ -117,6 +117,6 @@ VERDICTS = RowKind(
     },
     encode=_encode_verdict,
     decode=_decode_verdict,
-    told=tuple(_ORIGIN),
+    json_columns=tuple(_ORIGIN),
     lesson=verdict_lesson,
 )

@@ -34,7 +34,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class PlanRow:
-    """(frame, instruction) -> plan."""
+    """A question to the Planner with its answer: (frame, instruction) -> plan."""
 
     image: Image
     instruction: str
@@ -45,7 +45,7 @@ class PlanRow:
 
 @dataclass(frozen=True)
 class EditRow:
-    """(source, prompt) -> goal image."""
+    """A request to the editor with its answer: (source, prompt) -> goal image."""
 
     source: Image
     prompt: str
@@ -59,7 +59,10 @@ class EditRow:
 
 @dataclass(frozen=True)
 class VerdictRow:
-    """(source, candidate, instruction, prompt) -> verdict: a reason and, where rejected, a better prompt."""
+    """A question to the Critic with its answer: (source, candidate, instruction, prompt) -> verdict.
+
+    The verdict gives its reason and, where it rejects, a better prompt.
+    """
 
     source: Image
     candidate: Image

@@ -41,7 +41,7 @@ class Studio:
         self.close()
 
     def look(self, env: Tabletop) -> Image:
-        """What the camera sees now."""
+        """Take the front camera's picture of a tabletop as it is now, (size, size) px."""
         if self._context is None or self._gl is None:
             self._gl = GLContext(self.size, self.size)
             self._gl.make_current()
