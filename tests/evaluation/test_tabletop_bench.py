@@ -46,6 +46,12 @@ def scenes():
 
 
 @pytest.fixture(scope="module")
+def journal(tmp_path_factory):
+    """What followers have done in this file: a simulated course takes seconds."""
+    return Journal(tmp_path_factory.mktemp("followed"))
+
+
+@pytest.fixture(scope="module")
 def made(scenes):
     return list(verdict_rows([w.seed for w in scenes], SIZE))
 
@@ -234,8 +240,8 @@ def test_the_follower_reaches_true_goals_and_not_without_them(scenes):
     assert not all(follow(Course(seed=walk.seed, images=true[:-1])).held)
 
 
-def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, tmp_path):
-    few, follower = scenes[:3], CourseFollower(Journal(tmp_path))
+def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
+    few, follower = scenes[:3], CourseFollower(journal)
     for how, success, gap in (("true", 1, 0), ("drop", 0, 100)):
         trio = Trio(models.Planner(few, how), models.Editor(few), models.Critic(few))
         found = values(measure_closed_loop(few, trio, 1, follower, quiet))
@@ -255,10 +261,10 @@ def test_a_second_run_asks_no_model_twice(scenes, tmp_path):
     assert editor.asked > asked[0]
 
 
-def test_all_parts_together_have_the_headlines(scenes):
+def test_all_parts_together_have_the_headlines(scenes, journal):
     few = scenes[:2]
     made = list(verdict_rows([w.seed for w in few], SIZE))
     trio = Trio(models.Planner(few), models.Editor(few, terse=1.0), models.Critic(few, made))
-    found = values(Bench(few, trio, 2, None, quiet).run(PARTS))
+    found = values(Bench(few, trio, 2, journal, quiet).run(PARTS))
     wanted = {"plan.exact": 1, "edit.score": 1, "critic.balanced_accuracy": 1, "loop.gap_closed": 1}
     assert {key: found[key] for key in HEADLINES} == wanted | {"closed_loop.gap": 0}

@@ -1,6 +1,5 @@
 """The scripts that make the shipped checkpoints, each stage once, and write what they score."""
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -8,30 +7,18 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
+import nano_scores
+import train_nano
 import typer
-from support.places import ROOT
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from goalreel.cli.main import app
 
 ROWS = [{"messages": [{"role": "assistant", "content": f"the block {x}"}]} for x in ("stays", "is misshapen")]
 
 
-def read(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def script():
-    return read("train_nano")
-
-
-@pytest.fixture
-def calls(script, monkeypatch):
+def calls(monkeypatch):
     """The commands that the script would run; each leaves what shows that it is done."""
     made = []
 
@@ -45,15 +32,15 @@ def calls(script, monkeypatch):
         folder = Path(words[words.index("--out") + 1])
         folder = folder / "editor" if words[1] == "editor" else folder
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / script.DONE).write_text("done")
+        (folder / train_nano.DONE).write_text("done")
         (folder / "training.yaml").write_text("for resuming")
 
-    monkeypatch.setattr(script, "_goalreel", pretend)
+    monkeypatch.setattr(train_nano, "_goalreel", pretend)
     return made
 
 
-def test_every_stage_runs_once_and_with_options_that_exist(script, calls, tmp_path):
-    script.main(tmp_path)
+def test_every_stage_runs_once_and_with_options_that_exist(calls, tmp_path):
+    train_nano.main(tmp_path)
     assert [c[:2] for c in calls] == [
         *[["corpus", "make"]] * 3,
         ["train", "planner"],
@@ -71,40 +58,34 @@ def test_every_stage_runs_once_and_with_options_that_exist(script, calls, tmp_pa
         command.make_context(words[1], words[2:])  # raises what the shell would be told
     (*_, lesson, _) = calls
     shown = [w for i, w in enumerate(lesson) if lesson[i - 1] == "--corpus"]
-    rare = [json.loads(Path(f).read_text()) for f in shown if Path(f).stem == script.RARE]
+    rare = [json.loads(Path(f).read_text()) for f in shown if Path(f).stem == train_nano.RARE]
     assert rare == [ROWS[1:]] * 2
-    script.main(tmp_path)
+    train_nano.main(tmp_path)
     assert len(calls) == 9
 
 
-def test_a_stage_that_was_killed_is_resumed(script, calls, tmp_path):
+def test_a_stage_that_was_killed_is_resumed(tmp_path, monkeypatch):
+    calls = []
     (tmp_path / "runs/planner/checkpoints/checkpoint-200").mkdir(parents=True)
     (tmp_path / "runs/editor/junk").mkdir(parents=True)
-    script._goalreel = lambda *words: calls.append([str(w) for w in words])
-    script._train("planner", "nano-planner", tmp_path / "runs/planner")
+    monkeypatch.setattr(train_nano, "_goalreel", lambda *words: calls.append([str(w) for w in words]))
+    train_nano._train("planner", "nano-planner", tmp_path / "runs/planner")
     assert calls[-1][-1] == "--resume"
-    script._train("editor", "nano-editor", tmp_path / "runs/editor", done="editor")
+    train_nano._train("editor", "nano-editor", tmp_path / "runs/editor", done="editor")
     assert "--resume" not in calls[-1]
     assert not (tmp_path / "runs/editor").exists()
 
 
-def test_install_leaves_out_what_only_resuming_needs(script, calls, tmp_path, monkeypatch):
-    monkeypatch.setattr(script, "NANO", tmp_path / "nano")
-    script.main(tmp_path / "out", install=True)
+def test_install_leaves_out_what_only_resuming_needs(calls, tmp_path, monkeypatch):
+    monkeypatch.setattr(train_nano, "NANO", tmp_path / "nano")
+    train_nano.main(tmp_path / "out", install=True)
     for role in ("planner", "editor", "critic"):
-        assert [f.name for f in (tmp_path / "nano" / role).iterdir()] == [script.DONE]
-
-
-def test_the_script_says_how_it_is_used(script):
-    one = typer.Typer()
-    one.command()(script.main)
-    assert "--install" in CliRunner().invoke(one, ["--help"]).output
+        assert [f.name for f in (tmp_path / "nano" / role).iterdir()] == [train_nano.DONE]
 
 
 def test_scores_are_written_where_they_are_told_and_can_be_written_again(tmp_path, monkeypatch):
-    script = read("nano_scores")
-    monkeypatch.setattr(script, "ROOT", tmp_path)
-    monkeypatch.setattr(script, "NANO", tmp_path)
+    monkeypatch.setattr(nano_scores, "ROOT", tmp_path)
+    monkeypatch.setattr(nano_scores, "NANO", tmp_path)
     told = [tmp_path / "README.md", tmp_path / "docs" / "nano.md"]
     cards = [tmp_path / role / "README.md" for role in ("planner", "editor", "critic")]
     for path in (*told, *cards):
@@ -120,7 +101,7 @@ def test_scores_are_written_where_they_are_told_and_can_be_written_again(tmp_pat
     (tmp_path / "s.json").write_text(json.dumps(scores))
     more = {"edit.score": 0.875, "edit.score_low": None, "edit.score_high": None, "critic.rewrite": None}
     (tmp_path / "more.json").write_text(json.dumps({"split": "test", "episodes": 3} | more))
-    script.main([tmp_path / "s.json", tmp_path / "more.json"])
+    nano_scores.main([tmp_path / "s.json", tmp_path / "more.json"])
     first = [path.read_text() for path in (*told, *cards)]
     for text in first[:2]:
         assert "| 50.0 % | 25 - 75 % | 97 % | 7 |" in text
@@ -128,9 +109,9 @@ def test_scores_are_written_where_they_are_told_and_can_be_written_again(tmp_pat
     assert "50.0 %" in first[2]
     assert "87.5 %" not in first[2]
     assert "| test split |" in first[4]
-    script.main([tmp_path / "s.json", tmp_path / "more.json"])
+    nano_scores.main([tmp_path / "s.json", tmp_path / "more.json"])
     assert [path.read_text() for path in (*told, *cards)] == first
 
     (tmp_path / "s.json").write_text(json.dumps(scores | {"split": "validation"}))
     with pytest.raises(typer.Exit):
-        script.main([tmp_path / "s.json"])
+        nano_scores.main([tmp_path / "s.json"])

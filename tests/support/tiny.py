@@ -4,25 +4,9 @@ from pathlib import Path
 
 import torch
 import transformers as hf
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-QWEN = (
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
-)
-CHAT = """{%- for m in messages -%}
-{{- '<|im_start|>' + m.role + '\n' -}}
-{%- if m.content is string -%}{{- m.content -}}{%- else -%}
-{%- for c in m.content -%}{{- 'IMAGE' if c.type == 'image' else c.text -}}{%- endfor -%}
-{%- endif -%}
-{{- '<|im_end|>\n' -}}
-{%- endfor -%}
-{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"""
+from goalreel.training.nano.language import CHAT_TEMPLATE, PICTURE, SPECIAL, byte_level_bpe
+
 SENTENCES = (
     "put the blue block in the yellow bowl, then close the drawer",
     "<think>the gripper holds the block</think><answer>{'execution_plan': [{'step_number': 1}]}</answer>",
@@ -32,26 +16,21 @@ SENTENCES = (
 
 
 def tokenizer(
-    special: tuple[str, ...] = QWEN, *, image: str, eos: str = "<|im_end|>"
+    special: tuple[str, ...] = SPECIAL, *, image: str, eos: str = "<|im_end|>"
 ) -> hf.TokenizersBackend:
     """A byte-level BPE of its own; `image` is what its chat template writes for a picture."""
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400, special_tokens=list(special), initial_alphabet=sorted(alphabet), show_progress=False
-    )
-    bpe.train_from_iterator(SENTENCES, trainer)
     made = hf.PreTrainedTokenizerFast(
-        tokenizer_object=bpe, eos_token=eos, pad_token=special[0], extra_special_tokens=list(special[3:])
+        tokenizer_object=byte_level_bpe(SENTENCES, 400, special),
+        eos_token=eos,
+        pad_token=special[0],
+        extra_special_tokens=list(special[3:]),
     )
-    made.chat_template = CHAT.replace("IMAGE", image)
+    made.chat_template = CHAT_TEMPLATE.replace(PICTURE, image)
     return made
 
 
 def _qwen_parts(patch: int) -> dict:
-    made = tokenizer(image="<|vision_start|><|image_pad|><|vision_end|>")
+    made = tokenizer(image=PICTURE)
     still = {
         "patch_size": patch,
         "merge_size": 2,
@@ -171,7 +150,7 @@ def tiny_qwen25_vl(path: Path) -> Path:
 def tiny_idefics3(path: Path) -> Path:
     """The class of Idefics3 and, but for its name, SmolVLM: pictures are cut into tiles."""
     torch.manual_seed(0)
-    special = (*QWEN[:3], "<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>")
+    special = (*SPECIAL[:3], "<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>")
     made = tokenizer(special, image="<image>")
     still = hf.Idefics3ImageProcessor(size={"longest_edge": 128}, max_image_size={"longest_edge": 64})
     processor = hf.Idefics3Processor(still, made, image_seq_len=4, chat_template=made.chat_template)
@@ -196,7 +175,7 @@ def tiny_idefics3(path: Path) -> Path:
 def tiny_llava(path: Path) -> Path:
     """The class of LLaVA 1.5: a CLIP tower, every picture of one size."""
     torch.manual_seed(0)
-    made = tokenizer((*QWEN[:3], "<image>"), image="<image>")
+    made = tokenizer((*SPECIAL[:3], "<image>"), image="<image>")
     still = hf.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
     processor = hf.LlavaProcessor(
         still,

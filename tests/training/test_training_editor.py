@@ -247,6 +247,15 @@ def test_a_corpus_folder_gives_what_its_rows_give(tmp_path, rows):
     assert len(read_edits(rows, SIZE).pictures) == 7
 
 
+def test_a_damaged_corpus_is_one_clear_line(tmp_path):
+    shard = tmp_path / "data" / "train-00000.parquet"
+    shard.parent.mkdir()
+    shard.write_bytes(b"rubbish")
+    with pytest.raises(InputError, match=r"train-00000\.parquet cannot be read") as caught:
+        read_edits(tmp_path, SIZE)
+    assert "\n" not in str(caught.value)
+
+
 def test_only_explicit_rows_are_weighted(rows):
     edits = read_edits(rows, SIZE)
     weights = edits.weights(8, 5.0)

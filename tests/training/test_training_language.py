@@ -159,7 +159,7 @@ def test_only_the_reply_is_learned_and_the_verdict_weighs_more(tmp_path, verdict
 
 def test_a_planner_learns_its_rows_exactly(tmp_path, plans):
     corpus, tasks, wanted = plans
-    config = LanguageConfig(role="planner", corpus=(corpus,), steps=60, batch_size=4, **FAST)
+    config = LanguageConfig(role="planner", corpus=(corpus,), steps=45, batch_size=4, **FAST)
     train(config, tmp_path / "planner", False)
     planner = ChatPlanner(HfChat.load(tmp_path / "planner", device="cpu", max_new_tokens=600), replies=1)
     assert tasks[0].instruction == tasks[1].instruction
@@ -178,7 +178,7 @@ def test_a_critic_learns_its_rows_exactly(tmp_path, verdicts):
         role="critic",
         corpus=(corpus,),
         validation=(corpus,),
-        steps=60,
+        steps=45,
         batch_size=6,
         phrase_weights={VERDICT: 10},
         save_dtype="float16",
@@ -218,7 +218,7 @@ app()
 
 
 def test_a_killed_run_resumes_to_the_same_weights(tmp_path, verdicts):
-    settings = {"role": "critic", "corpus": [str(verdicts[0])], "steps": 16, "batch_size": 2, "save_every": 2}
+    settings = {"role": "critic", "corpus": [str(verdicts[0])], "steps": 8, "batch_size": 2, "save_every": 2}
     settings |= FAST | {"betas": [0.9, 0.98]}
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(settings))
@@ -382,7 +382,12 @@ def test_no_config_and_no_run_are_one_clear_line(tmp_path, verdicts):
     out = ["--out", str(tmp_path / "out")]
     assert "one of critic-8b, nano-critic" in one_line(["critic", "--config", "nothing", *out])
     corpus = ["--corpus", str(verdicts[0])]
-    assert "no run to resume" in one_line(["critic", "--config", "nano-critic", "--resume", *corpus, *out])
+    resume = ["critic", "--config", "nano-critic", "--resume", *corpus, *out]
+    assert "no run to resume" in one_line(resume)
+    (tmp_path / "out").mkdir()
+    for damage in ("model: [", "other: nano"):
+        (tmp_path / "out" / "training.yaml").write_text(damage)
+        assert "training.yaml: not" in one_line(resume)
 
 
 def test_the_presets_are_valid_and_the_8b_ones_freeze_as_published():

@@ -7,7 +7,7 @@ that was changed since still works, at more tokens, but is not what the checkpoi
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -52,6 +52,8 @@ CHAT_TEMPLATE = """{%- for message in messages -%}
 {{- '<|im_end|>\n' -}}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"""
+PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
+"""What the chat template writes for a picture."""
 PATCH, MERGE = 8, 2
 SHORTEST = 8
 """Characters from which on a constant passage is worth a token."""
@@ -108,6 +110,21 @@ def _pieces(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(p for p in pieces if len(p) >= SHORTEST))
 
 
+def byte_level_bpe(texts: Iterable[str], vocabulary: int, special: Sequence[str]) -> Tokenizer:
+    """Train a byte-level BPE of `vocabulary` entries, the special ones first."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=list(special),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    bpe.train_from_iterator(texts, trainer)
+    return bpe
+
+
 def build_tokenizer(rows: Sequence[Mapping[str, Any]], vocabulary: int) -> PreTrainedTokenizerFast:
     """Train a byte-level BPE over what rows say between the constant passages, which are tokens themselves.
 
@@ -119,18 +136,8 @@ def build_tokenizer(rows: Sequence[Mapping[str, Any]], vocabulary: int) -> PreTr
     passages = tuple(dict.fromkeys((*prompt_passages(), *reply_passages(replies), *tabletop_words())))
     apart = re.compile("|".join(re.escape(p) for p in sorted((*passages, MARK), key=len, reverse=True)))
     texts = (piece for r in rows for m in r["messages"] for piece in apart.split(m["content"]))
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
-        special_tokens=list(SPECIAL),
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    bpe.train_from_iterator(texts, trainer)
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=bpe,
+        tokenizer_object=byte_level_bpe(texts, vocabulary, SPECIAL),
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
         extra_special_tokens=list(SPECIAL[3:]),
