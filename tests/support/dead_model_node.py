@@ -1,4 +1,4 @@
-"""The real node, one model of which cannot be called: `python -m support.dead_model_node ROLE --ros-args ...`."""
+"""The real node, one of its models dead: `python -m support.dead_model_node ROLE --ros-args ...`."""
 
 import sys
 from collections.abc import Sequence
