@@ -67,7 +67,7 @@ def numbers(values) -> Float64MultiArray:
 
 @pytest.fixture(scope="module")
 def simulator():
-    with other(*TABLETOP, "-p", "rate:=10.0", "-p", "size:=128", ready="ready") as it:
+    with other(*TABLETOP, "-p", "rate:=2.0", "-p", "size:=128", ready="ready") as it:
         yield it
 
 
