@@ -21,7 +21,7 @@ from goalreel.streaming.engine_loop import EngineLoop, one_line
 from goalreel.streaming.execution import Execution
 from goalreel.streaming.live import LiveBoard
 from goalreel.streaming.names import names_of, preset_of
-from goalreel.streaming.orders import OrderName, Orders
+from goalreel.streaming.orders import Orders
 from goalreel.streaming.request import BoardListener, TaskOutcome, TaskRequest
 from goalreel.streaming.session import Session
 from goalreel.streaming.settings import EngineSettings
@@ -153,10 +153,12 @@ class Engine:
             return ErrorCode.NO_TASK, f"there is no task to {command}"
         if command == "cancel":
             self._cancel(execution.ticket, ErrorCode.CANCELED, reason or "cancelled by an operator")
-        elif command == "replan" and execution.live.board.active is None:
+        elif command != "replan":
+            self._order(execution.orders.pause, command == "pause")
+        elif execution.live.board.active is None:
             return ErrorCode.INVALID_REQUEST, "nothing is being executed that could be re-planned"
         else:
-            self._order(execution.orders, command, reason)
+            self._order(execution.orders.ask_replan, reason)
         return ErrorCode.NONE, ""
 
     def set_step(self, index: int, status: str) -> CodedText:
@@ -169,13 +171,13 @@ class Engine:
         if not 0 <= index < steps:
             return ErrorCode.INVALID_REQUEST, f"there is no step {index}: there are 0 to {steps - 1}"
         if status == "active":
-            self._order(execution.orders, "override", (index, status))
+            self._order(execution.orders.ask_override, index, status)
         elif index != active.index:
             return ErrorCode.INVALID_REQUEST, f"step {active.index} is the active one, not {index}"
         elif status == "failed":
             self._cancel(execution.ticket, ErrorCode.STEP_FAILED, f"step {index} was marked as failed")
         elif status in ("completed", "skipped"):
-            self._order(execution.orders, "override", (index, status))
+            self._order(execution.orders.ask_override, index, status)
         else:
             return ErrorCode.INVALID_REQUEST, f"a step cannot be made {status}"
         return ErrorCode.NONE, ""
@@ -198,10 +200,10 @@ class Engine:
         loop = self._loop
         return None if loop is None else loop.underway
 
-    def _order(self, orders: Orders, name: OrderName, value: object) -> None:
+    def _order[*Arguments](self, give: Callable[[*Arguments], None], *arguments: *Arguments) -> None:
         loop = self._loop
         if loop is not None:
-            loop.call(orders.give, name, value)
+            loop.call(give, *arguments)
 
     def _cancel(self, ticket: Ticket, error: ErrorCode, message: str) -> None:
         loop = self._loop

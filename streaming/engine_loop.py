@@ -60,7 +60,7 @@ class EngineLoop:
         execution = self.execution
         return None if execution is None or execution.ticket.done else execution
 
-    def call(self, function: Callable[..., object], *arguments: object) -> None:
+    def call[*Arguments](self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
         """Call a function on the loop, from any thread; once the loop has ended the call is lost."""
         with suppress(RuntimeError):  # the loop is closed
             self.loop.call_soon_threadsafe(function, *arguments)

@@ -2,10 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict, Unpack
 
-from goalreel.streaming.board import Board, Goal, Phase, PhaseName, StepPanel
+from goalreel.streaming.board import Board, BoardState, Frame, Goal, Phase, PhaseName, StepPanel
 from goalreel.streaming.request import BoardListener
+
+
+class BoardChanges(TypedDict, total=False):
+    """The fields of a Board that change while it is under way."""
+
+    state: BoardState
+    revision: int
+    source: Frame
+    steps: tuple[StepPanel, ...]
 
 
 class LiveBoard:
@@ -25,7 +34,7 @@ class LiveBoard:
         self._on_phase = on_phase
         self._wake = wake
 
-    def update(self, **changes: Any) -> None:
+    def update(self, **changes: Unpack[BoardChanges]) -> None:
         """Replace fields of the board, and tell the listener."""
         self.board = replace(self.board, stamp=self.now(), **changes)
         self._listener.board(self.board)

@@ -2,9 +2,8 @@
 
 import asyncio
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Literal
 
-type OrderName = Literal["pause", "resume", "replan", "override"]
 type Override = Literal["active", "completed", "skipped"]
 
 
@@ -18,18 +17,23 @@ class Orders:
         self.override: tuple[int, Override] | None = None
         self._bell = asyncio.Event()
 
-    def give(self, order: OrderName, value: Any) -> None:
-        """`pause`, `resume`, `replan` (value: why) or `override` (value: step and status)."""
-        if order == "replan":
-            self.replan = value or "ordered"
-        elif order == "override":
-            self.override = value
-        else:
-            self.paused = order == "pause"
+    def pause(self, paused: bool) -> None:
+        """Order to hold the task, or to go on with it."""
+        self.paused = paused
+        self.wake()
+
+    def ask_replan(self, why: str) -> None:
+        """Order a new plan for the rest."""
+        self.replan = why or "ordered"
+        self.wake()
+
+    def ask_override(self, index: int, status: Override) -> None:
+        """Order to go to a step, or to take it as completed or skipped."""
+        self.override = index, status
         self.wake()
 
     def wake(self) -> None:
-        """Something happened that whoever waits should look at."""
+        """Wake whoever waits: something happened that is worth a look."""
         self._bell.set()
 
     async def wait(self, seconds: float) -> None:

@@ -12,7 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-from support.serving_models import TintEditor, serving, tinted, until
+from support.serving_models import TintEditor, serving, tinted
+from support.wait import until
 
 from goalreel.editors import remote
 from goalreel.editors.protocols import from_square, to_square

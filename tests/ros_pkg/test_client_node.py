@@ -2,33 +2,12 @@
 
 import numpy as np
 import pytest
-from support.ros import ros_env, until  # noqa: F401
-from support.ros_bench import BLUE, GREEN, RED, Robot, models, node, rgb, scene, seen
+from support.ros_bench import BLUE, GREEN, RED, rgb, scene, seen
+from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.msg import Storyboard, StoryboardStep
-from goalreel_ros.client import GoalreelClient, GoalreelError
-
-
-@pytest.fixture(scope="module")
-def shared(ros_env):  # noqa: F811
-    with models() as (_, url), node(url=url), GoalreelClient(timeout=60) as client:
-        robot = Robot()
-        robot.film()
-        client.wait_until_active(20)
-        yield robot, client
-        robot.close()
-
-
-@pytest.fixture
-def robot(shared):
-    shared[0].colour = None
-    return shared[0]
-
-
-@pytest.fixture
-def client(shared, robot):
-    return shared[1]
+from goalreel_ros.client import GoalreelError
 
 
 def near(picture: np.ndarray | None, colour: str) -> bool:

@@ -17,7 +17,8 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
-from support.ros import Other, other, ros_env, until  # noqa: F401
+from support.ros import Other, other
+from support.wait import until
 
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep
@@ -36,7 +37,7 @@ def parameters(**values) -> list[str]:
 
 
 @pytest.fixture
-def robot(ros_env, request):  # noqa: F811
+def robot(request):
     """Client of a goalreel node that has the simulator's camera and models, and a follower that obeys it.
 
     The editor gets the first order of the sub-goals in the test's parameter wrong.

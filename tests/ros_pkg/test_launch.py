@@ -15,7 +15,7 @@ import yaml
 from rclpy.context import Context
 from rclpy.node import Node
 from support.places import ROOT
-from support.ros import ENV, ros_env  # noqa: F401
+from support.ros import ENV
 
 import goalreel_ros
 from goalreel_ros import parameters
@@ -127,7 +127,7 @@ def test_the_parameters_file_is_what_the_node_declares():
     assert script.text() == PARAMETERS.read_text(), "run scripts/ros_parameters.py"
 
 
-def test_a_real_node_takes_the_parameters_file(ros_env):  # noqa: F811
+def test_a_real_node_takes_the_parameters_file():
     context = Context()
     rclpy.init(args=["--ros-args", "--params-file", str(PARAMETERS)], context=context)
     try:

@@ -22,8 +22,9 @@ from lerobot_camera_goalreel import GoalreelCamera, GoalreelCameraConfig
 from lerobot_camera_goalreel.picture import fit
 from support.act_policy import make_act, save_act
 from support.places import SUPPORT
-from support.ros import ENV, other, ros_env, until  # noqa: F401
+from support.ros import ENV, other
 from support.still_robot import FRONT
+from support.wait import until
 
 HERE = SUPPORT
 PUBLISHER = str(HERE / "goal_publisher.py")
@@ -34,7 +35,7 @@ PATIENT = SIZE | {"timeout_s": 60.0, "warmup_s": 20.0}
 
 
 @pytest.fixture(scope="module")
-def shared(ros_env):  # noqa: F811
+def shared():
     with other(PUBLISHER) as it:
         yield it
 
@@ -46,7 +47,7 @@ def publisher(shared):
 
 
 @pytest.fixture
-def own_publisher(ros_env):  # noqa: F811
+def own_publisher():
     """One that may be stopped; elsewhere, because the shared one stays."""
     with other(PUBLISHER, *remap(OWN)) as it:
         show(it, "red")
@@ -171,7 +172,7 @@ def test_it_connects_again(publisher):
         camera.disconnect()
 
 
-def test_without_a_publisher_connect_fails_and_leaves_nothing_behind(ros_env):  # noqa: F811
+def test_without_a_publisher_connect_fails_and_leaves_nothing_behind():
     camera = GoalreelCamera(GoalreelCameraConfig(**SIZE, topic="/nobody", timeout_s=0.2))
     with pytest.raises(ConnectionError, match="nobody publishes it") as failed:
         camera.connect()
@@ -185,7 +186,7 @@ def test_no_goal_is_black_and_a_new_goal_is_shown(camera, publisher):
         until(lambda expected=expected: colour(camera.read_latest()) == expected)
 
 
-def test_before_the_first_goal_it_is_black(ros_env):  # noqa: F811
+def test_before_the_first_goal_it_is_black():
     config = GoalreelCameraConfig(**SIZE, topic="/quiet/goal", warmup_s=0.2)
     with other(PUBLISHER, *remap("/quiet/goal")), GoalreelCamera(config) as camera:
         assert colour(camera.read()) == "black"

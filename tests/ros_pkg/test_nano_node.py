@@ -9,7 +9,8 @@ pytest.importorskip("torch", reason="needs torch: pip install 'goalreel[gpu]'")
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from support.ros import Other, other, ros_env, until  # noqa: F401
+from support.ros import Other, other
+from support.wait import until
 
 from goalreel.checkpoints import NANO
 from goalreel.datasets.tabletop.grammar import sample_episode
@@ -30,7 +31,7 @@ SIMULATOR = ("-m", "goalreel_ros.tabletop.simulator", "--ros-args")
 
 
 @pytest.fixture
-def node(ros_env):  # noqa: F811
+def node():
     """The real node on the simulator's camera, both with ROS's own names; one attempt a step, for speed."""
     sim = ("-p", f"seed:={SEED}", "-p", f"size:={SIZE}", "-p", "port:=0")
     with other(*SIMULATOR, *sim, ready="ready"):

@@ -6,8 +6,8 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import CameraInfo
-from support.ros import ros_env, until  # noqa: F401
-from support.ros_bench import GREEN, RED, Robot, models, node
+from support.ros_bench import GREEN, RED, Robot
+from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
@@ -20,11 +20,16 @@ PATIENT = {"image_timeout": 20.0, "max_image_age": 2.0}
 
 
 @pytest.fixture(scope="module")
-def robot(ros_env):  # noqa: F811
-    with models() as (_, url), node(url=url, **PATIENT):
-        robot = Robot()
-        yield robot
-        robot.close()
+def node_parameters():
+    return PATIENT
+
+
+@pytest.fixture(scope="module")
+def robot(node):
+    """Its camera is off."""
+    robot = Robot()
+    yield robot
+    robot.close()
 
 
 @pytest.fixture(autouse=True)

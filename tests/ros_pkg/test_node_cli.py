@@ -12,7 +12,8 @@ import pytest
 import rclpy
 from rclpy.context import Context
 from rclpy.node import Node
-from support.ros import ENV, Other, ros_env, until  # noqa: F401
+from support.ros import ENV, Other
+from support.wait import until
 from typer.testing import CliRunner
 
 from goalreel.cli.main import app
@@ -22,7 +23,7 @@ GOALREEL = str(Path(sys.executable).with_name("goalreel"))
 
 
 @pytest.fixture(scope="module")
-def watcher(ros_env):  # noqa: F811
+def watcher():
     context = Context()
     rclpy.init(context=context)
     yield Node("watcher", context=context)
@@ -65,7 +66,7 @@ def test_what_follows_two_dashes_wins(watcher):
         listens(watcher, "/", {"/zed/rgb/compressed", "/wrist/camera_info"})
 
 
-def test_without_autostart_it_waits_for_its_manager(ros_env):  # noqa: F811
+def test_without_autostart_it_waits_for_its_manager():
     with running("--no-autostart") as process, GoalreelClient(timeout=60) as client:
         until(lambda: any("unconfigured; " in line for line in process.lines))
         assert client.lifecycle.state == "unconfigured"

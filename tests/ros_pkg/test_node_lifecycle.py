@@ -1,4 +1,4 @@
-"""The node's life: transitions, restarts, names, simulated time, and its end."""
+"""The node's life: transitions, restarts, names, simulated time, its end; each test with its own process."""
 
 import contextlib
 import signal
@@ -7,13 +7,13 @@ import pytest
 from action_msgs.msg import GoalStatus
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
-from rcl_interfaces.srv import DescribeParameters, SetParameters
+from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
-from support.ros import Other, ros_env, until  # noqa: F401
-from support.ros_bench import GREEN, RED, Robot, command, models, node
+from support.ros import Other
+from support.ros_bench import GREEN, RED, Robot, command, node
+from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
@@ -22,12 +22,6 @@ from goalreel_interfaces.srv import Command, GetStoryboard, SetActiveStep, Start
 from goalreel_ros.pictures import decode
 
 ABORTED, SUCCEEDED = GoalStatus.STATUS_ABORTED, GoalStatus.STATUS_SUCCEEDED
-
-
-@pytest.fixture(scope="module")
-def served(ros_env):  # noqa: F811
-    with models() as (scripted, url):
-        yield scripted, url
 
 
 @pytest.fixture
@@ -93,30 +87,6 @@ def assert_inactive_answers(robot) -> None:
         assert (status, result.error_code) == (ABORTED, ErrorCode.NOT_ACTIVE)
 
 
-@pytest.mark.parametrize("phase", ["planner", "editor", "critic", "tracking"])
-def test_deactivating_ends_the_task_and_tells_the_policy(served, robot, phase):
-    scripted, url = served
-    with node(url=url):
-        goals = robot.listen(SubGoal, "goalreel/subgoal")
-        if phase == "tracking":
-            handle = robot.send(AnnotateTask, "annotate_task", task=RED)
-            until(lambda: goals and goals[-1].active)
-            assert change(robot, Transition.TRANSITION_DEACTIVATE)
-        else:
-            gate = getattr(scripted, phase).gate
-            with gate.shut():
-                calls = gate.calls
-                handle = robot.send(AnnotateTask, "annotate_task", task=RED)
-                until(lambda: gate.calls > calls)
-                assert change(robot, Transition.TRANSITION_DEACTIVATE)
-        status, result = robot.result(handle)
-        assert (status, result.error_code) == (ABORTED, ErrorCode.PREEMPTED)
-        until(lambda: goals and goals[-1].task == RED and not goals[-1].active)
-        assert change(robot, Transition.TRANSITION_ACTIVATE)
-        status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=GREEN))
-        assert (status, result.error_msg) == (SUCCEEDED, "")
-
-
 def test_shutdown_from_active_tells_the_policy_to_stop(served, robot):
     _, url = served
     with node(url=url):
@@ -145,7 +115,7 @@ def test_a_preset_that_does_not_exist(robot):
         ({"on_model_failure": "weep"}, "on_model_failure: Input should be 'text_only' or 'fail'"),
     ],
 )
-def test_wrong_parameters_end_the_process_with_one_line(ros_env, parameters, says):  # noqa: F811
+def test_wrong_parameters_end_the_process_with_one_line(parameters, says):
     process = Other(*command(**parameters))
     assert process.process.wait(60) == 1
     until(lambda: any(says in line for line in process.lines))
@@ -169,8 +139,7 @@ def test_models_that_cannot_be_loaded(robot):
 )
 def test_a_model_that_cannot_be_reached(served, robot, role, code):
     _, url = served
-    dead = {role: "server:http://127.0.0.1:9"}
-    with node(url=url, model_timeout=20.0, max_attempts=1, **dead):
+    with node(url=url, max_attempts=1, module=("support.dead_model_node", role)):
         # Words and whatever pictures there are, marked as unverified...
         goals = robot.listen(SubGoal, "goalreel/subgoal")
         begin(robot, RED)
@@ -199,33 +168,6 @@ def test_a_node_that_is_killed_and_started_again(served, robot):
         until(lambda: not goals[-1].active)  # the new node's latched state reaches whoever listened before
         begin(robot, GREEN)
         until(lambda: goals[-1].active and goals[-1].instruction == GREEN)
-
-
-def test_parameters_while_it_runs(served, robot):
-    _, url = served
-    with node(url=url):
-        names = ["gate", "preset", "max_replans", "on_model_failure"]
-        described = robot.call(DescribeParameters, "describe_parameters", names=names).descriptors
-        assert described[0].floating_point_range[0].to_value == 1.0
-        assert [d.read_only for d in described] == [False, True, False, False]
-
-        def refused(name: str, value: object) -> str:
-            parameter = Parameter(name, value=value).to_parameter_msg()
-            [result] = robot.call(SetParameters, "set_parameters", parameters=[parameter]).results
-            return "" if result.successful else result.reason
-
-        assert "gate" in refused("gate", 2.0)
-        assert "read-only" in refused("preset", "klein")
-        assert "max_replans" in refused("max_replans", -1)
-        assert "'text_only' or 'fail'" in refused("on_model_failure", "weep")
-        assert refused("on_unverified", "fail") == ""
-        task = f"never {RED}"
-        status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=task))
-        assert (status, result.error_code) == (ABORTED, ErrorCode.ATTEMPTS_EXHAUSTED)
-        assert refused("contact_sheet_width", 640) == ""
-        sheets = robot.listen(RawImage, "goalreel/storyboard/image")
-        robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED))
-        until(lambda: sheets and sheets[-1].width == 640)
 
 
 def test_namespaces_remapping_compressed_images_and_another_frame(served):

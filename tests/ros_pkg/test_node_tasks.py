@@ -11,8 +11,8 @@ from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
-from support.ros import ros_env, until  # noqa: F401
-from support.ros_bench import BLUE, GREEN, RED, Robot, models, node, rgb, seen
+from support.ros_bench import BLUE, GREEN, RED, Robot, rgb, seen
+from support.wait import until
 from unique_identifier_msgs.msg import UUID
 from visualization_msgs.msg import Marker, MarkerArray
 
@@ -37,27 +37,16 @@ SUCCEEDED, CANCELED, ABORTED = (
 
 
 @pytest.fixture(scope="module")
-def shared(ros_env):  # noqa: F811
-    with models() as (scripted, url), node(url=url) as process:
-        robot = Robot()
-        robot.film()
-        # Whatever comes first finds the models loaded.
-        robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED, text_only=True))
-        yield robot, scripted, process
-        robot.close()
+def filming(filming):
+    # Whatever comes first finds the models loaded.
+    filming.result(filming.send(GenerateStoryboard, "generate_storyboard", task=RED, text_only=True))
+    return filming
 
 
 @pytest.fixture
-def robot(shared):
-    robot = shared[0]
-    robot.colour = None
+def robot(robot):
     yield robot
     robot.call(Command, "cancel")
-
-
-@pytest.fixture
-def scripted(shared):
-    return shared[1]
 
 
 def colour(message) -> np.ndarray:
@@ -437,11 +426,10 @@ def test_what_the_critic_never_accepts_is_shown_as_unverified(robot):
     assert step.goal_image.data
 
 
-def test_an_empty_instruction_is_refused_and_seen_in_the_diagnostics(shared, robot):
-    process = shared[2]
+def test_an_empty_instruction_is_refused_and_seen_in_the_diagnostics(node, robot):
     reports = robot.listen(DiagnosticArray, "/diagnostics", 10)
     robot.say("   ")
-    until(lambda: any("instruction refused: the task is empty" in line for line in process.lines))
+    until(lambda: any("instruction refused: the task is empty" in line for line in node.lines))
     until(lambda: reports and any("refused" in s.message for s in reports[-1].status))
     names = {s.name for s in reports[-1].status}
     assert names == {"goalreel: camera", "goalreel: models", "goalreel: task"}
@@ -458,6 +446,6 @@ def test_progress_comes_regularly(robot):
     assert 0.15 < np.median(np.diff(stamps)) < 0.6  # 2-5 Hz, and what a busy machine may add
 
 
-def test_nothing_was_logged_as_an_error(shared):
-    lines = shared[2].lines
+def test_nothing_was_logged_as_an_error(node):
+    lines = node.lines
     assert not [line for line in lines if "ERROR" in line or "FATAL" in line or "Traceback" in line]

@@ -20,11 +20,10 @@ from lerobot.utils.robot_utils import precise_sleep
 from lerobot_camera_goalreel import GoalreelCameraConfig
 from support.act_policy import make_act, save_act
 from support.places import ROOT
-from support.ros import ENV, Other, other, ros_env, until  # noqa: F401
-from support.ros_bench import GREEN, RED, Robot, models, node, rgb, seen
+from support.ros import ENV, Other, other
+from support.ros_bench import GREEN, RED, rgb, seen
 from support.still_robot import FRONT
-
-from goalreel_ros.client import GoalreelClient
+from support.wait import until
 
 TEXT = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", TEXT, re.DOTALL)
@@ -39,27 +38,6 @@ def block(marker: str) -> str:
 
 
 USED: set[str] = set()
-
-
-@pytest.fixture(scope="module")
-def running(ros_env):  # noqa: F811
-    with models() as (_, url), node(url=url), GoalreelClient(timeout=60) as client:
-        robot = Robot()
-        robot.film()
-        client.wait_until_active(20)
-        yield robot, client
-        robot.close()
-
-
-@pytest.fixture
-def robot(running):
-    running[0].colour = None
-    return running[0]
-
-
-@pytest.fixture
-def client(running, robot):
-    return running[1]
 
 
 def near(picture: np.ndarray, colour: str) -> bool:

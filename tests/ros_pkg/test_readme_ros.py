@@ -17,7 +17,8 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
 
 from support.places import ROOT
-from support.ros import Other, other, ros_env, until  # noqa: F401
+from support.ros import Other, other
+from support.wait import until
 
 from goalreel.datasets.tabletop.grammar import sample_episode
 
@@ -26,7 +27,7 @@ SEED = 900_166
 CAMERA = ("-r", "image:=/wrist_camera/image_raw", "-r", "camera_info:=/wrist_camera/camera_info")
 
 
-def test_the_readmes_commands(ros_env, tmp_path):  # noqa: F811
+def test_the_readmes_commands(tmp_path):
     [block] = re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     node, client = map(shlex.split, block.strip().splitlines())
     assert node[-1] == "&"

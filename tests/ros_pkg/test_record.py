@@ -15,7 +15,8 @@ from rosbags.rosbag2 import Reader, StoragePlugin, Writer
 from std_msgs.msg import String
 from support.bags import number_of, typestore
 from support.places import SUPPORT
-from support.ros import Other, other, ros_env, until  # noqa: F401
+from support.ros import Other, other
+from support.wait import until
 from typer.testing import CliRunner
 
 from goalreel.cli.main import app
@@ -33,7 +34,7 @@ TOPICS = {
 
 
 @pytest.fixture(scope="module")
-def recorded(ros_env, tmp_path_factory) -> Path:  # noqa: F811
+def recorded(tmp_path_factory) -> Path:
     """Recorded from the second process by the third; `/late` is never published."""
     bag = tmp_path_factory.mktemp("recorded") / "bag"
     with other(str(SUPPORT / "bag_publisher.py"), str(FRAMES)) as publisher:
@@ -103,7 +104,7 @@ def test_an_out_that_exists_is_refused_in_one_line(recorded):
     assert "exists already" in line
 
 
-def test_what_waits_when_it_ends_is_recorded_too(ros_env, tmp_path):  # noqa: F811
+def test_what_waits_when_it_ends_is_recorded_too(tmp_path):
     with (
         rclpy.init(args=[]),
         Writer(tmp_path / "bag", version=9, storage_plugin=StoragePlugin.MCAP) as writer,
@@ -121,7 +122,7 @@ def test_what_waits_when_it_ends_is_recorded_too(ros_env, tmp_path):  # noqa: F8
         assert sum(writer.counts.values()) == 40
 
 
-def test_before_anything_was_published_it_ends_cleanly(ros_env, tmp_path):  # noqa: F811
+def test_before_anything_was_published_it_ends_cleanly(tmp_path):
     with other("-m", "goalreel_ros.record", "--out", str(tmp_path / "bag"), "/nobody", ready="waiting") as it:
         assert it.stop(signal.SIGTERM) == 0
         assert it.lines[-1] == "0 messages"

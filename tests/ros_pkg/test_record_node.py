@@ -6,8 +6,9 @@ import time
 
 import numpy as np
 import pytest
-from support.ros import Other, ros_env, until  # noqa: F401
-from support.ros_bench import BLUE, GREEN, RED, Robot, models, node, rgb, seen
+from support.ros import Other
+from support.ros_bench import BLUE, GREEN, RED, Robot, rgb, seen
+from support.wait import until
 from typer.testing import CliRunner
 
 from goalreel.cli.main import app
@@ -30,25 +31,24 @@ TASK = " ".join(COLOURS)
 
 
 @pytest.fixture(scope="module")
-def recorded(ros_env, tmp_path_factory):  # noqa: F811
+def recorded(node, tmp_path_factory):
     """One task from its first frame to its end; the scene obeys each sub-goal after a while."""
     bag = tmp_path_factory.mktemp("node") / "bag"
-    with models() as (_, url), node(url=url):
-        recorder = Other("-m", "goalreel_ros.record", "--out", str(bag), *TOPICS)
-        robot = Robot()
-        robot.film()
-        until(lambda: sum("recording /" in line for line in recorder.lines) == len(TOPICS))
-        goals = robot.listen(SubGoal, "goalreel/subgoal")
-        handle = robot.send(AnnotateTask, "annotate_task", task=TASK)
-        for wanted in COLOURS:
-            until(lambda: goals and goals[-1].active and goals[-1].instruction == wanted)  # noqa: B023
-            time.sleep(0.4)
-            robot.colour = wanted
-        robot.result(handle)
-        until(lambda: not goals[-1].active)
-        time.sleep(1.0)
-        assert recorder.stop(signal.SIGINT) == 0, recorder.lines
-        robot.close()
+    recorder = Other("-m", "goalreel_ros.record", "--out", str(bag), *TOPICS)
+    robot = Robot()
+    robot.film()
+    until(lambda: sum("recording /" in line for line in recorder.lines) == len(TOPICS))
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
+    handle = robot.send(AnnotateTask, "annotate_task", task=TASK)
+    for wanted in COLOURS:
+        until(lambda: goals and goals[-1].active and goals[-1].instruction == wanted)  # noqa: B023
+        time.sleep(0.4)
+        robot.colour = wanted
+    robot.result(handle)
+    until(lambda: not goals[-1].active)
+    time.sleep(1.0)
+    assert recorder.stop(signal.SIGINT) == 0, recorder.lines
+    robot.close()
     return bag
 
 

@@ -14,10 +14,8 @@ import pytest
 import yaml
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from support.places import ROOT
-from support.ros import ros_env, until  # noqa: F401
-from support.ros_bench import GREEN, RED, Robot, models, node, rgb, seen
-
-from goalreel_ros.client import GoalreelClient
+from support.ros_bench import GREEN, RED, Robot, rgb, seen
+from support.wait import until
 
 CONTRACT = ROOT / "launch" / "rosetta_contract.yaml"
 KEY = "observation.images.subgoal"
@@ -132,22 +130,11 @@ class Stream:
         return self.picture
 
 
-@pytest.fixture(scope="module")
-def running(ros_env):  # noqa: F811
-    with models() as (_, url), node(url=url), GoalreelClient(timeout=60) as client:
-        robot = Robot()
-        robot.film()
-        client.wait_until_active(20)
-        yield robot, client
-        robot.close()
-
-
 def shows(picture: np.ndarray | None, colour: tuple[int, int, int]) -> bool:
     return picture is not None and bool(np.abs(seen(picture).astype(int) - colour).max() < 12)
 
 
-def test_the_nodes_topics_match_the_entries_types_and_qos(running, contract):
-    robot, _ = running
+def test_the_nodes_topics_match_the_entries_types_and_qos(robot, contract):
     for entry in (contract["observations"][KEY], contract["tasks"]["task"]):
         channel = entry["channel"]
         infos = until(lambda channel=channel: robot.node.get_publishers_info_by_topic(channel["topic"]))
@@ -156,8 +143,7 @@ def test_the_nodes_topics_match_the_entries_types_and_qos(running, contract):
         assert (offered.reliability, offered.durability) == (wanted.reliability, wanted.durability)
 
 
-def test_held_on_the_frame_clock_the_goal_has_no_gaps(running, contract):
-    robot, client = running
+def test_held_on_the_frame_clock_the_goal_has_no_gaps(robot, client, contract):
     entry, fps = contract["observations"][KEY], contract["fps"]
     early = Stream(robot, entry)
     task = client.annotate(f"{RED} {GREEN}")

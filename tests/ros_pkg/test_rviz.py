@@ -19,7 +19,6 @@ from rclpy.qos import (
 )
 from support.boards import FRAME
 from support.places import ROOT
-from support.ros import ros_env  # noqa: F401
 
 from goalreel_ros.cameras import CameraInputs
 from goalreel_ros.markers import Strip
@@ -69,7 +68,7 @@ def test_every_class_is_one_that_rviz_ships(config):
         assert package in ("rviz_common", "rviz_default_plugins"), name
 
 
-def test_every_display_finds_what_the_node_publishes(config, ros_env):  # noqa: F811
+def test_every_display_finds_what_the_node_publishes(config):
     shown = displays(config)
     assert set(shown) == {
         "/goalreel/storyboard/image",

@@ -21,7 +21,8 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from std_msgs.msg import Float64MultiArray, String
-from support.ros import Other, other, ros_env, until  # noqa: F401
+from support.ros import Other, other
+from support.wait import until
 
 from goalreel.datasets.tabletop.cameras import FIXED
 from goalreel.datasets.tabletop.env import ACTION_NAMES, STATE_NAMES
@@ -79,7 +80,7 @@ def url(process: Other) -> str:
     return re.search(r"server:(http://\S+)", "\n".join(process.lines))[1]
 
 
-def test_camera_state_and_truth_come_by_themselves(simulator, ros_env):  # noqa: F811
+def test_camera_state_and_truth_come_by_themselves(simulator):
     with listening(
         image=(Image, qos_profile_sensor_data),
         camera_info=(CameraInfo, qos_profile_sensor_data),
@@ -108,7 +109,7 @@ def test_camera_state_and_truth_come_by_themselves(simulator, ros_env):  # noqa:
     np.testing.assert_allclose(pixels[:, 0] + 0.5, camera.project(points, 128), atol=1e-6)
 
 
-def test_every_action_is_carried_out_once_and_the_arm_holds_after_the_last(simulator, ros_env):  # noqa: F811
+def test_every_action_is_carried_out_once_and_the_arm_holds_after_the_last(simulator):
     with listening(state=(Float64MultiArray, 1)) as here:
         send = here.node.create_publisher(Float64MultiArray, "action", 20)
         here.spin_until(lambda: send.get_subscription_count() and here.heard["state"])
@@ -134,7 +135,7 @@ def test_the_models_are_served(simulator):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_signals_end_both_cleanly(ros_env, how):  # noqa: F811
+def test_signals_end_both_cleanly(how):
     for command in (TABLETOP, FOLLOWER):
         with other(*command, ready="ready") as it:
             assert it.stop(how) == 0
@@ -150,7 +151,7 @@ def test_signals_end_both_cleanly(ros_env, how):  # noqa: F811
         (("-p", "port:=TAKEN"), "Address already in use"),
     ],
 )
-def test_a_simulator_that_cannot_start_says_why_in_one_line(ros_env, arguments, why):  # noqa: F811
+def test_a_simulator_that_cannot_start_says_why_in_one_line(arguments, why):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         it = Other(*TABLETOP, *(a.replace("TAKEN", port) for a in arguments))
@@ -159,7 +160,7 @@ def test_a_simulator_that_cannot_start_says_why_in_one_line(ros_env, arguments, 
     assert "Traceback" not in "\n".join(it.lines)
 
 
-def test_the_follower_declines_words_and_holds_without_a_sub_goal(ros_env):  # noqa: F811
+def test_the_follower_declines_words_and_holds_without_a_sub_goal():
     with (
         # The module's simulator may be running: its states are none of this follower's business.
         other(*FOLLOWER, "-r", "__ns:=/alone", ready="ready") as follower,

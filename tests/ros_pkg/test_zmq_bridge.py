@@ -10,7 +10,8 @@ import pytest
 from lerobot.cameras.utils import make_cameras_from_configs
 from lerobot.cameras.zmq import ZMQCameraConfig
 from support.places import SUPPORT
-from support.ros import other, ros_env, until  # noqa: F401
+from support.ros import other
+from support.wait import until
 
 PUBLISHER = str(SUPPORT / "goal_publisher.py")
 
@@ -22,7 +23,7 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def bridge(ros_env):  # noqa: F811
+def bridge():
     """(publisher, bridge, port)"""
     port = free_port()
     address = f"--address=tcp://127.0.0.1:{port}"

@@ -9,9 +9,10 @@ import httpx
 import numpy as np
 import pytest
 import typer
-from support.serving_models import picture, until
+from support.serving_models import picture
 from support.tiny import tiny_vlm
 from support.tiny_pipelines import tiny_pipeline
+from support.wait import until
 from typer.testing import CliRunner
 
 from goalreel.cli.serve import serve

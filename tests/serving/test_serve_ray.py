@@ -12,7 +12,8 @@ import httpx
 import openai
 import pytest
 from support.places import TESTS
-from support.serving_models import CriticChat, PlannerChat, TintEditor, until
+from support.serving_models import CriticChat, PlannerChat, TintEditor
+from support.wait import until
 
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Storyboard

@@ -6,7 +6,8 @@ import time
 from uuid import uuid4
 
 import pytest
-from support.streaming_world import Listening, World, make, picture, result, until
+from support.streaming_world import Listening, World, make, picture, result
+from support.wait import until
 
 from goalreel.models.load import build_trio
 from goalreel.streaming.board import ErrorCode

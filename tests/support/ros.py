@@ -5,26 +5,16 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
+from support.wait import until
 
 ENV = {
     "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
     # 1-100 keeps clear of ephemeral ports; workers and sessions on one machine must not hear one another.
     "ROS_DOMAIN_ID": str(os.getpid() % 100 + 1),
 }
-
-
-@pytest.fixture(scope="module")
-def ros_env() -> Iterator[dict[str, str]]:
-    """The environment of a module's tests and of the processes they start."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in ENV.items():
-            patch.setenv(name, value)
-        yield ENV
 
 
 class Other:
@@ -72,13 +62,3 @@ def other(*command: str, ready: str = "READY") -> Iterator[Other]:
         yield it
     finally:
         it.stop()
-
-
-def until(there: Callable[[], object], timeout: float = 60.0) -> object:
-    """Wait for a condition and give its value; fail after `timeout` seconds."""
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        if value := there():
-            return value
-        time.sleep(0.01)
-    raise AssertionError(f"nothing after {timeout} s")

@@ -27,8 +27,9 @@ from goalreel.serving.settings import Models
 from goalreel.types import Edit
 from goalreel_ros.client.action import FeedbackActionClient
 from goalreel_ros.client.beside import Beside
-from support.ros import Other, other, until
+from support.ros import Other, other
 from support.serving_models import serving
+from support.wait import until
 
 RED, GREEN, BLUE = "#fa1414", "#14fa14", "#1414fa"
 COLOUR = re.compile(r"#[0-9a-f]{6}")
@@ -157,20 +158,26 @@ def models() -> Iterator[tuple[Scripted, str]]:
         yield scripted, url
 
 
-def command(*arguments: str, url: str = "", **parameters: object) -> tuple[str, ...]:
-    """How the node is started. `arguments` follow --ros-args."""
+def command(
+    *arguments: str, url: str = "", module: Sequence[str] = ("goalreel_ros.main",), **parameters: object
+) -> tuple[str, ...]:
+    """How the node is started. `arguments` follow --ros-args, `module` is what runs it."""
     if url:
         parameters = dict.fromkeys(("planner", "editor", "critic"), f"server:{url}") | parameters
     values = {"preset": "server", "critic_period": 0.1, "track_rate": 20.0} | parameters
     given = [x for k, v in values.items() for x in ("-p", f"{k}:={json.dumps(v)}")]
-    return "-m", "goalreel_ros.main", "--ros-args", *given, *arguments
+    return "-m", *module, "--ros-args", *given, *arguments
 
 
 def node(
-    *arguments: str, url: str = "", ready: str = "active; ", **parameters: object
+    *arguments: str,
+    url: str = "",
+    ready: str = "active; ",
+    module: Sequence[str] = ("goalreel_ros.main",),
+    **parameters: object,
 ) -> AbstractContextManager[Other]:
     """The real node in a process of its own."""
-    return other(*command(*arguments, url=url, **parameters), ready=ready)
+    return other(*command(*arguments, url=url, module=module, **parameters), ready=ready)
 
 
 class Robot:

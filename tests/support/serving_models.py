@@ -3,8 +3,7 @@
 import contextlib
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import httpx
 import numpy as np
@@ -16,6 +15,7 @@ from goalreel.planners.chat import Conversation, NoReply
 from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure
+from support.wait import until
 
 
 class EchoChat:
@@ -88,14 +88,6 @@ def serving(models: Models, **settings: object) -> Iterator[str]:
         server.should_exit = True
         thread.join(30)
         assert not thread.is_alive()
-
-
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait for what another thread does; the bound only ends a hung test."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "never happened"
-        time.sleep(0.01)
 
 
 def say(client: httpx.Client, text: str, model: str = "planner", **more: object) -> httpx.Response:

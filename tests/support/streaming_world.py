@@ -134,13 +134,6 @@ def make(world: World, **settings) -> tuple[Engine, Listening]:
     return engine, heard
 
 
-def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came about"
-        time.sleep(0.005)
-
-
 def result(ticket, seconds: float = 30.0):
     wait([ticket.outcome], seconds)
     return ticket.outcome.result(0)

@@ -59,7 +59,7 @@ class Outputs:
         self._worker.do(function)
 
     def configure(self, options: NodeOptions) -> None:
-        """From the next message on."""
+        """Take new options, from the next message on."""
         self.jpegs.set_quality(options.jpeg_quality)
         self._overview.configure(options)
 

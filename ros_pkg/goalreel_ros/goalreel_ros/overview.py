@@ -35,13 +35,13 @@ class Overview:
         self._marker_board = MarkerBoard(film_strip=options.film_strip)
 
     def configure(self, options: NodeOptions) -> None:
-        """From the next board on."""
+        """Take new options, from the next board on."""
         if options.film_strip != self._options.film_strip:
             self._marker_board = MarkerBoard(film_strip=options.film_strip)
         self._options = options
 
     def draw(self, board: Board) -> None:
-        """Publish one board."""
+        """Publish the contact sheet and the markers of a board."""
         sheet = compose(board, self._options.contact_sheet_width)
         at = header(board.stamp or self._now(), board.frame_id)
         self._sheet.publish(raw(sheet, at))

@@ -10,6 +10,7 @@ from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header
 
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.pixels import decode_compressed, decode_raw
 from goalreel.streaming.board import Board
@@ -19,7 +20,7 @@ NO_PICTURE = ("bayer", "16", "32", "64")
 
 
 def decode(message: RawImage | CompressedImage) -> Image:
-    """A camera's picture.
+    """Decode a camera's picture.
 
     Raises:
         ValueError: not a picture; one line that says what to do.
@@ -28,7 +29,7 @@ def decode(message: RawImage | CompressedImage) -> Image:
         return decode_raw(message.encoding, message.height, message.width, message.step, message.data)
     encoding, transported, _ = message.format.partition(";")
     if "compressedDepth" in message.format or (transported and encoding.startswith(NO_PICTURE)):
-        raise ValueError(f"format {message.format!r} is no colour picture: choose the camera's colour topic")
+        raise InputError(f"format {message.format!r} is no colour picture: choose the camera's colour topic")
     return decode_compressed(message.data)
 
 
@@ -47,7 +48,7 @@ def raw(image: Image, header: Header) -> RawImage:
 
 
 def black(size: tuple[int, int]) -> Image:
-    """What stands for "no picture" where consumers know pictures only, as in annotated datasets."""
+    """Make what stands for "no picture" where consumers know pictures only, as in annotated datasets."""
     return Image(np.zeros((size[1], size[0], 3), np.uint8))
 
 
@@ -60,12 +61,12 @@ class Jpegs:
         self._known: dict[int, tuple[Image, array]] = {}
 
     def compressed(self, image: Image | None, header: Header) -> CompressedImage:
-        """As JPEG; without data where there is no image."""
+        """Make a JPEG message, without data where there is no image."""
         data = array("B") if image is None else self._encode(image)
         return CompressedImage(header=header, format="jpeg", data=data)
 
     def set_quality(self, quality: int) -> None:
-        """Of pictures from now on, 1-100."""
+        """Set the JPEG quality, 1-100, of pictures from now on."""
         with self._lock:
             self._quality = quality
             self._known = {}

@@ -30,5 +30,5 @@ class Stop:
         self._writer.send(b"\0")
 
     def wait(self) -> None:
-        """Until it is asked for."""
+        """Wait until the end is asked for."""
         self._reader.recv(1, socket.MSG_PEEK)

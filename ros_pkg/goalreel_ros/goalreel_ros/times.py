@@ -6,21 +6,21 @@ GIGA = 10**9
 
 
 def to_time(nanoseconds: int) -> Time:
-    """Time since the epoch of the node's clock."""
+    """Turn nanoseconds since the epoch of the node's clock into a ROS time."""
     return Time(sec=nanoseconds // GIGA, nanosec=nanoseconds % GIGA)
 
 
 def from_time(time: Time) -> int:
-    """Nanoseconds."""
+    """Turn a ROS time into nanoseconds."""
     return time.sec * GIGA + time.nanosec
 
 
 def to_duration(seconds: float) -> Duration:
-    """Rounded to a nanosecond."""
+    """Turn seconds into a ROS duration, rounded to a nanosecond."""
     nanoseconds = round(seconds * GIGA)
     return Duration(sec=nanoseconds // GIGA, nanosec=nanoseconds % GIGA)
 
 
 def from_duration(duration: Duration) -> float:
-    """Seconds."""
+    """Turn a ROS duration into seconds."""
     return duration.sec + duration.nanosec / GIGA

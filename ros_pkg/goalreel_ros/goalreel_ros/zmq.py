@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import CompressedImage
 
 from goalreel.datasets.writing.video import fit
+from goalreel.errors import InputError
 from goalreel_ros.client.beside import Beside
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import LATCHED
@@ -43,7 +44,7 @@ class Bridge:
         try:
             self._socket.bind(address)
         except zmq.ZMQError as e:
-            raise ValueError(f"cannot serve at {address}: {e}") from None
+            raise InputError(f"cannot serve at {address}: {e}") from None
         self._beside = Beside("goalreel_zmq")
         self._node = self._beside.node
         self._node.create_subscription(CompressedImage, topic, self._on_image, LATCHED)
@@ -94,7 +95,7 @@ def run(
     """Serve the goal image to LeRobot's ZMQCamera until Ctrl-C."""
     try:
         bridge = Bridge(topic, address, camera, (width, height))
-    except ValueError as e:
+    except InputError as e:
         raise typer.BadParameter(str(e)) from None
     typer.echo(f"serving at {address} as {camera}; waiting for {topic}")
     there = False

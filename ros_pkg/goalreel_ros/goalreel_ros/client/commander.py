@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rclpy.node import Node
 from unique_identifier_msgs.msg import UUID
 
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardStep, SubGoal
@@ -253,12 +254,12 @@ def _message[M](kind: Callable[..., M], **fields: Any) -> M:
     """Make a message whose fields are checked, which rclpy leaves out by default and then crashes on.
 
     Raises:
-        ValueError: a value of the wrong type or out of range.
+        InputError: a value of the wrong type or out of range.
     """
     try:
         return kind(check_fields=True, **fields)
     except AssertionError as e:
-        raise ValueError(" ".join(str(e).split())) from None
+        raise InputError(" ".join(str(e).split())) from None
 
 
 def _png(image: NDArray[np.uint8]) -> Any:

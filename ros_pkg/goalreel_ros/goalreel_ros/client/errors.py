@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from goalreel.errors import UserError
 from goalreel.streaming.board import ErrorCode
 
 
-class GoalreelError(RuntimeError):
+class GoalreelError(UserError, RuntimeError):
     """The node refused, or a task did not end well: `code`, and one line of text.
 
     `result` is the action's result where there is one, with the storyboard as far as it came.

@@ -23,7 +23,7 @@ from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
 
 from goalreel.cli.errors import one_line_errors
-from goalreel_ros.client import GoalreelClient, GoalreelError
+from goalreel_ros.client import GoalreelClient
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import LATCHED
 from goalreel_ros.tabletop.film import Film, FilmFrame
@@ -64,7 +64,7 @@ class TableWatcher(Node):
         self._executor.add_node(self)
 
     def look(self) -> None:
-        """Take in what came."""
+        """Take in what came since the last look."""
         self._executor.spin_once(NAP)
 
     def _on_truth(self, message: String) -> None:
@@ -85,10 +85,7 @@ def main(
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     out.mkdir(parents=True, exist_ok=True)
     with one_line_errors("interrupted"), rclpy.init():
-        try:
-            film, truth = _play(seed, rate, misread, preset)
-        except (GoalreelError, TimeoutError) as e:
-            raise ValueError(str(e)) from e
+        film, truth = _play(seed, rate, misread, preset)
     film.write(out / "film.mp4")
     (out / "strip.png").write_bytes(film.strip().png())
     for goal in truth["goals"]:

@@ -33,7 +33,7 @@ class Film:
     frames: list[FilmFrame] = field(default_factory=list)
 
     def write(self, path: Path) -> None:
-        """As MP4 (H.264)."""
+        """Write the film as MP4 (H.264)."""
         pages = [self._page(frame).pixels for frame in self.frames]
         height = max(len(page) for page in pages) // 2 * 2
         with av.open(str(path), "w", format="mp4") as file:
@@ -46,7 +46,7 @@ class Film:
             file.mux(stream.encode())
 
     def strip(self) -> Image:
-        """Each goal image, and beside it what the camera saw when its sub-goal ended."""
+        """Lay out each goal image, and beside it what the camera saw when its sub-goal ended."""
         last = {frame.number: frame for frame in self.frames if frame.number}
         cells = []
         for number, frame in sorted(last.items()):

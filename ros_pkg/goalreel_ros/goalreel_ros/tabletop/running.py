@@ -13,6 +13,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
+from goalreel.errors import UserError
 from goalreel_ros.parameters import describe, read
 
 LOOK = 0.1
@@ -23,7 +24,7 @@ def parameters[Group: BaseModel](node: Node, group: type[Group]) -> Group:
     """Declare one parameter a field, and read them.
 
     Raises:
-        ValueError, rclpy.exceptions.ParameterException: a value the group refuses.
+        InputError, rclpy.exceptions.ParameterException: a value the group refuses.
     """
     for name, field in group.model_fields.items():
         node.declare_parameter(name, field.default, describe(field))
@@ -43,5 +44,5 @@ def run(make: Callable[[], AbstractContextManager[Node]], args: list[str] | None
                 executor.add_node(node)
                 while not stop.is_set():
                     executor.spin_once(LOOK)
-        except (ValueError, OSError, ParameterException) as e:
+        except (UserError, OSError, ParameterException) as e:
             sys.exit(f"{make.__name__}: {e}")

@@ -26,6 +26,7 @@ from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiAr
 
 from goalreel.datasets.tabletop.cameras import FIXED
 from goalreel.datasets.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.serving.settings import Models
 from goalreel.streaming.settings import READ_ONLY
@@ -91,7 +92,7 @@ class SimulatorNode(Node):
         """Planner, editor and critic that ask this world."""
         missing = [i for i in self._misread() if i >= len(self.world.episode.goals)]
         if missing:
-            raise ValueError(f"misread: the instruction has no sub-goal {missing[0]}")
+            raise InputError(f"misread: the instruction has no sub-goal {missing[0]}")
         return Models(
             planner=PlannerChat(self.world),
             critic=CriticChat(self.world),
