@@ -97,6 +97,7 @@ def test_edits_as_json(tmp_path):
     assert Image.decode((folder / one["target"]).read_bytes()) == row.target
 
 
+@pytest.mark.process
 def test_workers_write_the_same_files(tmp_path):
     order = Order("plans", "validation", 6, size=64, shard=2)
     for name, workers in (("one", 1), ("two", 2)):
@@ -109,6 +110,7 @@ def test_workers_write_the_same_files(tmp_path):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
 
 
+@pytest.mark.process
 def test_a_killed_run_goes_on_and_keeps_what_was_finished(tmp_path):
     out, episodes = tmp_path / "c", 12
     code = "from goalreel.cli.corpus import app; app()"

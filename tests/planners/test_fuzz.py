@@ -6,6 +6,8 @@ import sys
 import pytest
 from support.places import DATA, SUPPORT
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.slow
 def test_fuzzing_replies_finds_nothing(tmp_path):

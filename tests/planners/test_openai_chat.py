@@ -292,6 +292,7 @@ def test_a_refused_key_is_not_waited_for(serve):
         OpenAIChat("m", server.url, timeout_s=20, retries=0).complete(ask(*"abc"))
 
 
+@pytest.mark.process
 def test_ctrl_c_gets_through(serve):
     asked = threading.Event()
 

@@ -11,6 +11,8 @@ import pytest
 from support.places import ROOT
 from support.ros import ENV
 
+pytestmark = pytest.mark.process
+
 INSTALL = ROOT / ".colcon" / "install"
 
 

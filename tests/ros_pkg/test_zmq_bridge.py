@@ -12,6 +12,8 @@ from lerobot.cameras.zmq import ZMQCameraConfig
 from support.places import SUPPORT
 from support.ros import other, ros_env, until  # noqa: F401
 
+pytestmark = pytest.mark.process
+
 PUBLISHER = str(SUPPORT / "goal_publisher.py")
 
 

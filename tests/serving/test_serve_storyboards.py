@@ -271,6 +271,7 @@ def process(request):
             process.kill()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("process", [600], indirect=True)
 def test_sigterm_finishes_what_is_under_way_and_takes_nothing_new(process):
     server, client = process
@@ -295,6 +296,7 @@ def test_sigterm_finishes_what_is_under_way_and_takes_nothing_new(process):
     assert server.wait(60) == 0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("process", [0], indirect=True)
 def test_a_drain_ends_in_time_though_a_model_hangs(process):
     server, client = process

@@ -22,6 +22,8 @@ from goalreel.datasets.corpora.write import Order, write_corpus
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.planners.hf import HfChat
 
+pytestmark = pytest.mark.process
+
 TOGETHER = Path(train_together.__file__)
 
 
