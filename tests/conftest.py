@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from support.places import SHARED, TESTS
-from support.processes import Started
 from support.recordings import make_dataset, storyboard
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -40,6 +39,8 @@ LONGEST = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    from support.processes import Started
+
     config.pluginmanager.register(Started())
 
 

@@ -32,12 +32,10 @@ def check(report: dict, kills: int) -> None:
     assert len(set(report["stages"])) >= min(kills // 4, 8), report
 
 
-@pytest.mark.process
 def test_thirty_kills(sharded_dataset, tmp_path):
     check(killed(sharded_dataset, tmp_path, 30), 30)
 
 
-@pytest.mark.process
 @pytest.mark.slow
 def test_a_hundred_kills(sharded_dataset, image_dataset, tmp_path):
     for name, source in (("sharded", sharded_dataset), ("image", image_dataset)):
@@ -68,7 +66,6 @@ def tree(root: Path) -> dict[str, bytes]:
     return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
-@pytest.mark.process
 def test_a_full_disk_is_one_clear_line_and_is_resumed(sharded_dataset, annotated, small_disk, tmp_path):
     """The disk grows page by page, so it fills up at every stage: records, copies, shards, videos, meta."""
     episodes = {e: {"drawn": (e % 3,)} for e in range(4)}

@@ -9,8 +9,6 @@ from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.msg import Storyboard, StoryboardStep
 from goalreel_ros.client import GoalreelClient, GoalreelError
 
-pytestmark = pytest.mark.process
-
 
 @pytest.fixture(scope="module")
 def shared(ros_env):  # noqa: F811

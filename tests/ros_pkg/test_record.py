@@ -47,7 +47,6 @@ def recorded(ros_env, tmp_path_factory) -> Path:  # noqa: F811
     return bag
 
 
-@pytest.mark.process
 def test_the_bag_has_every_message_its_definition_and_the_offered_qos(recorded):
     with Reader(recorded) as reader:
         assert {c.topic: c.msgtype for c in reader.connections} == TOPICS
@@ -65,7 +64,6 @@ def test_the_bag_has_every_message_its_definition_and_the_offered_qos(recorded):
     assert qos["/target"].reliability is QosReliability.RELIABLE
 
 
-@pytest.mark.process
 def test_what_was_latched_before_comes_first_and_times_ascend(recorded):
     with Reader(recorded) as reader:
         told = [(c.topic, t) for c, t, _ in reader.messages()]
@@ -75,7 +73,6 @@ def test_what_was_latched_before_comes_first_and_times_ascend(recorded):
     assert 0.05 * FRAMES < seconds < 60
 
 
-@pytest.mark.process
 def test_it_becomes_a_dataset_with_the_sub_goals_at_their_frames(recorded, tmp_path):
     out = tmp_path / "out"
     arguments = ["--state-topic", "/joint_states", "--action-topic", "/target", "--json"]
@@ -98,7 +95,6 @@ def test_it_becomes_a_dataset_with_the_sub_goals_at_their_frames(recorded, tmp_p
     assert [number_of(i.pixels) for i in goal] == [20, 21]
 
 
-@pytest.mark.process
 def test_an_out_that_exists_is_refused_in_one_line(recorded):
     command = [sys.executable, "-m", "goalreel_ros.record", "--out", str(recorded), "/image"]
     result = subprocess.run(command, capture_output=True, text=True)
@@ -125,7 +121,6 @@ def test_what_waits_when_it_ends_is_recorded_too(ros_env, tmp_path):  # noqa: F8
         assert sum(writer.counts.values()) == 40
 
 
-@pytest.mark.process
 def test_before_anything_was_published_it_ends_cleanly(ros_env, tmp_path):  # noqa: F811
     with other("-m", "goalreel_ros.record", "--out", str(tmp_path / "bag"), "/nobody", ready="waiting") as it:
         assert it.stop(signal.SIGTERM) == 0

@@ -146,7 +146,6 @@ def shows(picture: np.ndarray | None, colour: tuple[int, int, int]) -> bool:
     return picture is not None and bool(np.abs(seen(picture).astype(int) - colour).max() < 12)
 
 
-@pytest.mark.process
 def test_the_nodes_topics_match_the_entries_types_and_qos(running, contract):
     robot, _ = running
     for entry in (contract["observations"][KEY], contract["tasks"]["task"]):
@@ -157,7 +156,6 @@ def test_the_nodes_topics_match_the_entries_types_and_qos(running, contract):
         assert (offered.reliability, offered.durability) == (wanted.reliability, wanted.durability)
 
 
-@pytest.mark.process
 def test_held_on_the_frame_clock_the_goal_has_no_gaps(running, contract):
     robot, client = running
     entry, fps = contract["observations"][KEY], contract["fps"]

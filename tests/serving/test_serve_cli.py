@@ -44,7 +44,6 @@ def test_what_cannot_be_served_is_one_line(arguments, says, monkeypatch):
     assert len(result.output.strip().splitlines()) == 1
 
 
-@pytest.mark.process
 def test_the_command_line_module_is_light():
     heavy = ("torch", "fastapi", "ray", "uvicorn", "transformers", "openai", "prometheus_client")
     code = f"import goalreel.cli.serve, sys; print([m for m in {heavy} if m in sys.modules])"
@@ -61,7 +60,6 @@ def test_a_tiny_real_chat_model_answers_over_http_as_it_does_at_home(tmp_path):
     assert all(isinstance(s, str) for s in said)
 
 
-@pytest.mark.process
 def test_the_command_serves_a_tiny_real_editor_until_sigterm(tmp_path):
     name = f"diffusers:{tiny_pipeline('Flux2KleinPipeline', tmp_path / 'klein')}"
     with socket.socket() as probe:
