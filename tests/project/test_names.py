@@ -7,13 +7,7 @@ from collections import defaultdict
 from support.places import ROOT
 
 SHARED = {
-    "Action": "a robot's action in the simulator; a ROS action, as its client sees it",
-    "Answer": "what a model answers, as the loop, its reader and a ROS service see it",
-    "Array": "an abbreviation of numpy's, of another dtype in each module",
-    "Follower": "whoever follows sub-goals: the bench's, the simulated arm, the tracker of the engine",
-    "Kind": "which kinds there are of a thing, in its own module",
-    "Options": "the parameters of a ROS executable, one class each",
-    "Row": "a row of a table, in each of the tables",
+    "PixelMask": "the same alias in two rooms of one floor, which may not import from one another",
 }
 """The names that several rooms use, and why that misleads nobody. The list is exact."""
 
