@@ -24,17 +24,38 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would the processes to which tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LONGEST = ("test_colcon.py", "test_readme.py", "test_training_editor.py")
+LONGEST = (
+    "test_colcon.py",
+    "test_node_lifecycle.py",
+    "test_corpora.py",
+    "test_training_language.py",
+    "test_lerobot_camera.py",
+    "test_training_editor.py",
+    "test_readme.py",
+    "test_nano.py",
+    "test_tabletop_bench.py",
+    "test_write_broken.py",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    from support.processes import Started
+
+    config.pluginmanager.register(Started())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files begin: at the end, one worker would wait for the other."""
-    items.sort(key=lambda item: item.path.name not in LONGEST)
+    """The longest files begin: at the end, one worker would wait for the others."""
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def ordinary_priority() -> Iterator[None]:
-    """No test leaves a thread with real-time priority: what it starts next would starve the machine."""
+    """No module leaves a thread with real-time priority: what it starts next would starve the machine.
+
+    An encoder once did that to whoever called it.
+    """
     yield
     policies = {_policy(int(thread.name)) for thread in Path("/proc/self/task").iterdir()}
     assert not policies & {os.SCHED_FIFO, os.SCHED_RR}

@@ -5,35 +5,20 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from support.cli import fails, goalreel, invoke
+from support.places import SUPPORT
 
 from goalreel.annotator.annotate import Settings, annotate
 from goalreel.annotator.show import show
-from goalreel.cli.main import app
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 
 KEY = "observation.images.subgoal"
-
-
-def goalreel(*args: object) -> str:
-    result = CliRunner().invoke(app, [str(a) for a in args], catch_exceptions=False)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
-
-
-def fails(*args: object) -> str:
-    """The one line a failed command prints on stderr."""
-    result = CliRunner().invoke(app, [str(a) for a in args], catch_exceptions=False)
-    assert result.exit_code == 1
-    lines = [line for line in result.stderr.splitlines() if line.startswith("goalreel: ")]
-    assert len(lines) == 1, result.stderr
-    return lines[0]
+STOPS = (signal.SIGKILL, signal.SIGINT)
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -124,7 +109,7 @@ def test_one_episode_later_leaves_the_others_untouched(annotated, video_dataset,
 def test_a_broken_episode_is_left_out_and_named(sharded_dataset, tmp_path):
     root, out = shutil.copytree(sharded_dataset, tmp_path / "in"), tmp_path / "out"
     (root / "videos/observation.images.front/chunk-000/file-001.mp4").unlink()
-    result = CliRunner().invoke(app, ["annotate", str(root), "--out", str(out), "--json"])
+    result = invoke("annotate", root, "--out", out, "--json")
     assert result.exit_code == 1
     summary = json.loads(result.stdout.splitlines()[-1])
     assert summary["annotated"] == 3
@@ -133,22 +118,25 @@ def test_a_broken_episode_is_left_out_and_named(sharded_dataset, tmp_path):
     assert Records(out / FOLDER, source="").done() == {0, 2, 3}
 
 
-@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
-def test_stopped_and_resumed_ends_with_the_same_bytes(stop, video_dataset, annotated, tmp_path):
-    out = tmp_path / "out"
-    # Imports first: a Ctrl-C in the middle of a C extension's is that library's to tell.
-    code = "import datasets, lerobot.datasets.lerobot_dataset; from goalreel.cli.main import app; app()"
-    command = [sys.executable, "-c", code, "annotate", str(video_dataset), "--out", str(out)]
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    episodes = out / FOLDER / "episodes"
-    while running.poll() is None and not list(episodes.rglob("*.json")):
-        time.sleep(0.001)
-    running.send_signal(stop)
-    _, errors = running.communicate(timeout=60)
-    if stop == signal.SIGINT and running.returncode:
-        assert running.returncode == 130
-        assert "run the same command again" in errors
-        assert "Traceback" not in errors
+@pytest.fixture(scope="module")
+def stopped(video_dataset, tmp_path_factory) -> dict[int, dict]:
+    """What became of runs that got a signal as soon as an episode was written, by the signal."""
+    folder = tmp_path_factory.mktemp("stopped")
+    command = [sys.executable, SUPPORT / "stop_annotate.py", video_dataset, folder, *map(str, STOPS)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return {run["signal"]: run for run in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("stop", STOPS)
+def test_stopped_and_resumed_ends_with_the_same_bytes(stop, stopped, video_dataset, annotated):
+    run = stopped[stop]
+    if stop == signal.SIGINT and run["status"]:
+        assert run["status"] == 130
+        assert "run the same command again" in run["errors"]
+        assert "Traceback" not in run["errors"]
+    out = Path(run["out"])
     annotate(video_dataset, out, Settings())
     assert contents(out) == contents(annotated)
 
@@ -158,15 +146,6 @@ def test_two_runs_into_one_out(video_dataset, annotated, tmp_path):
     settings = json.loads((out / FOLDER / "settings.json").read_text())
     with Records.open(out, settings["settings"], settings["source"]):
         assert "another goalreel run" in fails("annotate", video_dataset, "--out", out)
-
-
-def test_help_answers_at_once():
-    """No time is asserted: what `--help` loads decides how fast it is (see test_house)."""
-    text = goalreel("--help")
-    for command in ("annotate", "show", "doctor", "tabletop", "eval"):
-        assert command in text
-        assert "Usage" in goalreel(command, "--help")
-    assert "goalreel annotate" in goalreel("annotate", "--help")
 
 
 def test_command_line_errors_are_one_line(video_dataset, annotated, tmp_path):

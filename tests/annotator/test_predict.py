@@ -14,12 +14,11 @@ import openai._base_client
 import PIL.Image
 import pytest
 from support.chat_server import ChatServer, said
+from support.cli import goalreel, invoke
 from support.serving_models import CriticChat, PlannerChat, serving
 from support.tiny_pipelines import tiny_pipeline
-from typer.testing import CliRunner
 
 from goalreel.annotator.plan import load
-from goalreel.cli.main import app
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.editors.catalogue import Entry
 from goalreel.files import exclusive
@@ -77,12 +76,6 @@ def models(server, tmp_path_factory) -> list[str]:
     ]
 
 
-def goalreel(*args: object) -> str:
-    result = CliRunner().invoke(app, [str(a) for a in args], catch_exceptions=False)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
-
-
 @pytest.fixture(scope="module")
 def frame(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("frame") / "frame.png"
@@ -134,7 +127,7 @@ def test_plan_again_with_new_weights_asks_again(frame, models, server, tmp_path)
 
 def test_two_plans_into_one_folder(frame, models, tmp_path):
     with exclusive(tmp_path / "p" / "answers", tmp_path / "p"):
-        result = CliRunner().invoke(app, ["plan", str(frame), "tidy", "--out", str(tmp_path / "p"), *models])
+        result = invoke("plan", frame, "tidy", "--out", tmp_path / "p", *models)
     assert result.exit_code == 1
     assert "another goalreel run is writing there" in result.stderr
 
@@ -154,7 +147,7 @@ def test_a_dead_server_is_one_line(frame, models, tmp_path, monkeypatch):
 
     monkeypatch.setattr(openai._base_client.anyio, "sleep", at_once)
     dead = ["--planner", "openai:planner@http://127.0.0.1:9/v1", *models[2:]]
-    result = CliRunner().invoke(app, ["plan", str(frame), "tidy up", "--out", str(tmp_path / "p"), *dead])
+    result = invoke("plan", frame, "tidy up", "--out", tmp_path / "p", *dead)
     assert result.exit_code == 1
     assert [line for line in result.stderr.splitlines() if line.startswith("goalreel: no plan: ")]
     assert "Traceback" not in result.stderr

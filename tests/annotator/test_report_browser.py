@@ -23,9 +23,12 @@ LONG = "put the " + "very" * 60 + " <b>red</b> block 🥣 into ضع القلم �
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
 TimeoutException = pytest.importorskip("selenium.common").TimeoutException
 WebDriverWait = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and CHROMEDRIVER), reason="needs chromium: apt-get install chromium chromium-driver"
-)
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(
+        not (CHROMIUM and CHROMEDRIVER), reason="needs chromium: apt-get install chromium chromium-driver"
+    ),
+]
 
 
 def picture(shade: int) -> Image:

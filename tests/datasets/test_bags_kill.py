@@ -8,6 +8,8 @@ import pytest
 from support import bags as b
 from support.places import SUPPORT
 
+pytestmark = pytest.mark.process
+
 MS = 1_000_000
 
 

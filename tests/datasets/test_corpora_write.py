@@ -107,6 +107,7 @@ def test_edits_as_json(rows, written):
     assert not (folder / "dataset_info.json").exists()
 
 
+@pytest.mark.process
 def test_workers_write_the_same_files(tmp_path):
     order = CorpusOrder("plans", "validation", 6, size=64, shard=2)
     for name, workers in (("one", 1), ("two", 2)):
@@ -119,6 +120,7 @@ def test_workers_write_the_same_files(tmp_path):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
 
 
+@pytest.mark.process
 def test_a_killed_run_goes_on_and_keeps_what_was_finished(tmp_path):
     out, episodes = tmp_path / "c", 12
     code = "from goalreel.cli.corpus import app; app()"

@@ -186,6 +186,7 @@ def test_a_failing_run_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_killed_run_leaves_nothing_that_looks_complete_and_runs_again(tmp_path):
     out = tmp_path / "out"
@@ -224,6 +225,7 @@ def test_the_command_line_explains_itself():
     assert result.stderr == "goalreel: split train has 900000 seeds, asked for 899999 .. 900002\n"
 
 
+@pytest.mark.process
 def test_importing_the_command_line_is_light():
     heavy = ("mujoco", "lerobot", "torch", "cv2", "pyarrow", "av", "numpy")
     code = f"""

@@ -6,6 +6,8 @@ import sys
 import pytest
 from support.places import DATA, SUPPORT
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.slow
 @pytest.mark.process

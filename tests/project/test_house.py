@@ -1,22 +1,36 @@
 """The house rules that a machine can check: packaging, import weight, one import package."""
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from support.places import ROOT
 
-HEAVY = ("torch", "transformers", "diffusers", "rclpy", "lerobot", "mujoco", "cv2", "pyarrow", "av", "pandas")
+HEAVY = {"torch", "transformers", "diffusers", "rclpy", "lerobot", "mujoco", "cv2", "pyarrow", "av", "pandas"}
+LIGHT = (
+    "goalreel.types",
+    "goalreel.batch",
+    "goalreel.annotator",
+    "goalreel.streaming.board",
+    "goalreel.cli.node",
+    "goalreel.cli.main",
+)
 
 
-def python(code: str, *, cwd: Path = ROOT, executable: str = sys.executable) -> str:
-    result = subprocess.run([executable, "-c", code], cwd=cwd, capture_output=True, text=True)
+def python(code: str, *, cwd: Path = ROOT, executable: str = sys.executable, path: str = "") -> str:
+    """What code prints in a new Python, whose PYTHONPATH is `path` and no more."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"PYTHONPATH": path} if path else {}
+    command = [executable, "-c", code]
+    result = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
 
@@ -28,26 +42,25 @@ def tracked(folder: str) -> list[str]:
     return [f for f in listed if (ROOT / f).is_file() or (ROOT / f).is_symlink()]
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "goalreel.annotator",
-        "goalreel.batch",
-        "goalreel.cli.main",
-        "goalreel.types",
-        "goalreel.streaming.board",
-        "goalreel.cli.node",
-    ],
-)
-def test_imports_are_light(module):
-    code = f"import {module}, sys; print([m for m in {HEAVY} if m in sys.modules])"
-    assert python(code) == "[]"
+@pytest.mark.process
+def test_imports_are_light():
+    lines = [f"import {module}; print({module!r}, heavy & sys.modules.keys())" for module in LIGHT]
+    printed = python("\n".join(["import sys", f"heavy = {HEAVY}", *lines]))
+    assert printed.splitlines() == [f"{module} set()" for module in LIGHT]
 
 
+DATASETS = "import importlib.util; print(importlib.util.find_spec('datasets').origin)"
+
+
+def is_hugging_faces(origin: str) -> bool:
+    """Whether what `import datasets` would run is the library, not our room of that name. It loads slowly."""
+    package = Path(origin)
+    return package.name == "__init__.py" and "load_dataset" in package.read_text()
+
+
+@pytest.mark.process
 def test_datasets_is_hugging_faces_from_inside_the_checkout():
-    assert Path(python("import datasets; print(datasets.__file__)")).parts[-2:] == ("datasets", "__init__.py")
-    where = python("import datasets; print(hasattr(datasets, 'load_dataset'))")
-    assert where == "True"
+    assert is_hugging_faces(python(DATASETS))
 
 
 FLOORS = (
@@ -73,7 +86,7 @@ def test_every_room_has_a_floor_and_a_link():
 
 
 @pytest.mark.parametrize("room", FLOOR)
-def test_imports_go_one_way(room):
+def test_a_room_imports_only_from_the_floors_below(room):
     """docs/architecture.md. For every form of import, wherever in a file it stands."""
     files = [f for f in tracked(room) if f.endswith(".py")]
     assert files
@@ -95,7 +108,7 @@ def test_imports_go_one_way(room):
         ("import_module('goalreel.cli.main')", {"cli"}),
     ],
 )
-def test_no_form_of_import_is_overlooked(code, rooms):
+def test_every_form_of_import_is_seen(code, rooms):
     found = {_room(name) for node in ast.walk(ast.parse(code)) for name in _imported(node)} - {None}
     assert found == rooms
 
@@ -190,18 +203,25 @@ def test_ros_packages_are_pinned_once():
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """Built from a copy: setuptools would leave its work in the checkout, and reuse it when stale."""
-    out, copy = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("copy")
+def copy(tmp_path_factory) -> Path:
+    """The tracked files: in the checkout itself setuptools would leave its work, and reuse it when stale."""
+    folder = tmp_path_factory.mktemp("copy")
     for name in tracked("."):
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(copy, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(copy)]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     return next(out.glob("goalreel-*.whl"))
 
 
+@pytest.mark.process
 def test_the_wheel_holds_one_import_package_with_all_its_files(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {n.split("/")[0] for n in names if ".dist-info/" not in n} == {"goalreel"}
@@ -209,25 +229,51 @@ def test_the_wheel_holds_one_import_package_with_all_its_files(wheel):
         files = tracked(room)
         assert files, f"{room} holds no file"
         assert {f"goalreel/{f}" for f in files} <= set(names)
+    assert "goalreel/py.typed" in names
 
 
-def test_the_wheel_in_a_clean_venv(wheel, tmp_path):
-    executable = str(tmp_path / "venv/bin/python")
-    for command in (
-        ["venv", "-q", "--python", sys.executable, str(tmp_path / "venv")],
-        ["pip", "install", "-q", "--python", executable, "-c", "constraints.txt", str(wheel), "datasets"],
-    ):
-        subprocess.run([sys.executable, "-m", "uv", *command], cwd=ROOT, check=True)
-    where = python("import goalreel; print(goalreel.__file__)", cwd=tmp_path, executable=executable)
-    assert Path(where).is_relative_to(tmp_path)
-    code = "import datasets, goalreel.batch, goalreel.errors;print(hasattr(datasets, 'load_dataset'))"
-    for cwd in (tmp_path, ROOT):
-        assert python(code, cwd=cwd, executable=executable) == "True"
-    help_text = subprocess.run(
-        [str(tmp_path / "venv/bin/goalreel"), "--help"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "annotate" in help_text.stdout
+def uv(*words: object) -> None:
+    subprocess.run([sys.executable, "-m", "uv", *map(str, words), "-q"], cwd=ROOT, check=True)
+
+
+@pytest.fixture(scope="module")
+def venv(tmp_path_factory) -> Path:
+    """A Python with what goalreel depends on, and Hugging Face's datasets, and nothing of ours."""
+    folder = tmp_path_factory.mktemp("venv") / "venv"
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    uv("venv", "--python", sys.executable, folder)
+    install = ("pip", "install", "--python", folder / "bin/python", "-c", "constraints.txt")
+    uv(*install, *wanted)
+    uv(*install, "--no-deps", "datasets")
+    return folder
+
+
+WHERE = f"""
+import importlib.util as u
+for room in {ROOMS}:
+    print(u.find_spec("goalreel." + room).submodule_search_locations[0])
+import goalreel, goalreel.batch, goalreel.errors
+print(goalreel.__path__[0])
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("how", ["wheel", "editable", "checkout"])
+def test_it_works_installed_and_from_a_plain_checkout(how, venv, copy, tmp_path, request):
+    executable = venv / "bin/python"
+    if how == "checkout":
+        uv("pip", "uninstall", "--python", executable, "goalreel")
+    else:
+        what = ["-e", copy] if how == "editable" else [request.getfixturevalue("wheel")]
+        uv("pip", "install", "--python", executable, "--no-deps", "--reinstall", *what)
+    path = str(ROOT) if how == "checkout" else ""
+    run = partial(python, executable=str(executable), path=path)
+    found = [Path(line) for line in run(WHERE, cwd=tmp_path).split()]
+    assert [folder.name for folder in found] == [*ROOMS, "goalreel"]
+    home = {"wheel": venv, "editable": copy, "checkout": ROOT}[how]
+    assert all(folder.is_relative_to(home) for folder in found), found
+    assert all(is_hugging_faces(run(DATASETS, cwd=cwd)) for cwd in (tmp_path, ROOT))
+    if how != "checkout":
+        command = [venv / "bin/goalreel", "--help"]
+        said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert "annotate" in said.stdout

@@ -24,6 +24,8 @@ from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep
 from goalreel_ros.client import GoalreelClient
 
+pytestmark = pytest.mark.process
+
 SEED = 950_000
 """Two sub-goals: one block onto another, one into a bowl."""
 EPISODE = sample_episode(SEED)

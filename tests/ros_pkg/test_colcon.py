@@ -11,6 +11,8 @@ import pytest
 from support.places import ROOT
 from support.ros import ENV
 
+pytestmark = pytest.mark.process
+
 INSTALL = ROOT / ".colcon" / "install"
 
 
@@ -49,13 +51,13 @@ with rclpy.init():
     publisher = node.create_publisher(SubGoal, "subgoal", latched)
     publisher.publish(SubGoal(name="reach", index=2))
     node.create_subscription(SubGoal, "subgoal", got.append, latched)
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not got and time.monotonic() < end:
         rclpy.spin_once(node, timeout_sec=0.1)
     print(got[0].name, got[0].index, goalreel_interfaces.__file__, goalreel_ros.__file__, sep="\\n")
 """
     done = subprocess.run(
-        [*sourced('python3 -c "$0"'), code], env=environment, capture_output=True, text=True, timeout=60
+        [*sourced('python3 -c "$0"'), code], env=environment, capture_output=True, text=True, timeout=180
     )
     assert done.returncode == 0, done.stderr
     *message, interfaces, package = done.stdout.splitlines()

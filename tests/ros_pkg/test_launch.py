@@ -155,6 +155,7 @@ with rclpy.init():
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("profile", "fits"), [(PROFILE, True), (None, False)], ids=["shipped", "default"])
 def test_the_profile_makes_room_for_raw_frames(profile, fits):
     """A real process maps a segment that five raw 1080p frames fit into; Fast DDS's own holds none."""

@@ -137,6 +137,7 @@ def look(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env={**os.environ, **ENV}, capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.process
 def test_a_look_at_another_process_shows_sheet_and_markers(tmp_path, film):
     out = tmp_path / "picture.png"
     with other(SHOW, "film"):
@@ -154,6 +155,7 @@ def test_a_look_at_another_process_shows_sheet_and_markers(tmp_path, film):
         assert place(sheet, panel.goal_image, 114)[0] > 0.9
 
 
+@pytest.mark.process
 def test_a_look_at_nothing_says_so_in_one_line(tmp_path):
     done = look("--out", str(tmp_path / "a.png"), "--node", "/robot/goalreel", "--timeout", "0.5")
     assert done.returncode == 1
@@ -161,6 +163,7 @@ def test_a_look_at_nothing_says_so_in_one_line(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.process
 def test_a_look_that_cannot_be_written_says_so_in_one_line(tmp_path):
     with other(SHOW):
         done = look("--out", str(tmp_path / "none" / "a.png"))

@@ -19,6 +19,8 @@ from goalreel_interfaces.msg import Storyboard, SubGoal
 from goalreel_ros.client import GoalreelClient
 from goalreel_ros.pictures import decode
 
+pytestmark = pytest.mark.process
+
 if not NANO.is_dir():
     pytest.skip("no checkpoints/nano in this checkout", allow_module_level=True)
 

@@ -15,6 +15,8 @@ from goalreel_interfaces.msg import Storyboard, SubGoal
 from goalreel_interfaces.srv import Command, GetStoryboard
 from goalreel_ros.pictures import decode
 
+pytestmark = pytest.mark.process
+
 ABORTED, SUCCEEDED = GoalStatus.STATUS_ABORTED, GoalStatus.STATUS_SUCCEEDED
 PATIENT = {"image_timeout": 20.0, "max_image_age": 2.0}
 

@@ -21,6 +21,8 @@ from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardSt
 from goalreel_interfaces.srv import Command, GetStoryboard, SetActiveStep, StartAnnotateTask
 from goalreel_ros.pictures import decode
 
+pytestmark = pytest.mark.process
+
 ABORTED, SUCCEEDED = GoalStatus.STATUS_ABORTED, GoalStatus.STATUS_SUCCEEDED
 
 

@@ -29,6 +29,8 @@ from goalreel_interfaces.srv import (
 )
 from goalreel_ros.pictures import decode
 
+pytestmark = pytest.mark.process
+
 SUCCEEDED, CANCELED, ABORTED = (
     GoalStatus.STATUS_SUCCEEDED,
     GoalStatus.STATUS_CANCELED,

@@ -44,6 +44,7 @@ def near(picture: np.ndarray, colour: str) -> bool:
     return bool(np.abs(seen(picture).astype(int) - rgb(colour)).max() < 12)
 
 
+@pytest.mark.process
 def test_a_real_act_policy_at_10_hz_sees_the_nodes_goals(client, robot):
     policy = make_act()
     config = GoalreelCameraConfig(width=64, height=48, timeout_s=60, warmup_s=20)
@@ -86,6 +87,7 @@ def test_a_real_act_policy_at_10_hz_sees_the_nodes_goals(client, robot):
         assert np.abs(one[0] - other_one[0]).max() > 1e-3, "another goal, or none, another action"
 
 
+@pytest.mark.process
 def test_the_plain_subscriber(client, tmp_path):
     script = tmp_path / "subscriber.py"
     script.write_text(block("def on_subgoal"))
@@ -98,6 +100,7 @@ def test_the_plain_subscriber(client, tmp_path):
     process.stop(signal.SIGKILL)
 
 
+@pytest.mark.process
 def test_the_client_example(client, robot, capsys):
     seen_by_policy = []
 
@@ -111,6 +114,7 @@ def test_the_client_example(client, robot, capsys):
     assert capsys.readouterr().out == "done, re-planned 0 times\n"
 
 
+@pytest.mark.process
 def test_the_client_in_the_terminal(client, robot):
     _, *arguments = shlex.split(block("goalreel_ros.client 'put").replace(TASK, RED))
     process = subprocess.Popen(
@@ -152,6 +156,7 @@ def test_lerobots_command_lines(kind, tmp_path, monkeypatch):
     assert config.task == TASK
 
 
+@pytest.mark.process
 def test_the_zmq_bridge(running):
     _, *arguments = shlex.split(block("goalreel_ros.zmq --width").replace(":5555", ":*"))
     with other(*arguments, ready="/goalreel/subgoal/image/compressed is there") as bridge:
@@ -165,6 +170,7 @@ def test_rosettas_entry_is_the_contracts():
     assert entry == {"observations": {key: contract["observations"][key]}}
 
 
+@pytest.mark.process
 def test_cyclos_entry_names_a_topic_of_the_node(running):
     robot, _ = running
     robots = yaml.safe_load(block("orchestrator:"))["orchestrator"]["ros__parameters"]

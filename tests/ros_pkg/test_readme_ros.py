@@ -22,6 +22,8 @@ from support.wait import until
 
 from goalreel.datasets.tabletop.grammar import sample_episode
 
+pytestmark = pytest.mark.process
+
 BIN = Path(sys.executable).parent
 SEED = 900_166
 CAMERA = ("-r", "image:=/wrist_camera/image_raw", "-r", "camera_info:=/wrist_camera/camera_info")

@@ -17,6 +17,8 @@ from goalreel.datasets.source import Source
 from goalreel_interfaces.action import AnnotateTask
 from goalreel_interfaces.msg import SubGoal
 
+pytestmark = pytest.mark.process
+
 TOPICS = (
     "/image",
     "/goalreel/subgoal",

@@ -50,6 +50,7 @@ def test_the_strip_shows_each_goal_beside_the_last_camera_frame_of_its_turn(film
     assert share(pixels, RED) == 0
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_the_demonstration_ends_with_every_sub_goal_true(tmp_path):
     command = ("-m", "goalreel_ros.tabletop.demo", "--out", str(tmp_path), "--seed", "950000", "--rate", "5")

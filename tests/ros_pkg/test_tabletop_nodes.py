@@ -29,6 +29,8 @@ from goalreel.datasets.tabletop.env import ACTION_NAMES, STATE_NAMES
 from goalreel.datasets.tabletop.reach import HOME_TIP
 from goalreel_interfaces.msg import SubGoal
 
+pytestmark = pytest.mark.process
+
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 TABLETOP = ("-m", "goalreel_ros.tabletop.simulator", "--ros-args", "-p", "port:=0", "-p", "seed:=1")
 FOLLOWER = ("-m", "goalreel_ros.tabletop.follower", "--ros-args", "-p", "seed:=1")

@@ -13,6 +13,8 @@ from support.places import SUPPORT
 from support.ros import other
 from support.wait import until
 
+pytestmark = pytest.mark.process
+
 PUBLISHER = str(SUPPORT / "goal_publisher.py")
 
 

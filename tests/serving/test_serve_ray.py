@@ -58,6 +58,7 @@ def url():
         ray.shutdown()
 
 
+@pytest.mark.process
 def test_a_killed_replica_loses_nothing_and_load_is_even(url):
     client = openai.OpenAI(base_url=f"{url}/v1", api_key=TOKEN, max_retries=8, timeout=60)
 

@@ -217,6 +217,7 @@ app()
 """
 
 
+@pytest.mark.process
 def test_a_killed_run_resumes_to_the_same_weights(tmp_path, verdicts):
     settings = {"role": "critic", "corpus": [str(verdicts[0])], "steps": 8, "batch_size": 2, "save_every": 2}
     settings |= FAST | {"betas": [0.9, 0.98]}

@@ -22,6 +22,8 @@ from goalreel.datasets.tabletop.lessons.corpus import CorpusOrder, make_corpus
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.planners.hf import HfChat
 
+pytestmark = pytest.mark.process
+
 TOGETHER = Path(train_together.__file__)
 
 

@@ -1,0 +1,27 @@
+"""The examples in docstrings run."""
+
+import doctest
+import importlib
+import subprocess
+
+import pytest
+from support.places import ROOT
+
+ROS = "ros_pkg/goalreel_ros/"
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def with_examples() -> list[str]:
+    """The modules that hold any, as they are imported."""
+    command = ["git", "grep", "-lE", r"^\s*>>> ", "--", "*.py", ":!tests"]
+    files = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    names = [file.removesuffix(".py").removesuffix("/__init__") for file in files]
+    inside = [name.removeprefix(ROS) if name.startswith(ROS) else f"goalreel/{name}" for name in names]
+    return [name.replace("goalreel/goalreel", "goalreel").replace("/", ".") for name in inside]
+
+
+@pytest.mark.parametrize("name", with_examples())
+def test_the_examples_of(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
+    assert result.failed == 0, "see the standard output"
