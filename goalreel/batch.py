@@ -8,16 +8,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from goalreel.errors import BackendError
-from goalreel.loop import Answer, OnUnverified, Request, Trajectory, storyboard
-from goalreel.types import Candidate, Critic, Edit, Editor, Failure, Planner, Storyboard, Task
+from goalreel.loop import Answer, OnUnverified, Request, Trajectory, stage_of, storyboard
+from goalreel.types import Critic, Editor, Failure, Planner, Stage, Storyboard, Task
 
 log = logging.getLogger(__name__)
 
 type Observer = Callable[[Request, Answer], None]
-type Kind = Literal["plan", "edit", "judge"]
 
 
 @dataclass(frozen=True)
@@ -52,12 +50,12 @@ def run(
         ValueError: a back end broke its contract (not one answer a request, or of the wrong kind).
     """
     limits = limits or Limits()
-    calls: dict[Kind, Callable[[Sequence], Sequence]] = {
+    calls: dict[Stage, Callable[[Sequence], Sequence]] = {
         "plan": planner.plan,
         "edit": editor.edit,
         "judge": critic.judge,
     }
-    queues: dict[Kind, deque[tuple[Trajectory[Storyboard], Request]]] = {k: deque() for k in calls}
+    queues: dict[Stage, deque[tuple[Trajectory[Storyboard], Request]]] = {k: deque() for k in calls}
     upcoming = iter(tasks)
 
     def waiting() -> int:
@@ -71,9 +69,9 @@ def run(
     admit()
     while waiting():
         # The fullest queue makes the fullest batch; on a tie the later stage goes first, to finish work.
-        kind = max(reversed(queues), key=lambda k: min(len(queues[k]), limits.batch_size))
-        batch = [queues[kind].popleft() for _ in range(min(len(queues[kind]), limits.batch_size))]
-        answers = _call(kind, calls[kind], [request for _, request in batch])
+        stage = max(reversed(queues), key=lambda k: min(len(queues[k]), limits.batch_size))
+        batch = [queues[stage].popleft() for _ in range(min(len(queues[stage]), limits.batch_size))]
+        answers = _call(stage, calls[stage], [request for _, request in batch])
         for (trajectory, request), answer in zip(batch, answers, strict=True):
             if observe:
                 observe(request, answer)
@@ -82,26 +80,21 @@ def run(
             except StopIteration as finished:
                 yield finished.value
             else:
-                queues[_kind(request)].append((trajectory, request))
+                queues[stage_of(request)].append((trajectory, request))
         admit()
 
 
-def _call(kind: Kind, model: Callable[[Sequence], Sequence], requests: list[Request]) -> Sequence[Answer]:
+def _call(stage: Stage, model: Callable[[Sequence], Sequence], requests: list[Request]) -> Sequence[Answer]:
     try:
         answers = model(requests)
     except BackendError as e:
-        log.warning("%s failed for %d item(s): %s", kind, len(requests), e)
-        return [Failure(stage=kind, message=str(e) or type(e).__name__)] * len(requests)
+        log.warning("%s failed for %d item(s): %s", stage, len(requests), e)
+        return [failure(stage, e)] * len(requests)
     if len(answers) != len(requests):
-        raise ValueError(f"{kind}: {len(requests)} requests but {len(answers)} answers")
+        raise ValueError(f"{stage}: {len(requests)} requests but {len(answers)} answers")
     return answers
 
 
-def _kind(request: Request) -> Kind:
-    match request:
-        case Task():
-            return "plan"
-        case Edit():
-            return "edit"
-        case Candidate():
-            return "judge"
+def failure(stage: Stage, error: BackendError) -> Failure:
+    """Turn the error of a model that could not be called into the answer that its request gets."""
+    return Failure(stage=stage, message=str(error) or type(error).__name__)

@@ -16,6 +16,7 @@ from goalreel.types import (
     Failure,
     Plan,
     Segment,
+    Stage,
     Status,
     Step,
     Storyboard,
@@ -28,6 +29,17 @@ type Request = Task | Edit | Candidate
 type Answer = Plan | Image | Verdict | Failure
 type Trajectory[Result] = Generator[Request, Answer, Result]
 type OnUnverified = Literal["stop", "continue"]
+
+
+def stage_of(request: Request) -> Stage:
+    """Name the stage whose model answers the request."""
+    match request:
+        case Task():
+            return "plan"
+        case Edit():
+            return "edit"
+        case Candidate():
+            return "judge"
 
 
 def storyboard(

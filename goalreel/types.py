@@ -5,7 +5,7 @@ Images travel inline as PNG unless the caller passes `put_image` / `get_image` i
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Literal, Protocol
 
 import numpy as np
@@ -18,20 +18,25 @@ Score = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
-class _Frozen(BaseModel):
+class Frozen(BaseModel):
+    """A pydantic model whose fields cannot be assigned to, and which refuses fields it does not have."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Failure(_Frozen):
+type Stage = Literal["plan", "edit", "judge"]
+
+
+class Failure(Frozen):
     """A call that gave no usable answer. Never an acceptance, never a rejection."""
 
-    stage: Literal["plan", "edit", "judge"]
+    stage: Stage
     message: Text
     reply: str | None = None
     """The model's raw reply, when it gave one."""
 
 
-class Task(_Frozen):
+class Task(Frozen):
     """What the person asked for, and what the camera saw at that moment."""
 
     id: Text
@@ -40,7 +45,7 @@ class Task(_Frozen):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
 
-class Segment(_Frozen):
+class Segment(Frozen):
     """A step's span of frames in a recorded episode: `start` inclusive, `end` exclusive."""
 
     start: Annotated[int, Field(ge=0)]
@@ -53,7 +58,7 @@ class Segment(_Frozen):
         return self
 
 
-class Step(_Frozen):
+class Step(Frozen):
     """One sub-goal of a plan (InterleaveThinker's `execution_plan` entry)."""
 
     name: Text
@@ -64,7 +69,7 @@ class Step(_Frozen):
     auxiliary_text: str | None = None
 
 
-class Plan(_Frozen):
+class Plan(Frozen):
     """The Planner's full list of steps, made once, blind to generated images."""
 
     steps: Annotated[tuple[Step, ...], Field(min_length=1)]
@@ -82,7 +87,7 @@ class Plan(_Frozen):
         return self
 
 
-class Edit(_Frozen):
+class Edit(Frozen):
     """One call of the image editor. `image` is None for text-to-image."""
 
     task_id: Text
@@ -94,7 +99,7 @@ class Edit(_Frozen):
     segment: Segment | None = None
 
 
-class Candidate(_Frozen):
+class Candidate(Frozen):
     """What the Critic sees: source, picture, the state wanted and the prompt that made it."""
 
     task_id: Text
@@ -105,7 +110,7 @@ class Candidate(_Frozen):
     prompt: Text
 
 
-class Verdict(_Frozen):
+class Verdict(Frozen):
     """The Critic's answer. `semantics` and `quality` are 0-10."""
 
     success: bool
@@ -121,7 +126,7 @@ class Verdict(_Frozen):
         return math.prod(given) ** (1 / len(given)) if given else None
 
 
-class Attempt(_Frozen):
+class Attempt(Frozen):
     """One edit with its verdict, or with the failure that stood in for either."""
 
     prompt: Text
@@ -142,7 +147,7 @@ class Attempt(_Frozen):
 type Status = Literal["verified", "unverified", "failed", "skipped"]
 
 
-class StoryboardStep(_Frozen):
+class StoryboardStep(Frozen):
     """A step with every attempt at it.
 
     `verified`: the Critic accepted attempt `chosen`. `unverified`: no attempt was accepted and `chosen`
@@ -174,7 +179,7 @@ class StoryboardStep(_Frozen):
         return None if self.chosen is None else self.attempts[self.chosen].image
 
 
-class Storyboard(_Frozen):
+class Storyboard(Frozen):
     """The complete record of one trajectory: task, plan and every attempt of every step."""
 
     task: Task
@@ -247,3 +252,7 @@ class Recording(Protocol):
     def frames(self, camera: str, indices: Sequence[int]) -> list[Image]:
         """Decode frames of one camera; each `Image.frame` is `CAMERA#INDEX`."""
         ...
+
+
+type Recordings = Mapping[str, Recording] | Callable[[str], Recording]
+"""Recordings by their id. KeyError for one that is not there."""
