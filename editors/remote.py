@@ -125,7 +125,7 @@ class RemoteEditor:
 
 
 def remote_editor(kind: str, rest: str, *, patience: Patience | None = None) -> RemoteEditor:
-    """`openai` with MODEL@URL (MODEL alone is OpenAI's own), `server` or `seed` with URL.
+    """`openai` with MODEL@URL (MODEL alone is OpenAI's own), `server` or `interleavethinker` with URL.
 
     The key comes from the environment: GOALREEL_TOKEN for `server`; GOALREEL_API_KEY for all of them, and
     after it OPENAI_API_KEY for `openai`.
@@ -137,10 +137,11 @@ def remote_editor(kind: str, rest: str, *, patience: Patience | None = None) -> 
     if kind == "server":
         key = os.environ.get("GOALREEL_TOKEN") or key
         return RemoteEditor(goalreel_server(_address(rest)), key=key, patience=patience)
-    if kind == "seed":
+    if kind == "interleavethinker":
         return RemoteEditor(SeedServer(_address(rest)), key=key, patience=patience)
     if kind != "openai":
-        raise ValueError(f"no remote editor of kind {kind!r}: use openai:MODEL@URL, server:URL or seed:URL")
+        known = "openai:MODEL@URL, server:URL or interleavethinker:URL"
+        raise ValueError(f"no remote editor of kind {kind!r}: use {known}")
     model, at, url = rest.partition("@")
     if not model:
         raise ValueError(

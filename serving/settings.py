@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 
 from goalreel.planners.chat import Chat
+from goalreel.planners.critic import Mode
 from goalreel.types import Editor
 
 TOKEN_VARIABLE = "GOALREEL_TOKEN"
@@ -23,7 +24,7 @@ class Models:
     planner_name: str = "planner"
     critic_name: str = "critic"
     editor_name: str = "editor"
-    critic_mode: str = "strict"
+    critic_mode: Mode = "strict"
 
     def __post_init__(self) -> None:
         if self.planner is None and self.critic is None and self.editor is None:

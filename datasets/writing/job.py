@@ -66,33 +66,32 @@ class Job:
 
     @classmethod
     def prepare(
-        cls, source: Path, out: Path, records: Records, camera: str | None, key: str, use_unverified: bool
+        cls, source: Source, out: Path, records: Records, camera: str | None, key: str, use_unverified: bool
     ) -> Self:
-        """Read IN's metadata and clocks and the records.
+        """Read IN's clocks and the records.
 
         Raises:
             DatasetError: as `build`.
         """
-        dataset = Source.open(source)
-        name = dataset.camera(camera)
-        feature = dataset.features.get(key)
+        name = source.camera(camera)
+        feature = source.features.get(key)
         taken = name == key or (feature and feature["dtype"] != "video")
         if taken or not _CAMERA_KEY.fullmatch(key):
             raise DatasetError(
-                f"{source}: {key!r} cannot hold the goal images: "
+                f"{source.root}: {key!r} cannot hold the goal images: "
                 "name a new camera for them, observation.images.NAME"
             )
-        clock = clocks(data_files(source), dataset.fps)
+        clock = clocks(data_files(source.root), source.fps)
         if late := [e for e, c in clock.items() if c.jitter_s > TOLERANCE_S]:
             log.warning(
                 "%s: episode %d is not at a constant rate: lerobot's loader may refuse its frames",
-                source,
+                source.root,
                 late[0],
             )
         chosen = sorted(records.done() & set(clock))
         goals = read_goals(records, chosen, {e: c.frames for e, c in clock.items()}, use_unverified)
-        size = _size(feature or dataset.features[name])
-        return cls(dataset, out, records, key, name, size, goals, clock)
+        size = _size(feature or source.features[name])
+        return cls(source, out, records, key, name, size, goals, clock)
 
 
 def _size(feature: dict) -> tuple[int, int]:

@@ -6,27 +6,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from goalreel.annotator.annotate import Settings
 from goalreel.datasets.corpora.verdicts import verdict_rows
 from goalreel.datasets.tabletop.splits import seeds
+from goalreel.errors import InputError
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.asking import Role, lazily
 from goalreel.evaluation.tabletop.closed import Follower, measure_closed_loop
 from goalreel.evaluation.tabletop.critic import judge_all, measure_critic, measure_rewriting
 from goalreel.evaluation.tabletop.edit import edit_all, measure_edits
 from goalreel.evaluation.tabletop.loop import measure_loops, run_loops
 from goalreel.evaluation.tabletop.plan import measure_plans
 from goalreel.evaluation.tabletop.report import Report
-from goalreel.evaluation.tabletop.scenes import SIZE, Progress, Walk, walks
+from goalreel.evaluation.tabletop.scenes import SIZE, Walk, walks
 from goalreel.files import exclusive
 from goalreel.models.journal import Journal
-from goalreel.models.kept import Names, kept
-from goalreel.models.load import Trio
+from goalreel.models.load import load, reading
 from goalreel.models.presets import Preset
+from goalreel.models.recorded import Recorded
+from goalreel.models.registry import ROLES, Role
+from goalreel.models.trio import Trio
+from goalreel.progress import OnProgress
 
-type Part = Literal["plan", "edit", "critic", "loop", "closed_loop", "annotate"]
-PARTS: tuple[Part, ...] = get_args(Part.__value__)
-NEEDS: Mapping[Part, tuple[Role, ...]] = {
+type BenchPart = Literal["plan", "edit", "critic", "loop", "closed_loop", "annotate"]
+PARTS: tuple[BenchPart, ...] = get_args(BenchPart.__value__)
+NEEDS: Mapping[BenchPart, tuple[Role, ...]] = {
     "plan": ("planner",),
     "edit": ("editor",),
     "critic": ("editor", "critic"),
@@ -34,51 +36,59 @@ NEEDS: Mapping[Part, tuple[Role, ...]] = {
     "closed_loop": ("planner", "editor", "critic"),
     "annotate": (),
 }
-"""The models that a part asks; `annotate` builds its own."""
+"""The models that a part asks; `annotate` loads what it needs."""
 
 
 @dataclass(frozen=True)
-class Order:
-    """What is to be measured. `settings` names the models; answers and recordings are kept in `out`."""
+class BenchOrder:
+    """What is to be measured. `preset` names the models; answers and recordings are kept in `out`."""
 
-    settings: Settings
+    preset: Preset
     split: str
     episodes: int
     first: int
-    parts: Sequence[Part]
+    parts: Sequence[BenchPart]
     out: Path
 
 
-def evaluate(order: Order, progress: Progress) -> Report:
+def evaluate(order: BenchOrder, progress: OnProgress) -> Report:
     """Measure with the models that the order names.
 
     Raises:
-        ValueError: no such split or model, or a part needs models and the preset only reads recordings.
+        InputError: no such split or model, or a part asks a model that only reads recordings.
         DatasetError: another run works in the same folder.
         goalreel.errors.BackendError: a model cannot be called.
     """
-    preset = order.settings.models()
-    parts = [part for part in PARTS if part in order.parts]
-    if parts != ["annotate"] and not preset.predictive:
-        raise ValueError(f"preset {order.settings.preset} only reads recordings: it has --parts annotate")
+    preset = order.preset
+    parts: list[BenchPart] = [part for part in PARTS if part in order.parts]
+    if parts != ["annotate"] and (unfit := reading(preset)):
+        raise InputError(f"{unfit[0]} only reads recordings: it has --parts annotate")
     journal = Journal(order.out / "answers")
     with exclusive(journal.folder, order.out):
-        needed = {role for part in parts for role in NEEDS[part]}
-        trio = kept(lazily(preset, needed), journal, Names.of(preset))
+        trio = _models(order, parts)
         made = walks(seeds(order.split, order.episodes, order.first), progress)
-        values = Bench(made, trio, preset.max_attempts, journal, progress).run(parts)
+        values = Bench(made, trio.kept(journal), preset.max_attempts, journal, progress).run(parts)
         if "annotate" in parts:
-            values |= _job(order, preset, made, progress)
+            values |= _job(order, trio, made, progress)
     models = preset.model_dump(include={"planner", "editor", "critic", "max_attempts"})
     return Report(models=models, split=order.split, first=made[0].seed, episodes=len(made), values=values)
 
 
-def _job(order: Order, preset: Preset, made: Sequence[Walk], progress: Progress) -> dict[str, Measured]:
+def _models(order: BenchOrder, parts: Sequence[BenchPart]) -> Trio:
+    """The models. Those that the parts ask are loaded now, so that a wrong one shows before hours of work."""
+    return load(order.preset, roles={role for part in parts for role in NEEDS[part]})
+
+
+def _job(order: BenchOrder, trio: Trio, made: Sequence[Walk], progress: OnProgress) -> dict[str, Measured]:
     from goalreel.evaluation.tabletop.job import measure_job  # imports lerobot
 
-    facts = repr((order.settings, Names.of(preset), [w.seed for w in made]))
+    def models(recorded: Recorded) -> Trio:
+        reads = reading(order.preset)
+        return load(order.preset, recordings=recorded, roles=()) if reads else trio
+
+    facts = repr((trio.called, [trio.called.key(role) for role in ROLES], [w.seed for w in made]))
     folder = order.out / f"annotate-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
-    found = measure_job(made, order.settings, folder, progress)
+    found = measure_job(made, models, folder, progress)
     return {f"annotate.{key}": value for key, value in found.items()}
 
 
@@ -90,11 +100,11 @@ class Bench:
     trio: Trio
     attempts: int
     journal: Journal | None
-    progress: Progress
+    progress: OnProgress
 
-    def run(self, parts: Sequence[Part]) -> dict[str, Measured]:
+    def run(self, parts: Sequence[BenchPart]) -> dict[str, Measured]:
         """PART.MEASURE -> value, for those of the parts that ask the models directly."""
-        calls: Mapping[Part, Callable[[], dict[str, Measured]]] = {
+        calls: Mapping[BenchPart, Callable[[], dict[str, Measured]]] = {
             "plan": lambda: measure_plans(self.walks, self.trio.planner, self.progress),
             "edit": self._edit,
             "critic": self._critic,
