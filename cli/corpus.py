@@ -30,7 +30,7 @@ def main() -> None:
     "- `goalreel corpus make --kind plans --episodes 20000 --out corpora/plans --workers 8`\n\n"
     "- `goalreel corpus make --kind edits --split validation --episodes 200 --out check --size 96`\n\n"
     "- `goalreel corpus make --kind verdicts --episodes 5000 --out corpora/verdicts --no-text`\n\n"
-    "- `goalreel corpus make --kind verdicts --editor diffusers:runs/editor/editor --episodes 1000 --out own`",
+    "- `goalreel corpus make --kind verdicts --editor diffusers:runs/editor --episodes 1000 --out own`",
 )
 def make(
     kind: Annotated[Literal["plans", "edits", "verdicts"], typer.Option(help="plans, edits or verdicts.")],

@@ -7,7 +7,7 @@ from goalreel.models.registry import Asked, Options, chats, critics, editors, pl
 from goalreel.planners.chat import Chat
 from goalreel.types import Critic, Editor, Planner
 
-CATALOGUE, SPLIT = "NAME", "NAME+EDITOR"
+CATALOGUE, SPLIT = "NAME[@FOLDER]", "NAME+EDITOR"
 """The editors' kinds without a kind in front."""
 
 
@@ -112,7 +112,7 @@ def _interleavethinker(asked: Asked[Options]) -> Editor:
 
 @editors.kind(
     CATALOGUE,
-    "An entry of the catalogue (docs/editors.md), such as flux2-klein-4b; NAME@FOLDER from a local folder.",
+    "An entry of the catalogue (docs/editors.md), such as flux2-klein-4b; FOLDER holds its weights.",
     EditorOptions,
     extra="gpu",
     shared=True,

@@ -72,10 +72,10 @@ def reading(preset: Preset) -> list[str]:
 
 
 def kinds_of(preset: Preset, recordings: bool = True) -> dict[Role, AnyKind]:
-    """The kind of each model that a preset names; `recordings`: whether those that read them are advised.
+    """The kind of each model that a preset names.
 
     Raises:
-        InputError: a name of no kind.
+        InputError: a name of no kind, or without `recordings` one of a kind that reads them.
     """
     names = (ModelName.parse(name) for name in (preset.planner, preset.editor, preset.critic))
     return {role: find(role, name, recordings=recordings) for role, name in zip(ROLES, names, strict=True)}

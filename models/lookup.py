@@ -44,7 +44,7 @@ def find(role: Role, name: ModelName, *, recordings: bool = True) -> AnyKind:
     """The kind that a name speaks of. A plugin is imported when no kind of goalreel has the name.
 
     Raises:
-        InputError: there is no such kind, or its plugin is broken; `recordings` decides what it advises.
+        InputError: there is no such kind, its plugin is broken, or it reads recordings and there are none.
     """
     word = _word(role, name)
     for entry in _entries(role) if _registered(role, word) is None else ():
@@ -53,6 +53,8 @@ def find(role: Role, name: ModelName, *, recordings: bool = True) -> AnyKind:
     kind = _registered(role, word)
     if kind is None or (":" in kind.form and not name.target):
         raise InputError(f"no {role} called {name.text!r}: use {_advice(role, recordings)}")
+    if kind.needs_recording and not recordings:
+        raise InputError(f"{name} only reads recordings: use goalreel annotate, or another --{role}")
     return kind
 
 

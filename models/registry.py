@@ -51,12 +51,10 @@ class Asked[O: Options]:
         """The recordings to read.
 
         Raises:
-            InputError: there are none.
+            ValueError: there are none, for the kind does not say that it needs them.
         """
         if self.given is None:
-            raise InputError(
-                f"{self.name} only reads recordings: use goalreel annotate, or another --{self.role}"
-            )
+            raise ValueError(f"{self.name}: register its kind with needs_recording")
         return self.given
 
 

@@ -23,7 +23,7 @@ from goalreel.models.load import load, reading
 from goalreel.models.presets import Preset
 from goalreel.models.recorded import Recorded
 from goalreel.models.registry import ROLES, Role
-from goalreel.models.trio import Trio
+from goalreel.models.trio import Names, Trio
 from goalreel.progress import OnProgress
 
 type BenchPart = Literal["plan", "edit", "critic", "loop", "closed_loop", "annotate"]
@@ -61,32 +61,33 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> Report:
     """
     preset = order.preset
     parts: list[BenchPart] = [part for part in PARTS if part in order.parts]
-    if parts != ["annotate"] and (unfit := reading(preset)):
-        raise InputError(f"{unfit[0]} only reads recordings: it has --parts annotate")
+    read = reading(preset)
+    if parts != ["annotate"] and read:
+        raise InputError(f"{read[0]} only reads recordings: it has --parts annotate")
     journal = Journal(order.out / "answers")
     with exclusive(journal.folder, order.out):
-        trio = _models(order, parts)
+        # Those that the parts ask are loaded now, so that a wrong one shows before hours of work.
+        trio = None if read else load(preset, roles={role for part in parts for role in NEEDS[part]})
         made = walks(seeds(order.split, order.episodes, order.first), progress)
-        values = Bench(made, trio.kept(journal), preset.max_attempts, journal, progress).run(parts)
+        values: dict[str, Measured] = {}
+        if trio is not None:
+            values = Bench(made, trio.kept(journal), preset.max_attempts, journal, progress).run(parts)
         if "annotate" in parts:
             values |= _job(order, trio, made, progress)
     models = preset.model_dump(include={"planner", "editor", "critic", "max_attempts"})
     return Report(models=models, split=order.split, first=made[0].seed, episodes=len(made), values=values)
 
 
-def _models(order: BenchOrder, parts: Sequence[BenchPart]) -> Trio:
-    """The models. Those that the parts ask are loaded now, so that a wrong one shows before hours of work."""
-    return load(order.preset, roles={role for part in parts for role in NEEDS[part]})
-
-
-def _job(order: BenchOrder, trio: Trio, made: Sequence[Walk], progress: OnProgress) -> dict[str, Measured]:
+def _job(
+    order: BenchOrder, trio: Trio | None, made: Sequence[Walk], progress: OnProgress
+) -> dict[str, Measured]:
     from goalreel.evaluation.tabletop.job import measure_job  # imports lerobot
 
     def models(recorded: Recorded) -> Trio:
-        reads = reading(order.preset)
-        return load(order.preset, recordings=recorded, roles=()) if reads else trio
+        return trio or load(order.preset, recordings=recorded, roles=())
 
-    facts = repr((trio.called, [trio.called.key(role) for role in ROLES], [w.seed for w in made]))
+    names = Names.of(order.preset)
+    facts = repr((names, [names.key(role) for role in ROLES], [w.seed for w in made]))
     folder = order.out / f"annotate-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
     found = measure_job(made, models, folder, progress)
     return {f"annotate.{key}": value for key, value in found.items()}

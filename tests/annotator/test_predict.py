@@ -18,7 +18,7 @@ from support.serving_models import CriticChat, PlannerChat, serving
 from support.tiny_pipelines import tiny_pipeline
 from typer.testing import CliRunner
 
-from goalreel.annotator.plan import load
+from goalreel import load_storyboard as load
 from goalreel.cli.main import app
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.editors.catalogue import Entry

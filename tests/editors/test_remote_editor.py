@@ -199,7 +199,7 @@ def test_the_seed_projects_server(server):
         return 200, {"success": True, "edited_image": encoded(drawn), "error": None}, {}
 
     server.reply = reply
-    editor = remote_editor("seed", server.url, patience=HASTE)
+    editor = remote_editor("interleavethinker", server.url, patience=HASTE)
     source = picture(48, 64)
     drawn, edited = editor.edit([edit(), edit(image=source)])
     assert drawn.size == (1024, 1024)
