@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.types import Recording, Segment, Storyboard
 
@@ -45,10 +46,10 @@ def ends(
     ended. Of equal choices the earlier wins.
 
     Raises:
-        ValueError: no steps, or fewer frames than steps.
+        InputError: no steps, or fewer frames than steps.
     """
     if not goals or len(seen) < len(goals):
-        raise ValueError(f"{len(goals)} steps do not fit into {len(seen)} frames")
+        raise InputError(f"{len(goals)} steps do not fit into {len(seen)} frames")
     cost = _costs(goals, seen)
     cost[:, [b for b in boundaries if 0 <= b < len(seen)]] -= prior
     return _cheapest(cost)
@@ -87,7 +88,7 @@ def align(
     """The storyboard with a segment a step, together covering the recording.
 
     Raises:
-        ValueError: more steps than frames.
+        InputError: more steps than frames.
     """
     frames = range(len(recording.timestamps))
     # A few at a time: an episode's frames at full size do not fit into memory.

@@ -1,62 +1,65 @@
-"""Annotate a recorded LeRobot dataset: episodes in, storyboards committed one by one, a new dataset out."""
+"""Annotate a recorded LeRobot dataset: episodes in, storyboards committed one by one, a new dataset out.
+
+While models that predict are at work, their answers are kept in OUT/meta/goalreel/answers, so that a killed
+run asks no model twice. An episode's answers are removed once its record is safe, and the folder before the
+dataset is written: it is never pushed or trained on.
+"""
 
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from goalreel import __version__
 from goalreel.annotator.align import align
+from goalreel.annotator.guard import Guarded, reported
 from goalreel.batch import Limits, run
-from goalreel.datasets.build import build
+from goalreel.datasets.build import SUBGOAL, build
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
-from goalreel.editors.hindsight import HindsightEditor
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, UserError
 from goalreel.loop import OnUnverified
-from goalreel.models import presets
-from goalreel.models.load import build_critic, build_editor, build_planner
-from goalreel.planners.difference import DifferenceCritic
-from goalreel.planners.kinematic import KinematicPlanner, Layout
+from goalreel.models.journal import Journal
+from goalreel.models.load import build_planner
+from goalreel.models.recorded import Recorded
+from goalreel.models.trio import Trio
+from goalreel.planners.kinematic import Granularity, Layout
+from goalreel.progress import OnProgress
 from goalreel.types import Plan, Storyboard, Task
 
 log = logging.getLogger(__name__)
 
-type Progress = Callable[[str, int, int], None]
-"""Told (stage, done, total) as the work goes on."""
-
 
 @dataclass(frozen=True)
-class Settings:
-    """Everything that decides the result; kept in OUT, and a second run must agree with it."""
+class Options:
+    """What decides the result beside the models; kept in OUT, and a second run must agree with it."""
 
-    preset: str = "hindsight"
-    planner: str | None = None
-    editor: str | None = None
-    critic: str | None = None
     camera: str | None = None
-    subgoal_key: str = "observation.images.subgoal"
-    granularity: Literal["subtask", "phase"] = "subtask"
+    """Of the goal images; None is the first that is not on the wrist."""
+    subgoal_key: str = SUBGOAL
+    """The feature that the goal images are written to."""
+    granularity: Granularity = "subtask"
     layout: str | None = None
-    max_attempts: int | None = None
+    """State dimensions, such as `gripper=6,position=0:3`; None finds them."""
     on_unverified: OnUnverified = "continue"
     use_unverified: bool = False
+    """Let unverified images become training data."""
     seed: int = 0
 
-    def models(self) -> presets.Preset:
-        """The preset with this run's own choices in their places.
+    def recorded(self, source: Source) -> Recorded:
+        """What models that read recordings are to read: `load(preset, recordings=options.recorded(source))`.
 
         Raises:
-            ValueError: there is no such preset.
+            DatasetError: there is no such camera.
+            InputError: the layout cannot be read.
         """
-        mine = {k: getattr(self, k) for k in ("planner", "editor", "critic", "max_attempts")}
-        return presets.load(self.preset, **mine)
+        layout = Layout.parse(self.layout) if self.layout else None
+        words = tuple(source.tasks.values())
+        return Recorded(source.recording, source.camera(self.camera), words, self.granularity, layout)
 
 
 @dataclass
@@ -85,110 +88,121 @@ class Summary:
         )
 
 
+def open_dataset(root: Path) -> Source:
+    """Read the metadata of the LeRobot v3.0 dataset in `root`.
+
+    Raises:
+        DatasetError: there is none, or it cannot be read.
+    """
+    return Source.open(root)
+
+
 def annotate(
-    root: Path,
+    source: Source,
     out: Path,
-    settings: Settings,
+    models: Trio,
+    options: Options | None = None,
     *,
     episodes: Sequence[int] | None = None,
     limits: Limits | None = None,
-    progress: Progress = lambda stage, done, total: None,
+    progress: OnProgress = lambda stage, done, total: None,
 ) -> Summary:
-    """Annotate `episodes` (default: all) of the dataset in `root` into the new dataset `out`.
+    """Annotate `episodes` (default: all) of the dataset `source` into the new dataset `out`.
 
     Finished episodes are saved at once; run again after a kill, it goes on where it stopped. An episode
-    that cannot be read is left unannotated and reported in the summary. `root` is never written to.
+    that cannot be read, or that meets a bug, is left unannotated and reported in the summary. `source` is
+    never written to.
 
     Raises:
         DatasetError: the dataset as a whole cannot be read, or `out` cannot be written.
-        ValueError: the settings name no such preset or layout.
+        UserError, OSError: a model cannot be loaded.
     """
-    source = Source.open(root)
-    camera = source.camera(settings.camera)
-    preset = settings.models()
+    options, out = options or Options(), Path(out)
+    recorded = options.recorded(source)
     wanted = source.select(episodes)
-    check_apart(root, out)
-    summary = Summary(out=out, camera=camera)
-    # Another version may cut or name otherwise: a resumed run must not mix the two.
-    facts = {**asdict(settings), **preset.model_dump(), "camera": camera, "goalreel": __version__}
-    with Records.open(out, facts, source.fingerprint()) as records:
+    check_apart(source.root, out)
+    summary = Summary(out=out, camera=recorded.camera)
+    with Records.open(out, _facts(models, options, recorded.camera), source.fingerprint()) as records:
         done = records.done()
         summary.resumed = len(done & set(wanted))
         todo = [i for i in wanted if i not in done]
-        job = _Job(source, camera, settings, preset, limits)
-        for board in job.run(todo):
-            records.commit(job.index(board), board)
+        journal = Journal(records.folder / "answers")
+        if todo:
+            models.prepare()
+        job = _Job(source, recorded, models.kept(journal), options, limits)
+        for episode, board in job.run(todo):
+            records.commit(episode.index, board)
+            journal.forget(episode.id)
             summary.annotated += 1
             summary.steps.update(s.status for s in board.steps)
             progress("annotate", summary.annotated + len(job.failures), len(todo))
         summary.failures = job.failures
+        journal.remove()
         build(
-            root,
+            source,
             out,
             records,
-            camera_key=settings.subgoal_key,
-            camera=camera,
-            use_unverified=settings.use_unverified,
+            camera_key=options.subgoal_key,
+            camera=recorded.camera,
+            use_unverified=options.use_unverified,
             progress=lambda done, total: progress("write", done, total),
         )
     return summary
 
 
+def _facts(models: Trio, options: Options, camera: str) -> dict[str, object]:
+    """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
+    names = asdict(models.called)
+    del names["unkept"]
+    return {**asdict(options), **names, "camera": camera, "goalreel": __version__}
+
+
 class _Job:
-    """The episodes under way: tasks out of recordings, and recordings for the back ends that look at them."""
+    """The episodes under way. Models that read recordings find them open in the source."""
 
     def __init__(
-        self,
-        source: Source,
-        camera: str,
-        settings: Settings,
-        preset: presets.Preset,
-        limits: Limits | None,
+        self, source: Source, recorded: Recorded, models: Trio, options: Options, limits: Limits | None
     ) -> None:
         self.failures: dict[int, str] = {}
-        self._source, self._camera, self._seed = source, camera, settings.seed
+        self._source, self._camera, self._options = source, recorded.camera, options
         self._open: dict[str, Episode] = {}
-        layout = Layout.parse(settings.layout) if settings.layout else None
-        self._kinematic = KinematicPlanner(
-            self._open, settings.granularity, layout, camera, tuple(source.tasks.values())
-        )
-        self._run = partial(
-            run,
-            planner=self._kinematic if preset.planner == "kinematic" else build_planner(preset.planner),
-            editor=HindsightEditor(self._open, camera)
-            if not preset.predictive
-            else build_editor(preset.editor),
-            critic=DifferenceCritic()
-            if preset.critic == "difference"
-            else build_critic(preset.critic, mode=preset.critic_mode, scores=preset.critic_scores),
-            max_attempts=preset.max_attempts,
-            on_unverified=settings.on_unverified,
-            limits=limits,
-        )
+        self._models, self._limits = models, limits
+        self._kinematic = build_planner("kinematic", recorded)
 
-    def run(self, indices: Sequence[int]) -> Iterator[Storyboard]:
+    def run(self, indices: Sequence[int]) -> Iterator[tuple[Episode, Storyboard]]:
         """Storyboards as they finish; an episode that cannot be read, planned or aligned is a failure."""
-        for board in self._run(self._tasks(indices)):
+        guarded = Guarded(self._models)
+        boards = run(
+            self._tasks(indices),
+            guarded,
+            guarded,
+            guarded,
+            max_attempts=self._models.called.max_attempts,
+            on_unverified=self._options.on_unverified,
+            limits=self._limits,
+        )
+        for board in boards:
+            episode = self._open.pop(board.task.id)
             try:
-                aligned = self._aligned(board)
-            except (DatasetError, ValueError) as e:
-                self._fail(self.index(board), str(e))
+                if bug := guarded.bugs.get(episode.id):
+                    raise DatasetError(bug)
+                aligned = self._aligned(board, episode)
+            except UserError as e:
+                self._fail(episode.index, str(e))
+            except OSError:
+                raise
+            except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
+                self._fail(episode.index, reported(e, episode.id))
             else:
-                yield aligned
-            self._open.pop(board.task.id)
+                yield episode, aligned
 
-    def index(self, board: Storyboard) -> int:
-        """The episode a storyboard belongs to."""
-        return self._open[board.task.id].index
-
-    def _aligned(self, board: Storyboard) -> Storyboard:
+    def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
         if board.failure is not None:
-            raise ValueError(board.failure.message)
+            raise DatasetError(board.failure.message)
         if board.steps[0].segment is not None:
             return board
         read_off = self._kinematic.plan([board.task])[0]
         known = read_off.segments if isinstance(read_off, Plan) else None
-        episode = self._open[board.task.id]
         return align(board, episode, self._camera, boundaries=[s.end - 1 for s in known or ()])
 
     def _tasks(self, indices: Sequence[int]) -> Iterator[Task]:
@@ -197,11 +211,17 @@ class _Job:
                 episode = self._source.episode(index)
                 episode.check(self._camera)
                 first = episode.frames(self._camera, [0])[0]
-            except DatasetError as e:
+            except UserError as e:
                 self._fail(index, str(e))
                 continue
+            except OSError:
+                raise
+            except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
+                self._fail(index, reported(e, f"episode {index}"))
+                continue
             self._open[episode.id] = episode
-            yield Task(id=episode.id, instruction=episode.instruction, image=first, seed=self._seed + index)
+            seed = self._options.seed + index
+            yield Task(id=episode.id, instruction=episode.instruction, image=first, seed=seed)
 
     def _fail(self, index: int, message: str) -> None:
         log.error("episode %d is left without annotation: %s", index, message)

@@ -12,13 +12,13 @@ from pathlib import Path
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.batch import Limits, Observer, run
-from goalreel.files import exclusive, write_bytes
+from goalreel.errors import InputError
+from goalreel.files import exclusive
+from goalreel.folder import save_storyboard
 from goalreel.image import Image
 from goalreel.loop import OnUnverified
 from goalreel.models.journal import Journal
-from goalreel.models.kept import Names, kept
-from goalreel.models.load import build_trio
-from goalreel.models.presets import Preset
+from goalreel.models.trio import Trio
 from goalreel.types import Storyboard, Task
 
 PREVIEW_SIDE = 480
@@ -29,79 +29,43 @@ def plan(
     instruction: str,
     image: Image | None,
     out: Path,
-    preset: Preset,
+    models: Trio,
     *,
     seed: int = 0,
     on_unverified: OnUnverified = "continue",
     observe: Observer | None = None,
 ) -> Storyboard:
-    """Plan, render and judge one task with the models of `preset`, and write everything into `out`.
+    """Plan, render and judge one task, from a picture or from text alone, and write everything into `out`.
 
     Raises:
-        ValueError: the preset needs a recording, or names no such model; an empty instruction.
+        InputError: an empty instruction.
         DatasetError: another run is writing there, or the disk is full.
+        UserError, OSError: a model cannot be loaded.
     """
-    if not preset.predictive:
-        raise ValueError("this preset only reads recordings: use goalreel annotate, or another --preset")
+    if not instruction.strip():
+        raise InputError("the instruction is empty: say what is to be done")
+    out = Path(out)
     with exclusive(out / "answers", out):
-        task = Task(id="task", instruction=instruction, image=image, seed=seed)
-        models = kept(build_trio(preset), Journal(out / "answers"), Names.of(preset))
+        models.prepare()
+        kept, names = models.kept(Journal(out / "answers")), models.called
         board = next(
             run(
-                [task],
-                planner=models.planner,
-                editor=models.editor,
-                critic=models.critic,
-                max_attempts=preset.max_attempts,
+                [Task(id="task", instruction=instruction, image=image, seed=seed)],
+                planner=kept.planner,
+                editor=kept.editor,
+                critic=kept.critic,
+                max_attempts=names.max_attempts,
                 on_unverified=on_unverified,
                 limits=Limits(1, 1),
                 observe=observe,
             )
         )
-        save(board, out)
+        save_storyboard(board, out)
         view = EpisodeView(0, "Storyboard", instruction, storyboard=board)
-        names = {"planner": preset.planner, "editor": preset.editor, "critic": preset.critic}
-        write_report([view], out, title=instruction, summary=names)
+        shown = {"planner": names.planner, "editor": names.editor, "critic": names.critic}
+        write_report([view], out, title=instruction, summary=shown)
         _preview(board, out / "preview.gif")
     return board
-
-
-def save(board: Storyboard, out: Path) -> None:
-    """Write `storyboard.json` and `images/`; the file appears last, so it never points at nothing."""
-    names = _names(board)
-    for picture, name in names.items():
-        write_bytes(out / name, picture.png())
-    text = board.model_dump_json(indent=1, context={"put_image": names.__getitem__})
-    write_bytes(out / "storyboard.json", text.encode())
-
-
-def load(out: Path) -> Storyboard:
-    """Read what `save` wrote.
-
-    Raises:
-        ValueError: not a storyboard, or a picture outside `out` or missing.
-    """
-
-    def get(name: str) -> Image:
-        path = (out / name).resolve()
-        if not path.is_relative_to(out.resolve()) or not path.is_file():
-            raise ValueError(f"no picture {name!r} in {out}")
-        return Image.decode(path.read_bytes())
-
-    data = (out / "storyboard.json").read_bytes()
-    return Storyboard.model_validate_json(data, context={"get_image": get})
-
-
-def _names(board: Storyboard) -> dict[Image, str]:
-    """A file name for each different picture, by where it is first seen."""
-    names: dict[Image, str] = {}
-    if board.task.image is not None:
-        names[board.task.image] = "images/first.png"
-    for i, step in enumerate(board.steps, start=1):
-        for j, attempt in enumerate(step.attempts, start=1):
-            if attempt.image is not None:
-                names.setdefault(attempt.image, f"images/step_{i:02d}_attempt_{j}.png")
-    return names
 
 
 def _preview(board: Storyboard, path: Path) -> None:

@@ -1,7 +1,7 @@
 """From an annotated dataset to its report: every record with its pictures, one episode at a time."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from goalreel.annotator.report.model import EpisodeView
@@ -11,6 +11,7 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.image import Image
+from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 
 MANY = 200
@@ -22,7 +23,7 @@ def show(
     *,
     episodes: Sequence[int] | None = None,
     sheets: bool | None = None,
-    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+    progress: OnProgress = lambda stage, done, total: None,
 ) -> Path:
     """Write the report of an annotated dataset into `out`; returns its index page.
 

@@ -2,27 +2,22 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from goalreel.cli.errors import one_line_errors
+from goalreel.cli.options import Json, UseUnverified
+from goalreel.errors import InputError
+from goalreel.progress import OnProgress
 
 if TYPE_CHECKING:
     from goalreel.datasets.bags.topics import TopicRequest
 
 _PANEL = "ROS 2 bags"
-
-
-class Clock(StrEnum):
-    """Which time of a message counts."""
-
-    received = "received"
-    header = "header"
+EPILOG = "Example: `goalreel bag2lerobot run.mcap --out run --state-topic /joint_states`"
 
 
 ImageTopic = Annotated[
@@ -49,8 +44,9 @@ Fps = Annotated[
     int | None,
     typer.Option(min=1, max=1000, help="Frames a second. [default: the camera's]", rich_help_panel=_PANEL),
 ]
-ClockOption = Annotated[
-    Clock, typer.Option(help="Order messages by reception, or by header stamp.", rich_help_panel=_PANEL)
+Clock = Annotated[
+    Literal["received", "header"],
+    typer.Option(help="Order messages by reception, or by header stamp.", rich_help_panel=_PANEL),
 ]
 Topic = Annotated[str | None, typer.Option(help="[default: the one of its type]", rich_help_panel=_PANEL)]
 
@@ -65,7 +61,7 @@ class BagOptions:
     instruction: str | None = None
     task: str | None = None
     fps: int | None = None
-    clock: Clock = Clock.received
+    clock: Literal["received", "header"] = "received"
 
     def request(self, subgoal: str | None = None, storyboard: str | None = None) -> "TopicRequest":
         """The same as `datasets.bags` wants it."""
@@ -80,16 +76,16 @@ class BagOptions:
             subgoal=subgoal,
             storyboard=storyboard,
             fps=self.fps,
-            clock=self.clock.value,
+            clock=self.clock,
         )
 
 
-def dataset_of(path: Path, out: Path, options: BagOptions, progress: Callable[[str, int, int], None]) -> Path:
+def dataset_of(path: Path, out: Path, options: BagOptions, progress: OnProgress) -> Path:
     """`path`, or the dataset OUT-recorded made from it where it is a bag.
 
     Raises:
         DatasetError: as `read_bags` and `convert`.
-        ValueError: bag options with something that is no bag.
+        InputError: bag options with something that is no bag.
     """
     bag = (path.is_file() or path.is_dir()) and not (path / "meta" / "info.json").is_file()
     if bag:
@@ -98,7 +94,7 @@ def dataset_of(path: Path, out: Path, options: BagOptions, progress: Callable[[s
         bag = bool(find_bags(path))
     if not bag:
         if options != BagOptions():
-            raise ValueError(f"{path}: is no ROS 2 bag, so topics, --task, --fps and --clock have no meaning")
+            raise InputError(f"{path}: is no ROS 2 bag, so topics, --task, --fps and --clock have no meaning")
         return path
     from goalreel.datasets.bags.convert import convert, read_bags
 
@@ -124,9 +120,9 @@ def bag2lerobot(
     subgoal_topic: Topic = None,
     storyboard_topic: Topic = None,
     fps: Fps = None,
-    clock: ClockOption = Clock.received,
-    use_unverified: Annotated[bool, typer.Option(help="Let unverified images become training data.")] = False,
-    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    clock: Clock = "received",
+    use_unverified: UseUnverified = False,
+    json_output: Json = False,
 ) -> None:
     """Make a LeRobot dataset from ROS 2 bags, with the goal images that a goalreel node streamed."""
     with one_line_errors("interrupted: run the same command again"):

@@ -1,6 +1,6 @@
 """What the command line shows while it works and when it is done. Progress goes to stderr."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,19 +19,24 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from goalreel.progress import OnProgress
+
 if TYPE_CHECKING:
     from goalreel.annotator.annotate import Summary
 
 
 class _Rate(ProgressColumn):
-    """Items a second."""
+    """Items a second, or a minute where they are slow."""
 
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:.1f}/s" if task.speed else "", style="dim")
+        speed = task.finished_speed or task.speed or 0.0
+        if not speed:
+            return Text("")
+        return Text(f"{speed:.1f}/s" if speed >= 1 else f"{60 * speed:.0f}/min", style="dim")
 
 
 @contextmanager
-def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
+def progress_bars() -> Iterator[OnProgress]:
     """One bar a stage: call the yielded function with (stage, done, total)."""
     columns = (
         TextColumn("{task.description}"),

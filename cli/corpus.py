@@ -1,14 +1,13 @@
 """`goalreel corpus`: training data from the simulated tabletop. Imports mujoco when run."""
 
-from enum import StrEnum
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.tabletop import Split
+from goalreel.cli.models import ModelCommand
+from goalreel.cli.options import Split
 from goalreel.errors import InputError
 
 app = typer.Typer(
@@ -20,48 +19,41 @@ if TYPE_CHECKING:
     from goalreel.datasets.tabletop.lessons.corpus import CorpusOrder, Maker
 
 
-class Kind(StrEnum):
-    """Of whom the rows are questions: the planner, the editor, the critic."""
-
-    plans = "plans"
-    edits = "edits"
-    verdicts = "verdicts"
-
-
 @app.callback()
 def main() -> None:
     """Make training data for planner, editor and critic."""
 
 
 @app.command(
+    cls=ModelCommand,
     epilog="Examples:\n\n"
     "- `goalreel corpus make --kind plans --episodes 20000 --out corpora/plans --workers 8`\n\n"
     "- `goalreel corpus make --kind edits --split validation --episodes 200 --out check --size 96`\n\n"
     "- `goalreel corpus make --kind verdicts --episodes 5000 --out corpora/verdicts --no-text`\n\n"
-    "- `goalreel corpus make --kind verdicts --editor diffusers:runs/editor/editor --episodes 1000 --out own`"
+    "- `goalreel corpus make --kind verdicts --editor diffusers:runs/editor --episodes 1000 --out own`",
 )
 def make(
-    kind: Annotated[Kind, typer.Option(help="plans, edits or verdicts.")],
+    kind: Annotated[Literal["plans", "edits", "verdicts"], typer.Option(help="plans, edits or verdicts.")],
     episodes: Annotated[int, typer.Option(min=1, help="How many seeds; a held-out one gives no row.")],
     out: Annotated[Path, typer.Option(help="Folder of the corpus. Run again to go on.")],
-    split: Annotated[Split, typer.Option(help="Seed range: see datasets/tabletop/splits.py.")] = Split.train,
+    split: Split = "train",
     first: Annotated[int, typer.Option(min=0, help="First seed, counted from the split's start.")] = 0,
     size: Annotated[int, typer.Option(min=64, max=1024, help="Width and height in pixels.")] = 128,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     shard: Annotated[int, typer.Option(min=1, help="Episodes a file.")] = 100,
     text: Annotated[bool, typer.Option(help="Write ShareGPT JSON with its images too.")] = True,
     editor: Annotated[
-        str | None, typer.Option(help="Verdicts on the pictures of this editor, in this process.")
+        str | None, typer.Option(help="Verdicts on the pictures of this editor, in this process: <editor>.")
     ] = None,
 ) -> None:
     """Write a corpus as a Hugging Face dataset and as ShareGPT JSON."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to go on"):
         from goalreel.datasets.tabletop.lessons.corpus import CorpusOrder
 
-        if editor is not None and (kind is not Kind.verdicts or workers != 1):
+        if editor is not None and (kind != "verdicts" or workers != 1):
             raise InputError("--editor is for --kind verdicts, with one worker")
         source = "simulator" if editor is None else f"editor {editor}"
-        order = CorpusOrder(kind.value, split.value, episodes, size, first, shard, source)
+        order = CorpusOrder(kind, split, episodes, size, first, shard, source)
         rows = _write(order, out, workers, text, None if editor is None else _judging(editor))
     typer.echo(f"{rows} rows of {episodes} episodes", err=True)
     typer.echo(str(out))
@@ -71,7 +63,7 @@ def _judging(name: str) -> "Maker":
     """Rows on the pictures of the editor called `name`.
 
     Raises:
-        ValueError: it cannot be built.
+        UserError: it cannot be built.
     """
     from goalreel.datasets.tabletop.lessons.judged import drawn_by, editor_rows
     from goalreel.models.load import build_editor
@@ -81,15 +73,15 @@ def _judging(name: str) -> "Maker":
 
 
 def _write(order: "CorpusOrder", out: Path, workers: int, text: bool, make: "Maker | None") -> int:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+    from goalreel.cli.console import progress_bars
     from goalreel.datasets.tabletop.lessons.corpus import make_corpus
 
-    columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("episodes", total=order.episodes)
-        told = partial(bar.update, task)
+    with progress_bars() as progress:
         return make_corpus(
-            order, out, workers=workers, text=text, make=make, progress=lambda done, _: told(completed=done)
+            order,
+            out,
+            workers=workers,
+            text=text,
+            make=make,
+            progress=lambda done, total: progress("episodes", done, total),
         )

@@ -9,14 +9,18 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+import typer
+
 from goalreel import __version__, checkpoints
 from goalreel.cli import probe
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.options import Json
 from goalreel.installed import (
     EXTRAS,
     install,
@@ -27,6 +31,10 @@ from goalreel.installed import (
     unmet,
     version,
 )
+from goalreel.models import presets
+from goalreel.models.load import kinds_of
+from goalreel.models.lookup import broken_plugins, kinds
+from goalreel.models.registry import ROLES, Role
 
 SCARCE_GIB = 5
 PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"
@@ -72,7 +80,7 @@ def _native(name: str, module: str, script: str, absent: str, broken: str, **env
     """A module with native code: `absent` and `broken` are the advice when it is so."""
     if not present(module):
         return Check(name, "missing", f"{module} is not installed", absent)
-    outcome = probe.python(script, **environment)
+    outcome = probe.python(script, environment=environment)
     return Check(name, "ok" if outcome.ok else "warning", outcome.text, "" if outcome.ok else broken)
 
 
@@ -82,6 +90,33 @@ def _nano() -> Check:
         return Check(name, "missing", f"none in {checkpoints.NANO}", install_goalreel())
     size = sum(f.stat().st_size for f in checkpoints.NANO.rglob("*") if f.is_file())
     return Check(name, "ok", f"{', '.join(found)} ({size / 1e6:.0f} MB)")
+
+
+def _models(role: Role) -> Check:
+    """The kinds of models there are for a role, those of plugins by their packages."""
+    shown = (f"{k.form} ({k.plugin})" if k.plugin else k.form for k in kinds(role))
+    found, name = ", ".join(shown), f"models: {role}s"
+    if broken := broken_plugins(role):
+        return Check(name, "warning", f"{found}; {'; '.join(broken)}", "mend or uninstall the plugin")
+    return Check(name, "ok", found)
+
+
+def _presets() -> Check:
+    """Which presets can run with the extras that are installed."""
+    lacks = {name: extras for name in presets.names() if (extras := sorted(_lacking(name)))}
+    able = [name for name in presets.names() if name not in lacks]
+    if not lacks:
+        return Check("presets", "ok", ", ".join(able))
+    unable = "; ".join(f"{name} needs [{', '.join(extras)}]" for name, extras in lacks.items())
+    missing = ",".join(sorted({extra for extras in lacks.values() for extra in extras}))
+    return Check("presets", "missing", f"{', '.join(able)}; {unable}", install_goalreel(missing))
+
+
+def _lacking(preset: str) -> Iterator[str]:
+    """The extras that a preset needs and that are not wholly installed."""
+    for kind in kinds_of(presets.load(preset)).values():
+        if kind.extra and not all(map(present, EXTRAS[kind.extra].modules)):
+            yield kind.extra
 
 
 def _pyav() -> Check:
@@ -182,7 +217,7 @@ def run_checks() -> list[Check]:
     )
     with ThreadPoolExecutor() as pool:
         running = [pool.submit(check) for check in native]
-        quick = [_python(), _goalreel(), _nano(), *map(_extra, EXTRAS)]
+        quick = [_python(), _goalreel(), _nano(), *map(_extra, EXTRAS), _presets(), *map(_models, ROLES)]
         return [*quick, *(one.result() for one in running), _raw_frames(), _disk()]
 
 
@@ -214,3 +249,9 @@ def _show(checks: list[Check]) -> None:
         if check.fix:
             # Commands are printed unwrapped, so that they can be copied.
             console.print(Text(f"\n{check.name}:"), Text(f"  {check.fix}", "bold"), sep="\n", soft_wrap=True)
+
+
+def command(json_output: Json = False) -> None:
+    """Check what is installed here, and name the command that installs what is missing."""
+    with one_line_errors():
+        raise typer.Exit(doctor(json_output))

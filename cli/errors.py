@@ -1,5 +1,7 @@
-"""What a person can mend becomes one line on stderr and an exit status; a bug still shows itself."""
+"""What a person can mend becomes one line on stderr and an exit status; a bug shows itself as a traceback."""
 
+import logging
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
@@ -8,27 +10,41 @@ import typer
 
 from goalreel.errors import UserError
 
+log = logging.getLogger(__name__)
+
+BUG = "this is a bug in goalreel: please report it with the lines above"
+
 
 @contextmanager
 def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
-    """Wrap a command: bad input, a broken dataset, a dead server or a missing package ends it in one line."""
+    """Wrap a command: bad input, a broken dataset, a dead server or a missing package ends it in one line.
 
+    With --verbose the trace of such an error is logged too. Anything else is a bug, and shown with its trace.
+    """
     try:
         yield
-    except (UserError, ValueError, OSError) as e:
+    except (UserError, OSError) as e:
+        log.info("the trace of this error:", exc_info=e)
         fail((str(e) or type(e).__name__).splitlines()[0])
     except ModuleNotFoundError as e:
         from goalreel.installed import absent
 
-        said = absent(e)
-        if said is None:
-            raise
-        fail(said)
+        log.info("the trace of this error:", exc_info=e)
+        fail(absent(e) or _bug(e))
     except KeyboardInterrupt:
         fail(interrupted, status=130)
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as e:  # noqa: BLE001  (whatever it is, it is shown whole, with where to report it)
+        fail(_bug(e))
+
+
+def _bug(error: Exception) -> str:
+    typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    return BUG
 
 
 def fail(message: str, status: int = 1) -> NoReturn:
-    """End the command."""
+    """End the command with one line on stderr."""
     typer.secho(f"goalreel: {message}", err=True, fg="red")
     raise typer.Exit(status)

@@ -7,6 +7,8 @@ import typer
 
 from goalreel.cli.bench import tabletop
 from goalreel.cli.errors import one_line_errors
+from goalreel.cli.models import RecordingCommand
+from goalreel.cli.options import Json
 
 if TYPE_CHECKING:
     from goalreel.evaluation.kinematic import SegmentationReport
@@ -32,13 +34,14 @@ _ROWS = {
 
 
 app.command(
+    cls=RecordingCommand,
     epilog="Keys of `--json`: `PART.MEASURE` as docs/tabletop_bench.md lists them, such as `plan.exact`, "
     "`edit.score`, `critic.balanced_accuracy`, `loop.gap_closed` and `closed_loop.gap`, each a number or "
     "null, with `KEY_low` and `KEY_high`, its 95 % bootstrap interval over episodes; `models`, `split`, "
     "`first` and `episodes`.\n\n"
     "Examples:\n\n"
     "- `goalreel eval tabletop --preset klein --episodes 20 --parts plan,edit --json`\n\n"
-    "- `goalreel eval tabletop --preset hindsight --parts annotate`"
+    "- `goalreel eval tabletop --preset hindsight --parts annotate`",
 )(tabletop)
 
 
@@ -61,7 +64,7 @@ def segmentation(
     layout: Annotated[
         str | None, typer.Option(help="Such as gripper=11,position=7:10. [default: found]")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Compare the kinematic planner's segments and labels with the truth of a tabletop recording."""
     with one_line_errors():

@@ -9,13 +9,14 @@ from typing import Annotated
 import typer
 
 from goalreel.cli.errors import one_line_errors
+from goalreel.cli.models import Critic, Editor, Planner
 
-Model = Annotated[
-    str | None, typer.Option(help="Instead of the preset's: hf:DIR, openai:MODEL@URL, server:URL.")
-]
-Editor = Annotated[
-    str | None, typer.Option(help="Instead of the preset's: diffusers:DIR, openai:MODEL@URL, server:URL.")
-]
+EPILOG = (
+    "Examples:\n\n"
+    "- `goalreel node --preset server --camera /wrist_camera`\n\n"
+    "- `goalreel node --preset klein --namespace robot1 --no-autostart`\n\n"
+    "- `goalreel node --preset api -- -r image:=/zed/rgb/image_rect_color -p image_transport:=compressed`"
+)
 Preset = Annotated[
     str | None,
     typer.Option(
@@ -27,9 +28,9 @@ Preset = Annotated[
 
 def node(
     preset: Preset = None,
-    planner: Model = None,
+    planner: Planner = None,
     editor: Editor = None,
-    critic: Model = None,
+    critic: Critic = None,
     camera: Annotated[
         str, typer.Option(metavar="TOPIC", help="The camera: TOPIC/image_raw and TOPIC/camera_info.")
     ] = "camera",

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 GPU = """
@@ -100,7 +101,7 @@ class Outcome:
     text: str
 
 
-def run(command: list[str], timeout: float = 90, **environment: str) -> Outcome:
+def run(command: list[str], timeout: float = 90, environment: Mapping[str, str] | None = None) -> Outcome:
     """Run a program; `environment` is added to ours. Never raises: what went wrong is in the outcome."""
     try:
         done = subprocess.run(
@@ -111,7 +112,7 @@ def run(command: list[str], timeout: float = 90, **environment: str) -> Outcome:
             timeout=timeout,
             check=False,
             stdin=subprocess.DEVNULL,
-            env=os.environ | environment,
+            env=os.environ | dict(environment or {}),
         )
     except subprocess.TimeoutExpired:
         return Outcome(False, f"no answer within {timeout:g} s")
@@ -123,6 +124,6 @@ def run(command: list[str], timeout: float = 90, **environment: str) -> Outcome:
     return Outcome(done.returncode == 0, lines[-1].strip() if lines else "")
 
 
-def python(script: str, timeout: float = 90, **environment: str) -> Outcome:
+def python(script: str, timeout: float = 90, environment: Mapping[str, str] | None = None) -> Outcome:
     """Run a script in this Python, without the current folder on its path."""
-    return run([sys.executable, "-P", "-c", script], timeout, **environment)
+    return run([sys.executable, "-P", "-c", script], timeout, environment)

@@ -1,33 +1,31 @@
 """`goalreel serve`. What it needs is imported when it runs."""
 
 import os
-from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from goalreel.cli.errors import one_line_errors
+from goalreel.errors import InputError
 
 if TYPE_CHECKING:
     from goalreel.serving.settings import Models
 
 
-class CriticMode(StrEnum):
-    """How the Critic of a storyboard judges."""
-
-    strict = "strict"
-    fast = "fast"
-
-
-Model = Annotated[str | None, typer.Option(help="hf:DIR, openai:MODEL@URL or server:URL.")]
+EPILOG = (
+    "Examples:\n\n"
+    "- `goalreel serve --editor flux2-klein-4b`\n\n"
+    "- `goalreel serve --planner hf:DIR --critic hf:DIR --editor diffusers:DIR --ray --replicas 3`"
+)
+CriticMode = Literal["strict", "fast"]
 
 
 def serve(
-    planner: Model = None,
-    critic: Model = None,
-    editor: Annotated[str | None, typer.Option(help="A catalogue name, diffusers:DIR or server:URL.")] = None,
-    critic_mode: Annotated[CriticMode, typer.Option(help="For storyboards.")] = CriticMode.strict,
+    planner: Annotated[str | None, typer.Option(help="<planner>.")] = None,
+    critic: Annotated[str | None, typer.Option(help="<critic>.")] = None,
+    editor: Annotated[str | None, typer.Option(help="<editor>.")] = None,
+    critic_mode: Annotated[CriticMode, typer.Option(help="For storyboards.")] = "strict",
     host: Annotated[
         str, typer.Option(help="Any but loopback needs a token in GOALREEL_TOKEN.")
     ] = "127.0.0.1",
@@ -45,9 +43,9 @@ def serve(
         from goalreel.serving.settings import TOKEN_VARIABLE, ServeSettings
 
         if not (planner or critic or editor):
-            raise ValueError("nothing to serve: name --planner, --critic or --editor")
+            raise InputError("nothing to serve: name --planner, --critic or --editor")
         if not ray and (replicas > 1 or gpus):
-            raise ValueError("--replicas and --gpus need --ray")
+            raise InputError("--replicas and --gpus need --ray")
         settings = ServeSettings(
             host=host,
             port=port,
@@ -57,7 +55,7 @@ def serve(
             queue_size=queue_size,
             drain_seconds=drain_seconds,
         )
-        build = partial(_build, planner, critic, editor, critic_mode.value)
+        build = partial(_build, planner, critic, editor, critic_mode)
         if ray:
             from goalreel.serving.cluster import serve_cluster
 
@@ -71,7 +69,7 @@ def serve(
             serve_app(app)
 
 
-def _build(planner: str | None, critic: str | None, editor: str | None, mode: str) -> "Models":
+def _build(planner: str | None, critic: str | None, editor: str | None, mode: CriticMode) -> "Models":
     from goalreel.serving.build import build_models
 
     return build_models(planner, critic, editor, critic_mode=mode)

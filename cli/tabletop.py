@@ -1,12 +1,12 @@
 """`goalreel tabletop`: make demonstration episodes with ground truth. Imports mujoco and lerobot when run."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from goalreel.cli.errors import one_line_errors
+from goalreel.cli.options import Split
 from goalreel.datasets.tabletop.splits import seeds
 
 app = typer.Typer(
@@ -14,14 +14,6 @@ app = typer.Typer(
 )
 SIZE = 128
 """Width and height of a picture in pixels, unless told otherwise: what the nano models see."""
-
-
-class Split(StrEnum):
-    """The names in splits.SEEDS."""
-
-    train = "train"
-    validation = "validation"
-    test = "test"
 
 
 @app.callback()
@@ -38,14 +30,14 @@ def main() -> None:
 def record(
     episodes: Annotated[int, typer.Option(min=1, help="How many; each has its own seed.")],
     out: Annotated[Path, typer.Option(help="The new dataset; must not exist or be empty.")],
-    split: Annotated[Split, typer.Option(help="Seed range: see datasets/tabletop/splits.py.")] = Split.train,
+    split: Split = "train",
     first: Annotated[int, typer.Option(min=0, help="First seed, counted from the split's start.")] = 0,
     cameras: Annotated[str, typer.Option(help="Of front, side, top and wrist.")] = "front,wrist",
     size: Annotated[int, typer.Option(min=64, max=1024, help="Width and height in pixels.")] = SIZE,
 ) -> None:
     """Record the scripted expert as a LeRobot v3.0 dataset."""
     with one_line_errors("interrupted; nothing was written: run the same command again"):
-        chosen = seeds(split.value, episodes, first)
+        chosen = seeds(split, episodes, first)
         _record(out, chosen, [c.strip() for c in cameras.split(",")], size)
 
 
@@ -71,30 +63,20 @@ def scene(
 
 
 def _record(out: Path, chosen: range, cameras: list[str], size: int) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+    from goalreel.cli.console import progress_bars
     from goalreel.datasets.tabletop.record import check_request, quiet
     from goalreel.datasets.tabletop.record import record as work
 
     check_request(out, chosen, cameras, size)
     quiet()
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("recording"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("recording", total=len(chosen), rate="")
-
-        def advance(done: int, _: int) -> None:
-            speed = bar.tasks[task].finished_speed or bar.tasks[task].speed or 0
-            bar.update(task, completed=done, rate=f"{60 * speed:.0f} episodes/min" if speed else "")
-
-        truth = work(out, chosen, cameras=cameras, size=size, progress=advance)
+    with progress_bars() as progress:
+        truth = work(
+            out,
+            chosen,
+            cameras=cameras,
+            size=size,
+            progress=lambda done, total: progress("recording", done, total),
+        )
     good = sum(e.success for e in truth.episodes)
     frames = sum(e.segments[-1].end for e in truth.episodes)
     steps = sum(len(e.segments) for e in truth.episodes)

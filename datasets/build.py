@@ -23,7 +23,7 @@ SUBGOAL = "observation.images.subgoal"
 
 
 def build(
-    source: Path,
+    source: Source,
     out: Path,
     records: Records,
     *,
@@ -32,7 +32,7 @@ def build(
     use_unverified: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write the dataset `out` from the dataset `source` and the open `records` of `out`.
+    """Write the dataset `out` from the open dataset `source` and the open `records` of `out`.
 
     `camera` is the camera of `source` that the goal images come from (None: its first fixed one) and gives
     their size. The new camera `camera_key` shows, on every frame of a step, the picture of that step's goal.
@@ -41,21 +41,21 @@ def build(
     Raises:
         DatasetError: `source` or a record is broken, `out` overlaps `source`, or the disk is full.
     """
-    source, out = Path(source), Path(out)
-    check_apart(source, out)
-    job = Build.prepare(Source.open(source), out, records, camera, camera_key, use_unverified)
+    root, out = source.root, Path(out)
+    check_apart(root, out)
+    job = Build.prepare(source, out, records, camera, camera_key, use_unverified)
     annotated = set(job.clock) if not job.had_camera else set(job.goals)
     videos = arrange(job.source, job.clock, annotated, camera_key)
-    shards, episodes = data_files(source), episode_files(source)
+    shards, episodes = data_files(root), episode_files(root)
     total = len(shards) + len(videos) + len(episodes) + 2
 
     sweep(out)
     info = out / "meta" / "info.json"
-    everything = job.made_from(meta_digest(source), episodes=sorted(job.clock))
+    everything = job.made_from(meta_digest(root), episodes=sorted(job.clock))
     if job.marks.fresh(info, everything) is None:
         job.marks.drop(info)
         info.unlink(missing_ok=True)
-    pass_on(source, out)
+    pass_on(root, out)
     for done, _ in enumerate(_steps(job, shards, videos, episodes, everything), start=1):
         if progress:
             progress(done, total)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Self
+from weakref import WeakValueDictionary
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -99,7 +100,17 @@ class Source:
     def episode(self, index: int) -> Episode:
         """Read one episode's rows (not its frames) and check them."""
         self.select([index])
-        return Episode.read(self.root, self.info, self._by_index[index], self.tasks)
+        episode = Episode.read(self.root, self.info, self._by_index[index], self.tasks)
+        self._open[episode.id] = episode
+        return episode
+
+    def recording(self, id: str) -> Episode:
+        """The open episode of that id: one that `episode` gave and that somebody still holds.
+
+        Raises:
+            KeyError: no such episode is open.
+        """
+        return self._open[id]
 
     def select(self, wanted: Iterable[int] | None) -> list[int]:
         """The episodes wanted, in order and once each; None means all.
@@ -113,6 +124,10 @@ class Source:
         if unknown := [i for i in chosen if i not in self._by_index]:
             raise DatasetError(f"{self.root}: no episode {unknown[0]}; it has {_span(self.indices)}")
         return chosen
+
+    @cached_property
+    def _open(self) -> WeakValueDictionary[str, Episode]:
+        return WeakValueDictionary()
 
     @cached_property
     def _by_index(self) -> dict[int, dict[str, Any]]:

@@ -131,9 +131,6 @@ def remote_editor(kind: str, rest: str, *, patience: Patience | None = None) -> 
     Raises:
         InputError: no such kind, no address, or no key where one is needed or one that no header can carry.
     """
-    if kind == "seed":  # its name until 0.1
-        log.warning("seed:URL is now called interleavethinker:URL: the old name goes with the next version")
-        kind = "interleavethinker"
     if kind == "openai":
         return _openai_editor(rest, patience)
     if kind == "server":

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from goalreel.errors import BackendError
+from goalreel.errors import BackendError, InputError
 from goalreel.loop import Answer, OnUnverified, Request, Trajectory, stage_of, storyboard
 from goalreel.types import Critic, Editor, Failure, Planner, Stage, Storyboard, Task
 
@@ -27,7 +27,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         if self.batch_size < 1 or self.in_flight < 1:
-            raise ValueError(f"batch_size and in_flight must be at least 1, got {self}")
+            raise InputError(f"batch_size and in_flight must be at least 1, got {self}")
 
 
 def run(

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from pydantic import GetCoreSchemaHandler, SerializationInfo, ValidationInfo
 from pydantic_core import core_schema
 
+from goalreel.errors import InputError
+
 _DATA_URI = "data:image/png;base64,"
 MAX_PIXELS = 64_000_000
 
@@ -74,10 +76,10 @@ class Image:
         try:
             with PIL.Image.open(io.BytesIO(data)) as picture:
                 if picture.width * picture.height > MAX_PIXELS:
-                    raise ValueError(f"an image of {picture.width}x{picture.height} pixels is too large")
+                    raise InputError(f"an image of {picture.width}x{picture.height} pixels is too large")
                 return cls(np.array(picture.convert("RGB")))
         except (OSError, SyntaxError, PIL.Image.DecompressionBombError) as e:
-            raise ValueError(f"not a readable image: {e}") from e
+            raise InputError(f"not a readable image: {e}") from e
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> Any:

@@ -6,8 +6,9 @@ states again and calls a model only where it had not got to. Failures are not ke
 
 import hashlib
 import logging
+import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -34,17 +35,18 @@ class Journal:
     """A folder of answers by what was asked, of which model. Safe to kill at any moment."""
 
     folder: Path
+    _asked: dict[str, set[Path]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def planner(self, model: Planner, name: str) -> Planner:
         """A Planner that asks `model`, called `name`, only what the journal does not know."""
         return _KeptPlanner(self, model, name)
 
     def editor(self, model: Editor, name: str) -> Editor:
-        """As `planner`."""
+        """An Editor that asks `model`, called `name`, only what the journal does not know."""
         return _KeptEditor(self, model, name)
 
     def critic(self, model: Critic, name: str) -> Critic:
-        """As `planner`."""
+        """A Critic that asks `model`, called `name`, only what the journal does not know."""
         return _KeptCritic(self, model, name)
 
     def ask[Q: BaseModel, A](
@@ -57,6 +59,8 @@ class Journal:
         """Answers from the journal where it has them, from one call of the model where not."""
         adapter = TypeAdapter(kind)
         paths = [self._path(name, question) for question in asked]
+        for question, path in zip(asked, paths, strict=True):
+            self._asked.setdefault(_task_id(question), set()).add(path)
         found: list[A | Failure | None] = [_read(path, adapter) for path in paths]
         missing = [i for i, answer in enumerate(found) if answer is None]
         fresh = model([asked[i] for i in missing]) if missing else []
@@ -67,6 +71,15 @@ class Journal:
             if not isinstance(answer, Failure):
                 write_bytes(paths[i], adapter.dump_json(answer))
         return [answer for answer in found if answer is not None]
+
+    def forget(self, task_id: str) -> None:
+        """Remove the answers that were asked for about one task: its storyboard is safe elsewhere."""
+        for path in self._asked.pop(task_id, ()):
+            path.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove the whole folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _path(self, name: str, question: BaseModel) -> Path:
         text = f"{name}\n{type(question).__name__}\n{question.model_dump_json()}"
@@ -101,6 +114,10 @@ class _KeptCritic:
 
     def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
         return self.journal.ask(self.name, Verdict, self.model.judge, candidates)
+
+
+def _task_id(question: BaseModel) -> str:
+    return question.id if isinstance(question, Task) else getattr(question, "task_id", "")
 
 
 def _read[A](path: Path, adapter: TypeAdapter[A]) -> A | None:

@@ -1,166 +1,158 @@
-"""A model by its name: `hf:DIR`, `openai:MODEL@URL`, `diffusers:DIR`, `server:URL`, or a catalogue name.
+"""Models by their names (see `goalreel.models.names`): the one place where a name becomes an object.
 
-A DIR is a folder, a repository OWNER/NAME, or one of the checkpoints that come with goalreel, such as
-`hf:nano-planner` (see `goalreel.checkpoints`).
-
-Models that run in this process take options after a question mark: `hf:DIR?dtype=bfloat16&batch_size=16`,
-`flux2-klein-4b?offload=model&vae_tiling=true`. What a name needs (torch, diffusers, openai) is imported
-when the model is built, not before.
+What a name needs (torch, diffusers, openai) is imported when the model is built, not before.
 """
 
-from dataclasses import dataclass
-from typing import Any
-from urllib.parse import parse_qsl
+from collections.abc import Collection
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from goalreel.checkpoints import located
+from goalreel.errors import InputError
+from goalreel.models import presets
+from goalreel.models.journal import Journal
+from goalreel.models.later import LaterCritic, LaterEditor, LaterPlanner
+from goalreel.models.lookup import AnyKind, find
+from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
+from goalreel.models.recorded import Recorded
+from goalreel.models.registry import ROLES, Role, chats, critics, editors, planners
+from goalreel.models.trio import Names, Trio
 from goalreel.planners.chat import Chat
+from goalreel.planners.critic import Mode
 from goalreel.types import Critic, Editor, Planner
 
-
-class _Options(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    device: str | None = None
-    dtype: str | None = None
-    batch_size: int | None = None
+type Shared = dict[str, Chat]
+"""Chat models of this process by their names, so that one that is named twice is loaded once."""
 
 
-class ChatOptions(_Options):
-    """What may follow `hf:DIR?`; see `goalreel.planners.hf.HfChat.load`."""
+def load(
+    preset: Preset | str,
+    *,
+    recordings: Recorded | None = None,
+    roles: Collection[Role] = ROLES,
+    journal: Journal | None = None,
+) -> Trio:
+    """The models of a preset. A local chat model that is named for both agents is loaded once.
 
-    max_new_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-
-
-class EditorOptions(_Options):
-    """What may follow `diffusers:DIR?` or a catalogue name; see `goalreel.editors.diffusers`."""
-
-    offload: str | None = None
-    vae_tiling: bool | None = None
-    quantize: str | None = None
-
-
-def split_options(name: str, kind: type[_Options]) -> tuple[str, dict[str, Any]]:
-    """`NAME?key=value&...` -> (NAME, options of the right types).
+    Args:
+        preset: one of those that come with goalreel, by its name, or one made with `presets.load`.
+        recordings: what models such as `kinematic` and `hindsight` read.
+        roles: the models to load now; the others are loaded when they are first asked.
+        journal: keeps the answers of models that predict.
 
     Raises:
-        ValueError: an option that models of this kind do not have, or a value that does not fit it.
+        UserError, OSError, ModuleNotFoundError: a model cannot be built; the first two say why in one line.
     """
-    bare, _, query = name.partition("?")
-    try:
-        given = kind.model_validate(dict(parse_qsl(query, strict_parsing=bool(query))))
-    except ValidationError as e:
-        wrong = ".".join(map(str, e.errors()[0]["loc"]))
-        raise ValueError(f"{name}: {wrong} is wrong: there are {', '.join(kind.model_fields)}") from e
-    except ValueError as e:
-        raise ValueError(f"{name}: options are written as ?key=value&key=value") from e
-    return bare, given.model_dump(exclude_none=True)
+    names = presets.load(preset) if isinstance(preset, str) else preset
+    found = kinds_of(names, recordings is not None)
+    shared: Shared = {}
+    planner = LaterPlanner(lambda: build_planner(names.planner, recordings, shared))
+    editor = LaterEditor(lambda: build_editor(names.editor, recordings))
+    critic = LaterCritic(
+        lambda: build_critic(
+            names.critic, recordings, shared, mode=names.critic_mode, scores=names.critic_scores
+        )
+    )
+    unkept = frozenset[Role](role for role in ROLES if not found[role].predicts)
+    trio = Trio(
+        planner.model if "planner" in roles else planner,
+        editor.model if "editor" in roles else editor,
+        critic.model if "critic" in roles else critic,
+        Names.of(names, unkept),
+    )
+    return trio if journal is None else trio.kept(journal)
 
 
-def build_chat(name: str, *, role: str) -> Chat:
-    """A vision-language model for a `role` ("planner" or "critic", which a goalreel server is asked for).
+def reading(preset: Preset) -> list[str]:
+    """The names in a preset of models that only read recordings.
 
     Raises:
-        ValueError: no such kind of name.
+        InputError: a name of no kind.
     """
-    kind, _, rest = name.partition(":")
-    if kind == "hf" and rest:
-        from goalreel.planners.hf import HfChat
-
-        folder, options = split_options(rest, ChatOptions)
-        return HfChat.load(located(folder), **options)
-    if kind == "openai" and rest:
-        from goalreel.planners.openai import OpenAIChat
-
-        model, at, url = rest.partition("@")
-        return OpenAIChat(model, base_url=url if at else None)
-    if kind == "server" and rest:
-        from goalreel.planners.openai import OpenAIChat
-
-        keys = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
-        return OpenAIChat(role, base_url=f"{rest.rstrip('/')}/v1", key_variables=keys)
-    raise ValueError(f"no {role} called {name!r}: use hf:DIR, openai:MODEL@URL or server:URL")
+    return [getattr(preset, role) for role, kind in kinds_of(preset).items() if kind.needs_recording]
 
 
-def build_planner(name: str) -> Planner:
-    """The Planner agent on the model `name`.
+def kinds_of(preset: Preset, recordings: bool = True) -> dict[Role, AnyKind]:
+    """The kind of each model that a preset names.
 
     Raises:
-        ValueError: no such kind of name.
+        InputError: a name of no kind, or without `recordings` one of a kind that reads them.
     """
+    names = (ModelName.parse(name) for name in (preset.planner, preset.editor, preset.critic))
+    return {role: find(role, name, recordings=recordings) for role, name in zip(ROLES, names, strict=True)}
+
+
+def build_chat(name: str, *, role: Literal["planner", "critic"], shared: Shared | None = None) -> Chat:
+    """The vision-language model `name`, for a role (which a goalreel server is asked for).
+
+    Raises:
+        UserError, OSError, ModuleNotFoundError: as `load`.
+    """
+    parsed = ModelName.parse(name)
+    known = find(role, parsed, recordings=False)
+    kind = chats.get(known.name)
+    if kind is None:
+        raise InputError(f"{name} is no chat model: use {', '.join(kind.form for kind in chats)}")
+    if shared is None or not kind.shared:
+        return kind.build(parsed, role, None)
+    if name not in shared:
+        shared[name] = kind.build(parsed, role, None)
+    return shared[name]
+
+
+def build_planner(name: str, recordings: Recorded | None = None, shared: Shared | None = None) -> Planner:
+    """The planner `name`: the Planner agent on a chat model, or one that reads recordings.
+
+    Raises:
+        UserError, OSError, ModuleNotFoundError: as `load`.
+    """
+    parsed = ModelName.parse(name)
+    kind = planners.get(find("planner", parsed, recordings=recordings is not None).name)
+    if kind is not None:
+        return kind.build(parsed, "planner", recordings)
     from goalreel.planners.planner import ChatPlanner
 
-    return ChatPlanner(build_chat(name, role="planner"))
+    return ChatPlanner(build_chat(name, role="planner", shared=shared))
 
 
-def build_critic(name: str, *, mode: str = "strict", scores: bool = False) -> Critic:
-    """The Critic agent on the model `name`; `mode` is "strict" (RL checkpoint) or "fast" (SFT checkpoint).
+def build_critic(
+    name: str,
+    recordings: Recorded | None = None,
+    shared: Shared | None = None,
+    *,
+    mode: Mode = "strict",
+    scores: bool = False,
+) -> Critic:
+    """The critic `name`: the Critic agent on a chat model, or one of fixed rules.
 
-    `scores`: it also gives 0-10 for semantics and quality.
+    `mode` is "strict" for an RL checkpoint and "fast" for an SFT one; with `scores` the agent also gives 0-10
+    for semantics and quality.
 
     Raises:
-        ValueError: no such kind of name, no such mode.
+        UserError, OSError, ModuleNotFoundError: as `load`.
     """
+    parsed = ModelName.parse(name)
+    kind = critics.get(find("critic", parsed, recordings=recordings is not None).name)
+    if kind is not None:
+        return kind.build(parsed, "critic", recordings)
     from goalreel.planners.critic import ChatCritic
 
-    return ChatCritic(build_chat(name, role="critic"), mode=mode, scores=scores)
+    return ChatCritic(build_chat(name, role="critic", shared=shared), mode=mode, scores=scores)
 
 
-def build_editor(name: str) -> Editor:
-    """An image editor: `diffusers:DIR`, `openai:MODEL@URL`, `server:URL`, `interleavethinker:URL` or a name
-    of the catalogue.
-
-    `NAME+EDITOR` draws first pictures with the catalogue's NAME and edits with EDITOR.
+def build_editor(name: str, recordings: Recorded | None = None) -> Editor:
+    """The editor `name`.
 
     Raises:
-        ValueError: no such kind of name.
+        UserError, OSError, ModuleNotFoundError: as `load`.
     """
-    kind, _, rest = name.partition(":")
-    if kind == "diffusers" and rest:
-        from goalreel.editors.diffusers import DiffusersEditor
-
-        folder, options = split_options(rest, EditorOptions)
-        return DiffusersEditor.load(located(folder), **options)
-    if kind in ("openai", "server", "interleavethinker", "seed") and rest:
-        from goalreel.editors.remote import remote_editor
-
-        return remote_editor(kind, rest)
-    from goalreel.editors.diffusers import DiffusersEditor
-
-    first, plus, rest = name.partition("+")
-    if plus and "@" not in first:
-        from goalreel.editors.split import SplitEditor
-
-        return SplitEditor(build_editor(first), build_editor(rest))
-    known, options = split_options(name, EditorOptions)
-    return DiffusersEditor.from_catalogue(known, **options)
-
-
-@dataclass(frozen=True)
-class Trio:
-    """The three models."""
-
-    planner: Planner
-    editor: Editor
-    critic: Critic
+    parsed = ModelName.parse(name)
+    known = find("editor", parsed, recordings=recordings is not None)
+    kind = editors.get(known.name)
+    if kind is None:
+        raise ValueError(f"{known.name} is no kind of editor")
+    return kind.build(parsed, "editor", recordings)
 
 
 def build_trio(preset: Preset) -> Trio:
-    """The models of a predictive preset; an `hf:` model named for both agents is loaded once.
-
-    Raises:
-        ValueError, OSError, BackendError, ModuleNotFoundError: one of them cannot be built.
-    """
-    editor = build_editor(preset.editor)
-    how = {"mode": preset.critic_mode, "scores": preset.critic_scores}
-    if preset.planner != preset.critic or not preset.planner.startswith("hf:"):
-        return Trio(build_planner(preset.planner), editor, build_critic(preset.critic, **how))
-    from goalreel.planners.critic import ChatCritic
-    from goalreel.planners.planner import ChatPlanner
-
-    chat = build_chat(preset.planner, role="planner")
-    return Trio(ChatPlanner(chat), editor, ChatCritic(chat, **how))
+    """As `load`."""
+    return load(preset)

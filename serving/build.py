@@ -1,30 +1,31 @@
 """The models of a server by their names (see `goalreel.models.load`)."""
 
-from goalreel.models.load import build_chat, build_editor
+from goalreel.errors import InputError
+from goalreel.models.load import Shared, build_chat, build_editor
+from goalreel.models.names import ModelName
+from goalreel.planners.critic import Mode
 from goalreel.serving.settings import Models
 
 
-def build_models(planner: str | None, critic: str | None, editor: str | None, *, critic_mode: str) -> Models:
-    """Load what is named. One chat model named for both roles is loaded once.
+def build_models(planner: str | None, critic: str | None, editor: str | None, *, critic_mode: Mode) -> Models:
+    """Load what is named. A local chat model that is named for both roles is loaded once.
 
     Raises:
-        ValueError: nothing is named, or no such kind of name.
+        InputError: nothing is named, or no such kind of name.
     """
-    planner_chat = build_chat(planner, role="planner") if planner else None
-    # Only a goalreel server is asked for a role; any other name is the same model in both.
-    shared = critic == planner and not (critic or "").startswith("server:")
-    critic_chat = planner_chat if shared else build_chat(critic, role="critic") if critic else None
+    if not (planner or critic or editor):
+        raise InputError("nothing to serve: name a planner, a critic or an editor")
+    shared: Shared = {}
     return Models(
-        planner=planner_chat,
-        critic=critic_chat,
+        planner=build_chat(planner, role="planner", shared=shared) if planner else None,
+        critic=build_chat(critic, role="critic", shared=shared) if critic else None,
         editor=build_editor(editor) if editor else None,
-        planner_name=_public(planner),
-        critic_name=_public(critic),
-        editor_name=_public(editor),
+        planner_name=_brief(planner),
+        critic_name=_brief(critic),
+        editor_name=_brief(editor),
         critic_mode=critic_mode,
     )
 
 
-def _public(name: str | None) -> str:
-    """The name without its kind, and without the folder or address it is kept in."""
-    return (name or "").partition("@")[0].rstrip("/").rpartition("/")[2].rpartition(":")[2]
+def _brief(name: str | None) -> str:
+    return ModelName.parse(name).brief() if name else ""

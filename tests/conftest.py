@@ -125,7 +125,7 @@ def annotated(board):
             for episode, keywords in episodes.items():
                 length = dataset.episode(episode).timestamps.size
                 records.commit(episode, board(length, camera=options["camera"], **keywords))
-            build(source, out, records, **options)
+            build(dataset, out, records, **options)
         return out
 
     return annotate

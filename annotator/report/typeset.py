@@ -46,7 +46,11 @@ def font_for(text: str, size: int) -> Font:
 @functools.lru_cache(maxsize=65536)
 def _draws(font: Font, character: str) -> bool:
     # Pillow does not expose the character map; a missing one is drawn as the font's empty box.
-    return bytes(font.getmask(character)) != bytes(font.getmask("\U0010fffe"))
+    return _mask(font, character) != _mask(font, "\U0010fffe")
+
+
+def _mask(font: Font, character: str) -> bytes:
+    return bytes(font.getmask(character))  # pyright: ignore[reportArgumentType]  (Pillow types no buffer)
 
 
 def rtl(text: str) -> bool:

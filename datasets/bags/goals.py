@@ -51,7 +51,7 @@ def write_goals(
                 raise DatasetError(f"{path}: a goal image of episode {index}: {e}") from e
             if index not in done:
                 records.commit(index, boards[-1])
-        build(recorded, out, records, camera=camera, use_unverified=use_unverified, progress=progress)
+        build(source, out, records, camera=camera, use_unverified=use_unverified, progress=progress)
     return boards
 
 

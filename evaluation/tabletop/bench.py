@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from goalreel.annotator.annotate import Settings
 from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
 from goalreel.datasets.tabletop.splits import Split, seeds
 from goalreel.errors import InputError
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.asking import Role, lazily
 from goalreel.evaluation.tabletop.closed import CourseFollower, measure_closed_loop
 from goalreel.evaluation.tabletop.critic import judge_all, measure_critic, measure_rewriting
 from goalreel.evaluation.tabletop.edit import edit_all, measure_edits
@@ -21,9 +19,11 @@ from goalreel.evaluation.tabletop.report import BenchReport
 from goalreel.evaluation.tabletop.scenes import SIZE, Walk, walks
 from goalreel.files import exclusive
 from goalreel.models.journal import Journal
-from goalreel.models.kept import Names, kept
-from goalreel.models.load import Trio
+from goalreel.models.load import load, reading
 from goalreel.models.presets import Preset
+from goalreel.models.recorded import Recorded
+from goalreel.models.registry import ROLES, Role
+from goalreel.models.trio import Names, Trio
 from goalreel.progress import OnProgress
 
 type BenchPart = Literal["plan", "edit", "critic", "loop", "closed_loop", "annotate"]
@@ -36,14 +36,14 @@ NEEDS: Mapping[BenchPart, tuple[Role, ...]] = {
     "closed_loop": ("planner", "editor", "critic"),
     "annotate": (),
 }
-"""The models that a part asks; `annotate` builds its own."""
+"""The models that a part asks; `annotate` loads what it needs."""
 
 
 @dataclass(frozen=True)
 class BenchOrder:
-    """What is to be measured. `settings` names the models; answers and recordings are kept in `out`."""
+    """What is to be measured. `preset` names the models; answers and recordings are kept in `out`."""
 
-    settings: Settings
+    preset: Preset
     split: Split
     episodes: int
     first: int
@@ -55,22 +55,25 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
     """Measure with the models that the order names.
 
     Raises:
-        InputError: no such split or model, or a part needs models and the preset only reads recordings.
+        InputError: no such split or model, or a part asks a model that only reads recordings.
         DatasetError: another run works in the same folder.
         goalreel.errors.BackendError: a model cannot be called.
     """
-    preset = order.settings.models()
-    parts = [part for part in PARTS if part in order.parts]
-    if parts != ["annotate"] and not preset.predictive:
-        raise InputError(f"preset {order.settings.preset} only reads recordings: it has --parts annotate")
+    preset = order.preset
+    parts: list[BenchPart] = [part for part in PARTS if part in order.parts]
+    read = reading(preset)
+    if parts != ["annotate"] and read:
+        raise InputError(f"{read[0]} only reads recordings: it has --parts annotate")
     journal = Journal(order.out / "answers")
     with exclusive(journal.folder, order.out):
-        needed = {role for part in parts for role in NEEDS[part]}
-        trio = kept(lazily(preset, needed), journal, Names.of(preset))
+        # Those that the parts ask are loaded now, so that a wrong one shows before hours of work.
+        trio = None if read else load(preset, roles={role for part in parts for role in NEEDS[part]})
         made = walks(seeds(order.split, order.episodes, order.first), progress)
-        values = Bench(made, trio, preset.max_attempts, journal, progress).run(parts)
+        values: dict[str, Measured] = {}
+        if trio is not None:
+            values = Bench(made, trio.kept(journal), preset.max_attempts, journal, progress).run(parts)
         if "annotate" in parts:
-            values |= _job(order, preset, made, progress)
+            values |= _job(order, trio, made, progress)
     models = preset.model_dump(include={"planner", "editor", "critic", "max_attempts"})
     return BenchReport(
         models=models, split=order.split, first=made[0].seed, episodes=len(made), values=values
@@ -78,13 +81,17 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
 
 
 def _job(
-    order: BenchOrder, preset: Preset, made: Sequence[Walk], progress: OnProgress
+    order: BenchOrder, trio: Trio | None, made: Sequence[Walk], progress: OnProgress
 ) -> dict[str, Measured]:
     from goalreel.evaluation.tabletop.job import measure_job  # imports lerobot
 
-    facts = repr((order.settings, Names.of(preset), [w.seed for w in made]))
+    def models(recorded: Recorded) -> Trio:
+        return trio or load(order.preset, recordings=recorded, roles=())
+
+    names = Names.of(order.preset)
+    facts = repr((names, [names.key(role) for role in ROLES], [w.seed for w in made]))
     folder = order.out / f"annotate-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
-    found = measure_job(made, order.settings, folder, progress)
+    found = measure_job(made, models, folder, progress)
     return {f"annotate.{key}": value for key, value in found.items()}
 
 

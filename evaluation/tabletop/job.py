@@ -1,9 +1,9 @@
 """The whole job: `annotate` on recorded episodes, compared with the truth that travels with the recording."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from goalreel.annotator.annotate import Settings, annotate
+from goalreel.annotator.annotate import Options, annotate
 from goalreel.annotator.show import episode_view
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
@@ -15,6 +15,8 @@ from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.segmentation import best_matches, boundary_counts, label_hits
 from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Walk, look, outcome
 from goalreel.evaluation.tabletop.words import read_step
+from goalreel.models.recorded import Recorded
+from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 from goalreel.types import Segment, Storyboard, StoryboardStep
 
@@ -23,12 +25,14 @@ TOLERANCE = 0.5
 
 
 def annotated(
-    seeds: Sequence[int], settings: Settings, out: Path, progress: OnProgress
+    seeds: Sequence[int], models: Callable[[Recorded], Trio], out: Path, progress: OnProgress
 ) -> list[Storyboard | None]:
     """Record the episodes of `seeds` and annotate them; both are kept in `out`. None: left unannotated.
 
+    `models` gives the models for the recordings, which some of them read.
+
     Raises:
-        DatasetError: `out` holds the annotations of another preset, or is in use.
+        DatasetError: `out` holds the annotations of other models, or is in use.
     """
     recording, result = out / "recording", out / "annotated"
     if not recording.is_dir():
@@ -40,8 +44,9 @@ def annotated(
             size=SIZE,
             progress=lambda done, total: progress("record", done, total),
         )
-    annotate(recording, result, settings, progress=progress)
-    source, records = Source.open(recording), Records(result / FOLDER, source="")
+    source, options = Source.open(recording), Options()
+    annotate(source, result, models(options.recorded(source)), options, progress=progress)
+    records = Records(result / FOLDER, source="")
     done = records.done()
     return [
         episode_view(source.episode(i), records).storyboard if i in done else None for i in source.indices
@@ -86,9 +91,9 @@ def _label(step: StoryboardStep, walk: Walk) -> str:
 
 
 def measure_job(
-    walks: Sequence[Walk], settings: Settings, out: Path, progress: OnProgress
+    walks: Sequence[Walk], models: Callable[[Recorded], Trio], out: Path, progress: OnProgress
 ) -> dict[str, Measured]:
     """Record, annotate, compare."""
-    boards = annotated([w.seed for w in walks], settings, out, progress)
+    boards = annotated([w.seed for w in walks], models, out, progress)
     recording = out / "recording"
     return score_job(walks, read_truth(recording).episodes, boards, Source.open(recording).fps)

@@ -1,9 +1,12 @@
 """Presets: small YAML files that name a planner, an editor, a critic and the attempts a step."""
 
 from importlib.resources import files
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from goalreel.errors import InputError
+from goalreel.planners.critic import Mode
 
 Name = Annotated[str, Field(min_length=1)]
 
@@ -16,11 +19,13 @@ class Preset(BaseModel):
     planner: Name
     editor: Name
     critic: Name
-    critic_mode: Literal["strict", "fast"] = "strict"
+    critic_mode: Mode = "strict"
     """`strict` for an RL checkpoint, `fast` for an SFT one."""
     critic_scores: bool = False
     """Ask for 0-10 scores too, to choose the best of rejected attempts by; no checkpoint learned that."""
     max_attempts: Annotated[int, Field(ge=1)]
+    name: Annotated[str | None, Field(exclude=True)] = None
+    """The file that it was read from."""
 
     @property
     def predictive(self) -> bool:
@@ -37,11 +42,16 @@ def load(name: str, **overrides: object) -> Preset:
     """Read a preset by name and replace the fields of `overrides` that are not None.
 
     Raises:
-        ValueError: there is no such preset.
+        InputError: there is no such preset, or an override does not fit.
     """
     import yaml
 
     if name not in names():
-        raise ValueError(f"no preset {name!r}; there are {', '.join(names())}")
+        raise InputError(f"no preset {name!r}; there are {', '.join(names())}")
     fields = yaml.safe_load((files(__name__) / f"{name}.yaml").read_text())
-    return Preset.model_validate(fields | {k: v for k, v in overrides.items() if v is not None})
+    given = {k: v for k, v in overrides.items() if v is not None}
+    try:
+        return Preset.model_validate(fields | {"name": name} | given)
+    except ValidationError as e:
+        first = e.errors()[0]
+        raise InputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from e

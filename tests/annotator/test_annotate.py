@@ -12,13 +12,22 @@ import pytest
 from support.cli import fails, goalreel, invoke
 from support.places import SUPPORT
 
-from goalreel.annotator.annotate import Settings, annotate
+from goalreel.annotator.annotate import Options, Summary, open_dataset
+from goalreel.annotator.annotate import annotate as annotate_with
 from goalreel.annotator.show import show
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
+from goalreel.models.load import load
 
 KEY = "observation.images.subgoal"
 STOPS = (signal.SIGKILL, signal.SIGINT)
+
+
+def annotate(root: Path, out: Path, options: Options | None = None, **chosen: object) -> Summary:
+    """In hindsight, from Python."""
+    source, options = open_dataset(root), options or Options()
+    models = load("hindsight", recordings=options.recorded(source))
+    return annotate_with(source, out, models, options, **chosen)
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -28,7 +37,7 @@ def contents(root: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def annotated(video_dataset, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("annotated") / "out"
-    annotate(video_dataset, out, Settings())
+    annotate(video_dataset, out)
     return out
 
 
@@ -73,7 +82,7 @@ def test_the_goal_images_are_the_accepted_frames(annotated):
 def test_a_second_run_does_nothing(video_dataset, annotated, tmp_path):
     out = shutil.copytree(annotated, tmp_path / "out")
     before = contents(out)
-    summary = annotate(video_dataset, out, Settings())
+    summary = annotate(video_dataset, out)
     assert (summary.annotated, summary.resumed) == (0, 3)
     assert contents(out) == before
 
@@ -85,7 +94,7 @@ def test_other_settings_are_refused(video_dataset, annotated):
 
 def test_a_second_pass_over_the_result(annotated, tmp_path):
     out = tmp_path / "again"
-    summary = annotate(annotated, out, Settings(granularity="phase"))
+    summary = annotate(annotated, out, Options(granularity="phase"))
     assert summary.annotated == 3
     assert summary.camera == "observation.images.front", "never the sub-goal camera itself"
     show(out, tmp_path / "report")
@@ -95,7 +104,7 @@ def test_one_episode_later_leaves_the_others_untouched(annotated, video_dataset,
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     out = tmp_path / "again"
-    annotate(annotated, out, Settings(granularity="phase"), episodes=[2])
+    annotate(annotated, out, Options(granularity="phase"), episodes=[2])
     one, two = LeRobotDataset("local/a", root=annotated), LeRobotDataset("local/b", root=out)
     changed = set()
     for i in range(len(one)):
@@ -137,7 +146,7 @@ def test_stopped_and_resumed_ends_with_the_same_bytes(stop, stopped, video_datas
         assert "run the same command again" in run["errors"]
         assert "Traceback" not in run["errors"]
     out = Path(run["out"])
-    annotate(video_dataset, out, Settings())
+    annotate(video_dataset, out)
     assert contents(out) == contents(annotated)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from goalreel.annotator.plan import load, save
+import goalreel
 from goalreel.batch import run
 from goalreel.image import Image
 from goalreel.models.journal import Journal
@@ -89,17 +89,17 @@ def test_other_models_other_answers(tmp_path):
 
 def test_a_storyboard_is_saved_and_loaded(tmp_path):
     made = board(Counting())
-    save(made, tmp_path)
-    assert load(tmp_path) == made
+    goalreel.save_storyboard(made, tmp_path)
+    assert goalreel.load_storyboard(tmp_path) == made
     assert (tmp_path / "images/first.png").is_file()
     assert (tmp_path / "images/step_01_attempt_1.png").is_file()
 
 
 @pytest.mark.parametrize("name", ["../outside.png", "/etc/hostname", "images/none.png"])
 def test_pictures_outside_the_folder_are_refused(name, tmp_path):
-    save(board(Counting()), tmp_path / "in")
+    goalreel.save_storyboard(board(Counting()), tmp_path / "in")
     (tmp_path / "outside.png").write_bytes(TASK.image.png())
     path = tmp_path / "in" / "storyboard.json"
     path.write_text(path.read_text().replace("images/first.png", name))
     with pytest.raises(ValueError, match="no picture"):
-        load(tmp_path / "in")
+        goalreel.load_storyboard(tmp_path / "in")

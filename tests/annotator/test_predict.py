@@ -18,7 +18,7 @@ from support.cli import goalreel, invoke
 from support.serving_models import CriticChat, PlannerChat, serving
 from support.tiny_pipelines import tiny_pipeline
 
-from goalreel.annotator.plan import load
+from goalreel import load_storyboard as load
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.editors.catalogue import Entry
 from goalreel.files import exclusive

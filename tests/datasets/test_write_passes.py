@@ -135,7 +135,7 @@ def test_an_episode_without_a_plan_stays_as_it_was(video_dataset, annotated, tmp
     dataset = Source.open(video_dataset)
     with Records.open(tmp_path / "out", {"test": 1}, dataset.fingerprint()) as records:
         records.commit(0, failed)
-        build(video_dataset, tmp_path / "out", records, camera=FRONT)
+        build(dataset, tmp_path / "out", records, camera=FRONT)
     assert not any(r["language_persistent"] or not r[PAD] for r in rows(tmp_path / "out")[0])
 
 
@@ -282,7 +282,7 @@ def test_out_inside_in_is_refused(video_dataset, tmp_path, where):
     before = tree(source)
     records = Records(tmp_path / "elsewhere", "s")
     with pytest.raises(DatasetError, match="never changed"):
-        build(source, tmp_path / where, records, camera=FRONT)
+        build(Source.open(source), tmp_path / where, records, camera=FRONT)
     assert tree(source) == before
 
 
@@ -297,7 +297,7 @@ def test_segments_beyond_the_episode_are_refused(video_dataset, board, tmp_path)
     with Records.open(tmp_path / "out", {}, "s") as records:
         records.commit(1, board(30))
         with pytest.raises(DatasetError, match=r"episode_000001\.json: its segments do not fit .* 9 frames"):
-            build(video_dataset, tmp_path / "out", records, camera=FRONT)
+            build(Source.open(video_dataset), tmp_path / "out", records, camera=FRONT)
 
 
 def test_goals_of_another_shape_are_letterboxed_and_odd_sizes_made_even():

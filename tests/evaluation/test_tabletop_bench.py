@@ -30,8 +30,7 @@ from goalreel.evaluation.tabletop.plan import chance_of_order, measure_plans, sc
 from goalreel.evaluation.tabletop.report import HEADLINES
 from goalreel.evaluation.tabletop.scenes import SIZE, walks
 from goalreel.models.journal import Journal
-from goalreel.models.kept import Names, kept
-from goalreel.models.load import Trio
+from goalreel.models.trio import Names, Trio
 from goalreel.types import Plan
 
 
@@ -251,12 +250,12 @@ def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
 def test_a_second_run_asks_no_model_twice(scenes, tmp_path):
     few = scenes[:2]
     editor, critic = models.Editor(few, terse=0.5), models.Critic(few)
-    trio = kept(Trio(models.Planner(few), editor, critic), Journal(tmp_path), Names("p", "e", "c"))
+    trio = Trio(models.Planner(few), editor, critic, Names("p", "e", "c")).kept(Journal(tmp_path))
     first = measure_loops(few, run_loops(few, trio.editor, trio.critic, quiet))
     asked = editor.asked, critic.asked
     assert measure_loops(few, run_loops(few, trio.editor, trio.critic, quiet)) == first
     assert (editor.asked, critic.asked) == asked
-    other = kept(Trio(models.Planner(few), editor, critic), Journal(tmp_path), Names("p", "another", "c"))
+    other = Trio(models.Planner(few), editor, critic, Names("p", "another", "c")).kept(Journal(tmp_path))
     edit_all(few, other.editor, quiet)
     assert editor.asked > asked[0]
 

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 pytest.importorskip("lerobot", reason="needs lerobot: pip install 'goalreel[lerobot]'")
 
-from goalreel.annotator.annotate import Settings
-from goalreel.cli.bench import Part
+from goalreel.cli import bench
 from goalreel.cli.evaluate import app
 from goalreel.datasets.source import Source
 from goalreel.datasets.tabletop.splits import seeds
@@ -32,8 +31,9 @@ from goalreel.evaluation.tabletop.bench import PARTS
 from goalreel.evaluation.tabletop.job import annotated, score_job
 from goalreel.evaluation.tabletop.report import BenchReport
 from goalreel.evaluation.tabletop.scenes import walks
-from goalreel.models.kept import Names
+from goalreel.models.load import load
 from goalreel.models.presets import Preset
+from goalreel.models.trio import Names
 from goalreel.types import Step
 
 
@@ -118,14 +118,15 @@ def test_new_weights_are_another_model(tmp_path):
     weights.write_bytes(b"one")
     preset = Preset(planner=f"hf:{tmp_path}?dtype=float32", editor="e", critic="c", max_attempts=3)
     first = Names.of(preset)
-    assert Names.of(preset) == first
+    before = first.key("planner")
+    assert Names.of(preset).key("planner") == before
     weights.write_bytes(b"another")
-    assert Names.of(preset).planner != first.planner
-    assert Names.of(preset).editor == first.editor
+    assert Names.of(preset).key("planner") != before
+    assert Names.of(preset).key("editor") == first.key("editor")
 
 
 def test_the_command_knows_the_benchs_parts():
-    assert tuple(Part) == PARTS
+    assert bench.PARTS == PARTS
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,8 @@ def test_the_whole_job_is_measured_from_the_command_line(job):
 def test_the_whole_job_scores_less_when_it_is_done_less_well(job):
     folder, found = job
     scenes = walks(seeds("validation", 2), quiet)
-    boards = annotated([w.seed for w in scenes], Settings(preset="hindsight"), folder, quiet)
+    seed_numbers = [w.seed for w in scenes]
+    boards = annotated(seed_numbers, lambda read: load("hindsight", recordings=read), folder, quiet)
     truth = read_truth(folder / "recording").episodes
     fps = Source.open(folder / "recording").fps
 

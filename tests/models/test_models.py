@@ -1,41 +1,89 @@
-"""Models by name: the options a name carries, and names that are none."""
+"""Models by name: the parser, the options a name carries, names that are none, and which are loaded once."""
+
+from dataclasses import replace
 
 import pytest
 
-from goalreel.models.load import (
-    ChatOptions,
-    EditorOptions,
-    build_chat,
-    build_editor,
-    split_options,
-)
-from goalreel.models.presets import load, names
+from goalreel.errors import InputError
+from goalreel.models import presets
+from goalreel.models.kinds import ChatOptions, EditorOptions
+from goalreel.models.load import build_chat, build_editor, build_planner, load
+from goalreel.models.lookup import find, forms
+from goalreel.models.names import ModelName
+from goalreel.models.recorded import Recorded
+from goalreel.models.registry import Asked, Options, Registry, read_options
+from goalreel.models.trio import Names, Trio
+from goalreel.planners.difference import DifferenceCritic
 from goalreel.streaming.engine_loop import one_line
 
 
-def test_options_follow_a_question_mark():
-    assert split_options("some/repo", ChatOptions) == ("some/repo", {})
-    assert split_options("dir?dtype=float32&batch_size=4&temperature=0.5", ChatOptions) == (
-        "dir",
-        {"dtype": "float32", "batch_size": 4, "temperature": 0.5},
-    )
-    assert split_options("klein@dir?offload=model&vae_tiling=true", EditorOptions) == (
-        "klein@dir",
-        {"offload": "model", "vae_tiling": True},
-    )
+@pytest.mark.parametrize(
+    ("text", "kind", "target", "options"),
+    [
+        ("hf:some/repo?dtype=x&device=cuda:0", "hf", "some/repo", {"dtype": "x", "device": "cuda:0"}),
+        ("hf:/home/me@there/model", "hf", "/home/me@there/model", {}),
+        ("openai:m@http://h:8000/v1", "openai", "m@http://h:8000/v1", {}),
+        ("server:http://h?a=b", "server", "http://h?a=b", {}),
+        ("klein@/d:e?device=cuda:1", "", "klein@/d:e", {"device": "cuda:1"}),
+        ("kinematic", "", "kinematic", {}),
+        ("hf:", "hf", "", {}),
+        ("", "", "", {}),
+    ],
+)  # fmt: skip
+def test_names_are_taken_apart(text, kind, target, options):
+    name = ModelName.parse(text)
+    assert (name.kind, name.target, name.options) == (kind, target, options)
+    assert str(name) == text
+
+
+def test_two_editors_in_one_name():
+    name = ModelName.parse("qwen-image?offload=model+server:http://h")
+    draw, edit = name.parts
+    assert (draw.target, draw.options) == ("qwen-image", {"offload": "model"})
+    assert (edit.kind, edit.target) == ("server", "http://h")
+    assert ModelName.parse("klein@a+b").parts is None, "a folder may hold a plus"
+
+
+@pytest.mark.parametrize(
+    ("text", "public", "brief"),
+    [
+        ("hf:/models/some-planner?dtype=x", "hf:/models/some-planner?dtype=x", "some-planner?dtype=x"),
+        ("openai:gpt@http://me:pw@h/v1", "openai:gpt@http://h/v1", "gpt"),
+        ("server:http://me:pw@h:8000", "server:http://h:8000", "8000"),
+        ("flux2-klein-4b@/weights", "flux2-klein-4b@/weights", "flux2-klein-4b"),
+    ],
+)
+def test_what_is_shown_of_a_name(text, public, brief):
+    name = ModelName.parse(text)
+    assert (name.public(), name.brief()) == (public, brief)
+
+
+def test_options_get_their_types():
+    name = ModelName.parse("hf:dir?dtype=float32&batch_size=4&temperature=0.5")
+    assert read_options(name, ChatOptions).model_dump(exclude_none=True) == {
+        "dtype": "float32",
+        "batch_size": 4,
+        "temperature": 0.5,
+    }
+    name = ModelName.parse("klein@dir?offload=model&vae_tiling=true")
+    assert read_options(name, EditorOptions).model_dump(exclude_none=True) == {
+        "offload": "model",
+        "vae_tiling": True,
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("dir?quantize=int8", "quantize is wrong: there are device, dtype, batch_size, max_new_tokens"),
-        ("dir?batch_size=many", "batch_size is wrong"),
-        ("dir?fast", r"options are written as \?key=value"),
+        ("hf:dir?quantize=int8", "quantize is wrong: there are device, dtype, batch_size, max_new_tokens"),
+        ("hf:dir?batch_size=many", "batch_size is wrong"),
+        ("hf:dir?fast", r"options are written as \?key=value"),
+        ("openai:m?a=b", "a is wrong: there are no options"),
     ],
 )
 def test_wrong_options_get_one_line(name, said):
-    with pytest.raises(ValueError, match=said) as caught:
-        split_options(name, ChatOptions)
+    with pytest.raises(InputError, match=said) as caught:
+        build_planner(name)
     assert "\n" not in str(caught.value)
 
 
@@ -63,9 +111,93 @@ def test_a_package_that_is_missing_is_named_with_its_extra():
     assert one_line(ModuleNotFoundError("No module named 'own'", name="own")) == "No module named 'own'"
 
 
-@pytest.mark.parametrize("name", names())
-def test_every_preset_reads(name):
-    assert load(name).max_attempts >= 1
-    assert load(name, max_attempts=9, editor="server:http://x").max_attempts == 9
-    with pytest.raises(ValueError, match="no preset 'magic'"):
-        load("magic")
+@pytest.mark.parametrize("name", presets.names())
+def test_every_preset_reads_and_names_kinds_that_are(name):
+    preset = presets.load(name, max_attempts=9, editor="server:http://x")
+    assert (preset.name, preset.max_attempts, preset.editor) == (name, 9, "server:http://x")
+    assert "name" not in preset.model_dump(), "a record holds the models, not the file"
+    for role in ("planner", "editor", "critic"):
+        find(role, ModelName.parse(getattr(preset, role)))
+
+
+def test_a_preset_that_is_none():
+    with pytest.raises(InputError, match="no preset 'magic'"):
+        presets.load("magic")
+
+
+def test_an_error_names_every_kind_that_would_do():
+    with pytest.raises(InputError) as caught:
+        find("editor", ModelName.parse("nonsense"), recordings=False)
+    for form in forms("editor"):
+        assert form == "NAME[@FOLDER]" or form in str(caught.value)
+    assert "flux2-klein-4b" in str(caught.value)
+    assert "hindsight" not in str(caught.value)
+
+
+def test_models_that_read_recordings_say_so():
+    with pytest.raises(InputError, match="kinematic only reads recordings: use goalreel annotate"):
+        build_planner("kinematic")
+    with pytest.raises(InputError, match="only reads recordings"):
+        load("hindsight")
+    trio = load("hindsight", recordings=Recorded({}, "front"))
+    assert trio.called.unkept == {"planner", "editor", "critic"}
+
+
+def test_the_old_name_of_the_edit_server():
+    assert find("editor", ModelName.parse("seed:http://h")) is find(
+        "editor", ModelName.parse("interleavethinker:http://h")
+    )
+
+
+def test_a_local_chat_model_for_both_agents_is_loaded_once(monkeypatch):
+    from goalreel.planners.hf import HfChat
+
+    loaded = []
+    monkeypatch.setattr(HfChat, "load", lambda folder, **options: loaded.append(folder) or object())
+    preset = presets.load("nano", planner="hf:a", critic="hf:a", editor="server:http://h")
+    load(preset)
+    assert loaded == ["a"]
+    load(preset.model_copy(update={"critic": "hf:b"}))
+    assert loaded == ["a", "a", "b"]
+
+
+def test_only_the_roles_asked_for_are_loaded(monkeypatch):
+    from goalreel.planners.hf import HfChat
+
+    loaded = []
+    monkeypatch.setattr(HfChat, "load", lambda folder, **options: loaded.append(folder) or object())
+    preset = presets.load("nano", planner="hf:a", critic="hf:b", editor="server:http://h")
+    trio = load(preset, roles=["critic"])
+    assert loaded == ["b"]
+    trio.prepare()
+    trio.prepare()
+    assert loaded == ["b", "a"]
+
+
+def test_models_without_names_are_called_by_their_classes():
+    critic = DifferenceCritic()
+    called = Trio(critic, critic, critic).called
+    assert called.critic == "goalreel.planners.difference.DifferenceCritic"
+    assert called.unkept == {"planner", "editor", "critic"}
+
+
+def test_a_models_key_is_that_of_its_name_how_it_is_asked_and_its_version():
+    from goalreel import __version__
+
+    names = Names("p", "e", "c", critic_mode="fast")
+    assert (names.key("planner"), names.key("critic")) == (f"p {__version__}", f"c fast False {__version__}")
+    assert replace(names, critic_scores=True).key("critic") != names.key("critic")
+
+
+def test_a_kind_is_registered_once():
+    registry: Registry[str] = Registry()
+
+    @registry.kind("mine:N", "A number.", Options)
+    def build(asked: Asked[Options]) -> str:
+        return asked.name.target
+
+    kind = registry.get("mine")
+    assert (kind.form, kind.plugin) == ("mine:N", __name__.partition(".")[0])
+    assert kind.build(ModelName.parse("mine:3"), "editor", None) == "3"
+    with pytest.raises(ValueError, match="there is a kind 'mine' already"):
+        registry.kind("mine", "Another.", Options)(build)

@@ -29,7 +29,7 @@ def annotate(source: Path, out: Path) -> None:
             if episode not in done:
                 length = len(dataset.episode(episode).timestamps)
                 records.commit(episode, storyboard(length, camera=camera, drawn=(episode % 3,)))
-        build(source, out, records, camera=camera)
+        build(dataset, out, records, camera=camera)
 
 
 def main() -> None:

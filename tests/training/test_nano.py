@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from goalreel import checkpoints
-from goalreel.annotator.plan import load
+from goalreel import load_storyboard as load
 from goalreel.batch import run
 from goalreel.checkpoints import NANO, located
 from goalreel.cli.main import app

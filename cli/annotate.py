@@ -1,0 +1,105 @@
+"""`goalreel annotate`. What it needs is imported when it runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from goalreel.cli import bags
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.models import Critic, Editor, MaxAttempts, Planner, Preset
+from goalreel.cli.options import INTERRUPTED, Episodes, Json, OnUnverified, UseUnverified, numbers
+
+if TYPE_CHECKING:
+    from goalreel.annotator.annotate import Options
+    from goalreel.models.presets import Preset as Names
+
+EPILOG = (
+    "Examples:\n\n"
+    "- `goalreel annotate pusht --out pusht-goals`\n\n"
+    "- `goalreel annotate droid --out droid-goals --camera exterior_1 --episodes 0-9,12`\n\n"
+    "- `goalreel annotate g1 --out g1-goals --layout gripper=20:26,position=7:14 --granularity phase`\n\n"
+    "- `goalreel annotate run.mcap --out run-goals --state-topic /joint_states --task 'open the drawer'`"
+)
+
+
+def annotate(
+    dataset: Annotated[Path, typer.Argument(help="A LeRobot v3.0 dataset or a ROS 2 bag; it is only read.")],
+    out: Annotated[Path, typer.Option(help="The new dataset. Run again to resume.")],
+    preset: Preset = "hindsight",
+    planner: Planner = None,
+    editor: Editor = None,
+    critic: Critic = None,
+    camera: Annotated[
+        str | None, typer.Option(help="Camera of the goal images. [default: the first not on the wrist]")
+    ] = None,
+    episodes: Episodes = None,
+    granularity: Annotated[
+        Literal["subtask", "phase"], typer.Option(help="Sub-tasks, or their phases.")
+    ] = "subtask",
+    layout: Annotated[
+        str | None, typer.Option(help="State dimensions, if not found by themselves: gripper=6,position=0:3.")
+    ] = None,
+    max_attempts: MaxAttempts = None,
+    on_unverified: OnUnverified = "continue",
+    use_unverified: UseUnverified = False,
+    subgoal_key: Annotated[str, typer.Option(help="Feature name of the sub-goal camera.")] = (
+        "observation.images.subgoal"
+    ),
+    batch_size: Annotated[int, typer.Option(min=1, help="Requests of one kind in one model call.")] = 16,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    json_output: Json = False,
+    image_topic: bags.ImageTopic = None,
+    state_topic: bags.StateTopic = None,
+    action_topic: bags.ActionTopic = None,
+    instruction_topic: bags.InstructionTopic = None,
+    task: bags.TaskText = None,
+    fps: bags.Fps = None,
+    clock: bags.Clock = "received",
+) -> None:
+    """Write sub-tasks and goal images into a copy of a LeRobot dataset, or of what a ROS 2 bag holds."""
+    with one_line_errors(INTERRUPTED):
+        from goalreel.annotator.annotate import Options
+        from goalreel.models import presets
+
+        topics = bags.BagOptions(image_topic, state_topic, action_topic, instruction_topic, task, fps, clock)
+        names = presets.load(preset, planner=planner, editor=editor, critic=critic, max_attempts=max_attempts)
+        options = Options(
+            camera=camera,
+            subgoal_key=subgoal_key,
+            granularity=granularity,
+            layout=layout,
+            on_unverified=on_unverified,
+            use_unverified=use_unverified,
+            seed=seed,
+        )
+        _annotate(dataset, out, topics, names, options, numbers(episodes), batch_size, json_output)
+
+
+def _annotate(
+    dataset: Path,
+    out: Path,
+    topics: bags.BagOptions,
+    names: "Names",
+    options: "Options",
+    episodes: list[int] | None,
+    batch_size: int,
+    json_output: bool,
+) -> None:
+    from goalreel.annotator.annotate import annotate as work
+    from goalreel.annotator.annotate import open_dataset
+    from goalreel.batch import Limits
+    from goalreel.cli.console import progress_bars, show_summary
+    from goalreel.models.load import load
+
+    limits = Limits(batch_size, in_flight=4 * batch_size)
+    with progress_bars() as progress:
+        source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
+        models = load(names, recordings=options.recorded(source), roles=())
+        summary = work(source, out, models, options, episodes=episodes, limits=limits, progress=progress)
+    if json_output:
+        typer.echo(summary.as_json())
+    else:
+        show_summary(summary)
+    if summary.failures:
+        raise typer.Exit(1)

@@ -1,0 +1,38 @@
+"""Options and readings that several commands share."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from goalreel.errors import InputError
+
+INTERRUPTED = "interrupted; what was finished is saved: run the same command again to go on"
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")]
+Episodes = Annotated[str | None, typer.Option(help="Such as 3, 0-9 or 0-4,7. [default: all]")]
+SPLITS = Literal["train", "validation", "test"]
+"""Typer lists the values of a Literal, though not of a `type` that stands for one."""
+Split = Annotated[SPLITS, typer.Option(help="Seed range: see datasets/tabletop/splits.py.")]
+OnUnverified = Annotated[
+    Literal["continue", "stop"], typer.Option(help="After a step without an accepted image.")
+]
+UseUnverified = Annotated[bool, typer.Option(help="Let unverified images become training data.")]
+
+
+def numbers(text: str | None) -> list[int] | None:
+    """Read episode numbers; None stays None.
+
+    >>> numbers("0-2,7")
+    [0, 1, 2, 7]
+
+    Raises:
+        InputError: something else is written there.
+    """
+    if text is None:
+        return None
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise InputError(f"--episodes takes numbers and ranges such as 0-4,7, not {text!r}")
+        found.update(range(int(first), int(last or first) + 1))
+    return sorted(found)

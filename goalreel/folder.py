@@ -1,0 +1,60 @@
+"""A storyboard as a folder: `storyboard.json`, and `images/` with every picture of it."""
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from goalreel.errors import InputError
+from goalreel.files import write_bytes
+from goalreel.image import Image
+from goalreel.types import Storyboard
+
+
+def save_storyboard(board: Storyboard, folder: Path) -> None:
+    """Write `images/`, then `storyboard.json`, which so never points at nothing.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
+    names = _names(board)
+    for picture, name in names.items():
+        write_bytes(folder / name, picture.png())
+    text = board.model_dump_json(indent=1, context={"put_image": names.__getitem__})
+    write_bytes(folder / "storyboard.json", text.encode())
+
+
+def load_storyboard(folder: Path) -> Storyboard:
+    """Read what `save_storyboard`, or `goalreel plan --out`, wrote.
+
+    Raises:
+        InputError: not a storyboard, or a picture outside the folder or missing.
+    """
+    folder = Path(folder)
+
+    def get(name: str) -> Image:
+        path = (folder / name).resolve()
+        if not path.is_relative_to(folder.resolve()) or not path.is_file():
+            raise ValueError(f"no picture {name!r} in {folder}")
+        return Image.decode(path.read_bytes())
+
+    try:
+        data = (folder / "storyboard.json").read_bytes()
+        return Storyboard.model_validate_json(data, context={"get_image": get})
+    except FileNotFoundError as e:
+        raise InputError(f"{folder}: holds no storyboard.json: goalreel plan --out writes one") from e
+    except ValidationError as e:
+        first = e.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(f"{folder / 'storyboard.json'}: {where or 'file'}: {first['msg']}") from e
+
+
+def _names(board: Storyboard) -> dict[Image, str]:
+    """A file name for each different picture, by where it is first seen."""
+    names: dict[Image, str] = {}
+    if board.task.image is not None:
+        names[board.task.image] = "images/first.png"
+    for i, step in enumerate(board.steps, start=1):
+        for j, attempt in enumerate(step.attempts, start=1):
+            if attempt.image is not None:
+                names.setdefault(attempt.image, f"images/step_{i:02d}_attempt_{j}.png")
+    return names

@@ -1,0 +1,139 @@
+"""The kinds of models that come with goalreel. What one needs is imported when it is built, not before."""
+
+from typing import Literal
+
+from goalreel.checkpoints import located
+from goalreel.models.registry import Asked, Options, chats, critics, editors, planners
+from goalreel.planners.chat import Chat
+from goalreel.types import Critic, Editor, Planner
+
+CATALOGUE, SPLIT = "NAME[@FOLDER]", "NAME+EDITOR"
+"""The editors' kinds without a kind in front."""
+
+
+class ChatOptions(Options):
+    """What may follow `hf:DIR?`; see `goalreel.planners.hf.HfChat.load`."""
+
+    device: str | None = None
+    dtype: str | None = None
+    batch_size: int | None = None
+    max_new_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+
+
+class EditorOptions(Options):
+    """What may follow `diffusers:DIR?` or a catalogue name; see `goalreel.editors.diffusers`."""
+
+    device: str | None = None
+    dtype: str | None = None
+    batch_size: int | None = None
+    offload: Literal["model", "sequential"] | None = None
+    vae_tiling: bool | None = None
+    quantize: Literal["fp8", "int8"] | None = None
+
+
+@chats.kind(
+    "hf:DIR", "A vision-language checkpoint, loaded by transformers.", ChatOptions, extra="gpu", shared=True
+)
+def _hf(asked: Asked[ChatOptions]) -> Chat:
+    from goalreel.planners.hf import HfChat
+
+    return HfChat.load(located(asked.name.target), **asked.options.model_dump(exclude_none=True))
+
+
+@chats.kind(
+    "openai:MODEL@URL", "An OpenAI-compatible server; without @URL, OpenAI's own.", Options, extra="api"
+)
+def _openai(asked: Asked[Options]) -> Chat:
+    from goalreel.planners.openai import OpenAIChat
+
+    return OpenAIChat(asked.name.model, base_url=asked.name.url)
+
+
+@chats.kind("server:URL", "A goalreel server (`goalreel serve`), asked for the role.", Options, extra="api")
+def _server(asked: Asked[Options]) -> Chat:
+    from goalreel.planners.openai import OpenAIChat
+
+    keys = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
+    return OpenAIChat(asked.role, base_url=f"{asked.name.target.rstrip('/')}/v1", key_variables=keys)
+
+
+@planners.kind("kinematic", "Reads the steps off a recording's motion.", Options, needs_recording=True)
+def _kinematic(asked: Asked[Options]) -> Planner:
+    from goalreel.planners.kinematic import KinematicPlanner
+
+    given = asked.recorded
+    return KinematicPlanner(given.recordings, given.granularity, given.layout, given.camera, given.words)
+
+
+@critics.kind("difference", "Rejects pictures that are unusable or show no change.", Options, predicts=False)
+def _difference(asked: Asked[Options]) -> Critic:
+    from goalreel.planners.difference import DifferenceCritic
+
+    return DifferenceCritic()
+
+
+@editors.kind(
+    "diffusers:DIR",
+    "A diffusers pipeline that takes a prompt and a picture.",
+    EditorOptions,
+    extra="gpu",
+    shared=True,
+)
+def _diffusers(asked: Asked[EditorOptions]) -> Editor:
+    from goalreel.editors.diffusers import DiffusersEditor
+
+    return DiffusersEditor.load(located(asked.name.target), **asked.options.model_dump(exclude_none=True))
+
+
+@editors.kind(
+    "openai:MODEL@URL", "An OpenAI-compatible server; without @URL, OpenAI's own.", Options, extra="api"
+)
+def _openai_editor(asked: Asked[Options]) -> Editor:
+    from goalreel.editors.remote import remote_editor
+
+    return remote_editor("openai", asked.name.target)
+
+
+@editors.kind("server:URL", "A goalreel server (`goalreel serve`).", Options, extra="api")
+def _server_editor(asked: Asked[Options]) -> Editor:
+    from goalreel.editors.remote import remote_editor
+
+    return remote_editor("server", asked.name.target)
+
+
+@editors.kind("interleavethinker:URL", "InterleaveThinker's own edit server.", Options, extra="api")
+def _interleavethinker(asked: Asked[Options]) -> Editor:
+    from goalreel.editors.remote import remote_editor
+
+    return remote_editor("interleavethinker", asked.name.target)
+
+
+@editors.kind(
+    CATALOGUE,
+    "An entry of the catalogue (docs/editors.md), such as flux2-klein-4b; FOLDER holds its weights.",
+    EditorOptions,
+    extra="gpu",
+    shared=True,
+)
+def _catalogue(asked: Asked[EditorOptions]) -> Editor:
+    from goalreel.editors.diffusers import DiffusersEditor
+
+    return DiffusersEditor.from_catalogue(asked.name.target, **asked.options.model_dump(exclude_none=True))
+
+
+@editors.kind(SPLIT, "NAME of the catalogue draws first pictures, EDITOR edits.", Options)
+def _split(asked: Asked[Options]) -> Editor:
+    from goalreel.editors.split import SplitEditor
+    from goalreel.models.load import build_editor
+
+    draw, edit = asked.name.parts or (asked.name, asked.name)
+    return SplitEditor(build_editor(draw.text, asked.given), build_editor(edit.text, asked.given))
+
+
+@editors.kind("hindsight", "Takes goal images from the recording.", Options, needs_recording=True)
+def _hindsight(asked: Asked[Options]) -> Editor:
+    from goalreel.editors.hindsight import HindsightEditor
+
+    return HindsightEditor(asked.recorded.recordings, asked.recorded.camera)

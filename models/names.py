@@ -1,0 +1,117 @@
+"""The one parser of model names.
+
+    hf:DIR?dtype=bfloat16     KIND:TARGET, with options of models that run in this process
+    openai:MODEL@URL          KIND:MODEL@URL
+    server:URL                KIND:URL
+    flux2-klein-4b@FOLDER     no KIND: an entry of the editors' catalogue, or a model of fixed rules
+    DRAW+EDIT                 two editors: one draws first pictures, the other edits
+
+A DIR is a folder, a repository OWNER/NAME, or one of the checkpoints that come with goalreel, such as
+`hf:nano-planner` (see `goalreel.checkpoints`).
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+from urllib.parse import parse_qsl
+
+from goalreel import __version__
+from goalreel.checkpoints import located
+from goalreel.errors import InputError
+
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_CREDENTIALS = re.compile(r"//[^@/]*@")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A model's name, taken apart; `str()` is the name as it was given.
+
+    >>> name = ModelName.parse("hf:some/repo?dtype=float32&batch_size=4")
+    >>> name.kind, name.target, name.options
+    ('hf', 'some/repo', {'dtype': 'float32', 'batch_size': '4'})
+    >>> ModelName.parse("openai:gpt@http://127.0.0.1:8000/v1").url
+    'http://127.0.0.1:8000/v1'
+    """
+
+    text: str
+    kind: str
+    """What stands before the colon; empty without one."""
+    target: str
+    """What follows the colon, without the options: a folder, a model, an address."""
+    query: str = ""
+    """The options as they were written, `key=value&key=value`."""
+    parts: "tuple[ModelName, ModelName] | None" = None
+    """The two editors of `DRAW+EDIT`."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Take a name apart. No name is refused: whoever builds the model knows which there are."""
+        kind, colon, rest = text.partition(":")
+        if not colon or not _KIND.fullmatch(kind):
+            first, plus, second = text.partition("+")
+            if plus and "@" not in first:
+                return cls(text, "", text, parts=(cls.parse(first), cls.parse(second)))
+            kind, rest = "", text
+        target, _, query = rest.partition("?")
+        if "://" in target:  # an address keeps what is its own
+            target, query = rest, ""
+        return cls(text, kind, target, query)
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options by their names.
+
+        Raises:
+            InputError: they are not written as key=value.
+        """
+        try:
+            return dict(parse_qsl(self.query, strict_parsing=bool(self.query)))
+        except ValueError as e:
+            raise InputError(f"{self.text}: options are written as ?key=value&key=value") from e
+
+    @property
+    def model(self) -> str:
+        """The target up to its `@`."""
+        return self.target.partition("@")[0]
+
+    @property
+    def url(self) -> str | None:
+        """The address after the target's `@`; None without one."""
+        _, at, address = self.target.partition("@")
+        return address if at else None
+
+    def public(self) -> str:
+        """The name without the credentials that an address in it may carry.
+
+        >>> ModelName.parse("server:http://me:secret@there:8000").public()
+        'server:http://there:8000'
+        """
+        return _CREDENTIALS.sub("//", self.text)
+
+    def brief(self) -> str:
+        """The name without its kind, and without the folder or address that the model is kept in.
+
+        >>> ModelName.parse("hf:/models/some-planner").brief()
+        'some-planner'
+        """
+        shown = self.public().partition("@")[0].rstrip("/")
+        return shown.rpartition("/")[2].rpartition(":")[2]
+
+    def fingerprint(self) -> str:
+        """What tells these weights from others of the same name: goalreel's version, and the folder's files.
+
+        A journal's keys are made from it.
+        """
+        target = self.parts[1].target if self.parts else self.target
+        folder = Path(located(target or self.text))
+        if not folder.is_dir():
+            return __version__
+        files = sorted(p for p in folder.rglob("*") if p.is_file())
+        facts = [(str(p.relative_to(folder)), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
+        return f"{__version__} {hashlib.sha256(repr(facts).encode()).hexdigest()}"

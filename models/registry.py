@@ -1,0 +1,168 @@
+"""Which kinds of models there are: a registry a role, filled by goalreel (`models.kinds`) and by plugins.
+
+A package of yours adds a kind in two files. Its pyproject.toml names a module,
+
+    [project.entry-points."goalreel.editors"]
+    mine = "my_package"
+
+and that module registers the kind:
+
+    @editors.kind("mine:SHADE", "Paints everything SHADE grey levels dark.", Options)
+    def build(asked: Asked[Options]) -> Editor:
+        return MyEditor(int(asked.name.target))
+
+`goalreel annotate --editor mine:40` then uses it. The groups are `goalreel.planners`, `goalreel.editors` and
+`goalreel.critics`; a chat model can be planner and critic, and registers with `chats`. A module is imported
+when a name asks for its kind, or when all kinds are listed.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import ValidationError
+
+from goalreel.errors import InputError
+from goalreel.models.names import ModelName
+from goalreel.models.recorded import Recorded
+from goalreel.planners.chat import Chat
+from goalreel.types import Critic, Editor, Frozen, Planner
+
+type Role = Literal["planner", "editor", "critic"]
+ROLES: tuple[Role, ...] = ("planner", "editor", "critic")
+
+
+class Options(Frozen):
+    """What may follow a name as `?key=value`: nothing. A subclass has a field an option."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked[O: Options]:
+    """What a kind builds a model from."""
+
+    name: ModelName
+    options: O
+    role: Role
+    given: Recorded | None = None
+    """The recordings to read, where there are some."""
+
+    @property
+    def recorded(self) -> Recorded:
+        """The recordings to read.
+
+        Raises:
+            ValueError: there are none, for the kind does not say that it needs them.
+        """
+        if self.given is None:
+            raise ValueError(f"{self.name}: register its kind with needs_recording")
+        return self.given
+
+
+@dataclass(frozen=True, slots=True)
+class Kind[M]:
+    """One kind of model: how it is written, what it is, and how one is built."""
+
+    name: str
+    """What stands before the colon, or the whole name."""
+    form: str
+    """How it is written, such as `hf:DIR`."""
+    help: str
+    options: type[Options]
+    build: Callable[[ModelName, Role, Recorded | None], M]
+    module: str
+    """The module that registered it."""
+    extra: str | None = None
+    """The extra of goalreel that it needs (see `goalreel.installed.EXTRAS`)."""
+    needs_recording: bool = False
+    """It reads its answers off a recording."""
+    predicts: bool = True
+    """Its answers cost something, so a journal keeps them; False for fixed rules."""
+    shared: bool = False
+    """It runs in this process: one that is named for two roles is loaded once."""
+
+    @property
+    def plugin(self) -> str | None:
+        """The package that brings it; None where goalreel does."""
+        package = self.module.partition(".")[0]
+        return None if package == "goalreel" else package
+
+
+class Registry[M]:
+    """The kinds of model that answer as an M, by their names and in the order of their registration."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, Kind[M]] = {}
+
+    def kind[O: Options](
+        self,
+        form: str,
+        help: str,
+        options: type[O],
+        *,
+        extra: str | None = None,
+        needs_recording: bool = False,
+        predicts: bool = True,
+        shared: bool = False,
+    ) -> Callable[[Callable[[Asked[O]], M]], Callable[[Asked[O]], M]]:
+        """Register the decorated function as what builds the models of a kind; see `Kind` for the rest.
+
+        `form` is how a name is written: `KIND:` and something in capitals, or one word. The options are
+        checked before the function is called.
+
+        Raises:
+            ValueError: there is such a kind already.
+        """
+
+        def register(build: Callable[[Asked[O]], M]) -> Callable[[Asked[O]], M]:
+            name = form.partition(":")[0]
+            if name in self._kinds:
+                raise ValueError(f"there is a kind {name!r} already, of {self._kinds[name].module}")
+
+            def make(asked: ModelName, role: Role, given: Recorded | None) -> M:
+                return build(Asked(asked, read_options(asked, options), role, given))
+
+            self._kinds[name] = Kind(
+                name,
+                form,
+                help,
+                options,
+                make,
+                build.__module__,
+                extra,
+                needs_recording,
+                predicts and not needs_recording,
+                shared,
+            )
+            return build
+
+        return register
+
+    def get(self, name: str) -> Kind[M] | None:
+        """The kind called `name`, or None."""
+        return self._kinds.get(name)
+
+    def __iter__(self) -> Iterator[Kind[M]]:
+        return iter(self._kinds.values())
+
+
+def read_options[O: Options](name: ModelName, options: type[O]) -> O:
+    """Check the options that a name carries, and give each its type.
+
+    Raises:
+        InputError: an option that models of this kind do not have, or a value that does not fit it.
+    """
+    try:
+        return options.model_validate(name.options)
+    except ValidationError as e:
+        first = e.errors()[0]
+        wrong = ".".join(map(str, first["loc"]))
+        there = f"there are {', '.join(options.model_fields) or 'no options'}"
+        said = first["msg"] if wrong in options.model_fields else there
+        raise InputError(f"{name}: {wrong} is wrong: {said}") from e
+
+
+chats: Registry[Chat] = Registry()
+"""Vision-language models: each can be a planner and a critic."""
+planners: Registry[Planner] = Registry()
+editors: Registry[Editor] = Registry()
+critics: Registry[Critic] = Registry()

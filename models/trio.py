@@ -1,0 +1,92 @@
+"""Planner, editor and critic together, and what they are called."""
+
+from dataclasses import dataclass
+
+from goalreel.models.journal import Journal
+from goalreel.models.later import Later
+from goalreel.models.names import ModelName
+from goalreel.models.presets import Preset
+from goalreel.models.registry import ROLES, Role
+from goalreel.planners.critic import Mode
+from goalreel.types import Critic, Editor, Planner
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the three models are called: in records, in reports and in a journal's keys."""
+
+    planner: str
+    editor: str
+    critic: str
+    critic_mode: Mode = "strict"
+    critic_scores: bool = False
+    max_attempts: int = 3
+    """Pictures a step, the paper's T."""
+    preset: str | None = None
+    unkept: frozenset[Role] = frozenset()
+    """Roles whose answers no journal keeps: fixed rules, and models that nothing tells from others."""
+
+    @classmethod
+    def of(cls, preset: Preset, unkept: frozenset[Role] = frozenset()) -> "Names":
+        """What the models of a preset are called."""
+        return cls(
+            preset.planner,
+            preset.editor,
+            preset.critic,
+            preset.critic_mode,
+            preset.critic_scores,
+            preset.max_attempts,
+            preset.name,
+            unkept,
+        )
+
+    def key(self, role: Role) -> str:
+        """What decides a model's answers: its name, how it is asked, and its weights."""
+        name: str = getattr(self, role)
+        how = f"{name} {self.critic_mode} {self.critic_scores}" if role == "critic" else name
+        return f"{how} {ModelName.parse(name).fingerprint()}"
+
+
+def class_name(model: object) -> str:
+    """What a model without a name is called: its class, with its module."""
+    return f"{type(model).__module__}.{type(model).__qualname__}"
+
+
+@dataclass(frozen=True)
+class Trio:
+    """The three models."""
+
+    planner: Planner
+    editor: Editor
+    critic: Critic
+    names: Names | None = None
+    """None for objects of your own that have no names."""
+
+    @property
+    def called(self) -> Names:
+        """The models' names, or else those of their classes, whose answers no journal keeps."""
+        if self.names is not None:
+            return self.names
+        planner, editor, critic = (class_name(model) for model in (self.planner, self.editor, self.critic))
+        return Names(planner, editor, critic, unkept=frozenset(ROLES))
+
+    def prepare(self) -> None:
+        """Load the models that would else be loaded when they are first asked.
+
+        Raises:
+            UserError, OSError, ModuleNotFoundError: one of them cannot be loaded.
+        """
+        for model in (self.planner, self.editor, self.critic):
+            if isinstance(model, Later):
+                _ = model.model
+
+    def kept(self, journal: Journal) -> "Trio":
+        """The same models, asked only what the journal does not know."""
+        names = self.called
+        planner, editor, critic = self.planner, self.editor, self.critic
+        return Trio(
+            planner if "planner" in names.unkept else journal.planner(planner, names.key("planner")),
+            editor if "editor" in names.unkept else journal.editor(editor, names.key("editor")),
+            critic if "critic" in names.unkept else journal.critic(critic, names.key("critic")),
+            self.names,
+        )
