@@ -157,7 +157,7 @@ def test_lerobots_command_lines(kind, tmp_path, monkeypatch):
 
 
 @pytest.mark.process
-def test_the_zmq_bridge(running):
+def test_the_zmq_bridge(client):
     _, *arguments = shlex.split(block("goalreel_ros.zmq --width").replace(":5555", ":*"))
     with other(*arguments, ready="/goalreel/subgoal/image/compressed is there") as bridge:
         assert bridge.stop(signal.SIGINT) == 0
@@ -171,8 +171,7 @@ def test_rosettas_entry_is_the_contracts():
 
 
 @pytest.mark.process
-def test_cyclos_entry_names_a_topic_of_the_node(running):
-    robot, _ = running
+def test_cyclos_entry_names_a_topic_of_the_node(robot):
     robots = yaml.safe_load(block("orchestrator:"))["orchestrator"]["ros__parameters"]
     camera = robots["my_robot"]["observation"]["images"]["subgoal"]
     topics = dict(until(robot.node.get_topic_names_and_types))

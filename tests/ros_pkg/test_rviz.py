@@ -22,6 +22,7 @@ from support.places import ROOT
 
 from goalreel_ros.cameras import CameraInputs
 from goalreel_ros.markers import Strip
+from goalreel_ros.node import new_slot
 from goalreel_ros.outputs import Outputs
 from goalreel_ros.parameters import NodeOptions
 
@@ -79,7 +80,7 @@ def test_every_display_finds_what_the_node_publishes(config):
     with rclpy.init():
         node = rclpy.create_node("goalreel")
         outputs = Outputs(node, NodeOptions(), lambda: 1)
-        inputs = CameraInputs(node, NodeOptions)
+        inputs = CameraInputs(node, NodeOptions, new_slot())
         for topic, display in shown.items():
             if topic == "/image":
                 (there,) = node.get_subscriptions_info_by_topic(topic)
