@@ -309,7 +309,7 @@ def test_what_the_command_line_gives_is_checked_and_its_paths_are_as_given(tmp_p
 
 def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
     def refused(settings: EditorConfig, data, message: str) -> None:
-        with pytest.raises(InputError, match=message) as caught:
+        with pytest.raises(ValueError, match=message) as caught:
             trainer.train(settings, tmp_path / "out", rows=data)
         assert "\n" not in str(caught.value)
 
