@@ -244,7 +244,7 @@ def venv(tmp_path_factory) -> Path:
     uv("venv", "--python", sys.executable, folder)
     install = ("pip", "install", "--python", folder / "bin/python", "-c", "constraints.txt")
     uv(*install, *wanted)
-    uv(*install, "--no-deps", "datasets")
+    uv(*install, "--no-deps", "datasets", "setuptools")
     return folder
 
 
@@ -264,7 +264,9 @@ def test_it_works_installed_and_from_a_plain_checkout(how, venv, copy, tmp_path,
     if how == "checkout":
         uv("pip", "uninstall", "--python", executable, "goalreel")
     else:
-        what = ["-e", copy] if how == "editable" else [request.getfixturevalue("wheel")]
+        what = (
+            ["--no-build-isolation", "-e", copy] if how == "editable" else [request.getfixturevalue("wheel")]
+        )
         uv("pip", "install", "--python", executable, "--no-deps", "--reinstall", *what)
     path = str(ROOT) if how == "checkout" else ""
     run = partial(python, executable=str(executable), path=path)
