@@ -214,7 +214,7 @@ def test_the_seed_projects_server(server):
     assert message(editor) == "the server's reply is unusable: Task timeout"
 
 
-@pytest.mark.parametrize("kind", ["server", "seed"])
+@pytest.mark.parametrize("kind", ["server", "interleavethinker"])
 def test_goalreels_own_server(kind, monkeypatch):
     """`goalreel serve` speaks both; its editor inverts, and writes prompt length and seed into a corner."""
     monkeypatch.setenv("GOALREEL_TOKEN", "let-me-in")
@@ -329,7 +329,7 @@ def test_a_server_that_is_not_there():
         ("openai", "@http://host", "openai:MODEL@URL"),
         ("openai", "gpt-image-1", "needs a key: set OPENAI_API_KEY"),
         ("server", "host:80", "is no address: write http://HOST:PORT"),
-        ("seed", "ftp://host", "is no address"),
+        ("interleavethinker", "ftp://host", "is no address"),
         ("server", "http://me:pass@host", "no key belongs into an address"),
         ("paint", "http://host", "no remote editor of kind 'paint'"),
     ],
