@@ -129,7 +129,7 @@ def annotate(
         journal = Journal(records.folder / "answers")
         if todo:
             models.prepare()
-        job = _Job(source, recorded, models.kept(journal), options, limits)
+        job = _Job(source, recorded, models, options, limits, journal)
         for episode, board in job.run(todo):
             records.commit(episode.index, board)
             journal.forget(episode.id)
@@ -161,22 +161,29 @@ class _Job:
     """The episodes under way. Models that read recordings find them open in the source."""
 
     def __init__(
-        self, source: Source, recorded: Recorded, models: Trio, options: Options, limits: Limits | None
+        self,
+        source: Source,
+        recorded: Recorded,
+        models: Trio,
+        options: Options,
+        limits: Limits | None,
+        journal: Journal,
     ) -> None:
         self.failures: dict[int, str] = {}
         self._source, self._camera, self._options = source, recorded.camera, options
         self._open: dict[str, Episode] = {}
-        self._models, self._limits = models, limits
+        self._limits = limits
+        self._guarded = guarded = Guarded(models)
+        self._models = Trio(guarded, guarded, guarded, models.called).kept(journal)
         self._kinematic = build_planner("kinematic", recorded)
 
     def run(self, indices: Sequence[int]) -> Iterator[tuple[Episode, Storyboard]]:
         """Storyboards as they finish; an episode that cannot be read, planned or aligned is a failure."""
-        guarded = Guarded(self._models)
         boards = run(
             self._tasks(indices),
-            guarded,
-            guarded,
-            guarded,
+            self._models.planner,
+            self._models.editor,
+            self._models.critic,
             max_attempts=self._models.called.max_attempts,
             on_unverified=self._options.on_unverified,
             limits=self._limits,
@@ -184,7 +191,7 @@ class _Job:
         for board in boards:
             episode = self._open.pop(board.task.id)
             try:
-                if bug := guarded.bugs.get(episode.id):
+                if bug := self._guarded.bugs.get(episode.id):
                     raise DatasetError(bug)
                 aligned = self._aligned(board, episode)
             except UserError as e:

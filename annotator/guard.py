@@ -64,15 +64,16 @@ class Guarded:
         try:
             answers = list(model(asked))
             _check(answers, kind, len(asked))
+            return answers
         except (UserError, OSError):
             raise
         except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
-            if len(asked) > 1:
-                return [answer for one in asked for answer in self._ask(stage, kind, model, [one])]
-            task = _task(asked[0])
-            self.bugs[task] = reported(e, task)
-            return [Failure(stage=stage, message=self.bugs[task])]
-        return answers
+            error = e
+        if len(asked) > 1:
+            return [answer for one in asked for answer in self._answers(stage, kind, model, [one])]
+        task = _task(asked[0])
+        self.bugs[task] = reported(error, task)
+        return [Failure(stage=stage, message=self.bugs[task])]
 
 
 def _task(request: Task | Edit | Candidate) -> str:

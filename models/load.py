@@ -4,7 +4,7 @@ What a name needs (torch, diffusers, openai) is imported when the model is built
 """
 
 from collections.abc import Collection
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from goalreel.errors import InputError
 from goalreel.models import presets
@@ -17,8 +17,10 @@ from goalreel.models.recorded import Recorded
 from goalreel.models.registry import ROLES, Role, chats, critics, editors, planners
 from goalreel.models.trio import Names, Trio
 from goalreel.planners.chat import Chat
-from goalreel.planners.critic import Mode
 from goalreel.types import Critic, Editor, Planner
+
+if TYPE_CHECKING:
+    from goalreel.planners.critic import Mode
 
 type Shared = dict[str, Chat]
 """Chat models of this process by their names, so that one that is named twice is loaded once."""
@@ -119,7 +121,7 @@ def build_critic(
     recordings: Recorded | None = None,
     shared: Shared | None = None,
     *,
-    mode: Mode = "strict",
+    mode: "Mode" = "strict",
     scores: bool = False,
 ) -> Critic:
     """The critic `name`: the Critic agent on a chat model, or one of fixed rules.
@@ -151,8 +153,3 @@ def build_editor(name: str, recordings: Recorded | None = None) -> Editor:
     if kind is None:
         raise ValueError(f"{known.name} is no kind of editor")
     return kind.build(parsed, "editor", recordings)
-
-
-def build_trio(preset: Preset) -> Trio:
-    """As `load`."""
-    return load(preset)

@@ -1,14 +1,17 @@
 """Planner, editor and critic together, and what they are called."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from goalreel.models.journal import Journal
 from goalreel.models.later import Later
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.models.registry import ROLES, Role
-from goalreel.planners.critic import Mode
 from goalreel.types import Critic, Editor, Planner
+
+if TYPE_CHECKING:
+    from goalreel.planners.critic import Mode
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class Names:
     planner: str
     editor: str
     critic: str
-    critic_mode: Mode = "strict"
+    critic_mode: "Mode" = "strict"
     critic_scores: bool = False
     max_attempts: int = 3
     """Pictures a step, the paper's T."""

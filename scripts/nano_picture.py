@@ -31,7 +31,7 @@ from goalreel.evaluation.tabletop.words import read_plan
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.models import presets
-from goalreel.models.load import Trio, build_trio
+from goalreel.models.load import Trio, load
 from goalreel.types import Attempt, Plan, Storyboard, StoryboardStep, Verdict
 
 PRESET: Final = "nano"
@@ -162,7 +162,7 @@ def main(out: Path) -> None:
     log.setLevel(logging.INFO)
     with one_line_errors():
         preset = presets.load(PRESET)
-        seed, board = search(candidates(), build_trio(preset), preset.max_attempts)
+        seed, board = search(candidates(), load(preset), preset.max_attempts)
         write_bytes(out, png(seed, sheet(seed, board)))
         log.info("README.md and the Makefile are to name seed %d: %s", seed, board.task.instruction)
 

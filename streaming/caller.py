@@ -7,19 +7,17 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, overload, runtime_checkable
+from typing import Protocol, overload, runtime_checkable
 
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.loop import Answer, Request
 from goalreel.models.load import Trio
 from goalreel.planners.planner import Underway
-from goalreel.types import Candidate, Edit, Failure, Plan, Task, Verdict
+from goalreel.types import Candidate, Edit, Failure, Plan, Stage, Task, Verdict
 
 COOL_DOWN = 10.0
 """Seconds for which a model that could not be called is not called again."""
-
-type Stage = Literal["plan", "edit", "judge"]
 
 
 @runtime_checkable

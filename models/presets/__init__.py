@@ -1,12 +1,11 @@
 """Presets: small YAML files that name a planner, an editor, a critic and the attempts a step."""
 
 from importlib.resources import files
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goalreel.errors import InputError
-from goalreel.planners.critic import Mode
 
 Name = Annotated[str, Field(min_length=1)]
 
@@ -19,7 +18,7 @@ class Preset(BaseModel):
     planner: Name
     editor: Name
     critic: Name
-    critic_mode: Mode = "strict"
+    critic_mode: Literal["strict", "fast"] = "strict"
     """`strict` for an RL checkpoint, `fast` for an SFT one."""
     critic_scores: bool = False
     """Ask for 0-10 scores too, to choose the best of rejected attempts by; no checkpoint learned that."""

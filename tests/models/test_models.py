@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from support.places import ROOT
 
 from goalreel.errors import InputError
 from goalreel.models import presets
@@ -12,6 +13,7 @@ from goalreel.models.lookup import find, forms
 from goalreel.models.names import ModelName
 from goalreel.models.recorded import Recorded
 from goalreel.models.registry import Asked, Options, Registry, read_options
+from goalreel.models.table import table
 from goalreel.models.trio import Names, Trio
 from goalreel.planners.difference import DifferenceCritic
 from goalreel.streaming.engine_loop import one_line
@@ -201,3 +203,20 @@ def test_a_kind_is_registered_once():
     assert kind.build(ModelName.parse("mine:3"), "editor", None) == "3"
     with pytest.raises(ValueError, match="there is a kind 'mine' already"):
         registry.kind("mine", "Another.", Options)(build)
+
+
+def test_the_documentation_has_the_table_of_kinds():
+    """Mend it with: python -c "from goalreel.models.table import table; print(table())"."""
+    assert table() in (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", ["annotate", "plan", "serve", "node", "eval tabletop"])
+def test_help_has_every_kind(command):
+    from typer.testing import CliRunner
+
+    from goalreel.cli.main import app
+
+    shown = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "300"}).stdout
+    recordings = command in ("annotate", "eval tabletop")
+    for role in ("planner", "editor", "critic"):
+        assert ", ".join(forms(role, recordings=recordings)) in shown, role

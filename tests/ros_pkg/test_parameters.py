@@ -8,7 +8,7 @@ from rclpy.context import Context
 from rclpy.parameter import Parameter
 from support.places import ROOT, TESTS
 
-from goalreel.models.load import build_trio
+from goalreel.models.load import load
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.settings import EngineSettings
 from goalreel_ros import parameters
@@ -23,7 +23,7 @@ FIELDS = {name: field for group in GROUPS for name, field in group.model_fields.
 def node():
     context = Context()
     rclpy.init(context=context, args=[])
-    node = GoalreelNode(build_trio, context=context)
+    node = GoalreelNode(load, context=context)
     yield node
     node.destroy_node()
     context.try_shutdown()

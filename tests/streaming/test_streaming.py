@@ -9,7 +9,7 @@ import pytest
 from support.streaming_world import Listening, World, make, picture, result
 from support.wait import until
 
-from goalreel.models.load import build_trio
+from goalreel.models.load import load
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import TaskRequest
@@ -392,7 +392,7 @@ def test_requests_that_make_no_sense(start):
 
 def test_models_that_cannot_be_loaded():
     settings = EngineSettings(preset="server", planner="nonsense:x")
-    real = Engine(settings, lambda: None, Listening(), lambda: 1, build_trio)
+    real = Engine(settings, lambda: None, Listening(), lambda: 1, load)
     assert real.loading == ("unloaded", "")
     assert result(real.submit(TaskRequest("move it"))).error is ErrorCode.NOT_ACTIVE
     real.start()
@@ -400,7 +400,7 @@ def test_models_that_cannot_be_loaded():
     assert "nonsense:x" in real.loading[1]
     real.stop()
     with pytest.raises(ValueError, match="only reads recordings"):
-        Engine(EngineSettings(preset="hindsight"), lambda: None, Listening(), lambda: 1, build_trio)
+        Engine(EngineSettings(preset="hindsight"), lambda: None, Listening(), lambda: 1, load)
 
 
 def test_stop_ends_everything_at_once_and_start_begins_anew(start):

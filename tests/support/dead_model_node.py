@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from goalreel.errors import BackendError
-from goalreel.models.load import Trio, build_trio
+from goalreel.models.load import Trio, load
 from goalreel.models.presets import Preset
 from goalreel_ros.main import leave, run
 from goalreel_ros.node import GoalreelNode
@@ -22,7 +22,7 @@ class Dead:
 
 def main(role: str, arguments: list[str]) -> None:
     def build(preset: Preset) -> Trio:
-        trio = build_trio(preset)
+        trio = load(preset)
         models = {"planner": trio.planner, "editor": trio.editor, "critic": trio.critic}
         return Trio(**models | {role: Dead()})
 

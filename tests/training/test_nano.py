@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from goalreel import checkpoints
-from goalreel import load_storyboard as load
+from goalreel import checkpoints, load_storyboard
 from goalreel.batch import run
 from goalreel.checkpoints import NANO, located
 from goalreel.cli.main import app
 from goalreel.models import presets
-from goalreel.models.load import Trio, build_chat, build_editor, build_trio
+from goalreel.models.load import Trio, build_chat, build_editor, load
 from goalreel.types import Storyboard, Task
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
@@ -51,7 +50,7 @@ def goalreel(*args: object) -> str:
 
 @pytest.fixture(scope="module")
 def trio() -> Trio:
-    return build_trio(presets.load("nano"))
+    return load(presets.load("nano"))
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +140,7 @@ def shown(board: Storyboard) -> None:
 
 
 def test_plan_writes_a_storyboard_with_steps_attempts_and_verdicts(planned, scenes):
-    board = load(planned)
+    board = load_storyboard(planned)
     assert (board.task.instruction, board.task.image) == (scenes[2].task.instruction, scenes[2].task.image)
     shown(board)
     attempts = [a for step in board.steps for a in step.attempts]
@@ -163,7 +162,7 @@ def test_the_same_seed_is_the_same_storyboard(planned, scenes, frame, tmp_path):
 def test_another_seed_is_another_picture(planned, scenes, frame, tmp_path):
     command = ("plan", frame, scenes[2].task.instruction, "--out", tmp_path / "other")
     goalreel(*command, "--seed", 1, "--max-attempts", 1)
-    first, other = (load(out).steps[0] for out in (planned, tmp_path / "other"))
+    first, other = (load_storyboard(out).steps[0] for out in (planned, tmp_path / "other"))
     assert first.step == other.step, "a plan does not depend on the seed"
     assert first.attempts[0].image != other.attempts[0].image
 
@@ -183,7 +182,7 @@ def test_words_it_never_learned_cost_no_other_task_anything(trio, scenes):
 def test_words_it_never_learned_end_in_a_storyboard_or_one_line(frame, tmp_path):
     out = tmp_path / "odd"
     result = CliRunner().invoke(app, ["plan", str(frame), ODD, "--out", str(out), "--max-attempts", "1"])
-    board = load(out)
+    board = load_storyboard(out)
     assert board.task.instruction == ODD
     assert (result.exit_code == 0) == bool(board.steps)
     assert "Traceback" not in result.stderr

@@ -27,10 +27,10 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _node() -> "GoalreelNode":
-    from goalreel.models.load import build_trio
+    from goalreel.models.load import load
     from goalreel_ros.node import GoalreelNode
 
-    return GoalreelNode(build_trio)
+    return GoalreelNode(load)
 
 
 def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bool:

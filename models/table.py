@@ -1,0 +1,20 @@
+"""The kinds of models that come with goalreel as a Markdown table, for docs/models.md."""
+
+from goalreel.models.lookup import AnyKind, kinds
+from goalreel.models.registry import ROLES, Role
+
+
+def table() -> str:
+    """One row a form: who it can be, what it is, which options it takes and which extra it needs."""
+    rows: dict[str, tuple[AnyKind, list[Role]]] = {}
+    for role in ROLES:
+        for kind in kinds(role, plugins=False):
+            rows.setdefault(f"{kind.form} {kind.help}", (kind, []))[1].append(role)
+    lines = ["| name | as | what | options | needs |", "|---|---|---|---|---|"]
+    return "\n".join([*lines, *(_row(kind, roles) for kind, roles in rows.values()), ""])
+
+
+def _row(kind: AnyKind, roles: list[Role]) -> str:
+    needs = f"`goalreel[{kind.extra}]`" if kind.extra else "a recording" if kind.needs_recording else ""
+    options = ", ".join(f"`{option}`" for option in kind.options.model_fields)
+    return f"| `{kind.form}` | {', '.join(roles)} | {kind.help} | {options} | {needs} |"

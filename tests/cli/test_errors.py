@@ -1,0 +1,50 @@
+"""What a command shows of an error: one line of what a person can mend, and a bug whole."""
+
+import logging
+
+import pytest
+import typer
+
+from goalreel.cli.errors import BUG, one_line_errors
+from goalreel.errors import BackendError, DatasetError, InputError
+
+
+def shown(error: BaseException, capsys) -> tuple[int, list[str]]:
+    with pytest.raises(typer.Exit) as caught, one_line_errors("stopped"):
+        raise error
+    return caught.value.exit_code, capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.parametrize("kind", [InputError, DatasetError, BackendError, OSError])
+def test_what_a_person_can_mend_is_one_line(kind, capsys):
+    assert shown(kind("mend it\nlike so"), capsys) == (1, ["goalreel: mend it"])
+
+
+def test_what_is_missing_is_named_with_its_extra(capsys):
+    error = ModuleNotFoundError("No module named 'torch'", name="torch")
+    assert shown(error, capsys) == (1, ["goalreel: torch is not installed: pip install 'goalreel[gpu]'"])
+
+
+def test_an_interruption(capsys):
+    assert shown(KeyboardInterrupt(), capsys) == (130, ["goalreel: stopped"])
+
+
+@pytest.mark.parametrize("error", [ValueError("shapes (3,2) (4,5)"), ModuleNotFoundError("no x", name="x")])
+def test_a_bug_shows_its_trace_and_where_it_goes(error, capsys):
+    status, lines = shown(error, capsys)
+    assert status == 1
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-2] == f"{type(error).__name__}: {error}"
+    assert lines[-1] == f"goalreel: {BUG}"
+
+
+def test_verbose_logs_the_trace_of_a_line(capsys, caplog):
+    with caplog.at_level(logging.INFO):
+        shown(InputError("mend it"), capsys)
+    assert "Traceback" in caplog.text
+
+
+def test_a_command_may_end_itself():
+    with pytest.raises(typer.Exit) as caught, one_line_errors():
+        raise typer.Exit(3)
+    assert caught.value.exit_code == 3

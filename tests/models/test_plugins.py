@@ -1,0 +1,132 @@
+"""An editor of a third party: a package of two files, used by its name with no change of ours."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "my-editor"
+version = "1.0"
+
+[project.entry-points."goalreel.editors"]
+mine = "my_editor"
+
+[tool.setuptools]
+py-modules = ["my_editor"]
+"""
+MODULE = '''
+"""Paints a square into the corner of the picture."""
+
+from collections.abc import Sequence
+
+from goalreel import Edit, Editor, Failure, Image
+from goalreel.models.registry import Asked, Options, editors
+
+
+class MyOptions(Options):
+    shade: int = 255
+
+
+class MyEditor:
+    def __init__(self, side: int, shade: int) -> None:
+        self.side, self.shade = side, shade
+
+    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
+        return [self._paint(edit) for edit in edits]
+
+    def _paint(self, edit: Edit) -> Image | Failure:
+        if edit.image is None:
+            return Failure(stage="edit", message="paints over a picture, and there is none")
+        pixels = edit.image.pixels.copy()
+        pixels[: self.side, : self.side] = self.shade - 40 * edit.step
+        return Image(pixels)
+
+
+@editors.kind("mine:SIDE", "Paints a square of SIDE pixels.", MyOptions)
+def build(asked: Asked[MyOptions]) -> Editor:
+    return MyEditor(int(asked.name.target), asked.options.shade)
+'''
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """The folder that the package is installed in, beside a plugin that cannot be imported."""
+    package, target = tmp_path_factory.mktemp("package"), tmp_path_factory.mktemp("site")
+    (package / "pyproject.toml").write_text(PROJECT)
+    (package / "my_editor.py").write_text(MODULE)
+    command = ["uv", "pip", "install", "-q", "--offline", "--no-deps", "--no-build-isolation"]
+    where = ["--python", sys.executable, "--target", str(target), str(package)]
+    subprocess.run([sys.executable, "-m", *command, *where], check=True)
+    broken = target / "broken-1.0.dist-info"
+    broken.mkdir()
+    (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (broken / "entry_points.txt").write_text("[goalreel.editors]\nbroken = nowhere_at_all\n")
+    return target
+
+
+def child(installed: Path, code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+def goalreel(installed: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return child(installed, "from goalreel.cli.main import app; app()", *arguments)
+
+
+def test_annotate_with_the_editor_of_a_package(installed, video_dataset, tmp_path):
+    out = tmp_path / "out"
+    models = ["--planner", "kinematic", "--editor", "mine:8?shade=250", "--critic", "difference"]
+    done = goalreel(installed, "annotate", video_dataset, "--out", out, *models, "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout.splitlines()[-1])
+    assert (summary["annotated"], summary["failures"]) == (3, {})
+    assert set(summary["steps"]) == {"verified"}
+    settings = json.loads((out / "meta/goalreel/settings.json").read_text())["settings"]
+    assert settings["editor"] == "mine:8?shade=250"
+    assert list((out / "meta/goalreel/images").rglob("*.png")), "a predicted picture is kept with the records"
+    assert not (out / "meta/goalreel/answers").exists()
+
+
+def test_help_lists_it_and_passes_over_what_is_broken(installed):
+    done = goalreel(installed, "annotate", "--help")
+    assert done.returncode == 0, done.stderr
+    assert "mine:SIDE" in done.stdout
+    assert "the plugin nowhere_at_all for the editor broken: cannot be imported" in " ".join(
+        done.stderr.split()
+    )
+
+
+def test_doctors_list_has_it_and_says_what_is_broken(installed):
+    code = "from goalreel.cli.doctor import _models; c = _models('editor'); print(c.status, c.found)"
+    said = child(installed, code).stdout
+    assert said.startswith("warning ")
+    assert "mine:SIDE (my_editor)" in said
+    assert "the plugin nowhere_at_all for the editor broken: cannot be imported" in said
+
+
+@pytest.mark.parametrize(
+    ("editor", "said"),
+    [
+        ("mine:8?shade=dark", "goalreel: mine:8?shade=dark: shade is wrong: "),
+        ("mine:", "goalreel: no editor called 'mine:': use diffusers:DIR, "),
+        ("broken:1", "goalreel: the plugin nowhere_at_all for the editor broken: cannot be imported"),
+    ],
+)
+def test_errors_are_one_line(installed, editor, said, tmp_path):
+    done = goalreel(
+        installed, "plan", "x", "--out", tmp_path / "p", "--critic", "difference", "--editor", editor
+    )
+    assert done.returncode == 1
+    assert [line for line in done.stderr.splitlines() if line.startswith(said)], done.stderr
+    assert "Traceback" not in done.stderr
