@@ -31,6 +31,7 @@ def tracked(folder: str) -> list[str]:
 @pytest.mark.parametrize(
     "module",
     [
+        "goalreel",
         "goalreel.annotator",
         "goalreel.batch",
         "goalreel.cli.main",
