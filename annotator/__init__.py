@@ -1,1 +1,1 @@
-"""The product: types, the storyboard loop, its drivers, reports and the command line."""
+"""The product, as functions of models: annotate a dataset, plan a task, show what was made."""

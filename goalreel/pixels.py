@@ -7,6 +7,7 @@ from collections.abc import Buffer
 
 import numpy as np
 
+from goalreel.errors import InputError
 from goalreel.image import MAX_PIXELS, Image
 
 CHANNELS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
@@ -17,19 +18,19 @@ def decode_raw(encoding: str, height: int, width: int, step: int, data: Buffer) 
     """The picture of a `sensor_msgs/msg/Image`; it owns its pixels. `step` is the length of a row in bytes.
 
     Raises:
-        ValueError: an encoding that is no 8-bit colour or grey picture, more than MAX_PIXELS pixels, or
+        InputError: an encoding that is no 8-bit colour or grey picture, more than MAX_PIXELS pixels, or
             fields that contradict one another; one line that says what to do.
     """
     if encoding not in CHANNELS:
-        raise ValueError(f"image encoding {encoding!r} {_advice(encoding)} ({', '.join(CHANNELS)})")
+        raise InputError(f"image encoding {encoding!r} {_advice(encoding)} ({', '.join(CHANNELS)})")
     if height < 1 or width < 1:
-        raise ValueError(f"an empty image of {width}x{height} pixels: check the camera driver")
+        raise InputError(f"an empty image of {width}x{height} pixels: check the camera driver")
     if height * width > MAX_PIXELS:
-        raise ValueError(f"an image of {width}x{height} pixels is too large: send a smaller one")
+        raise InputError(f"an image of {width}x{height} pixels is too large: send a smaller one")
     channels, row = CHANNELS[encoding], width * CHANNELS[encoding]
     flat = np.frombuffer(data, np.uint8)
     if step < row or flat.size < step * height:
-        raise ValueError(
+        raise InputError(
             f"step {step} and {flat.size} bytes do not hold {width}x{height} pixels of {encoding}: "
             "check the camera driver"
         )
@@ -41,7 +42,7 @@ def decode_compressed(data: Buffer) -> Image:
     """The picture of a `sensor_msgs/msg/CompressedImage`: JPEG, PNG, WebP.
 
     Raises:
-        ValueError: empty, not readable, more than MAX_PIXELS pixels, or a depth map.
+        InputError: empty, not readable, more than MAX_PIXELS pixels, or a depth map.
     """
     import io
 
@@ -49,11 +50,11 @@ def decode_compressed(data: Buffer) -> Image:
 
     data = bytes(data)
     if not data:
-        raise ValueError("an empty compressed image: check the camera driver")
+        raise InputError("an empty compressed image: check the camera driver")
     image = Image.decode(data)
     with PIL.Image.open(io.BytesIO(data)) as picture:
         if picture.mode.startswith(("I", "F")):
-            raise ValueError("a compressed depth map is no picture: choose the camera's colour topic")
+            raise InputError("a compressed depth map is no picture: choose the camera's colour topic")
     return image
 
 

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from goalreel.checkpoints import located
-from goalreel.models.registry import Asked, Options, chats, critics, editors, planners
+from goalreel.models.registry import Asked, ModelOptions, chats, critics, editors, planners
 from goalreel.planners.chat import Chat
 from goalreel.types import Critic, Editor, Planner
 
@@ -11,7 +11,7 @@ CATALOGUE, SPLIT = "NAME[@FOLDER]", "NAME+EDITOR"
 """The editors' kinds without a kind in front."""
 
 
-class ChatOptions(Options):
+class ChatOptions(ModelOptions):
     """What may follow `hf:DIR?`; see `goalreel.planners.hf.HfChat.load`."""
 
     device: str | None = None
@@ -22,7 +22,7 @@ class ChatOptions(Options):
     top_p: float | None = None
 
 
-class EditorOptions(Options):
+class EditorOptions(ModelOptions):
     """What may follow `diffusers:DIR?` or a catalogue name; see `goalreel.editors.diffusers`."""
 
     device: str | None = None
@@ -43,32 +43,36 @@ def _hf(asked: Asked[ChatOptions]) -> Chat:
 
 
 @chats.kind(
-    "openai:MODEL@URL", "An OpenAI-compatible server; without @URL, OpenAI's own.", Options, extra="api"
+    "openai:MODEL@URL", "An OpenAI-compatible server; without @URL, OpenAI's own.", ModelOptions, extra="api"
 )
-def _openai(asked: Asked[Options]) -> Chat:
+def _openai(asked: Asked[ModelOptions]) -> Chat:
     from goalreel.planners.openai import OpenAIChat
 
     return OpenAIChat(asked.name.model, base_url=asked.name.url)
 
 
-@chats.kind("server:URL", "A goalreel server (`goalreel serve`), asked for the role.", Options, extra="api")
-def _server(asked: Asked[Options]) -> Chat:
+@chats.kind(
+    "server:URL", "A goalreel server (`goalreel serve`), asked for the role.", ModelOptions, extra="api"
+)
+def _server(asked: Asked[ModelOptions]) -> Chat:
     from goalreel.planners.openai import OpenAIChat
 
     keys = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
     return OpenAIChat(asked.role, base_url=f"{asked.name.target.rstrip('/')}/v1", key_variables=keys)
 
 
-@planners.kind("kinematic", "Reads the steps off a recording's motion.", Options, needs_recording=True)
-def _kinematic(asked: Asked[Options]) -> Planner:
+@planners.kind("kinematic", "Reads the steps off a recording's motion.", ModelOptions, needs_recording=True)
+def _kinematic(asked: Asked[ModelOptions]) -> Planner:
     from goalreel.planners.kinematic import KinematicPlanner
 
     given = asked.recorded
     return KinematicPlanner(given.recordings, given.granularity, given.layout, given.camera, given.words)
 
 
-@critics.kind("difference", "Rejects pictures that are unusable or show no change.", Options, predicts=False)
-def _difference(asked: Asked[Options]) -> Critic:
+@critics.kind(
+    "difference", "Rejects pictures that are unusable or show no change.", ModelOptions, predicts=False
+)
+def _difference(asked: Asked[ModelOptions]) -> Critic:
     from goalreel.planners.difference import DifferenceCritic
 
     return DifferenceCritic()
@@ -88,23 +92,23 @@ def _diffusers(asked: Asked[EditorOptions]) -> Editor:
 
 
 @editors.kind(
-    "openai:MODEL@URL", "An OpenAI-compatible server; without @URL, OpenAI's own.", Options, extra="api"
+    "openai:MODEL@URL", "An OpenAI-compatible server; without @URL, OpenAI's own.", ModelOptions, extra="api"
 )
-def _openai_editor(asked: Asked[Options]) -> Editor:
+def _openai_editor(asked: Asked[ModelOptions]) -> Editor:
     from goalreel.editors.remote import remote_editor
 
     return remote_editor("openai", asked.name.target)
 
 
-@editors.kind("server:URL", "A goalreel server (`goalreel serve`).", Options, extra="api")
-def _server_editor(asked: Asked[Options]) -> Editor:
+@editors.kind("server:URL", "A goalreel server (`goalreel serve`).", ModelOptions, extra="api")
+def _server_editor(asked: Asked[ModelOptions]) -> Editor:
     from goalreel.editors.remote import remote_editor
 
     return remote_editor("server", asked.name.target)
 
 
-@editors.kind("interleavethinker:URL", "InterleaveThinker's own edit server.", Options, extra="api")
-def _interleavethinker(asked: Asked[Options]) -> Editor:
+@editors.kind("interleavethinker:URL", "InterleaveThinker's own edit server.", ModelOptions, extra="api")
+def _interleavethinker(asked: Asked[ModelOptions]) -> Editor:
     from goalreel.editors.remote import remote_editor
 
     return remote_editor("interleavethinker", asked.name.target)
@@ -123,8 +127,8 @@ def _catalogue(asked: Asked[EditorOptions]) -> Editor:
     return DiffusersEditor.from_catalogue(asked.name.target, **asked.options.model_dump(exclude_none=True))
 
 
-@editors.kind(SPLIT, "NAME of the catalogue draws first pictures, EDITOR edits.", Options)
-def _split(asked: Asked[Options]) -> Editor:
+@editors.kind(SPLIT, "NAME of the catalogue draws first pictures, EDITOR edits.", ModelOptions)
+def _split(asked: Asked[ModelOptions]) -> Editor:
     from goalreel.editors.split import SplitEditor
     from goalreel.models.load import build_editor
 
@@ -132,8 +136,8 @@ def _split(asked: Asked[Options]) -> Editor:
     return SplitEditor(build_editor(draw.text, asked.given), build_editor(edit.text, asked.given))
 
 
-@editors.kind("hindsight", "Takes goal images from the recording.", Options, needs_recording=True)
-def _hindsight(asked: Asked[Options]) -> Editor:
+@editors.kind("hindsight", "Takes goal images from the recording.", ModelOptions, needs_recording=True)
+def _hindsight(asked: Asked[ModelOptions]) -> Editor:
     from goalreel.editors.hindsight import HindsightEditor
 
     return HindsightEditor(asked.recorded.recordings, asked.recorded.camera)

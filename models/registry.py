@@ -7,8 +7,8 @@ A package of yours adds a kind in two files. Its pyproject.toml names a module,
 
 and that module registers the kind:
 
-    @editors.kind("mine:SHADE", "Paints everything SHADE grey levels dark.", Options)
-    def build(asked: Asked[Options]) -> Editor:
+    @editors.kind("mine:SHADE", "Paints everything SHADE grey levels dark.", ModelOptions)
+    def build(asked: Asked[ModelOptions]) -> Editor:
         return MyEditor(int(asked.name.target))
 
 `goalreel annotate --editor mine:40` then uses it. The groups are `goalreel.planners`, `goalreel.editors` and
@@ -32,12 +32,12 @@ type Role = Literal["planner", "editor", "critic"]
 ROLES: tuple[Role, ...] = ("planner", "editor", "critic")
 
 
-class Options(Frozen):
+class ModelOptions(Frozen):
     """What may follow a name as `?key=value`: nothing. A subclass has a field an option."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked[O: Options]:
+class Asked[O: ModelOptions]:
     """What a kind builds a model from."""
 
     name: ModelName
@@ -67,7 +67,7 @@ class Kind[M]:
     form: str
     """How it is written, such as `hf:DIR`."""
     help: str
-    options: type[Options]
+    options: type[ModelOptions]
     build: Callable[[ModelName, Role, Recorded | None], M]
     module: str
     """The module that registered it."""
@@ -93,7 +93,7 @@ class Registry[M]:
     def __init__(self) -> None:
         self._kinds: dict[str, Kind[M]] = {}
 
-    def kind[O: Options](
+    def kind[O: ModelOptions](
         self,
         form: str,
         help: str,
@@ -145,7 +145,7 @@ class Registry[M]:
         return iter(self._kinds.values())
 
 
-def read_options[O: Options](name: ModelName, options: type[O]) -> O:
+def read_options[O: ModelOptions](name: ModelName, options: type[O]) -> O:
     """Check the options that a name carries, and give each its type.
 
     Raises:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.types import Status, Storyboard
 
@@ -12,7 +13,7 @@ class EpisodeView:
     """One annotated episode, or a storyboard of its own. The first frame is the storyboard's `task.image`.
 
     Raises:
-        ValueError: the parts do not fit one another.
+        InputError: the parts do not fit one another.
     """
 
     index: int
@@ -31,18 +32,18 @@ class EpisodeView:
 
     def __post_init__(self) -> None:
         if self.index < 0 or self.length < 0 or not (math.isfinite(self.fps) and self.fps > 0):
-            raise ValueError(
+            raise InputError(
                 f"episode {self.index}: needs index >= 0, length >= 0 and fps > 0, "
                 f"got length {self.length}, fps {self.fps}"
             )
         steps = self.storyboard.steps
         if self.end_frames and len(self.end_frames) != len(steps):
-            raise ValueError(
+            raise InputError(
                 f"episode {self.index}: {len(self.end_frames)} end frames for {len(steps)} steps"
             )
         for step in steps:
             if step.segment is not None and step.segment.end > self.length:
-                raise ValueError(
+                raise InputError(
                     f"episode {self.index}: segment [{step.segment.start}, {step.segment.end}) "
                     f"ends after the last of {self.length} frames"
                 )

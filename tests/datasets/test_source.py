@@ -233,3 +233,14 @@ def test_the_fingerprint_tells_datasets_apart(video_dataset, tmp_path):
     assert Source.open(same).fingerprint() == Source.open(video_dataset).fingerprint()
     edit_table(data(same), "observation.state", lambda states: states[::-1])
     assert Source.open(same).fingerprint() != Source.open(video_dataset).fingerprint()
+
+
+def test_an_open_episode_is_found_by_its_id(video_dataset):
+    source = Source.open(video_dataset)
+    with pytest.raises(KeyError):
+        source.recording("episode_000001")
+    episode = source.episode(1)
+    assert source.recording(episode.id) is episode
+    del episode
+    with pytest.raises(KeyError):
+        source.recording("episode_000001")

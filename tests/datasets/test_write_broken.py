@@ -11,6 +11,8 @@ from support.places import SUPPORT
 
 from goalreel.errors import DatasetError
 
+pytestmark = pytest.mark.process
+
 SCRIPT = SUPPORT / "kill_write.py"
 
 

@@ -12,7 +12,7 @@ from goalreel.models.load import build_chat, build_editor, build_planner, load
 from goalreel.models.lookup import find, forms
 from goalreel.models.names import ModelName
 from goalreel.models.recorded import Recorded
-from goalreel.models.registry import Asked, Options, Registry, read_options
+from goalreel.models.registry import Asked, ModelOptions, Registry, read_options
 from goalreel.models.table import table
 from goalreel.models.trio import Names, Trio
 from goalreel.planners.difference import DifferenceCritic
@@ -194,15 +194,15 @@ def test_a_models_key_is_that_of_its_name_how_it_is_asked_and_its_version():
 def test_a_kind_is_registered_once():
     registry: Registry[str] = Registry()
 
-    @registry.kind("mine:N", "A number.", Options)
-    def build(asked: Asked[Options]) -> str:
+    @registry.kind("mine:N", "A number.", ModelOptions)
+    def build(asked: Asked[ModelOptions]) -> str:
         return asked.name.target
 
     kind = registry.get("mine")
     assert (kind.form, kind.plugin) == ("mine:N", __name__.partition(".")[0])
     assert kind.build(ModelName.parse("mine:3"), "editor", None) == "3"
     with pytest.raises(ValueError, match="there is a kind 'mine' already"):
-        registry.kind("mine", "Another.", Options)(build)
+        registry.kind("mine", "Another.", ModelOptions)(build)
 
 
 def test_the_documentation_has_the_table_of_kinds():

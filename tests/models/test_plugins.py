@@ -29,10 +29,10 @@ MODULE = '''
 from collections.abc import Sequence
 
 from goalreel import Edit, Editor, Failure, Image
-from goalreel.models.registry import Asked, Options, editors
+from goalreel.models.registry import Asked, ModelOptions, editors
 
 
-class MyOptions(Options):
+class MyOptions(ModelOptions):
     shade: int = 255
 
 

@@ -16,6 +16,7 @@ from support.places import ROOT
 
 HEAVY = {"torch", "transformers", "diffusers", "rclpy", "lerobot", "mujoco", "cv2", "pyarrow", "av", "pandas"}
 LIGHT = (
+    "goalreel",
     "goalreel.types",
     "goalreel.batch",
     "goalreel.annotator",

@@ -53,6 +53,7 @@ def both(monkeypatch):
     return take
 
 
+@pytest.mark.process
 def test_lifecycle_moves_the_node_and_says_where_it_is(client):
     client.wait_until_active(60)
     client.lifecycle.deactivate()
@@ -66,6 +67,7 @@ def test_lifecycle_moves_the_node_and_says_where_it_is(client):
         client.lifecycle.deactivate()
 
 
+@pytest.mark.process
 def test_no_node_is_a_timeout_that_says_so():
     with GoalreelClient(server="nobody", timeout=0.3) as client:
         with pytest.raises(TimeoutError, match=r"nobody is not there, not active, after 0\.3 s"):
@@ -76,6 +78,7 @@ def test_no_node_is_a_timeout_that_says_so():
             client.pause()
 
 
+@pytest.mark.process
 def test_generate_reports_each_panel_in_the_callers_thread(client, both):
     picture = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
     board = client.generate("sort the blocks", picture, on_feedback=both)
@@ -88,11 +91,13 @@ def test_generate_reports_each_panel_in_the_callers_thread(client, both):
     assert until(lambda: client.storyboard() and client.storyboard().state == Storyboard.STATE_READY)
 
 
+@pytest.mark.process
 def test_feedback_that_the_result_overtakes_is_not_lost(client, both):
     client.generate("late", on_feedback=both)
     assert [name for name, _ in both.seen] == ["block 0", "block 1"]
 
 
+@pytest.mark.process
 def test_a_task_that_fails_raises_its_code_in_one_line(client):
     with pytest.raises(GoalreelError, match=r"^PLANNER_FAILED: no plan$") as failed:
         client.generate("fail")
@@ -100,6 +105,7 @@ def test_a_task_that_fails_raises_its_code_in_one_line(client):
     assert failed.value.result.error_code == ErrorCode.PLANNER_FAILED
 
 
+@pytest.mark.process
 def test_fields_of_the_wrong_type_never_reach_the_wire(client):
     with pytest.raises(ValueError, match="'task'"):
         client.generate(7)
@@ -108,6 +114,7 @@ def test_fields_of_the_wrong_type_never_reach_the_wire(client):
     assert len(client.generate("sort the blocks").steps) == 2
 
 
+@pytest.mark.process
 def test_a_callback_that_raises_cancels_the_task(client):
     def stop(feedback):
         raise KeyError("enough")
@@ -117,6 +124,7 @@ def test_a_callback_that_raises_cancels_the_task(client):
     assert len(client.generate("sort the blocks").steps) == 2
 
 
+@pytest.mark.process
 def test_annotate_streams_sub_goals_until_done(client):
     task = client.annotate("sort the blocks")
     first = client.wait_for_subgoal(60)
@@ -137,6 +145,7 @@ def test_annotate_streams_sub_goals_until_done(client):
     task.cancel()  # too late, and no error
 
 
+@pytest.mark.process
 def test_waiting_can_time_out_and_cancelling_ends_the_task(client):
     task = client.annotate("slow")
     with pytest.raises(TimeoutError, match=r"did not end within 0\.2 s"):
@@ -149,12 +158,14 @@ def test_waiting_can_time_out_and_cancelling_ends_the_task(client):
     assert canceled.value.code is ErrorCode.CANCELED
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", ["pause", "resume", "replan", "cancel"])
 def test_commands_without_a_task_say_so(client, command):
     with pytest.raises(GoalreelError, match="NO_TASK: no task under way"):
         getattr(client, command)("because")
 
 
+@pytest.mark.process
 def test_it_works_inside_another_nodes_callback(client):
     """A single-threaded executor: a client that relied on it would wait for ever."""
     answers = []
@@ -177,6 +188,7 @@ def test_it_works_inside_another_nodes_callback(client):
     assert len(answers[0]) == 2
 
 
+@pytest.mark.process
 def test_a_blocking_call_in_its_own_thread_is_refused(client):
     caught = []
 
@@ -231,6 +243,7 @@ def test_closing_wakes_a_spin_that_was_about_to_wait():
     assert not end.is_alive()
 
 
+@pytest.mark.process
 def test_a_node_that_dies_ends_the_wait():
     with (
         other(NODE, "--ros-args", "-r", "__ns:=/doomed") as doomed,
@@ -252,6 +265,7 @@ def command_line(*args):
     )  # fmt: skip
 
 
+@pytest.mark.process
 def test_the_command_line_shows_the_storyboard(client):
     shown, _ = (process := command_line("sort the blocks", "--only-generate")).communicate(timeout=60)
     assert process.returncode == 0, shown
@@ -260,6 +274,7 @@ def test_the_command_line_shows_the_storyboard(client):
     assert "picture verified" in shown
 
 
+@pytest.mark.process
 def test_the_command_line_fails_in_one_line(client):
     shown, _ = (process := command_line("fail", "--only-generate")).communicate(timeout=60)
     assert process.returncode == 1
@@ -267,6 +282,7 @@ def test_the_command_line_fails_in_one_line(client):
     assert "Traceback" not in shown
 
 
+@pytest.mark.process
 def test_ctrl_c_before_the_node_answers_cancels_the_task_too(client, monkeypatch):
     waits = iter([KeyboardInterrupt])
     answered = TaskHandle._answered
@@ -284,6 +300,7 @@ def test_ctrl_c_before_the_node_answers_cancels_the_task_too(client, monkeypatch
     assert client.storyboard().task == "slow"
 
 
+@pytest.mark.process
 def test_ctrl_c_cancels_the_task(client):
     before = client.storyboard()
     process = command_line("slow")

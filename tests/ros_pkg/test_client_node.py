@@ -9,6 +9,8 @@ from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.msg import Storyboard, StoryboardStep
 from goalreel_ros.client import GoalreelError
 
+pytestmark = pytest.mark.process
+
 
 def near(picture: np.ndarray | None, colour: str) -> bool:
     return picture is not None and bool(np.abs(seen(picture).astype(int) - rgb(colour)).max() < 12)

@@ -42,6 +42,7 @@ def named(file: Path) -> set[str]:
     return {argument.value for argument in read if isinstance(argument, ast.Constant)}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_every_argument_is_described_and_has_a_default(file):
     compile(file.read_text(), file, "exec")
@@ -54,6 +55,7 @@ def test_every_argument_is_described_and_has_a_default(file):
             assert keywords["default_value"].value in [c.value for c in choices.elts]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_every_argument_read_is_declared_and_every_one_declared_is_read(file):
     by_name = {"preset", "planner", "editor", "critic", "autostart", "use_sim_time"}
@@ -61,11 +63,13 @@ def test_every_argument_read_is_declared_and_every_one_declared_is_read(file):
     assert named(file) <= arguments(file) <= named(file) | by_name
 
 
+@pytest.mark.process
 def test_the_issue_s_arguments_are_there():
     wanted = {"preset", "camera", "namespace", "autostart", "use_sim_time", "rviz"}
     assert wanted <= arguments(ROOT / "launch" / "goalreel.launch.py")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_every_executable_exists(file):
     ours = {e.name for e in entry_points(group="console_scripts") if e.value.startswith("goalreel_ros.")}
@@ -84,6 +88,7 @@ def test_every_executable_loads(name):
     assert callable(script.load())
 
 
+@pytest.mark.process
 def test_what_a_launch_file_names_lies_beside_it():
     for file in FILES:
         for node in ast.walk(ast.parse(file.read_text())):
@@ -91,6 +96,7 @@ def test_what_a_launch_file_names_lies_beside_it():
                 assert (file.parent / node.right.value).is_file(), node.right.value
 
 
+@pytest.mark.process
 def test_the_launched_tabletop_passes_declared_arguments_on():
     ((_, keywords),) = calls(ROOT / "launch" / "tabletop.launch.py", "IncludeLaunchDescription")
     pairs = [n for n in ast.walk(keywords["launch_arguments"]) if isinstance(n, ast.Tuple)]
@@ -99,6 +105,7 @@ def test_the_launched_tabletop_passes_declared_arguments_on():
     )
 
 
+@pytest.mark.process
 def test_rviz_is_given_the_node_s_topics_in_any_namespace():
     ((_, keywords),) = calls(ROOT / "launch" / "goalreel.launch.py", "Node")
     moved = {pair.elts[0].value: pair.elts[1] for pair in keywords["remappings"].elts}
@@ -127,6 +134,7 @@ def test_the_parameters_file_is_what_the_node_declares():
     assert script.text() == PARAMETERS.read_text(), "run scripts/ros_parameters.py"
 
 
+@pytest.mark.process
 def test_a_real_node_takes_the_parameters_file():
     context = Context()
     rclpy.init(args=["--ros-args", "--params-file", str(PARAMETERS)], context=context)

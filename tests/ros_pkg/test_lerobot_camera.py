@@ -76,6 +76,7 @@ def colour(picture: np.ndarray) -> str:
     return "black" if rgb.max() < 20 else ("red", "green", "blue")[rgb.argmax()]
 
 
+@pytest.mark.process
 def test_lerobot_finds_it_by_its_name_and_makes_it_from_its_type():
     assert importlib.metadata.metadata("lerobot_camera_goalreel")["Name"].startswith("lerobot_camera_")
     code = (
@@ -88,6 +89,7 @@ def test_lerobot_finds_it_by_its_name_and_makes_it_from_its_type():
     assert made.stdout.strip() == "GoalreelCamera(/goalreel/subgoal/image/compressed)"
 
 
+@pytest.mark.process
 def test_importing_it_loads_no_ros():
     code = "import lerobot_camera_goalreel, sys; print('rclpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
@@ -138,6 +140,7 @@ def any_camera(request, publisher, tmp_path):
     return OpenCVCamera(OpenCVCameraConfig(index_or_path=path))
 
 
+@pytest.mark.process
 def test_it_keeps_to_the_conventions_of_lerobots_own_camera(any_camera):
     camera = any_camera
     for call in (camera.read, camera.async_read, camera.read_latest, camera.disconnect):
@@ -164,6 +167,7 @@ def test_it_keeps_to_the_conventions_of_lerobots_own_camera(any_camera):
         camera.read_latest()
 
 
+@pytest.mark.process
 def test_it_connects_again(publisher):
     camera = GoalreelCamera(GoalreelCameraConfig(**PATIENT))
     for _ in range(2):
@@ -172,6 +176,7 @@ def test_it_connects_again(publisher):
         camera.disconnect()
 
 
+@pytest.mark.process
 def test_without_a_publisher_connect_fails_and_leaves_nothing_behind():
     camera = GoalreelCamera(GoalreelCameraConfig(**SIZE, topic="/nobody", timeout_s=0.2))
     with pytest.raises(ConnectionError, match="nobody publishes it") as failed:
@@ -180,18 +185,21 @@ def test_without_a_publisher_connect_fails_and_leaves_nothing_behind():
     assert not camera.is_connected
 
 
+@pytest.mark.process
 def test_no_goal_is_black_and_a_new_goal_is_shown(camera, publisher):
     for word, expected in [("green", "green"), ("black", "black"), ("red", "red"), ("empty", "black")]:
         show(publisher, word)
         until(lambda expected=expected: colour(camera.read_latest()) == expected)
 
 
+@pytest.mark.process
 def test_before_the_first_goal_it_is_black():
     config = GoalreelCameraConfig(**SIZE, topic="/quiet/goal", warmup_s=0.2)
     with other(PUBLISHER, *remap("/quiet/goal")), GoalreelCamera(config) as camera:
         assert colour(camera.read()) == "black"
 
 
+@pytest.mark.process
 def test_other_shapes_get_borders_and_are_never_stretched(camera, publisher):
     show(publisher, "wide")
     until(lambda: camera.read_latest()[0].max() < 20)
@@ -200,16 +208,19 @@ def test_other_shapes_get_borders_and_are_never_stretched(camera, publisher):
     assert colour(picture[9:39]) == "red"
 
 
+@pytest.mark.process
 def test_bgr_is_bgr(publisher):
     with GoalreelCamera(GoalreelCameraConfig(**PATIENT, color_mode="bgr")) as camera:
         assert colour(camera.read()) == "blue"
 
 
+@pytest.mark.process
 def test_a_frame_may_be_changed_without_changing_the_next(camera):
     camera.read_latest()[:] = 0
     assert colour(camera.read_latest()) == "red"
 
 
+@pytest.mark.process
 def test_an_unchanged_goal_is_a_new_frame_fps_times_a_second(publisher):
     with GoalreelCamera(GoalreelCameraConfig(**PATIENT, fps=20)) as camera:
         camera.async_read(timeout_ms=20_000)
@@ -219,6 +230,7 @@ def test_an_unchanged_goal_is_a_new_frame_fps_times_a_second(publisher):
         assert time.monotonic() - began > 0.4
 
 
+@pytest.mark.process
 def test_a_new_goal_is_a_new_frame_at_once(publisher):
     camera = GoalreelCamera(GoalreelCameraConfig(**PATIENT))
     camera.fps = 1e-9  # an unchanged one is none for years
@@ -230,6 +242,7 @@ def test_a_new_goal_is_a_new_frame_at_once(publisher):
         assert colour(camera.async_read(timeout_ms=20_000)) == "green"
 
 
+@pytest.mark.process
 def test_a_goal_that_cannot_be_read_is_an_error_not_a_picture(camera, publisher):
     show(publisher, "broken")
 
@@ -245,6 +258,7 @@ def test_a_goal_that_cannot_be_read_is_an_error_not_a_picture(camera, publisher)
     assert colour(camera.read_latest()) == "red"
 
 
+@pytest.mark.process
 def test_when_the_node_is_gone_reading_fails_and_comes_back_with_it(own_publisher):
     with GoalreelCamera(GoalreelCameraConfig(**PATIENT, topic=OWN)) as camera:
         assert colour(camera.read_latest()) == "red"
@@ -265,6 +279,7 @@ def test_when_the_node_is_gone_reading_fails_and_comes_back_with_it(own_publishe
             until(lambda: not gone() and colour(camera.read_latest()) == "green")
 
 
+@pytest.mark.process
 def test_a_real_policy_at_10_hz_follows_the_goal(publisher):
     policy = make_act()
     cameras = make_cameras_from_configs({"subgoal": GoalreelCameraConfig(**PATIENT)})
@@ -312,6 +327,7 @@ def lerobot(script: str, *args: str) -> subprocess.Popen:
     )  # fmt: skip
 
 
+@pytest.mark.process
 def test_lerobot_rollout_reads_the_live_goal(publisher, tmp_path):
     show(publisher, "red")
     log = tmp_path / "log.jsonl"
@@ -329,6 +345,7 @@ def test_lerobot_rollout_reads_the_live_goal(publisher, tmp_path):
     assert not np.allclose(lines[0]["action"], lines[-1]["action"], atol=1e-4)
 
 
+@pytest.mark.process
 def test_lerobot_records_command_line_knows_it(monkeypatch):
     from lerobot.configs import parser
     from lerobot.scripts.lerobot_record import RecordConfig

@@ -54,6 +54,7 @@ def listens(watcher: Node, namespace: str, wanted: set[str]) -> None:
     until(there)
 
 
+@pytest.mark.process
 def test_options_become_remappings_and_the_node_is_active(watcher):
     with running("--namespace", "robot1", "--camera", "/wrist"):
         listens(watcher, "/robot1", {"/wrist/image_raw", "/wrist/camera_info", "/robot1/instruction"})
@@ -61,11 +62,13 @@ def test_options_become_remappings_and_the_node_is_active(watcher):
             client.lifecycle.wait_for("active", 20)
 
 
+@pytest.mark.process
 def test_what_follows_two_dashes_wins(watcher):
     with running("--camera", "/wrist", "--", "-r", "image:=/zed/rgb", "-p", "image_transport:=compressed"):
         listens(watcher, "/", {"/zed/rgb/compressed", "/wrist/camera_info"})
 
 
+@pytest.mark.process
 def test_without_autostart_it_waits_for_its_manager():
     with running("--no-autostart") as process, GoalreelClient(timeout=60) as client:
         until(lambda: any("unconfigured; " in line for line in process.lines))
@@ -75,6 +78,7 @@ def test_without_autostart_it_waits_for_its_manager():
         assert client.lifecycle.state == "active"
 
 
+@pytest.mark.process
 def test_it_stays_on_this_machine_and_maps_large_frames_unless_told_otherwise():
     shown = "import json, os, goalreel_ros.main as m; from goalreel.cli.main import app\n"
     shown += "m.main = lambda args: print(json.dumps([args, dict(os.environ)]))\napp(['node', *{}])"
@@ -94,6 +98,7 @@ def test_it_stays_on_this_machine_and_maps_large_frames_unless_told_otherwise():
     assert given.items() <= environment(**given)[1].items()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -114,6 +119,7 @@ def test_bad_input_ends_it_with_a_clear_line(arguments, words):
     assert "Traceback" not in done.stderr + done.stdout
 
 
+@pytest.mark.process
 def test_without_ros_it_says_how_to_get_it():
     absent = "import sys; sys.modules['goalreel_ros'] = None"
     code = f"{absent}; from goalreel.cli.main import app; app(['node'])"

@@ -14,6 +14,8 @@ from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import SubGoal
 
+pytestmark = pytest.mark.process
+
 ABORTED, SUCCEEDED = GoalStatus.STATUS_ABORTED, GoalStatus.STATUS_SUCCEEDED
 
 

@@ -24,6 +24,8 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel_ros.record import Recorder, drain
 
+pytestmark = pytest.mark.process
+
 FRAMES = 16
 TOPICS = {
     "/goalreel/subgoal": "goalreel_interfaces/msg/SubGoal",

@@ -134,6 +134,7 @@ def shows(picture: np.ndarray | None, colour: tuple[int, int, int]) -> bool:
     return picture is not None and bool(np.abs(seen(picture).astype(int) - colour).max() < 12)
 
 
+@pytest.mark.process
 def test_the_nodes_topics_match_the_entries_types_and_qos(robot, contract):
     for entry in (contract["observations"][KEY], contract["tasks"]["task"]):
         channel = entry["channel"]
@@ -143,6 +144,7 @@ def test_the_nodes_topics_match_the_entries_types_and_qos(robot, contract):
         assert (offered.reliability, offered.durability) == (wanted.reliability, wanted.durability)
 
 
+@pytest.mark.process
 def test_held_on_the_frame_clock_the_goal_has_no_gaps(robot, client, contract):
     entry, fps = contract["observations"][KEY], contract["fps"]
     early = Stream(robot, entry)

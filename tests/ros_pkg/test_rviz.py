@@ -69,6 +69,7 @@ def test_every_class_is_one_that_rviz_ships(config):
         assert package in ("rviz_common", "rviz_default_plugins"), name
 
 
+@pytest.mark.process
 def test_every_display_finds_what_the_node_publishes(config):
     shown = displays(config)
     assert set(shown) == {

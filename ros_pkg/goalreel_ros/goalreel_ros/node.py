@@ -8,6 +8,7 @@ from rcl_interfaces.msg import SetParametersResult
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
+from goalreel.errors import UserError
 from goalreel.models.load import Trio
 from goalreel.models.presets import Preset
 from goalreel.streaming.board import ErrorCode
@@ -32,7 +33,7 @@ def new_slot() -> CameraSlot:
 def told[**P](
     transition: Callable[Concatenate["GoalreelNode", P], TransitionCallbackReturn],
 ) -> Callable[Concatenate["GoalreelNode", P], TransitionCallbackReturn]:
-    """Log what a transition raises: rclpy makes it an ERROR without a word. A ValueError is a FAILURE."""
+    """Log what a transition raises: rclpy makes it an ERROR without a word. What a person can mend is a FAILURE."""
 
     name = transition.__name__.removeprefix("on_").replace("_", " ")
 
@@ -40,7 +41,7 @@ def told[**P](
     def wrapper(self: "GoalreelNode", *args: P.args, **kwargs: P.kwargs) -> TransitionCallbackReturn:
         try:
             return transition(self, *args, **kwargs)
-        except ValueError as e:
+        except UserError as e:
             self.get_logger().error(f"cannot {name}: {e}")
             return FAILURE
         except Exception as e:

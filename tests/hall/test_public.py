@@ -1,0 +1,42 @@
+"""`import goalreel`: the public API, light until it is used."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import goalreel
+
+
+@pytest.mark.parametrize("name", goalreel.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(goalreel, name).__doc__
+
+
+def test_what_is_not_there():
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        goalreel.nonsense  # noqa: B018
+    assert set(dir(goalreel)) == set(goalreel.__all__)
+
+
+def test_it_loads_only_the_hall():
+    heavy = ("torch", "cv2", "pyarrow", "lerobot", "PIL", "yaml", "goalreel.models", "goalreel.annotator")
+    code = f"import goalreel, sys; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_folder_without_a_storyboard_is_one_line(tmp_path):
+    with pytest.raises(goalreel.InputError, match=r"holds no storyboard\.json"):
+        goalreel.load_storyboard(tmp_path)
+    (tmp_path / "storyboard.json").write_text('{"task": {}}')
+    with pytest.raises(goalreel.InputError, match=r"storyboard\.json: task\.id: Field required") as caught:
+        goalreel.load_storyboard(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_picture_that_is_none_is_the_persons_to_mend():
+    with pytest.raises(goalreel.InputError, match="not a readable image"):
+        goalreel.Image.decode(b"nothing")
+    assert goalreel.Image(np.zeros((2, 3, 3), np.uint8)).size == (3, 2)
