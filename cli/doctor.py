@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -31,10 +31,9 @@ from goalreel.installed import (
     unmet,
     version,
 )
-from goalreel.models import presets
-from goalreel.models.load import kinds_of
-from goalreel.models.lookup import broken_plugins, kinds
-from goalreel.models.registry import ROLES, Role
+
+if TYPE_CHECKING:
+    from goalreel.models.registry import Role
 
 SCARCE_GIB = 5
 PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"
@@ -92,8 +91,10 @@ def _nano() -> Check:
     return Check(name, "ok", f"{', '.join(found)} ({size / 1e6:.0f} MB)")
 
 
-def _models(role: Role) -> Check:
+def _models(role: "Role") -> Check:
     """The kinds of models there are for a role, those of plugins by their packages."""
+    from goalreel.models.lookup import broken_plugins, kinds
+
     shown = (f"{k.form} ({k.plugin})" if k.plugin else k.form for k in kinds(role))
     found, name = ", ".join(shown), f"models: {role}s"
     if broken := broken_plugins(role):
@@ -103,6 +104,8 @@ def _models(role: Role) -> Check:
 
 def _presets() -> Check:
     """Which presets can run with the extras that are installed."""
+    from goalreel.models import presets
+
     lacks = {name: extras for name in presets.names() if (extras := sorted(_lacking(name)))}
     able = [name for name in presets.names() if name not in lacks]
     if not lacks:
@@ -114,6 +117,9 @@ def _presets() -> Check:
 
 def _lacking(preset: str) -> Iterator[str]:
     """The extras that a preset needs and that are not wholly installed."""
+    from goalreel.models import presets
+    from goalreel.models.load import kinds_of
+
     for kind in kinds_of(presets.load(preset)).values():
         if kind.extra and not all(map(present, EXTRAS[kind.extra].modules)):
             yield kind.extra
@@ -206,6 +212,8 @@ def _system(packages: str) -> str:
 
 def run_checks() -> list[Check]:
     """Look at everything, the slow ones side by side; takes some seconds where torch is installed."""
+    from goalreel.models.registry import ROLES
+
     native: tuple[Callable[[], Check], ...] = (
         _pyav,
         _torchcodec,

@@ -8,7 +8,7 @@ The product    open_dataset, load_models, annotate (with its Options), plan, Tri
 On disk        save_storyboard, load_storyboard
 The errors     UserError, and under it InputError, DatasetError, BackendError
 
-`import goalreel` loads no torch, and what the product needs only when it is used. See docs/api.md.
+`import goalreel` alone loads none of it: a name is imported when it is first used. See docs/api.md.
 """
 
 from importlib import import_module
@@ -16,43 +16,66 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-from goalreel.batch import Limits, run
-from goalreel.errors import BackendError, DatasetError, InputError, UserError
-from goalreel.folder import load_storyboard, save_storyboard
-from goalreel.image import Image
-from goalreel.loop import storyboard
-from goalreel.types import (
-    Attempt,
-    Candidate,
-    Critic,
-    Edit,
-    Editor,
-    Failure,
-    Plan,
-    Planner,
-    Segment,
-    Step,
-    Storyboard,
-    StoryboardStep,
-    Task,
-    Verdict,
-)
-
 if TYPE_CHECKING:
     from goalreel.annotator.annotate import Options, annotate, open_dataset
     from goalreel.annotator.plan import plan
+    from goalreel.batch import Limits, run
+    from goalreel.errors import BackendError, DatasetError, InputError, UserError
+    from goalreel.folder import load_storyboard, save_storyboard
+    from goalreel.image import Image
+    from goalreel.loop import storyboard
     from goalreel.models.load import load as load_models
     from goalreel.models.trio import Trio
+    from goalreel.types import (
+        Attempt,
+        Candidate,
+        Critic,
+        Edit,
+        Editor,
+        Failure,
+        Plan,
+        Planner,
+        Segment,
+        Step,
+        Storyboard,
+        StoryboardStep,
+        Task,
+        Verdict,
+    )
 
-_LATER = {
-    "Options": ("goalreel.annotator.annotate", "Options"),
-    "Trio": ("goalreel.models.trio", "Trio"),
-    "annotate": ("goalreel.annotator.annotate", "annotate"),
-    "load_models": ("goalreel.models.load", "load"),
-    "open_dataset": ("goalreel.annotator.annotate", "open_dataset"),
-    "plan": ("goalreel.annotator.plan", "plan"),
+_WHERE = {
+    "Attempt": "goalreel.types",
+    "BackendError": "goalreel.errors",
+    "Candidate": "goalreel.types",
+    "Critic": "goalreel.types",
+    "DatasetError": "goalreel.errors",
+    "Edit": "goalreel.types",
+    "Editor": "goalreel.types",
+    "Failure": "goalreel.types",
+    "Image": "goalreel.image",
+    "InputError": "goalreel.errors",
+    "Limits": "goalreel.batch",
+    "Options": "goalreel.annotator.annotate",
+    "Plan": "goalreel.types",
+    "Planner": "goalreel.types",
+    "Segment": "goalreel.types",
+    "Step": "goalreel.types",
+    "Storyboard": "goalreel.types",
+    "StoryboardStep": "goalreel.types",
+    "Task": "goalreel.types",
+    "Trio": "goalreel.models.trio",
+    "UserError": "goalreel.errors",
+    "Verdict": "goalreel.types",
+    "annotate": "goalreel.annotator.annotate",
+    "load_models": "goalreel.models.load",
+    "load_storyboard": "goalreel.folder",
+    "open_dataset": "goalreel.annotator.annotate",
+    "plan": "goalreel.annotator.plan",
+    "run": "goalreel.batch",
+    "save_storyboard": "goalreel.folder",
+    "storyboard": "goalreel.loop",
 }
-"""Public name -> module and name there; imported when it is first used."""
+"""Public name -> the module that holds it, imported when the name is first used."""
 
 __all__ = [
     "Attempt",
@@ -89,10 +112,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
+    if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _LATER[name]
-    value = getattr(import_module(module), attribute)
+    value = getattr(import_module(_WHERE[name]), "load" if name == "load_models" else name)
     globals()[name] = value
     return value
 
