@@ -59,6 +59,17 @@ def show(
     )
 
 
+def read_storyboards(dataset: Path) -> Iterator[tuple[int, Storyboard]]:
+    """Read each annotated episode's storyboard with all its pictures, in the order of the episodes.
+
+    Raises:
+        DatasetError: the dataset was not annotated by goalreel, or is damaged.
+    """
+    source, records = Source.open(dataset), Records(Path(dataset) / FOLDER, source="")
+    for index in sorted(records.done()):
+        yield index, episode_view(source.episode(index), records).storyboard
+
+
 def episode_view(episode: Episode, records: Records) -> EpisodeView:
     """One episode with all its pictures; the recording's frames are decoded in one pass a camera."""
     outline = records.outline(episode.index)

@@ -5,7 +5,7 @@ The words      Task, Plan, Step, Segment, Edit, Candidate, Verdict, Attempt, Sto
 The seams      Planner, Editor, Critic: three Protocols of one method each, batch first
 The loop       storyboard (a generator without I/O), run (drives many at once, within Limits)
 The product    open_dataset, load_models, annotate (with its Options), plan, Trio
-On disk        save_storyboard, load_storyboard
+On disk        save_storyboard and load_storyboard (a folder), read_storyboards (an annotated dataset)
 The errors     UserError, and under it InputError, DatasetError, BackendError
 
 `import goalreel` alone loads none of it: a name is imported when it is first used. See docs/api.md.
@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from goalreel.annotator.annotate import Options, annotate, open_dataset
     from goalreel.annotator.plan import plan
+    from goalreel.annotator.show import read_storyboards
     from goalreel.batch import Limits, run
     from goalreel.errors import BackendError, DatasetError, InputError, UserError
     from goalreel.folder import load_storyboard, save_storyboard
@@ -71,6 +72,7 @@ _WHERE = {
     "load_storyboard": "goalreel.folder",
     "open_dataset": "goalreel.annotator.annotate",
     "plan": "goalreel.annotator.plan",
+    "read_storyboards": "goalreel.annotator.show",
     "run": "goalreel.batch",
     "save_storyboard": "goalreel.folder",
     "storyboard": "goalreel.loop",
@@ -105,6 +107,7 @@ __all__ = [
     "load_storyboard",
     "open_dataset",
     "plan",
+    "read_storyboards",
     "run",
     "save_storyboard",
     "storyboard",

@@ -33,7 +33,7 @@ def new_slot() -> CameraSlot:
 def told[**P](
     transition: Callable[Concatenate["GoalreelNode", P], TransitionCallbackReturn],
 ) -> Callable[Concatenate["GoalreelNode", P], TransitionCallbackReturn]:
-    """Log what a transition raises: rclpy makes it an ERROR without a word. What a person can mend is a FAILURE."""
+    """Log what a transition raises, as rclpy does not. What a person can mend is a FAILURE, no ERROR."""
 
     name = transition.__name__.removeprefix("on_").replace("_", " ")
 

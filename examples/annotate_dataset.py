@@ -1,0 +1,33 @@
+"""Annotate a LeRobot dataset from Python, then read it with lerobot's own loader.
+
+python examples/annotate_dataset.py pusht pusht-goals
+"""
+
+import argparse
+from pathlib import Path
+
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+import goalreel
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("dataset", type=Path, help="a LeRobot v3.0 dataset; it is only read")
+    parser.add_argument("out", type=Path, help="the new dataset; run again to resume")
+    given = parser.parse_args()
+
+    source = goalreel.open_dataset(given.dataset)
+    options = goalreel.Options(granularity="subtask")
+    # "hindsight" reads the goals off the recording; with "klein" or a Trio of your own, models predict them.
+    models = goalreel.load_models("hindsight", recordings=options.recorded(source))
+    summary = goalreel.annotate(source, given.out, models, options)
+    print(f"{summary.annotated} episodes annotated, {summary.resumed} before; steps: {dict(summary.steps)}")
+
+    item = LeRobotDataset("local/annotated", root=given.out)[0]
+    goal = item["observation.images.subgoal"]
+    print(f"frame 0: {item['language_persistent'][0]['content']!r}, goal picture {tuple(goal.shape)}")
+
+
+if __name__ == "__main__":
+    main()

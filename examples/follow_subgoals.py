@@ -1,0 +1,89 @@
+"""A LeRobot policy that follows the sub-goals of a running goalreel node, at 10 Hz.
+
+It starts a task, and until that ends gives the policy what its camera sees and, as one more camera, the
+picture to reach next: black where there is none, as in an annotated dataset. Replace `state` and `send` by
+your robot's; the actions are printed here. Needs rclpy, and lerobot for the policy.
+
+goalreel node --preset server --camera /wrist_camera
+python examples/follow_subgoals.py my_policy 0 "put the red block in the bowl"
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from lerobot.configs.policies import PreTrainedConfig
+from lerobot.policies.factory import get_policy_class, make_pre_post_processors
+from lerobot.policies.utils import prepare_observation_for_inference
+from lerobot_camera_goalreel.picture import fit
+from numpy.typing import NDArray
+
+from goalreel_ros.client import GoalreelClient, GoalreelError
+
+PERIOD = 0.1
+SUBGOAL = "observation.images.subgoal"
+
+
+def state(size: int) -> NDArray[np.float32]:
+    """The joints' positions: your robot's."""
+    return np.zeros(size, np.float32)
+
+
+def send(action: NDArray[np.float32]) -> None:
+    """Move the robot: yours."""
+    print(json.dumps([round(float(a), 4) for a in action]), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("policy", type=Path, help="a checkpoint of lerobot-train, with the sub-goal camera")
+    parser.add_argument("camera", help="a number, or a video file, for the policy's other cameras")
+    parser.add_argument("instruction")
+    given = parser.parse_args()
+
+    config = PreTrainedConfig.from_pretrained(given.policy)
+    policy = get_policy_class(config.type).from_pretrained(given.policy).eval()
+    before, after = make_pre_post_processors(config, pretrained_path=str(given.policy))
+    pictures = {key: feature.shape for key, feature in config.image_features.items()}
+    joints = config.robot_state_feature
+    capture = cv2.VideoCapture(int(given.camera) if given.camera.isdecimal() else given.camera)
+
+    with GoalreelClient() as goalreel, torch.inference_mode():
+        goalreel.wait_until_active(timeout=60)
+        task = goalreel.annotate(given.instruction)
+        try:
+            while not task.done:
+                began = time.monotonic()
+                read, bgr = capture.read()
+                if not read:
+                    raise SystemExit(f"no more frames from {given.camera}")
+                seen = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
+                goal = goalreel.goal_image
+                black = np.zeros_like(seen)
+                observation = {
+                    key: fit(seen if key != SUBGOAL else black if goal is None else goal, (width, height))
+                    for key, (_, height, width) in pictures.items()
+                }
+                if joints is not None:
+                    observation["observation.state"] = state(joints.shape[0])
+                batch = before(
+                    prepare_observation_for_inference(
+                        observation, torch.device(config.device or "cpu"), goalreel.subgoal().instruction
+                    )
+                )
+                send(after(policy.select_action(batch)).squeeze(0).cpu().numpy())
+                time.sleep(max(0.0, PERIOD - (time.monotonic() - began)))
+            task.result()
+        except GoalreelError as e:
+            raise SystemExit(f"{e.code.name}: {e}") from e
+        finally:
+            task.cancel()  # nothing happens if it is over
+            capture.release()
+
+
+if __name__ == "__main__":
+    main()
