@@ -88,18 +88,18 @@ class Summary:
         )
 
 
-def open_dataset(root: Path) -> Source:
+def open_dataset(root: Path | str) -> Source:
     """Read the metadata of the LeRobot v3.0 dataset in `root`.
 
     Raises:
         DatasetError: there is none, or it cannot be read.
     """
-    return Source.open(root)
+    return Source.open(Path(root))
 
 
 def annotate(
     source: Source,
-    out: Path,
+    out: Path | str,
     models: Trio,
     options: Options | None = None,
     *,

@@ -28,7 +28,7 @@ PREVIEW_MS = 1200
 def plan(
     instruction: str,
     image: Image | None,
-    out: Path,
+    out: Path | str,
     models: Trio,
     *,
     seed: int = 0,

@@ -59,13 +59,13 @@ def show(
     )
 
 
-def read_storyboards(dataset: Path) -> Iterator[tuple[int, Storyboard]]:
+def read_storyboards(dataset: Path | str) -> Iterator[tuple[int, Storyboard]]:
     """Read each annotated episode's storyboard with all its pictures, in the order of the episodes.
 
     Raises:
         DatasetError: the dataset was not annotated by goalreel, or is damaged.
     """
-    source, records = Source.open(dataset), Records(Path(dataset) / FOLDER, source="")
+    source, records = Source.open(Path(dataset)), Records(Path(dataset) / FOLDER, source="")
     for index in sorted(records.done()):
         yield index, episode_view(source.episode(index), records).storyboard
 

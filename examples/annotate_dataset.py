@@ -25,6 +25,7 @@ def main() -> None:
     print(f"{summary.annotated} episodes annotated, {summary.resumed} before; steps: {dict(summary.steps)}")
 
     item = LeRobotDataset("local/annotated", root=given.out)[0]
+    assert isinstance(item, dict)  # a slice would give a list of them
     goal = item["observation.images.subgoal"]
     print(f"frame 0: {item['language_persistent'][0]['content']!r}, goal picture {tuple(goal.shape)}")
 

@@ -62,19 +62,17 @@ def main() -> None:
                 if not read:
                     raise SystemExit(f"no more frames from {given.camera}")
                 seen = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
-                goal = goalreel.goal_image
+                subgoal, goal = goalreel.subgoal(), goalreel.goal_image
                 black = np.zeros_like(seen)
-                observation = {
+                words = subgoal.instruction if subgoal is not None else ""
+                observation: dict[str, np.ndarray] = {
                     key: fit(seen if key != SUBGOAL else black if goal is None else goal, (width, height))
                     for key, (_, height, width) in pictures.items()
                 }
                 if joints is not None:
                     observation["observation.state"] = state(joints.shape[0])
-                batch = before(
-                    prepare_observation_for_inference(
-                        observation, torch.device(config.device or "cpu"), goalreel.subgoal().instruction
-                    )
-                )
+                device = torch.device(config.device or "cpu")
+                batch = before(prepare_observation_for_inference(observation, device, words))
                 send(after(policy.select_action(batch)).squeeze(0).cpu().numpy())
                 time.sleep(max(0.0, PERIOD - (time.monotonic() - began)))
             task.result()

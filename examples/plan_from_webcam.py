@@ -21,8 +21,9 @@ def grab(camera: str) -> goalreel.Image:
     """
     capture = cv2.VideoCapture(int(camera) if camera.isdecimal() else camera)
     try:
-        for _ in range(5):  # the first frames of many webcams are dark
-            read, bgr = capture.read()
+        for _ in range(4):  # the first frames of many webcams are dark
+            capture.grab()
+        read, bgr = capture.read()
     finally:
         capture.release()
     if not read:

@@ -10,20 +10,20 @@ from goalreel.image import Image
 from goalreel.types import Storyboard
 
 
-def save_storyboard(board: Storyboard, folder: Path) -> None:
+def save_storyboard(board: Storyboard, folder: Path | str) -> None:
     """Write `images/`, then `storyboard.json`, which so never points at nothing.
 
     Raises:
         DatasetError: the disk is full.
     """
-    names = _names(board)
+    folder, names = Path(folder), _names(board)
     for picture, name in names.items():
         write_bytes(folder / name, picture.png())
     text = board.model_dump_json(indent=1, context={"put_image": names.__getitem__})
     write_bytes(folder / "storyboard.json", text.encode())
 
 
-def load_storyboard(folder: Path) -> Storyboard:
+def load_storyboard(folder: Path | str) -> Storyboard:
     """Read what `save_storyboard`, or `goalreel plan --out`, wrote.
 
     Raises:

@@ -29,14 +29,26 @@ print(json.dumps({{"checks": [asdict(check) for check in checks], "loaded": sort
 HEAVY = {"torch", "torchcodec", "lerobot", "mujoco", "av", "rclpy", "cv2", "PIL", "jinja2"}
 
 
+OWN = (
+    "annotated_doc", "annotated_types", "click", "markdown_it", "mdurl", "numpy", "numpy.libs", "packaging",
+    "pydantic", "pydantic_core", "pygments", "rich", "shellingham", "typer", "typing_extensions.py",
+    "typing_inspection", "yaml",
+)  # fmt: skip
+"""What goalreel cannot start without."""
+
+
 class Machine:
-    """A computer with goalreel, on which no library and no program is installed until a test installs one."""
+    """A computer with goalreel alone: no other library and no program, unless a test installs one."""
 
     def __init__(self, folder: Path) -> None:
         self.site, self.bin = folder / "site", folder / "bin"
         self.site.mkdir()
         self.bin.mkdir()
-        for package in (ROOT / "goalreel", Path(packaging.__file__).parent):
+        libraries = Path(packaging.__file__).parents[1]
+        for package in (
+            ROOT / "goalreel",
+            *(libraries / name for name in OWN if (libraries / name).exists()),
+        ):
             (self.site / package.name).symlink_to(package)
 
     def library(self, name: str, code: str = "") -> None:

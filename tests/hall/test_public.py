@@ -20,6 +20,7 @@ def test_what_is_not_there():
     assert set(dir(goalreel)) == set(goalreel.__all__)
 
 
+@pytest.mark.process
 def test_it_loads_nothing_by_itself():
     heavy = ("torch", "cv2", "pyarrow", "lerobot", "numpy", "pydantic", "goalreel.models", "goalreel.types")
     code = f"import goalreel, sys; print([m for m in {heavy} if m in sys.modules])"

@@ -1,60 +1,21 @@
-"""An editor of a third party: a package of two files, used by its name with no change of ours."""
+"""An editor of a third party: the two files of docs/extending.md, used by its name with no change of ours."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.places import ROOT
 
-PROJECT = """
-[build-system]
-requires = ["setuptools"]
-build-backend = "setuptools.build_meta"
-
-[project]
-name = "my-editor"
-version = "1.0"
-
-[project.entry-points."goalreel.editors"]
-mine = "my_editor"
-
-[tool.setuptools]
-py-modules = ["my_editor"]
-"""
-MODULE = '''
-"""Paints a square into the corner of the picture."""
-
-from collections.abc import Sequence
-
-from goalreel import Edit, Editor, Failure, Image
-from goalreel.models.registry import Asked, ModelOptions, editors
+PROJECT, MODULE = re.findall(
+    r"```(?:toml|python)\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), re.DOTALL
+)
 
 
-class MyOptions(ModelOptions):
-    shade: int = 255
-
-
-class MyEditor:
-    def __init__(self, side: int, shade: int) -> None:
-        self.side, self.shade = side, shade
-
-    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
-        return [self._paint(edit) for edit in edits]
-
-    def _paint(self, edit: Edit) -> Image | Failure:
-        if edit.image is None:
-            return Failure(stage="edit", message="paints over a picture, and there is none")
-        pixels = edit.image.pixels.copy()
-        pixels[: self.side, : self.side] = self.shade - 40 * edit.step
-        return Image(pixels)
-
-
-@editors.kind("mine:SIDE", "Paints a square of SIDE pixels.", MyOptions)
-def build(asked: Asked[MyOptions]) -> Editor:
-    return MyEditor(int(asked.name.target), asked.options.shade)
-'''
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture(scope="module")

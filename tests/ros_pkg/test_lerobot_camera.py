@@ -26,8 +26,7 @@ from support.ros import ENV, other
 from support.still_robot import FRONT
 from support.wait import until
 
-HERE = SUPPORT
-PUBLISHER = str(HERE / "goal_publisher.py")
+PUBLISHER = str(SUPPORT / "goal_publisher.py")
 OWN = "/own/goal"
 SIZE = {"width": 64, "height": 48}
 PATIENT = SIZE | {"timeout_s": 60.0, "warmup_s": 20.0}
@@ -310,7 +309,7 @@ def test_a_real_policy_at_10_hz_follows_the_goal(publisher):
 def arguments(log: Path, *more: str) -> list[str]:
     cameras = "{subgoal: {type: goalreel, width: 64, height: 48, timeout_s: 60, warmup_s: 20}}"
     return [
-        "--robot.discover_packages_path=support.still_robot",
+        "--robot.discover_packages_path=still_robot",
         "--robot.type=still",
         f"--robot.log={log}",
         f"--robot.cameras={cameras}",
@@ -323,7 +322,7 @@ def lerobot(script: str, *args: str) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-m", f"lerobot.scripts.{script}", *args], text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, **ENV, "PYTHONPATH": str(HERE.parent), "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, **ENV, "PYTHONPATH": str(SUPPORT), "HF_HUB_OFFLINE": "1"},
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def test_the_command_serves_tiny_real_models_until_sigterm_as_they_answer_at_hom
             # Meanwhile, on another core.
             said = build_chat(chat, role="critic").complete(conversations)
             (drawn,) = build_editor(editor).edit([edit])
-            until(lambda: server.poll() is not None or healthy(url), seconds=180)
+            until(lambda: server.poll() is not None or healthy(url), 180)
             served = httpx.get(f"{url}/v1/models", timeout=60).json()["data"]
             assert {c["id"] for c in served} >= {"planner", "critic", "editor", "klein"}
             assert build_chat(f"server:{url}", role="critic").complete(conversations) == said

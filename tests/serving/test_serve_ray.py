@@ -81,7 +81,7 @@ def test_a_killed_replica_loses_nothing_and_load_is_even(url):
         after = Counter(f.result() for f in asked)
         assert after.total() == REQUESTS
         assert after[victim] < min(after[pid] for pid in even if pid != victim)
-        until(lambda: len(set(pool.map(ask, range(24)))) == REPLICAS, seconds=120)
+        until(lambda: len(set(pool.map(ask, range(24)))) == REPLICAS, 120)
     check_storyboards(url)
 
 

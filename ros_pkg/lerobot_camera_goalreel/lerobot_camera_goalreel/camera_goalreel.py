@@ -36,7 +36,7 @@ class GoalreelCamera(Camera):
                 "with `python -m goalreel_ros.zmq` on the ROS side"
             )
         self.config = config
-        self._size, self._rate = config.checked_size(), config.checked_rate()
+        self._size = config.checked_size()
         self.color_mode = config.color_mode
         self._subscriber: Subscriber | None = None
         self._taken = (0, 0)
@@ -139,6 +139,11 @@ class GoalreelCamera(Camera):
         if self._subscriber is None:
             raise DeviceNotConnectedError(f"{self} not connected.")
         return self._subscriber
+
+    @property
+    def _rate(self) -> float:
+        """Frames a second, as lerobot's `fps` says now."""
+        return self.fps or self.config.checked_rate()
 
     def _now(self) -> tuple[int, int]:
         """Which goal, and which frame of it: differs from `_taken` when there is something new."""
