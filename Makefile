@@ -16,7 +16,7 @@ INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* ms
 		ros_pkg/lerobot_camera_goalreel/pyproject.toml
 	@scripts/bootstrap.sh
 
-.PHONY: demo ros-demo quick test lint bench soak fuzz picture ros-picture help
+.PHONY: demo ros-demo quick quick-tests test lint bench soak fuzz picture ros-picture help
 demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write reports (under 3 minutes on 2 cores)
 	@rm -rf $(DEMO)
 	$(GOALREEL) tabletop record --episodes 3 --split validation --first $$(($(SCENE) - 900000)) --size 192 --out $(DEMO)/recorded
@@ -35,13 +35,16 @@ demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write r
 ros-demo: .venv/.ready  ## the closed loop on the simulated robot over ROS 2, filmed
 	$(PYTHON) -m goalreel_ros.tabletop.demo --out out/ros_demo
 
-# Three workers on two cores: a third of the time is spent waiting.
-TESTS := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -q --durations=50 --durations-min=1
-quick: lint  ## lint and every test that starts no other process (under 4 minutes on 2 cores)
-	$(TESTS) -m "not slow and not process"
+TESTS := $(PYTHON) -m pytest --dist loadfile --no-loadscope-reorder -q --durations=50 --durations-min=1
+quick: .venv/.ready  ## lint, and every short test that starts no other process (under 4 minutes on 2 cores)
+	@$(MAKE) --no-print-directory -j2 lint quick-tests
 
-test: lint  ## that, and nodes, kills, wheels, colcon, documentation (under 10 minutes on 2 cores)
-	$(TESTS) -m "not slow" --junitxml=out/tests.xml
+quick-tests: .venv/.ready
+	$(TESTS) -n 2 -m "not slow and not long and not process"
+
+# Three workers on two cores: a third of the time is spent waiting.
+test: lint  ## that, and training, nodes, kills, wheels, colcon, documentation (under 10 minutes on 2 cores)
+	$(TESTS) -n 3 -m "not slow" --junitxml=out/tests.xml
 
 lint: .venv/.ready  ## format, rules and types
 	.venv/bin/ruff format --check .

@@ -27,14 +27,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 LONGEST = (
     "test_colcon.py",
     "test_node_lifecycle.py",
-    "test_corpora.py",
-    "test_training_language.py",
-    "test_lerobot_camera.py",
     "test_training_editor.py",
-    "test_readme.py",
+    "test_examples.py",
+    "test_tabletop_lessons.py",
     "test_nano.py",
+    "test_training_language.py",
     "test_tabletop_bench.py",
     "test_write_broken.py",
+    "test_lerobot_camera.py",
+    "test_closed_loop.py",
+    "test_plugins.py",
+    "test_corpora_write.py",
+    "test_readme.py",
 )
 
 

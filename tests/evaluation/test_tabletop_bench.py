@@ -239,6 +239,7 @@ def test_the_follower_reaches_true_goals_and_not_without_them(scenes):
     assert not all(follow(Course(seed=walk.seed, images=true[:-1])).held)
 
 
+@pytest.mark.long
 def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
     few, follower = scenes[:3], CourseFollower(journal)
     for how, success, gap in (("true", 1, 0), ("drop", 0, 100)):

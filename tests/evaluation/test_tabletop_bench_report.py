@@ -155,6 +155,7 @@ def job(tmp_path_factory):
     return next(out.glob("annotate-*")), json.loads(result.stdout.splitlines()[-1])
 
 
+@pytest.mark.long
 def test_the_whole_job_is_measured_from_the_command_line(job):
     _, found = job
     assert found["split"] == "validation"

@@ -4,6 +4,7 @@ import re
 import shlex
 
 import PIL.Image
+import pytest
 from support.cli import goalreel
 from support.places import ROOT
 
@@ -34,6 +35,7 @@ def commands() -> list[list[str]]:
     return found
 
 
+@pytest.mark.long
 def test_every_command_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, *words in commands():

@@ -178,6 +178,7 @@ def test_cyclos_entry_names_a_topic_of_the_node(robot):
     assert topics[camera["topic"]] == [camera["msg_type"]]
 
 
+@pytest.mark.process
 def test_every_block_was_run():
     """Last in this file, because it looks at what the others did."""
     assert {body for _, body in BLOCKS} == USED

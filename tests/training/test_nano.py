@@ -167,6 +167,7 @@ def test_another_seed_is_another_picture(planned, scenes, frame, tmp_path):
     assert first.attempts[0].image != other.attempts[0].image
 
 
+@pytest.mark.long
 def test_words_it_never_learned_cost_no_other_task_anything(trio, scenes):
     known = scenes[2].task
     odd = Task(id="odd", instruction=ODD, image=known.image)
@@ -179,6 +180,7 @@ def test_words_it_never_learned_cost_no_other_task_anything(trio, scenes):
         assert board.steps or board.failure.message, "a plan, or why there is none"
 
 
+@pytest.mark.long
 def test_words_it_never_learned_end_in_a_storyboard_or_one_line(frame, tmp_path):
     out = tmp_path / "odd"
     result = CliRunner().invoke(app, ["plan", str(frame), ODD, "--out", str(out), "--max-attempts", "1"])
@@ -199,6 +201,7 @@ def test_plans_of_validation_scenes(trio, scenes):
     assert round(exact * SCENES) >= MIN_PLANS
 
 
+@pytest.mark.long
 def test_the_bench_gives_the_issue_s_numbers(tmp_path):
     said = goalreel(
         *("eval", "tabletop", "--preset", "nano", "--episodes", 2, "--first", SHORT),

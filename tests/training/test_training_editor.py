@@ -42,6 +42,8 @@ from goalreel.training.nano.editor import build, entry
 from goalreel.training.vae import fill_statistics, windows
 from goalreel.types import Edit
 
+pytestmark = pytest.mark.long
+
 SIZE = 64
 DENOISER = "diffusion_pytorch_model.safetensors"
 SHAPE = {

@@ -157,6 +157,7 @@ def test_only_the_reply_is_learned_and_the_verdict_weighs_more(tmp_path, verdict
         Collator(processor, max_length=20)(rows)
 
 
+@pytest.mark.long
 def test_a_planner_learns_its_rows_exactly(tmp_path, plans):
     corpus, tasks, wanted = plans
     config = LanguageConfig(role="planner", corpus=(corpus,), steps=45, batch_size=4, **FAST)
@@ -172,6 +173,7 @@ def test_a_planner_learns_its_rows_exactly(tmp_path, plans):
     assert list((tmp_path / "planner/logs").glob("events.*"))
 
 
+@pytest.mark.long
 def test_a_critic_learns_its_rows_exactly(tmp_path, verdicts):
     corpus, candidates, wanted = verdicts
     config = LanguageConfig(
