@@ -206,7 +206,7 @@ def test_a_kind_is_registered_once():
 
 
 def test_the_documentation_has_the_table_of_kinds():
-    """Mend it with: python -c "from goalreel.models.table import table; print(table())"."""
+    """Mend it with `python scripts/doc_tables.py`."""
     assert table() in (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
 
 

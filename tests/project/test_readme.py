@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 
 import PIL.Image
 import pytest
@@ -9,6 +11,7 @@ from support.cli import goalreel
 from support.places import ROOT
 
 from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.installed import EXTRAS
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -59,3 +62,20 @@ def test_the_scene_it_plans_is_that_of_the_picture_and_of_the_demo():
 def test_linked_files_exist():
     for target in re.findall(r"\]\((?!http)([^)#]+)", TEXT):
         assert (ROOT / target).is_file(), target
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("command", re.findall(r"`(pip install .*?)`", TEXT))
+def test_what_it_installs_can_be_installed(command, tmp_path):
+    """Resolved, not installed; the built interfaces and the whole of CI show the rest."""
+    _, _, *what = shlex.split(command)
+    uv = [sys.executable, "-m", "uv"]
+    subprocess.run([*uv, "venv", "-q", "--python", sys.executable, str(tmp_path / "venv")], check=True)
+    where = ["--python", str(tmp_path / "venv/bin/python"), "-c", "constraints.txt"]
+    done = subprocess.run(
+        [*uv, "pip", "install", "--dry-run", *where, *what], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    extras = re.search(r"\[(.*?)\]", what[0])
+    assert extras is not None
+    assert set(extras[1].split(",")) <= {*EXTRAS, "ros"}

@@ -1,0 +1,28 @@
+"""Write the tables of docs/editors.md and docs/models.md: `python scripts/doc_tables.py`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from goalreel.editors import catalogue
+from goalreel.models import table
+
+DOCS = Path(__file__).parents[1] / "docs"
+TABLES: dict[str, tuple[str, Callable[[], str]]] = {
+    "editors.md": ("catalogue", catalogue.table),
+    "models.md": ("names", table.table),
+}
+"""Page -> the name of the marks around its table, and what makes it."""
+
+
+def main() -> None:
+    """Replace what is between the two marks of each page."""
+    for page, (name, made) in TABLES.items():
+        before, start, rest = (DOCS / page).read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- /{name} -->")
+        if not (start and end):
+            raise ValueError(f"{page} lacks the marks around its table")
+        (DOCS / page).write_text(f"{before}{start}{made()}{end}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
