@@ -44,17 +44,17 @@ def _arguments() -> list[DeclareLaunchArgument]:
         DeclareLaunchArgument(
             "planner",
             default_value="",
-            description="Instead of the preset's: hf:DIR, openai:MODEL@URL, server:URL.",
+            description="Instead of the preset's; such as server:URL.",
         ),
         DeclareLaunchArgument(
             "editor",
             default_value="",
-            description="Instead of the preset's: diffusers:DIR, openai:MODEL@URL, server:URL.",
+            description="Instead of the preset's; such as server:URL.",
         ),
         DeclareLaunchArgument(
             "critic",
             default_value="",
-            description="Instead of the preset's: hf:DIR, openai:MODEL@URL, server:URL.",
+            description="Instead of the preset's; such as server:URL.",
         ),
         DeclareLaunchArgument(
             "camera",

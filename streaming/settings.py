@@ -5,8 +5,15 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
+from goalreel.models.lookup import forms
+from goalreel.models.registry import Role
+
 READ_ONLY: JsonDict = {"read_only": True}
 """Marks what is fixed once the models are loaded."""
+
+
+def _instead(role: Role) -> str:
+    return f"Instead of the preset's: {', '.join(forms(role))}."
 
 
 class EngineSettings(BaseModel):
@@ -24,21 +31,21 @@ class EngineSettings(BaseModel):
     planner: Annotated[
         str,
         Field(
-            description="Instead of the preset's: hf:DIR, openai:MODEL@URL, server:URL.",
+            description=_instead("planner"),
             json_schema_extra=READ_ONLY,
         ),
     ] = ""
     editor: Annotated[
         str,
         Field(
-            description="Instead of the preset's: diffusers:DIR, openai:MODEL@URL, server:URL.",
+            description=_instead("editor"),
             json_schema_extra=READ_ONLY,
         ),
     ] = ""
     critic: Annotated[
         str,
         Field(
-            description="Instead of the preset's: hf:DIR, openai:MODEL@URL, server:URL.",
+            description=_instead("critic"),
             json_schema_extra=READ_ONLY,
         ),
     ] = ""
