@@ -1,7 +1,6 @@
 """The launch files: ROS's launch is no wheel, so they are read; what they name must be real."""
 
 import ast
-import importlib.util
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import rclpy
+import ros_parameters
 import yaml
 from rclpy.context import Context
 from rclpy.node import Node
@@ -128,10 +128,7 @@ def topics(config: object) -> Iterator[str]:
 
 
 def test_the_parameters_file_is_what_the_node_declares():
-    spec = importlib.util.spec_from_file_location("ros_parameters", ROOT / "scripts" / "ros_parameters.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    assert script.text() == PARAMETERS.read_text(), "run scripts/ros_parameters.py"
+    assert ros_parameters.text() == PARAMETERS.read_text(), "run scripts/ros_parameters.py"
 
 
 @pytest.mark.process
