@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 THREADS = 4
 """Of the executor. Its callbacks never wait, but for a transition that ends a task."""
+WAITING = "to wait set"
+"""In what rcl says of an entity that is taken away while the executor collects what to wait for."""
 
 
 def main(args: list[str] | None = None) -> None:
@@ -108,8 +110,12 @@ def _spin(spin: "Spin", clean: threading.Event, stop: Stop) -> None:
                 # An entity was destroyed between the answer to a request and its sending: no harm.
                 continue
             except RCLError as e:
-                # One message that could not be sent is no reason to let go of the robot.
-                get_logger("goalreel").error(str(e).splitlines()[0])
+                said = str(e).splitlines()[0]
+                if WAITING in said:
+                    get_logger("goalreel").debug(said)  # destroyed while being waited for: no harm either
+                else:
+                    # One message that could not be sent is no reason to let go of the robot.
+                    get_logger("goalreel").error(said)
             else:
                 clean.set()
     finally:
