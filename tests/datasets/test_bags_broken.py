@@ -189,6 +189,7 @@ def test_a_type_the_bag_does_not_define(tmp_path, robot):
     assert "of type goalreel_interfaces/msg/SubGoal, which the bag does not define: record it to MCAP" in line
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
 def test_damaged_files_are_refused_or_read_but_never_end_in_a_traceback(tmp_path, robot, storage):
     """Truncations and flipped bits, in the file that holds the messages and in metadata.yaml."""

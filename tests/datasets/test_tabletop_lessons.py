@@ -67,6 +67,7 @@ def layout_when(origin) -> tuple[Tabletop, SubGoal]:
     return env, episode.goals[origin.done]
 
 
+@pytest.mark.long
 def test_about_one_episode_in_eight_is_held_out_and_every_composition_occurs():
     found = [held_out(sample_episode(seed).goals) for seed in range(700)]
     assert 0.10 < np.mean([bool(names) for names in found]) < 0.15
@@ -172,6 +173,7 @@ def test_half_of_the_candidates_are_right_and_every_mistake_is_made():
     assert min(counts.values()) > 0.04 * len(rows)
 
 
+@pytest.mark.long
 def test_every_mistake_is_what_it_is_called():
     """Checked on the simulator's own state, which the maker left in the environment."""
     checked = Counter()
