@@ -1,9 +1,8 @@
 """Which models the settings name."""
 
-import re
-
 from goalreel.errors import InputError
 from goalreel.models import presets
+from goalreel.models.names import ModelName
 from goalreel.streaming.board import ModelNames
 from goalreel.streaming.settings import EngineSettings
 
@@ -27,6 +26,5 @@ def preset_of(settings: EngineSettings) -> presets.Preset:
 
 def names_of(preset: presets.Preset) -> ModelNames:
     """Give the names to publish: without the credentials that an address may carry."""
-    return ModelNames(
-        *(re.sub(r"//[^@/]*@", "//", n) for n in (preset.planner, preset.editor, preset.critic))
-    )
+    names = (preset.planner, preset.editor, preset.critic)
+    return ModelNames(*(ModelName.parse(name).public() for name in names))
