@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from goalreel.batch import Observer
-from goalreel.loop import Answer, OnUnverified, Request, Trajectory, storyboard
+from goalreel.loop import Answer, Keep, OnUnverified, Request, Trajectory, storyboard
 from goalreel.types import Storyboard, Task
 
 type Ask = Callable[[Request], Awaitable[Answer]]
@@ -15,6 +15,7 @@ async def drive(
     *,
     max_attempts: int,
     on_unverified: OnUnverified = "continue",
+    keep: Keep = "best",
     observe: Observer | None = None,
 ) -> Storyboard:
     """Run one storyboard; each request of the loop is awaited through `ask`, which gives a Failure, not an
@@ -25,7 +26,7 @@ async def drive(
         TypeError: `ask` gave an answer of the wrong kind.
     """
     return await advance(
-        storyboard(task, max_attempts=max_attempts, on_unverified=on_unverified), ask, observe
+        storyboard(task, max_attempts=max_attempts, on_unverified=on_unverified, keep=keep), ask, observe
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from goalreel.errors import BackendError, InputError
-from goalreel.loop import Answer, OnUnverified, Request, Trajectory, stage_of, storyboard
+from goalreel.loop import Answer, Keep, OnUnverified, Request, Trajectory, stage_of, storyboard
 from goalreel.types import Critic, Editor, Failure, Planner, Stage, Storyboard, Task
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,7 @@ def run(
     *,
     max_attempts: int,
     on_unverified: OnUnverified = "continue",
+    keep: Keep = "best",
     limits: Limits | None = None,
     observe: Observer | None = None,
 ) -> Iterator[Storyboard]:
@@ -63,7 +64,7 @@ def run(
 
     def admit() -> None:
         while waiting() < limits.in_flight and (task := next(upcoming, None)) is not None:
-            trajectory = storyboard(task, max_attempts=max_attempts, on_unverified=on_unverified)
+            trajectory = storyboard(task, max_attempts=max_attempts, on_unverified=on_unverified, keep=keep)
             queues["plan"].append((trajectory, next(trajectory)))
 
     admit()

@@ -53,6 +53,15 @@ class Image:
         """(width, height) in pixels."""
         return self.pixels.shape[1], self.pixels.shape[0]
 
+    def resized(self, size: tuple[int, int]) -> "Image":
+        """Resample to `size`, (width, height) in pixels; the same object where nothing changes."""
+        import PIL.Image
+
+        if self.size == size:
+            return self
+        picture = PIL.Image.fromarray(self.pixels).resize(size, PIL.Image.Resampling.LANCZOS)
+        return Image(np.array(picture))
+
     def png(self) -> bytes:
         """Encode without loss."""
         import cv2

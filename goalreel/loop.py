@@ -29,6 +29,9 @@ type Request = Task | Edit | Candidate
 type Answer = Plan | Image | Verdict | Failure
 type Trajectory[Result] = Generator[Request, Answer, Result]
 type OnUnverified = Literal["stop", "continue"]
+type Keep = Literal["best", "last"]
+"""Which picture of a step without an accepted one is kept: the best by the Critic's scores, or else by its
+probability of success, or where it tells neither the last; or always the last, as in the paper."""
 
 
 def stage_of(request: Request) -> Stage:
@@ -43,12 +46,13 @@ def stage_of(request: Request) -> Stage:
 
 
 def storyboard(
-    task: Task, *, max_attempts: int, on_unverified: OnUnverified = "continue"
+    task: Task, *, max_attempts: int, on_unverified: OnUnverified = "continue", keep: Keep = "best"
 ) -> Trajectory[Storyboard]:
     """Plan once, then render and judge each step at most `max_attempts` times (the paper's T).
 
-    The accepted image feeds the next step. Where none was accepted, `continue` goes on from the best
-    attempt (or, without any picture, from the previous image) and `stop` skips the remaining steps.
+    The accepted image feeds the next step, in the editor's own size. Where none was accepted, `continue` goes
+    on from the one that is kept (or, without any picture, from the previous image) and `stop` skips the
+    remaining steps. A step in words alone changes no picture.
 
     Raises:
         ValueError: `max_attempts` is less than 1.
@@ -63,19 +67,27 @@ def storyboard(
     image = task.image
     for index, step in enumerate(plan.steps):
         segment = plan.segments[index] if plan.segments else None
-        if on_unverified == "stop" and done and done[-1].status != "verified":
+        if on_unverified == "stop" and done and done[-1].status not in ("verified", "text"):
             done.append(StoryboardStep(step=step, segment=segment))
             continue
-        result = yield from render_step(task, index, step, segment, image, max_attempts)
+        result = yield from render_step(task, index, step, segment, image, max_attempts, keep)
         done.append(result)
         image = result.goal_image or image
     return Storyboard(task=task, steps=tuple(done))
 
 
 def render_step(
-    task: Task, index: int, step: Step, segment: Segment | None, source: Image | None, max_attempts: int
+    task: Task,
+    index: int,
+    step: Step,
+    segment: Segment | None,
+    source: Image | None,
+    max_attempts: int,
+    keep: Keep = "best",
 ) -> Trajectory[StoryboardStep]:
     """The inner loop: one step from its source image, at most `max_attempts` times (1 or more)."""
+    if step.prompt is None:
+        return StoryboardStep(step=step, segment=segment, status="text")
     attempts: list[Attempt] = []
     prompt = step.prompt
     for number in range(max_attempts):
@@ -86,7 +98,7 @@ def render_step(
         if attempt.verdict.success:
             break
         prompt = attempt.verdict.refined_prompt or prompt
-    chosen = _best(attempts)
+    chosen = _kept(attempts, keep)
     return StoryboardStep(
         step=step, segment=segment, attempts=tuple(attempts), status=_status(attempts, chosen), chosen=chosen
     )
@@ -128,6 +140,7 @@ def _attempt(
                 image=image,
                 instruction=step.instruction,
                 prompt=prompt,
+                first_prompt=step.prompt,
             )
         ),
     )
@@ -142,15 +155,20 @@ def attempt_seed(task_seed: int, step: int, attempt: int) -> int:
     return int.from_bytes(digest.digest())
 
 
-def _best(attempts: list[Attempt]) -> int | None:
-    """The accepted attempt, else the highest score, else the earliest judged, else the earliest picture."""
+def _kept(attempts: list[Attempt], keep: Keep) -> int | None:
+    """The accepted attempt, else the one to keep; None without a picture."""
 
-    def rank(number: int) -> tuple[bool, bool, float, int]:
+    def rank(number: int) -> tuple[bool, float, float, int]:
         verdict = attempts[number].verdict
-        if verdict is None:
-            return (False, False, -1.0, -number)
-        score = verdict.score
-        return (verdict.success, True, -1.0 if score is None else score, -number)
+        if verdict is None or keep == "last":
+            return (verdict is not None and verdict.success, -1.0, -1.0, number)
+        score, probability = verdict.score, verdict.probability
+        return (
+            verdict.success,
+            -1.0 if score is None else score,
+            -1.0 if probability is None else probability,
+            number,
+        )
 
     return max((n for n, a in enumerate(attempts) if a.image is not None), key=rank, default=None)
 

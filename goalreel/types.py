@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from goalreel.image import Image
 
 Score = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
@@ -36,12 +37,24 @@ class Failure(Frozen):
     """The model's raw reply, when it gave one."""
 
 
+class DoneStep(Frozen):
+    """A step that is behind us: what is true since then, and how that looks."""
+
+    instruction: Text
+    image: Image | None = None
+
+
 class Task(Frozen):
     """What the person asked for, and what the camera saw at that moment."""
 
     id: Text
     instruction: Text
     image: Image | None = None
+    """What the first step is edited from: the scene as it is now. None draws it from text."""
+    images: tuple[Image, ...] = ()
+    """The pictures at the instruction's `<image>` marks, in order; empty where it has no mark."""
+    done: tuple[DoneStep, ...] = ()
+    """The steps that are behind us: the plan goes on after them."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
 
@@ -64,9 +77,16 @@ class Step(Frozen):
     name: Text
     instruction: Text
     """What must become true, as a state the camera can see."""
-    prompt: Text
-    """The imperative edit given to the image editor."""
+    prompt: Text | None
+    """The imperative edit given to the image editor; None for a step in words alone, without a picture."""
     auxiliary_text: str | None = None
+    """The words for a reader; a step without a picture has them."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Step":
+        if self.prompt is None and not (self.auxiliary_text or "").strip():
+            raise ValueError("a step without a prompt needs an auxiliary text")
+        return self
 
 
 class Plan(Frozen):
@@ -108,6 +128,9 @@ class Candidate(Frozen):
     image: Image
     instruction: Text
     prompt: Text
+    """The paper's r_i^t."""
+    first_prompt: Text | None = None
+    """The plan's own prompt for the step (the paper's p_i); None where it is `prompt`."""
 
 
 class Verdict(Frozen):
@@ -116,6 +139,8 @@ class Verdict(Frozen):
     success: bool
     reasoning: str = ""
     refined_prompt: Text | None = None
+    probability: Probability | None = None
+    """How sure the Critic is that the step succeeded, 0-1; None where it does not tell."""
     semantics: Score | None = None
     quality: Score | None = None
 
@@ -144,14 +169,15 @@ class Attempt(Frozen):
         return self
 
 
-type Status = Literal["verified", "unverified", "failed", "skipped"]
+type Status = Literal["verified", "unverified", "failed", "skipped", "text"]
 
 
 class StoryboardStep(Frozen):
     """A step with every attempt at it.
 
     `verified`: the Critic accepted attempt `chosen`. `unverified`: no attempt was accepted and `chosen`
-    is the best of them. `failed`: no attempt gave a picture. `skipped`: never tried.
+    is the one that was kept. `failed`: no attempt gave a picture. `skipped`: never tried. `text`: a step
+    in words alone, which has no picture to try.
     """
 
     step: Step
@@ -163,8 +189,11 @@ class StoryboardStep(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> "StoryboardStep":
         pictured = self.status in ("verified", "unverified")
-        if pictured != (self.chosen is not None) or (self.status == "skipped") != (not self.attempts):
+        untried = self.status in ("skipped", "text")
+        if pictured != (self.chosen is not None) or untried != (not self.attempts):
             raise ValueError(f"status {self.status} does not fit the attempts")
+        if self.status != "skipped" and (self.status == "text") != (self.step.prompt is None):
+            raise ValueError(f"status {self.status} does not fit the step's prompt")
         if self.chosen is not None:
             if self.chosen >= len(self.attempts) or self.attempts[self.chosen].image is None:
                 raise ValueError("the chosen attempt has no image")
@@ -175,7 +204,7 @@ class StoryboardStep(Frozen):
 
     @property
     def goal_image(self) -> Image | None:
-        """The chosen attempt's picture, verified or not."""
+        """The chosen attempt's picture, verified or not, in the size that the editor works in."""
         return None if self.chosen is None else self.attempts[self.chosen].image
 
 
@@ -195,8 +224,8 @@ class Storyboard(Frozen):
 
     @property
     def complete(self) -> bool:
-        """Every step is verified."""
-        return bool(self.steps) and all(s.status == "verified" for s in self.steps)
+        """Every step with a picture is verified."""
+        return bool(self.steps) and all(s.status in ("verified", "text") for s in self.steps)
 
 
 class Planner(Protocol):

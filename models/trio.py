@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from goalreel.loop import Keep
 from goalreel.models.journal import Journal
 from goalreel.models.later import Later
 from goalreel.models.names import ModelName
@@ -23,8 +24,11 @@ class Names:
     critic: str
     critic_mode: "Mode" = "strict"
     critic_scores: bool = False
+    critic_threshold: float | None = None
     max_attempts: int = 3
     """Pictures a step, the paper's T."""
+    keep: Keep = "best"
+    max_steps: int = 40
     preset: str | None = None
     unkept: frozenset[Role] = frozenset()
     """Roles whose answers no journal keeps: fixed rules, and models that nothing tells from others."""
@@ -38,7 +42,10 @@ class Names:
             preset.critic,
             preset.critic_mode,
             preset.critic_scores,
+            preset.critic_threshold,
             preset.max_attempts,
+            preset.keep,
+            preset.max_steps,
             preset.name,
             unkept,
         )
@@ -46,7 +53,12 @@ class Names:
     def key(self, role: Role) -> str:
         """What decides a model's answers: its name, how it is asked, and its weights."""
         name: str = getattr(self, role)
-        how = f"{name} {self.critic_mode} {self.critic_scores}" if role == "critic" else name
+        asked = {
+            "planner": f" {self.max_steps}",
+            "editor": "",
+            "critic": f" {self.critic_mode} {self.critic_scores} {self.critic_threshold}",
+        }
+        how = f"{name}{asked[role]}"
         return f"{how} {ModelName.parse(name).fingerprint()}"
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from goalreel.image import Image
 
@@ -31,6 +31,23 @@ type Reply = str | NoReply
 """What the back end gave for one conversation."""
 
 
+@dataclass(frozen=True)
+class Token:
+    """One token of a reply."""
+
+    text: str
+    alternatives: Mapping[str, float]
+    """What could have stood here -> its probability: the likeliest few, the token itself among them."""
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A reply with its tokens, whose texts put together are the reply; none where the back end gave none."""
+
+    text: str
+    tokens: tuple[Token, ...] = ()
+
+
 class Chat(Protocol):
     """A vision-language model. Answer i belongs to conversation i; one bad one never fails the others."""
 
@@ -38,6 +55,21 @@ class Chat(Protocol):
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
     ) -> Sequence[Reply]:
         """Continue each conversation. `schema`: a JSON schema the back end may enforce, if it can.
+
+        Raises:
+            goalreel.errors.BackendError: the model cannot be called at all.
+        """
+        ...
+
+
+@runtime_checkable
+class TokenChat(Chat, Protocol):
+    """A Chat that can also say how likely each token of its replies was."""
+
+    def complete_tokens(
+        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
+    ) -> Sequence[Spoken | NoReply]:
+        """Continue each conversation, as `complete` does.
 
         Raises:
             goalreel.errors.BackendError: the model cannot be called at all.

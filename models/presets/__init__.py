@@ -22,7 +22,13 @@ class Preset(BaseModel):
     """`strict` for an RL checkpoint, `fast` for an SFT one."""
     critic_scores: bool = False
     """Ask for 0-10 scores too, to choose the best of rejected attempts by; no checkpoint learned that."""
+    critic_threshold: Annotated[float | None, Field(ge=0, le=1)] = None
+    """Accept where the Critic's probability of success is at least this; None takes its word."""
     max_attempts: Annotated[int, Field(ge=1)]
+    keep: Literal["best", "last"] = "best"
+    """The picture that is kept of a step without an accepted one (`goalreel.loop.Keep`)."""
+    max_steps: Annotated[int, Field(ge=1, le=1000)] = 40
+    """A longer plan is no plan: the planner is told so, and asked again."""
     name: Annotated[str | None, Field(exclude=True)] = None
     """The file that it was read from."""
 
