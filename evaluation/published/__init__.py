@@ -1,0 +1,1 @@
+"""The benchmarks of the paper's tables: UEval, CoMM, WISE, RISE, on their data as published."""

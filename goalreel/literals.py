@@ -1,0 +1,62 @@
+"""Texts out of somebody's Python source, read as data: nothing of it is imported or run."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from goalreel.errors import InputError
+
+MAX_BYTES = 4_000_000
+
+
+def string_constants(path: Path | str) -> dict[str, str]:
+    """Read every name that a Python file assigns a text to, wherever it stands -> the first such text.
+
+    An f-string comes with its expressions in braces, as they are written: `f"a {b[0]}"` is `"a {b[0]}"`.
+
+    Raises:
+        InputError: there is no such file, or it is no Python source.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path}: larger than {MAX_BYTES // 10**6} MB: not the file that is meant")
+        tree = ast.parse(path.read_bytes())
+    except OSError as e:
+        raise InputError(f"{path}: cannot be read ({e.strerror})") from e
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
+        raise InputError(f"{path}: is no Python source ({type(e).__name__})") from e
+    found: dict[str, str] = {}
+    for name, value in _assigned(tree):
+        text = _text(value)
+        if text is not None:
+            found.setdefault(name, text)
+    return found
+
+
+def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """(name, value), in the order of the file."""
+    nodes = (n for n in ast.walk(tree) if isinstance(n, ast.Assign | ast.AnnAssign))
+    for node in sorted(nodes, key=lambda n: n.lineno):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            if isinstance(target, ast.Name) and node.value is not None:
+                yield target.id, node.value
+
+
+def _text(value: ast.expr) -> str | None:
+    match value:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(_piece(part) for part in parts)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            a, b = _text(left), _text(right)
+            return None if a is None or b is None else a + b
+    return None
+
+
+def _piece(part: ast.expr) -> str:
+    if isinstance(part, ast.FormattedValue):
+        return "{" + ast.unparse(part.value) + "}"
+    return _text(part) or ""
