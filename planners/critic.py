@@ -9,11 +9,12 @@ from typing import Literal
 
 from goalreel.errors import InputError
 from goalreel.planners.ask import Question, ask
-from goalreel.planners.chat import Chat, Message
+from goalreel.planners.chat import Chat, Message, Spoken
 from goalreel.planners.interleave import interleave, plain
 from goalreel.planners.parsing import PASSING, parse_verdict, verdict_schema
 from goalreel.planners.prompts import render
 from goalreel.planners.reply import Problem
+from goalreel.planners.tokens import chance_of_yes
 from goalreel.types import Candidate, Failure, Verdict
 
 type Mode = Literal["strict", "fast"]
@@ -28,10 +29,12 @@ class ChatCritic:
     `strict` goes through every fault before it decides and rejects in doubt (the RL checkpoint); `fast`
     looks whether the step's goal is reached (the SFT checkpoint). With `scores`, four sub-scores come in the
     same reply, as a second call would read both images again; a model that gives none still gives verdicts.
+    With `threshold`, a picture is accepted where the probability of success is at least that; where the model
+    tells no probability, its word counts.
 
     Raises:
         ValueError: `replies` is less than 1.
-        InputError: there is no such mode.
+        InputError: there is no such mode, or `threshold` is not between 0 and 1.
     """
 
     def __init__(
@@ -40,16 +43,20 @@ class ChatCritic:
         *,
         mode: Mode = "strict",
         scores: bool = False,
+        threshold: float | None = None,
         replies: int = 3,
     ) -> None:
         if replies < 1:
             raise ValueError(f"replies must be at least 1, got {replies}")
         if mode not in ("strict", "fast"):
             raise InputError(f"no mode {mode!r}: use strict or fast")
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise InputError(f"the critic's threshold is a probability, between 0 and 1; got {threshold}")
         self._chat = chat
         self._replies = replies
         self._mode: Mode = mode
         self._scores = scores
+        self._threshold = threshold
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Verdict | Failure]:
         """Answer i judges candidate i. `refined_prompt` is None where a rejection came without one.
@@ -59,7 +66,8 @@ class ChatCritic:
         """
         questions = [question(c, mode=self._mode, scores=self._scores) for c in candidates]
         schema = verdict_schema(scores=self._scores)
-        return ask(self._chat, questions, stage="judge", replies=self._replies, schema=schema)
+        answers = ask(self._chat, questions, stage="judge", replies=self._replies, schema=schema)
+        return [a if isinstance(a, Failure) else decided(a, self._threshold) for a in answers]
 
 
 def question(candidate: Candidate, *, mode: Mode = "strict", scores: bool = False) -> Question[Verdict]:
@@ -78,4 +86,22 @@ def question(candidate: Candidate, *, mode: Mode = "strict", scores: bool = Fals
     def again(problem: Problem) -> str:
         return plain(render("critic/again", {"problem": problem.message, "example": example}))
 
-    return Question((system, user), parse_verdict, again)
+    return Question((system, user), parse_verdict, again, _weigh)
+
+
+def _weigh(verdict: Verdict, reply: Spoken) -> Verdict:
+    probability = chance_of_yes(reply, "previous_step_success", said=verdict.success)
+    return verdict.model_copy(update={"probability": probability})
+
+
+def decided(verdict: Verdict, threshold: float | None) -> Verdict:
+    """Decide by the verdict's probability, where there is one and a threshold; else it stands as it is.
+
+    What is turned around has no refined prompt: the Critic wrote none, or wrote it for a rejection.
+    """
+    if threshold is None or verdict.probability is None:
+        return verdict
+    success = verdict.probability >= threshold
+    if success == verdict.success:
+        return verdict
+    return verdict.model_copy(update={"success": success, "refined_prompt": None})
