@@ -3,7 +3,7 @@
 What a name needs (torch, diffusers, openai) is imported when the model is built, not before.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Literal
 
 from goalreel.errors import InputError
@@ -167,11 +167,12 @@ def build_planner(
     *,
     max_steps: int = MAX_STEPS,
     spoken: Dialect | None = None,
+    through: Callable[[Chat], Chat] | None = None,
 ) -> Planner:
     """The planner `name`: the Planner agent on a chat model, or one that reads recordings.
 
     The agent refuses a plan of more than `max_steps` steps, and asks in the dialect `spoken`; None goes by
-    the name.
+    the name. `through` is put around the chat model.
 
     Raises:
         UserError, OSError, ModuleNotFoundError: as `load`.
@@ -183,6 +184,7 @@ def build_planner(
     from goalreel.planners.planner import ChatPlanner
 
     chat = build_chat(name, role="planner", shared=shared)
+    chat = chat if through is None else through(chat)
     return ChatPlanner(chat, dialect=spoken or dialect_of(name, "planner") or OWN, max_steps=max_steps)
 
 
@@ -195,12 +197,13 @@ def build_critic(
     scores: bool = False,
     threshold: float | None = None,
     spoken: Dialect | None = None,
+    through: Callable[[Chat], Chat] | None = None,
 ) -> Critic:
     """The critic `name`: the Critic agent on a chat model, or one of fixed rules.
 
     `mode` is "strict" for an RL checkpoint and "fast" for an SFT one; with `scores` the agent also gives 0-10
     for semantics and quality; with a `threshold` it accepts where its probability of success reaches that.
-    `spoken` is as for `build_planner`.
+    `spoken` and `through` are as for `build_planner`.
 
     Raises:
         UserError, OSError, ModuleNotFoundError: as `load`.
@@ -212,6 +215,7 @@ def build_critic(
     from goalreel.planners.critic import ChatCritic
 
     chat = build_chat(name, role="critic", shared=shared)
+    chat = chat if through is None else through(chat)
     words = spoken or dialect_of(name, "critic") or OWN
     return ChatCritic(chat, mode=mode, scores=scores, dialect=words, threshold=threshold)
 
