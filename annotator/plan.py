@@ -71,7 +71,7 @@ def plan(
 def _preview(board: Storyboard, path: Path) -> None:
     import PIL.Image
 
-    pictures = [board.task.image, *(s.goal_image for s in board.steps)]
+    pictures = [board.task.image, *board.goal_images()]
     frames = [PIL.Image.fromarray(p.pixels) for p in pictures if p is not None]
     if not frames:
         return

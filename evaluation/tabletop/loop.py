@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from goalreel.batch import run
 from goalreel.evaluation.intervals import gap_closed, measured, measured_share, points
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.scenes import Walk, look, outcome
+from goalreel.evaluation.tabletop.scenes import Walk, look_rendered, outcome
 from goalreel.evaluation.tabletop.words import prompt_of, step_of
 from goalreel.image import Image
 from goalreel.loop import attempt_seed
@@ -40,7 +40,7 @@ def right_steps(walk: Walk, board: Storyboard) -> list[bool]:
     before = walk.moments[0].layout
     hits = []
     for goal, step in zip(walk.goals, board.steps, strict=True):
-        found = look(step.goal_image, walk.episode.scene)
+        found = look_rendered(step.goal_image, walk.episode.scene)
         hits.append(outcome(found, before, goal).right)
         before = before if found is None else found
     return hits
@@ -70,9 +70,9 @@ class OracleCritic:
         walk, index = self.walks[candidate.task_id], candidate.step
         scene = walk.episode.scene
         first = candidate.source == walk.task.image
-        seen = None if first else look(candidate.source, scene)
+        seen = None if first else look_rendered(candidate.source, scene)
         before = walk.moments[0].layout if seen is None else seen
-        good = outcome(look(candidate.image, scene), before, walk.goals[index]).right
+        good = outcome(look_rendered(candidate.image, scene), before, walk.goals[index]).right
         return Verdict(
             success=good,
             reasoning="read back",
