@@ -142,9 +142,10 @@ class Comm:
         """
         answered = [m for m in marked if m.answer.parts]
         tables = [six(m.marks) for m in answered]
-        measures = {
-            key: measured([(t[key], 1.0) for t in tables if t[key] is not None], share) for key in MEASURES
-        }
+        measures: dict[str, Measured] = {}
+        for key in MEASURES:
+            values = (table[key] for table in tables)
+            measures[key] = measured([(value, 1.0) for value in values if value is not None], share)
         measures["unjudged"] = Measured(value=sum(None in t.values() for t in tables))
         measures["unanswered"] = Measured(value=len(marked) - len(answered))
         return measures
@@ -260,7 +261,7 @@ def _shown(steps: Sequel, number: int, *, hide: bool) -> list[MessagePart]:
 
 
 def _pairs(descriptions: Sequence[str], images: Sequence[Image]) -> list[MessagePart]:
-    """Description and picture in turn, numbered from 0; either may be one short, which their judge is told."""
+    """Description and picture in turn, from 0; the prompt tells the judge that either may be missing."""
     parts: list[MessagePart] = []
     for number, (text, image) in enumerate(zip_longest(descriptions, images)):
         if text is not None:

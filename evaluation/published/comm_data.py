@@ -87,7 +87,7 @@ def read_rows(data: Path) -> list[dict[str, Any]]:
 
 
 def read_steps(steps: list[list[dict[str, Any]]], data: Path) -> Sequel | None:
-    """Read the texts and pictures of some steps; None where a picture is not in `data`/images, or unreadable."""
+    """Read the texts and pictures of some steps; None where a picture is not in `data`/images."""
     read: Sequel = []
     for step in steps:
         read.append([])

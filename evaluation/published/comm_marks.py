@@ -34,7 +34,7 @@ def read_document(reply: str) -> dict[str, float | None] | None:
 
 
 def read_descriptions(reply: str) -> list[str] | None:
-    """Read what each hidden picture should show, in the order of their numbers; None where there is nothing."""
+    """Read what each hidden picture should show, in the order of the numbers; None for nothing."""
     tasks = _at(_json(reply), ("Tasks",))
     if not isinstance(tasks, dict):
         return None

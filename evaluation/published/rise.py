@@ -169,7 +169,7 @@ class _Judged:
     @classmethod
     def of(cls, marked: Marked) -> "_Judged":
         needed = asked(marked.sample.row)
-        given = {d: marked.marks[d] if marked.answer.images else 1 for d in needed}
+        given: dict[Dimension, int] = {d: marked.marks[d] if marked.answer.images else 1 for d in needed}
         return cls(marked.sample.group, given, needed)
 
     @property
