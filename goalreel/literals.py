@@ -19,13 +19,18 @@ def string_constants(path: Path | str) -> dict[str, str]:
     """
     path = Path(path)
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: larger than {MAX_BYTES // 10**6} MB: not the file that is meant")
-        tree = ast.parse(path.read_bytes())
+        source = path.read_bytes() if path.stat().st_size <= MAX_BYTES else None
     except OSError as e:
         raise InputError(f"{path}: cannot be read ({e.strerror})") from e
+    if source is None:
+        raise InputError(f"{path}: larger than {MAX_BYTES // 10**6} MB: not the file that is meant")
+    try:
+        return _texts(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
         raise InputError(f"{path}: is no Python source ({type(e).__name__})") from e
+
+
+def _texts(tree: ast.Module) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in _assigned(tree):
         text = _text(value)
