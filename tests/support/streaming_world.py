@@ -119,7 +119,7 @@ class Listening:
 
 
 QUICK = {
-    "preset": "api",
+    "preset": "server",
     "track_rate": 30.0,
     "critic_period": 0.0,
     "image_timeout": 0.3,
