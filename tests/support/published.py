@@ -119,7 +119,7 @@ def ueval_clone(folder: Path) -> Path:
 
 
 def wise_clone(folder: Path) -> Path:
-    """Data and judge of WISE_legacy in their shape, in made-up words; its data are below `WISE_legacy/data`."""
+    """WISE_legacy's data and judge in their shape, in made-up words."""
     legacy = folder / "WISE_legacy"
     (legacy / "data").mkdir(parents=True)
     rows = [
