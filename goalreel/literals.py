@@ -17,21 +17,40 @@ def string_constants(path: Path | str) -> dict[str, str]:
     Raises:
         InputError: there is no such file, or it is no Python source.
     """
-    path = Path(path)
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: larger than {MAX_BYTES // 10**6} MB: not the file that is meant")
-        tree = ast.parse(path.read_bytes())
-    except OSError as e:
-        raise InputError(f"{path}: cannot be read ({e.strerror})") from e
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
-        raise InputError(f"{path}: is no Python source ({type(e).__name__})") from e
     found: dict[str, str] = {}
-    for name, value in _assigned(tree):
+    for name, value in _assigned(_parsed(Path(path))):
         text = _text(value)
         if text is not None:
             found.setdefault(name, text)
     return found
+
+
+def strings_under(path: Path | str, key: str) -> list[str]:
+    """Read every text that a dictionary written in a Python file has under `key`, in the order of the file.
+
+    An f-string comes as from `string_constants`.
+
+    Raises:
+        InputError: there is no such file, or it is no Python source.
+    """
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(_parsed(Path(path))):
+        for name, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
+            text = _text(value)
+            if isinstance(name, ast.Constant) and name.value == key and text is not None:
+                found.append((value.lineno, text))
+    return [text for _, text in sorted(found, key=lambda pair: pair[0])]
+
+
+def _parsed(path: Path) -> ast.Module:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path}: larger than {MAX_BYTES // 10**6} MB: not the file that is meant")
+        return ast.parse(path.read_bytes())
+    except OSError as e:
+        raise InputError(f"{path}: cannot be read ({e.strerror})") from e
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
+        raise InputError(f"{path}: is no Python source ({type(e).__name__})") from e
 
 
 def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
@@ -53,6 +72,8 @@ def _text(value: ast.expr) -> str | None:
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             a, b = _text(left), _text(right)
             return None if a is None or b is None else a + b
+        case ast.Call(func=ast.Attribute(value=inner, attr="strip"), args=[], keywords=[]):
+            return None if (a := _text(inner)) is None else a.strip()
     return None
 
 

@@ -5,10 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from goalreel.evaluation.measured import Measured
 from goalreel.image import Image
 from goalreel.planners.chat import Conversation
 from goalreel.types import DoneStep, Storyboard, Task
+
+_PIXEL = Image(np.zeros((1, 1, 3), np.uint8))
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,10 @@ class BenchAnswer:
             )
         )
 
+    def light(self) -> "BenchAnswer":
+        """Replace every picture by one pixel: scores may count them, but all of them fill no memory."""
+        return BenchAnswer(tuple(AnswerPart(p.text, _PIXEL if p.image else None) for p in self.parts))
+
     @property
     def text(self) -> str:
         """All texts, one a line."""
@@ -87,7 +95,10 @@ class Inquiry:
 
 @dataclass(frozen=True)
 class Marked:
-    """A sample with its answer and the judge's marks; a mark is None where the judge gave none."""
+    """A sample with its answer and the judge's marks; a mark is None where the judge gave none.
+
+    The harness hands over answers that are `light()`.
+    """
 
     sample: Sample
     answer: BenchAnswer
@@ -101,6 +112,8 @@ class JudgeFacts:
     model: str
     temperature: float
     max_tokens: int
+    official_prompts: bool = True
+    """Asked in the benchmark's own words; False where they are ours."""
 
 
 class Benchmark(Protocol):
