@@ -30,8 +30,7 @@ EPILOG = (
 Preset = Annotated[
     str | None,
     typer.Option(
-        help=f"{PRESET} nano knows only the simulated tabletop. "
-        "[default: the params file's, or nano]"
+        help=f"{PRESET} nano knows only the simulated tabletop. [default: the params file's, or nano]"
     ),
 ]
 

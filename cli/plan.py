@@ -55,11 +55,11 @@ def plan(
     ] = None,
     done: Annotated[
         int | None,
-        typer.Option(min=0, help="With --continue: steps behind us. [default: those accepted from the start]"),
+        typer.Option(
+            min=0, help="With --continue: steps behind us. [default: those accepted from the start]"
+        ),
     ] = None,
-    preset: Annotated[
-        str, typer.Option(help=f"{PRESET} nano knows only the simulated tabletop.")
-    ] = "nano",
+    preset: Annotated[str, typer.Option(help=f"{PRESET} nano knows only the simulated tabletop.")] = "nano",
     planner: Planner = None,
     editor: Editor = None,
     critic: Critic = None,
