@@ -7,19 +7,20 @@ OUT/preview.gif         the goal images one after the other
 OUT/answers/            what the models said, so that a killed run goes on where it stopped
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from goalreel.annotator.order import order
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.batch import Limits, Observer, run
-from goalreel.errors import InputError
 from goalreel.files import exclusive
 from goalreel.folder import save_storyboard
 from goalreel.image import Image
 from goalreel.loop import OnUnverified
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
-from goalreel.types import Storyboard, Task
+from goalreel.types import DoneStep, Storyboard, Task
 
 PREVIEW_SIDE = 480
 PREVIEW_MS = 1200
@@ -31,39 +32,68 @@ def plan(
     out: Path | str,
     models: Trio,
     *,
+    images: Sequence[Image] = (),
+    done: Sequence[DoneStep] = (),
     seed: int = 0,
     on_unverified: OnUnverified = "continue",
     observe: Observer | None = None,
 ) -> Storyboard:
-    """Plan, render and judge one task, from a picture or from text alone, and write everything into `out`.
+    """Plan, render and judge one task, from pictures or from text alone, and write everything into `out`.
+
+    Args:
+        instruction: what is to be done, with an `<image>` mark for each of `images`.
+        image: the scene as it is now; None is the last picture given, or without any a start from text.
+        out: the folder; run again with the same arguments to resume.
+        models: a preset's (`goalreel.load_models`), or your own.
+        images: the pictures that the instruction speaks of.
+        done: the steps that are behind us: the plan goes on after them.
+        seed: of the pictures.
+        on_unverified: whether to go on after a step without an accepted picture.
+        observe: is told every request with its answer.
 
     Raises:
-        InputError: an empty instruction.
+        InputError: an empty instruction, or not one picture a mark.
         DatasetError: another run is writing there, or the disk is full.
         UserError, OSError: a model cannot be loaded.
     """
-    if not instruction.strip():
-        raise InputError("the instruction is empty: say what is to be done")
+    task = order(instruction, image, images=images, done=done, seed=seed)
+    return plan_task(task, out, models, on_unverified=on_unverified, observe=observe)
+
+
+def plan_task(
+    task: Task,
+    out: Path | str,
+    models: Trio,
+    *,
+    on_unverified: OnUnverified = "continue",
+    observe: Observer | None = None,
+) -> Storyboard:
+    """Plan, render and judge a task, and write everything into `out`, as `plan` does.
+
+    Raises:
+        DatasetError: another run is writing there, or the disk is full.
+        UserError, OSError: a model cannot be loaded.
+    """
     out = Path(out)
     with exclusive(out / "answers", out):
         models.prepare()
         kept, names = models.kept(Journal(out / "answers")), models.called
         board = next(
             run(
-                [Task(id="task", instruction=instruction, image=image, seed=seed)],
+                [task],
                 planner=kept.planner,
                 editor=kept.editor,
                 critic=kept.critic,
                 max_attempts=names.max_attempts,
                 on_unverified=on_unverified,
+                keep=names.keep,
                 limits=Limits(1, 1),
                 observe=observe,
             )
         )
         save_storyboard(board, out)
-        view = EpisodeView(0, "Storyboard", instruction, storyboard=board)
-        shown = {"planner": names.planner, "editor": names.editor, "critic": names.critic}
-        write_report([view], out, title=instruction, summary=shown)
+        view = EpisodeView(0, "Storyboard", task.instruction, storyboard=board)
+        write_report([view], out, title=task.instruction, summary=names.shown())
         _preview(board, out / "preview.gif")
     return board
 
@@ -71,7 +101,7 @@ def plan(
 def _preview(board: Storyboard, path: Path) -> None:
     import PIL.Image
 
-    pictures = [board.task.image, *(s.goal_image for s in board.steps)]
+    pictures = [board.task.image, *board.goal_images()]
     frames = [PIL.Image.fromarray(p.pixels) for p in pictures if p is not None]
     if not frames:
         return

@@ -7,7 +7,18 @@ import typer
 
 from goalreel.cli import bags
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.models import Critic, Editor, MaxAttempts, Planner, Preset
+from goalreel.cli.models import (
+    Critic,
+    CriticMode,
+    CriticScores,
+    CriticThreshold,
+    Editor,
+    Keep,
+    MaxAttempts,
+    MaxSteps,
+    Planner,
+    Preset,
+)
 from goalreel.cli.options import INTERRUPTED, Episodes, Json, OnUnverified, UseUnverified, numbers
 
 if TYPE_CHECKING:
@@ -41,6 +52,11 @@ def annotate(
         str | None, typer.Option(help="State dimensions, if not found by themselves: gripper=6,position=0:3.")
     ] = None,
     max_attempts: MaxAttempts = None,
+    critic_mode: CriticMode = None,
+    critic_scores: CriticScores = None,
+    critic_threshold: CriticThreshold = None,
+    max_steps: MaxSteps = None,
+    keep: Keep = None,
     on_unverified: OnUnverified = "continue",
     use_unverified: UseUnverified = False,
     subgoal_key: Annotated[str, typer.Option(help="Feature name of the sub-goal camera.")] = (
@@ -63,7 +79,18 @@ def annotate(
         from goalreel.models import presets
 
         topics = bags.BagOptions(image_topic, state_topic, action_topic, instruction_topic, task, fps, clock)
-        names = presets.load(preset, planner=planner, editor=editor, critic=critic, max_attempts=max_attempts)
+        names = presets.load(
+            preset,
+            planner=planner,
+            editor=editor,
+            critic=critic,
+            max_attempts=max_attempts,
+            critic_mode=critic_mode,
+            critic_scores=critic_scores,
+            critic_threshold=critic_threshold,
+            max_steps=max_steps,
+            keep=keep,
+        )
         options = Options(
             camera=camera,
             subgoal_key=subgoal_key,

@@ -6,7 +6,18 @@ from typing import Annotated, Literal, get_args
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.models import Critic, Editor, Planner
+from goalreel.cli.models import (
+    PRESET,
+    Critic,
+    CriticMode,
+    CriticScores,
+    CriticThreshold,
+    Editor,
+    Keep,
+    MaxAttempts,
+    MaxSteps,
+    Planner,
+)
 from goalreel.cli.options import SPLITS, Json
 from goalreel.errors import InputError
 
@@ -17,10 +28,16 @@ PARTS: tuple[Part, ...] = get_args(Part.__value__)
 
 
 def tabletop(
-    preset: Annotated[str, typer.Option(help="The models under test.")] = "nano",
+    preset: Annotated[str, typer.Option(help=f"The models under test. {PRESET}")] = "nano",
     planner: Planner = None,
     editor: Editor = None,
     critic: Critic = None,
+    max_attempts: MaxAttempts = None,
+    critic_mode: CriticMode = None,
+    critic_scores: CriticScores = None,
+    critic_threshold: CriticThreshold = None,
+    max_steps: MaxSteps = None,
+    keep: Keep = None,
     split: Annotated[
         SPLITS, typer.Option(help="Tune on validation; test is for numbers that get written down.")
     ] = "validation",
@@ -41,7 +58,18 @@ def tabletop(
         from goalreel.evaluation.tabletop.bench import BenchOrder, evaluate
         from goalreel.models import presets
 
-        names = presets.load(preset, planner=planner, editor=editor, critic=critic)
+        names = presets.load(
+            preset,
+            planner=planner,
+            editor=editor,
+            critic=critic,
+            max_attempts=max_attempts,
+            critic_mode=critic_mode,
+            critic_scores=critic_scores,
+            critic_threshold=critic_threshold,
+            max_steps=max_steps,
+            keep=keep,
+        )
         order = BenchOrder(names, split, episodes, first, chosen, out)
         with progress_bars() as progress:
             report = evaluate(order, progress)

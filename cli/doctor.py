@@ -120,7 +120,7 @@ def _lacking(preset: str) -> Iterator[str]:
     from goalreel.models import presets
     from goalreel.models.load import kinds_of
 
-    for kind in kinds_of(presets.load(preset)).values():
+    for kind in kinds_of(presets.read(preset)).values():
         if kind.extra and not all(map(present, EXTRAS[kind.extra].modules)):
             yield kind.extra
 

@@ -1,6 +1,6 @@
 """The options with which commands choose models, and help that lists the kinds there are."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from typer.core import TyperCommand, TyperOption
@@ -10,11 +10,30 @@ if TYPE_CHECKING:
 
     from goalreel.models.registry import Role
 
-Preset = Annotated[str, typer.Option(help="Which planner, editor and critic.")]
+PRESET = "Which planner, editor and critic: a name, or the path of a .yaml file."
+Preset = Annotated[str, typer.Option(help=PRESET)]
 Planner = Annotated[str | None, typer.Option(help="Instead of the preset's: <planner>.")]
 Editor = Annotated[str | None, typer.Option(help="Instead of the preset's: <editor>.")]
 Critic = Annotated[str | None, typer.Option(help="Instead of the preset's: <critic>.")]
 MaxAttempts = Annotated[int | None, typer.Option(min=1, help="Attempts a step. [default: the preset's]")]
+MODES, KEEPS = Literal["strict", "fast"], Literal["best", "last"]
+"""Typer lists the values of a Literal, though not of a `type` that stands for one."""
+MODE_HELP = (
+    "strict for a critic trained by reinforcement (Critic-8B), fast for one only fine-tuned (Critic-SFT-8B)."
+)
+THRESHOLD_HELP = "accept from this probability of success on, not by the critic's word."
+KEEP_HELP = "the picture of a step that the critic never accepted."
+_PRESETS = "[default: the preset's]"
+CriticMode = Annotated[MODES | None, typer.Option(help=f"{MODE_HELP} {_PRESETS}")]
+CriticScores = Annotated[
+    bool | None, typer.Option("--critic-scores/--no-critic-scores", help=f"Ask for scores too. {_PRESETS}")
+]
+CriticThreshold = Annotated[
+    float | None,
+    typer.Option(min=0, max=1, help=f"{THRESHOLD_HELP.capitalize()} {_PRESETS}"),
+]
+MaxSteps = Annotated[int | None, typer.Option(min=1, max=1000, help=f"No longer plans. {_PRESETS}")]
+Keep = Annotated[KEEPS | None, typer.Option(help=f"{KEEP_HELP.capitalize()} {_PRESETS}")]
 
 
 class ModelCommand(TyperCommand):

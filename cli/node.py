@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.models import Critic, Editor, Planner
+from goalreel.cli.models import (
+    PRESET,
+    Critic,
+    CriticMode,
+    CriticScores,
+    CriticThreshold,
+    Editor,
+    MaxAttempts,
+    MaxSteps,
+    Planner,
+)
 
 EPILOG = (
     "Examples:\n\n"
@@ -20,8 +30,7 @@ EPILOG = (
 Preset = Annotated[
     str | None,
     typer.Option(
-        help="Which planner, editor and critic. nano knows only the simulated tabletop. "
-        "[default: the params file's, or nano]"
+        help=f"{PRESET} nano knows only the simulated tabletop. [default: the params file's, or nano]"
     ),
 ]
 
@@ -31,6 +40,11 @@ def node(
     planner: Planner = None,
     editor: Editor = None,
     critic: Critic = None,
+    max_attempts: MaxAttempts = None,
+    critic_mode: CriticMode = None,
+    critic_scores: CriticScores = None,
+    critic_threshold: CriticThreshold = None,
+    max_steps: MaxSteps = None,
     camera: Annotated[
         str, typer.Option(metavar="TOPIC", help="The camera: TOPIC/image_raw and TOPIC/camera_info.")
     ] = "camera",
@@ -58,7 +72,17 @@ def node(
         os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         profiles = Path(goalreel_ros.__file__).with_name("fastdds_shm.xml")
         os.environ.setdefault("FASTDDS_DEFAULT_PROFILES_FILE", str(profiles))
-        models = {"preset": preset, "planner": planner, "editor": editor, "critic": critic}
+        models = {
+            "preset": preset,
+            "planner": planner,
+            "editor": editor,
+            "critic": critic,
+            "max_attempts": max_attempts,
+            "critic_mode": critic_mode,
+            "critic_scores": critic_scores,
+            "critic_threshold": critic_threshold,
+            "max_steps": max_steps,
+        }
         parameters: dict[str, object] = {name: value for name, value in models.items() if value is not None}
         parameters["autostart"] = autostart
         # Of two rules for one topic ROS obeys the first: those of the user.

@@ -6,57 +6,130 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.models import Critic, Editor, MaxAttempts, Planner
+from goalreel.cli.models import (
+    PRESET,
+    Critic,
+    CriticMode,
+    CriticScores,
+    CriticThreshold,
+    Editor,
+    Keep,
+    MaxAttempts,
+    MaxSteps,
+    Planner,
+)
 from goalreel.cli.options import INTERRUPTED, Json, OnUnverified
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
     from goalreel.image import Image
-    from goalreel.types import Storyboard
+    from goalreel.types import Storyboard, Task
 
 EPILOG = (
     "Examples:\n\n"
     "- `goalreel plan frame.png 'put the blue block in the yellow bowl' --out plan`\n\n"
     "- `goalreel plan photo.jpg 'open the drawer' --out drawer --preset klein`\n\n"
     "- `goalreel plan 'how to tie a bowline' --out bowline --preset server`\n\n"
+    "- `goalreel plan a.png b.png 'from <image> make it look like <image>' --out two --preset klein`\n\n"
+    "- `goalreel plan --continue drawer --done 2 now.png --out rest --preset klein`\n\n"
     "- `goalreel plan frame.png 'open the drawer' --out p --planner hf:DIR --editor diffusers:DIR`"
 )
 
 
 def plan(
-    task: Annotated[
-        list[str],
-        typer.Argument(metavar="[FRAME] INSTRUCTION", help="A picture to start from, if any; the task."),
-    ],
     out: Annotated[Path, typer.Option(help="Folder of the storyboard. Run again to resume.")],
-    preset: Annotated[
-        str, typer.Option(help="Which planner, editor and critic. nano knows only the simulated tabletop.")
-    ] = "nano",
+    task: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FRAME...] INSTRUCTION",
+            help="The scene, or several pictures with an <image> mark each in the instruction; the task.",
+        ),
+    ] = None,
+    going_on: Annotated[
+        Path | None,
+        typer.Option(
+            "--continue",
+            metavar="FOLDER",
+            help="Plan what remains of this storyboard, from FRAME or from its last goal image.",
+        ),
+    ] = None,
+    done: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="With --continue: steps behind us. [default: those accepted from the start]"
+        ),
+    ] = None,
+    preset: Annotated[str, typer.Option(help=f"{PRESET} nano knows only the simulated tabletop.")] = "nano",
     planner: Planner = None,
     editor: Editor = None,
     critic: Critic = None,
     max_attempts: MaxAttempts = None,
+    critic_mode: CriticMode = None,
+    critic_scores: CriticScores = None,
+    critic_threshold: CriticThreshold = None,
+    max_steps: MaxSteps = None,
+    keep: Keep = None,
     on_unverified: OnUnverified = "continue",
     seed: Annotated[int, typer.Option(min=0)] = 0,
     json_output: Json = False,
 ) -> None:
     """Render a storyboard nobody has filmed, from a frame and an instruction or from text alone."""
     with one_line_errors(INTERRUPTED):
-        from goalreel.annotator.plan import plan as work
+        from goalreel.annotator.plan import plan_task
         from goalreel.cli.live import live_view
         from goalreel.models import presets
         from goalreel.models.load import load
 
-        if len(task) > 2:
-            raise InputError("give one FRAME and one INSTRUCTION: put quotes around the instruction")
-        image = _picture(Path(task[0])) if len(task) == 2 else None
-        names = presets.load(preset, planner=planner, editor=editor, critic=critic, max_attempts=max_attempts)
+        words = task or []
+        ordered = _fresh(words, done, seed) if going_on is None else _rest(going_on, words, done, out, seed)
+        names = presets.load(
+            preset,
+            planner=planner,
+            editor=editor,
+            critic=critic,
+            max_attempts=max_attempts,
+            critic_mode=critic_mode,
+            critic_scores=critic_scores,
+            critic_threshold=critic_threshold,
+            max_steps=max_steps,
+            keep=keep,
+        )
         models = load(names, roles=())
         with live_view() as observe:
-            board = work(
-                task[-1], image, out, models, seed=seed, on_unverified=on_unverified, observe=observe
-            )
+            board = plan_task(ordered, out, models, on_unverified=on_unverified, observe=observe)
         _tell(board, out / "index.html", json_output)
+
+
+def _fresh(words: list[str], done: int | None, seed: int) -> "Task":
+    from goalreel.annotator.order import order
+    from goalreel.planners.interleave import MARK
+
+    if not words:
+        raise InputError("say what is to be done: goalreel plan [FRAME...] INSTRUCTION")
+    if done is not None:
+        raise InputError("--done counts the steps of a storyboard: name its folder with --continue")
+    *paths, instruction = words
+    if MARK not in instruction and len(paths) > 1:
+        raise InputError(
+            f"{len(paths)} pictures and no {MARK} mark: put quotes around the instruction, and a mark in it "
+            "where each picture belongs"
+        )
+    pictures = [_picture(Path(path)) for path in paths]
+    if MARK in instruction:
+        return order(instruction, images=pictures, seed=seed)
+    return order(instruction, pictures[0] if pictures else None, seed=seed)
+
+
+def _rest(folder: Path, words: list[str], done: int | None, out: Path, seed: int) -> "Task":
+    from goalreel.annotator.order import going_on
+    from goalreel.folder import load_storyboard
+
+    if len(words) > 1:
+        raise InputError("with --continue the instruction is the folder's: give one FRAME at most")
+    if out.resolve() == folder.resolve():
+        raise InputError(f"{out} is the storyboard to go on from: give another --out")
+    image = _picture(Path(words[0])) if words else None
+    return going_on(load_storyboard(folder), image, done=done, seed=seed)
 
 
 def _picture(path: Path) -> "Image":

@@ -23,6 +23,8 @@ INTERRUPTED = "interrupted; what was finished is kept: run the same command agai
 HELP = {
     "ueval": "UEval: questions answered in text and pictures (the paper's Tables 1 and 5).",
     "wise": "WISE, the protocol that the paper ran: pictures that need knowledge (Table 3).",
+    "comm": "CoMM: illustrated instructions, continued or written from a title (Table 2).",
+    "rise": "RISE: edits of one picture that need reasoning (Table 4).",
 }
 """One command each; a benchmark has its line here and one in evaluation/published/registry.py."""
 EPILOG = (

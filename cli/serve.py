@@ -2,11 +2,12 @@
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from goalreel.cli.errors import one_line_errors
+from goalreel.cli.models import KEEP_HELP, KEEPS, MODE_HELP, MODES, THRESHOLD_HELP
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,14 +19,19 @@ EPILOG = (
     "- `goalreel serve --editor flux2-klein-4b`\n\n"
     "- `goalreel serve --planner hf:DIR --critic hf:DIR --editor diffusers:DIR --ray --replicas 3`"
 )
-CriticMode = Literal["strict", "fast"]
 
 
 def serve(
     planner: Annotated[str | None, typer.Option(help="<planner>.")] = None,
     critic: Annotated[str | None, typer.Option(help="<critic>.")] = None,
     editor: Annotated[str | None, typer.Option(help="<editor>.")] = None,
-    critic_mode: Annotated[CriticMode, typer.Option(help="For storyboards.")] = "strict",
+    critic_mode: Annotated[MODES, typer.Option(help=f"Of storyboards: {MODE_HELP}")] = "strict",
+    critic_scores: Annotated[bool, typer.Option(help="Of storyboards: ask for scores too.")] = False,
+    critic_threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help=f"Of storyboards: {THRESHOLD_HELP}")
+    ] = None,
+    max_steps: Annotated[int, typer.Option(min=1, max=1000, help="Of storyboards: no longer plans.")] = 50,
+    keep: Annotated[KEEPS, typer.Option(help=f"Of storyboards: {KEEP_HELP}")] = "best",
     host: Annotated[
         str, typer.Option(help="Any but loopback needs a token in GOALREEL_TOKEN.")
     ] = "127.0.0.1",
@@ -54,8 +60,10 @@ def serve(
             batch_wait_ms=batch_wait_ms,
             queue_size=queue_size,
             drain_seconds=drain_seconds,
+            max_steps=max_steps,
+            keep=keep,
         )
-        build = partial(_build, planner, critic, editor, critic_mode)
+        build = partial(_build, planner, critic, editor, critic_mode, critic_scores, critic_threshold)
         if ray:
             from goalreel.serving.cluster import serve_cluster
 
@@ -69,7 +77,16 @@ def serve(
             serve_app(app)
 
 
-def _build(planner: str | None, critic: str | None, editor: str | None, mode: CriticMode) -> "Models":
+def _build(
+    planner: str | None,
+    critic: str | None,
+    editor: str | None,
+    mode: MODES,
+    scores: bool,
+    threshold: float | None,
+) -> "Models":
     from goalreel.serving.build import build_models
 
-    return build_models(planner, critic, editor, critic_mode=mode)
+    return build_models(
+        planner, critic, editor, critic_mode=mode, critic_scores=scores, critic_threshold=threshold
+    )

@@ -14,7 +14,7 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from goalreel.editors.catalogue import Entry, find, like, stored
-from goalreel.editors.sizes import Size, resize, to_pil, working_size
+from goalreel.editors.sizes import Size, to_pil, working_size
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
@@ -104,9 +104,11 @@ class DiffusersEditor:
         return cls.load(entry.repository, entry=entry, **options)
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
-        """Answer i is the picture of edit i at its source's size (from text: the model's own), or why not.
+        """Answer i is the picture of edit i in the size that the model works in, or why not.
 
-        The same edit gives the same picture, up to numerics, whatever it is batched with.
+        That is about the entry's `size` in area at the source's aspect ratio (see `working_size`), and stays
+        the same from step to step. The same edit gives the same picture, up to numerics, whatever it is
+        batched with.
         """
         answers: list[Image | Failure | None] = [None] * len(edits)
         groups: dict[tuple[bool, Size | None], list[int]] = {}
@@ -119,9 +121,6 @@ class DiffusersEditor:
             groups.setdefault((edit.image is None, size), []).append(i)
         for (_, size), members in groups.items():
             for i, picture in zip(members, self._render([edits[i] for i in members], size), strict=True):
-                source = edits[i].image
-                if source is not None and isinstance(picture, Image):
-                    picture = resize(picture, source.size)
                 answers[i] = picture
         return [a for a in answers if a is not None]
 

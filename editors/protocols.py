@@ -10,7 +10,7 @@ import cv2
 import httpx2
 import numpy as np
 
-from goalreel.editors.sizes import Size, resize
+from goalreel.editors.sizes import Size
 from goalreel.image import Image
 from goalreel.types import Edit
 
@@ -25,7 +25,7 @@ class Protocol(TypingProtocol):
     def url(self) -> str: ...
     def request(self, edit: Edit) -> httpx2.Request: ...
     def image(self, edit: Edit, body: bytes) -> Image:
-        """Decode the picture in a reply of status 200, at the source's size.
+        """Decode the picture in a reply of status 200, in the source's shape and the server's size.
 
         Raises:
             ValueError: there is none.
@@ -64,18 +64,17 @@ class OpenAIImages:
         return httpx2.Request("POST", f"{self.url}/images/edits", data=fields, files=files)
 
     def image(self, edit: Edit, body: bytes) -> Image:
-        """Decode the first picture of a reply's `data`, at the source's size."""
+        """Decode the first picture of a reply's `data`, in the source's shape."""
         data = _object(body).get("data")
         first = data[0] if isinstance(data, list) and data else None
         picture = _picture(first, "b64_json")
-        if edit.image is None:
+        if edit.image is None or not self.fixed_sizes:
             return picture
-        size = edit.image.size
-        return from_square(picture, size) if self.fixed_sizes else resize(picture, size)
+        return from_square(picture, edit.image.size)
 
 
 def goalreel_server(url: str) -> OpenAIImages:
-    """Describe `goalreel serve` at `url`: the same API, seeded, at the source's own size."""
+    """Describe `goalreel serve` at `url`: the same API, seeded, in the size that its editor works in."""
     return OpenAIImages(f"{url}/v1", "editor", fixed_sizes=False, seeded=True)
 
 
@@ -97,7 +96,7 @@ class InterleaveThinkerServer:
         return httpx2.Request("POST", f"{self.url}/edit", json=fields)
 
     def image(self, edit: Edit, body: bytes) -> Image:
-        """Decode a reply's `edited_image`, at the source's size."""
+        """Decode a reply's `edited_image`, in the source's shape."""
         reply = _object(body)
         if reply.get("success") is False:
             raise ValueError(str(reply.get("error") or "it says that it failed"))
@@ -116,12 +115,13 @@ def to_square(image: Image) -> Image:
 
 
 def from_square(image: Image, size: Size) -> Image:
-    """Cut out of an edited square what was the picture, at that picture's `size` (width, height)."""
-    width, height = size
-    side = max(size)
-    left, top = (side - width) // 2, (side - height) // 2
-    square = resize(image, (side, side))
-    return Image(square.pixels[top : top + height, left : left + width].copy())
+    """Cut out of an edited square what was a picture of `size` (width, height), at the square's scale."""
+    side, drawn = max(size), max(image.size)
+    square = image.resized((drawn, drawn)).pixels
+    left, top, width, height = (
+        round(length * drawn / side) for length in ((side - size[0]) // 2, (side - size[1]) // 2, *size)
+    )
+    return Image(square[top : top + height, left : left + width].copy())
 
 
 def error_text(body: bytes) -> str:

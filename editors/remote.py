@@ -69,7 +69,7 @@ class RemoteEditor:
         )
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
-        """Answer i is the picture of edit i at its source's size (from text: the server's), or why not."""
+        """Answer i is the picture of edit i in the size that the server works in, or why not."""
         with ThreadPoolExecutor(self._concurrency) as pool:
             return list(pool.map(self._edit, edits))
 

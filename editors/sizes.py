@@ -1,8 +1,7 @@
-"""The size a model works at, and pictures brought to a size."""
+"""The size a model works at, and pictures brought to it."""
 
 import math
 
-import numpy as np
 import PIL.Image
 
 from goalreel.image import Image
@@ -14,12 +13,31 @@ type Size = tuple[int, int]
 def working_size(source: Size, size: Size | None, multiple: int) -> Size:
     """Return the size that has the source's aspect ratio and `size`'s area, each side rounded to `multiple`.
 
+    A working size is its own, so that a picture which an editor made is edited again as it is.
+
     >>> working_size((640, 480), (1024, 1024), 16)
     (1184, 880)
+    >>> working_size((1184, 880), (1024, 1024), 16)
+    (1184, 880)
     """
+    if size is not None and _is_working_size(source, size[0] * size[1], multiple):
+        return source
     width, height = source
     scale = 1.0 if size is None else math.sqrt(size[0] * size[1] / (width * height))
     return _snap(width * scale, multiple), _snap(height * scale, multiple)
+
+
+def _is_working_size(size: Size, area: int, multiple: int) -> bool:
+    """Whether sides of exactly that area can have been rounded to this size.
+
+    Computed anew from rounded sides, the scale would move a picture of unequal sides on, step by step.
+    """
+    if any(side % multiple for side in size):
+        return False
+    # Twice each side's bounds, in integers; the shortest side there is stands for all below it.
+    least = math.prod(0 if side == multiple else 2 * side - multiple for side in size)
+    most = math.prod(2 * side + multiple for side in size)
+    return least <= 4 * area <= most
 
 
 def _snap(length: float, multiple: int) -> int:
@@ -28,10 +46,4 @@ def _snap(length: float, multiple: int) -> int:
 
 def to_pil(image: Image, size: Size) -> PIL.Image.Image:
     """Resample an image to `size` (width, height), as a PIL image."""
-    picture = PIL.Image.fromarray(image.pixels)
-    return picture if picture.size == size else picture.resize(size, PIL.Image.Resampling.LANCZOS)
-
-
-def resize(image: Image, size: Size) -> Image:
-    """Resample an image to `size` (width, height); the same object comes back where nothing changes."""
-    return image if image.size == size else Image(np.array(to_pil(image, size)))
+    return PIL.Image.fromarray(image.resized(size).pixels)

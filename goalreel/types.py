@@ -222,6 +222,15 @@ class Storyboard(Frozen):
             raise ValueError("a storyboard has either steps or a failure")
         return self
 
+    def goal_images(self) -> tuple[Image | None, ...]:
+        """Each step's goal image in the size of the task's picture, as it is handed out.
+
+        Where the task has no picture, in its own; None for a step without one.
+        """
+        size = None if self.task.image is None else self.task.image.size
+        goals = (step.goal_image for step in self.steps)
+        return tuple(goal if goal is None or size is None else goal.resized(size) for goal in goals)
+
     @property
     def complete(self) -> bool:
         """Every step with a picture is verified."""
@@ -235,7 +244,7 @@ class Planner(Protocol):
 
 
 class Editor(Protocol):
-    """Renders goal images, batch first: answer i belongs to edit i."""
+    """Renders goal images, batch first: answer i belongs to edit i, in the size that the model works in."""
 
     def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]: ...
 

@@ -1,9 +1,11 @@
 """The kinds of models that come with goalreel. What one needs is imported when it is built, not before."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from goalreel.checkpoints import located
-from goalreel.models.registry import Asked, ModelOptions, chats, critics, editors, planners
+from goalreel.models.registry import Asked, DialectOptions, ModelOptions, chats, critics, editors, planners
 from goalreel.planners.chat import Chat
 from goalreel.types import Critic, Editor, Planner
 
@@ -11,15 +13,26 @@ CATALOGUE, SPLIT = "NAME[@FOLDER]", "NAME+EDITOR"
 """The editors' kinds without a kind in front."""
 
 
-class ChatOptions(ModelOptions):
+class HfOptions(DialectOptions):
     """What may follow `hf:DIR?`; see `goalreel.planners.hf.HfChat.load`."""
 
     device: str | None = None
     dtype: str | None = None
     batch_size: int | None = None
     max_new_tokens: int | None = None
-    temperature: float | None = None
+    temperature: float | Literal["checkpoint"] | None = None
     top_p: float | None = None
+    top_k: int | None = None
+    processor: str | None = None
+
+
+class HttpOptions(DialectOptions):
+    """What may follow `openai:MODEL@URL?` and `server:URL?`; see `goalreel.planners.openai.OpenAIChat`."""
+
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = None
+    max_tokens: int | None = None
+    concurrency: int | None = None
+    timeout_s: float | None = None
 
 
 class EditorOptions(ModelOptions):
@@ -34,31 +47,32 @@ class EditorOptions(ModelOptions):
 
 
 @chats.kind(
-    "hf:DIR", "A vision-language checkpoint, loaded by transformers.", ChatOptions, extra="gpu", shared=True
+    "hf:DIR", "A vision-language checkpoint, loaded by transformers.", HfOptions, extra="gpu", shared=True
 )
-def _hf(asked: Asked[ChatOptions]) -> Chat:
+def _hf(asked: Asked[HfOptions]) -> Chat:
     from goalreel.planners.hf import HfChat
 
-    return HfChat.load(located(asked.name.target), **asked.options.model_dump(exclude_none=True))
+    return HfChat.load(located(asked.name.target), **asked.options.loading)
 
 
 @chats.kind(
-    "openai:MODEL@URL", "An OpenAI-compatible server; without @URL, OpenAI's own.", ModelOptions, extra="api"
+    "openai:MODEL@URL", "An OpenAI-compatible server; without @URL, OpenAI's own.", HttpOptions, extra="api"
 )
-def _openai(asked: Asked[ModelOptions]) -> Chat:
+def _openai(asked: Asked[HttpOptions]) -> Chat:
     from goalreel.planners.openai import OpenAIChat
 
-    return OpenAIChat(asked.name.model, base_url=asked.name.url)
+    return OpenAIChat(asked.name.model, base_url=asked.name.url, **asked.options.loading)
 
 
 @chats.kind(
-    "server:URL", "A goalreel server (`goalreel serve`), asked for the role.", ModelOptions, extra="api"
+    "server:URL", "A goalreel server (`goalreel serve`), asked for the role.", HttpOptions, extra="api"
 )
-def _server(asked: Asked[ModelOptions]) -> Chat:
+def _server(asked: Asked[HttpOptions]) -> Chat:
     from goalreel.planners.openai import OpenAIChat
 
     keys = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
-    return OpenAIChat(asked.role, base_url=f"{asked.name.target.rstrip('/')}/v1", key_variables=keys)
+    url = f"{asked.name.target.rstrip('/')}/v1"
+    return OpenAIChat(asked.role, base_url=url, key_variables=keys, **asked.options.loading)
 
 
 @planners.kind("kinematic", "Reads the steps off a recording's motion.", ModelOptions, needs_recording=True)

@@ -14,14 +14,29 @@ from goalreel.models.lookup import AnyKind, find
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.models.recorded import Recorded
-from goalreel.models.registry import ROLES, Role, chats, critics, editors, planners
+from goalreel.models.registry import (
+    ROLES,
+    DialectOptions,
+    Role,
+    chats,
+    critics,
+    editors,
+    planners,
+    read_options,
+)
 from goalreel.models.trio import Names, Trio
 from goalreel.planners.chat import Chat
+from goalreel.planners.dialects import OWN, Dialect, default_dialect, dialect
 from goalreel.types import Critic, Editor, Planner
 
 if TYPE_CHECKING:
     from goalreel.planners.critic import Mode
 
+MAX_STEPS = 40
+"""Steps of a plan, unless a preset says otherwise."""
+
+type Thinker = Literal["planner", "critic"]
+"""The roles of chat models."""
 type Shared = dict[str, Chat]
 """Chat models of this process by their names, so that one that is named twice is loaded once."""
 
@@ -36,7 +51,8 @@ def load(
     """The models of a preset. A local chat model that is named for both agents is loaded once.
 
     Args:
-        preset: one of those that come with goalreel, by its name, or one made with `presets.load`.
+        preset: the name of one that comes with goalreel, the path of one of your own, or one made with
+            `presets.load`.
         recordings: what models such as `kinematic` and `hindsight` read.
         roles: the models to load now; the others are loaded when they are first asked.
         journal: keeps the answers of models that predict.
@@ -46,20 +62,32 @@ def load(
     """
     names = presets.load(preset) if isinstance(preset, str) else preset
     found = kinds_of(names, recordings is not None)
+    spoken = dialects_of(names)
     shared: Shared = {}
-    planner = LaterPlanner(lambda: build_planner(names.planner, recordings, shared))
+    planner = LaterPlanner(
+        lambda: build_planner(
+            names.planner, recordings, shared, max_steps=names.max_steps, spoken=spoken["planner"]
+        )
+    )
     editor = LaterEditor(lambda: build_editor(names.editor, recordings))
     critic = LaterCritic(
         lambda: build_critic(
-            names.critic, recordings, shared, mode=names.critic_mode, scores=names.critic_scores
+            names.critic,
+            recordings,
+            shared,
+            mode=names.critic_mode,
+            scores=names.critic_scores,
+            threshold=names.critic_threshold,
+            spoken=spoken["critic"],
         )
     )
+    notes = {role: how.note for role, how in spoken.items() if how is not None and how.note}
     unkept = frozenset[Role](role for role in ROLES if not found[role].predicts)
     trio = Trio(
         planner.model if "planner" in roles else planner,
         editor.model if "editor" in roles else editor,
         critic.model if "critic" in roles else critic,
-        Names.of(names, unkept),
+        Names.of(names, unkept, notes=notes),
     )
     return trio if journal is None else trio.kept(journal)
 
@@ -83,7 +111,7 @@ def kinds_of(preset: Preset, recordings: bool = True) -> dict[Role, AnyKind]:
     return {role: find(role, name, recordings=recordings) for role, name in zip(ROLES, names, strict=True)}
 
 
-def build_chat(name: str, *, role: Literal["planner", "critic"], shared: Shared | None = None) -> Chat:
+def build_chat(name: str, *, role: Thinker, shared: Shared | None = None) -> Chat:
     """The vision-language model `name`, for a role (which a goalreel server is asked for).
 
     Raises:
@@ -93,16 +121,59 @@ def build_chat(name: str, *, role: Literal["planner", "critic"], shared: Shared 
     known = find(role, parsed, recordings=False)
     kind = chats.get(known.name)
     if kind is None:
-        raise InputError(f"{name} is no chat model: use {', '.join(kind.form for kind in chats)}")
+        raise InputError(f"{parsed.plain()} is no chat model: use {', '.join(kind.form for kind in chats)}")
     if shared is None or not kind.shared:
         return kind.build(parsed, role, None)
-    if name not in shared:
-        shared[name] = kind.build(parsed, role, None)
-    return shared[name]
+    options = read_options(parsed, kind.options)
+    loading = options.loading if isinstance(options, DialectOptions) else options.model_dump()
+    model = f"{kind.name}:{parsed.target} {sorted(loading.items())}"
+    if model not in shared:
+        shared[model] = kind.build(parsed, role, None)
+    return shared[model]
 
 
-def build_planner(name: str, recordings: Recorded | None = None, shared: Shared | None = None) -> Planner:
+def dialect_of(name: str, role: Thinker) -> Dialect | None:
+    """The words in which the chat model `name` is asked: its option's, else those of its name.
+
+    None for what is no chat model.
+
+    Raises:
+        InputError: no such kind, an option that does not fit, or prompts that cannot be read.
+    """
+    parsed = ModelName.parse(name)
+    kind = chats.get(find(role, parsed).name)
+    if kind is None:
+        return None
+    options = read_options(parsed, kind.options)
+    if not isinstance(options, DialectOptions):
+        return dialect(default_dialect(parsed.model), None)
+    return dialect(options.dialect or default_dialect(parsed.model), options.prompts)
+
+
+def dialects_of(preset: Preset) -> dict[Thinker, Dialect | None]:
+    """The words in which a preset's planner and critic are asked.
+
+    Raises:
+        InputError: as `dialect_of`.
+    """
+    return {
+        "planner": dialect_of(preset.planner, "planner"),
+        "critic": dialect_of(preset.critic, "critic"),
+    }
+
+
+def build_planner(
+    name: str,
+    recordings: Recorded | None = None,
+    shared: Shared | None = None,
+    *,
+    max_steps: int = MAX_STEPS,
+    spoken: Dialect | None = None,
+) -> Planner:
     """The planner `name`: the Planner agent on a chat model, or one that reads recordings.
+
+    The agent refuses a plan of more than `max_steps` steps, and asks in the dialect `spoken`; None goes by
+    the name.
 
     Raises:
         UserError, OSError, ModuleNotFoundError: as `load`.
@@ -113,7 +184,8 @@ def build_planner(name: str, recordings: Recorded | None = None, shared: Shared 
         return kind.build(parsed, "planner", recordings)
     from goalreel.planners.planner import ChatPlanner
 
-    return ChatPlanner(build_chat(name, role="planner", shared=shared))
+    chat = build_chat(name, role="planner", shared=shared)
+    return ChatPlanner(chat, dialect=spoken or dialect_of(name, "planner") or OWN, max_steps=max_steps)
 
 
 def build_critic(
@@ -123,11 +195,14 @@ def build_critic(
     *,
     mode: "Mode" = "strict",
     scores: bool = False,
+    threshold: float | None = None,
+    spoken: Dialect | None = None,
 ) -> Critic:
     """The critic `name`: the Critic agent on a chat model, or one of fixed rules.
 
     `mode` is "strict" for an RL checkpoint and "fast" for an SFT one; with `scores` the agent also gives 0-10
-    for semantics and quality.
+    for semantics and quality; with a `threshold` it accepts where its probability of success reaches that.
+    `spoken` is as for `build_planner`.
 
     Raises:
         UserError, OSError, ModuleNotFoundError: as `load`.
@@ -138,7 +213,9 @@ def build_critic(
         return kind.build(parsed, "critic", recordings)
     from goalreel.planners.critic import ChatCritic
 
-    return ChatCritic(build_chat(name, role="critic", shared=shared), mode=mode, scores=scores)
+    chat = build_chat(name, role="critic", shared=shared)
+    words = spoken or dialect_of(name, "critic") or OWN
+    return ChatCritic(chat, mode=mode, scores=scores, dialect=words, threshold=threshold)
 
 
 def build_editor(name: str, recordings: Recorded | None = None) -> Editor:

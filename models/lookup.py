@@ -52,9 +52,9 @@ def find(role: Role, name: ModelName, *, recordings: bool = True) -> AnyKind:
             raise InputError(problem)
     kind = _registered(role, word)
     if kind is None or (":" in kind.form and not name.target):
-        raise InputError(f"no {role} called {name.text!r}: use {_advice(role, recordings)}")
+        raise InputError(f"no {role} called {name.plain()!r}: use {_advice(role, recordings)}")
     if kind.needs_recording and not recordings:
-        raise InputError(f"{name} only reads recordings: use goalreel annotate, or another --{role}")
+        raise InputError(f"{name.plain()} only reads recordings: use goalreel annotate, or another --{role}")
     return kind
 
 

@@ -1,7 +1,7 @@
 """The one parser of model names.
 
-    hf:DIR?dtype=bfloat16     KIND:TARGET, with options of models that run in this process
-    openai:MODEL@URL          KIND:MODEL@URL
+    hf:DIR?dtype=bfloat16     KIND:TARGET, with options
+    openai:MODEL@URL          KIND:MODEL@URL, with options too: an address here has no query of its own
     server:URL                KIND:URL
     flux2-klein-4b@FOLDER     no KIND: an entry of the editors' catalogue, or a model of fixed rules
     DRAW+EDIT                 two editors: one draws first pictures, the other edits
@@ -23,6 +23,11 @@ from goalreel.errors import InputError
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _CREDENTIALS = re.compile(r"//[^@/]*@")
+SHOWN = frozenset(
+    "device dtype batch_size max_new_tokens temperature top_p top_k processor dialect prompts max_tokens "
+    "concurrency timeout_s offload vae_tiling quantize".split()
+)
+"""The options whose values `ModelName.public` shows: those of goalreel's own kinds, none of which is a secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class ModelName:
     >>> name = ModelName.parse("hf:some/repo?dtype=float32&batch_size=4")
     >>> name.kind, name.target, name.options
     ('hf', 'some/repo', {'dtype': 'float32', 'batch_size': '4'})
-    >>> ModelName.parse("openai:gpt@http://127.0.0.1:8000/v1").url
+    >>> ModelName.parse("openai:gpt@http://127.0.0.1:8000/v1?temperature=0.2").url
     'http://127.0.0.1:8000/v1'
     """
 
@@ -56,8 +61,6 @@ class ModelName:
                 return cls(text, "", text, parts=(cls.parse(first), cls.parse(second)))
             kind, rest = "", text
         target, _, query = rest.partition("?")
-        if "://" in target:  # an address keeps what is its own
-            target, query = rest, ""
         return cls(text, kind, target, query)
 
     def __str__(self) -> str:
@@ -72,8 +75,8 @@ class ModelName:
         """
         try:
             return dict(parse_qsl(self.query, strict_parsing=bool(self.query)))
-        except ValueError as e:
-            raise InputError(f"{self.text}: options are written as ?key=value&key=value") from e
+        except ValueError:
+            raise InputError(f"{self.plain()}: options are written as ?key=value&key=value") from None
 
     @property
     def model(self) -> str:
@@ -86,22 +89,37 @@ class ModelName:
         _, at, address = self.target.partition("@")
         return address if at else None
 
-    def public(self) -> str:
-        """The name without the credentials that an address in it may carry.
+    def plain(self) -> str:
+        """The name without its options, and without the credentials that an address in it may carry.
 
-        >>> ModelName.parse("server:http://me:secret@there:8000").public()
+        >>> ModelName.parse("server:http://me:secret@there:8000?dialect=own").plain()
         'server:http://there:8000'
         """
-        return _CREDENTIALS.sub("//", self.text)
+        if self.parts:
+            return "+".join(part.plain() for part in self.parts)
+        return _CREDENTIALS.sub("//", f"{self.kind}:{self.target}" if self.kind else self.target)
+
+    def public(self) -> str:
+        """The name to show: without credentials, and without the values of options that might hold some.
+
+        >>> ModelName.parse("server:http://me:secret@there?dialect=own&sign=abc").public()
+        'server:http://there?dialect=own&sign=***'
+        """
+        if self.parts:
+            return "+".join(part.public() for part in self.parts)
+        pairs = (option.partition("=") for option in self.query.split("&") if option)
+        shown = "&".join(f"{key}={value if key in SHOWN else '***'}" for key, _, value in pairs)
+        return f"{self.plain()}?{shown}" if shown else self.plain()
 
     def brief(self) -> str:
-        """The name without its kind, and without the folder or address that the model is kept in.
+        """The model alone: without its kind, its options, and the folder or address that it is kept in.
 
-        >>> ModelName.parse("hf:/models/some-planner").brief()
+        >>> ModelName.parse("hf:/models/some-planner?dtype=float32").brief()
         'some-planner'
         """
-        shown = self.public().partition("@")[0].rstrip("/")
-        return shown.rpartition("/")[2].rpartition(":")[2]
+        if self.parts:
+            return "+".join(part.brief() for part in self.parts)
+        return self.plain().partition("@")[0].rstrip("/").rpartition("/")[2].rpartition(":")[2]
 
     def fingerprint(self) -> str:
         """What tells these weights from others of the same name: goalreel's version, and the folder's files.

@@ -16,9 +16,11 @@ and that module registers the kind:
 when a name asks for its kind, or when all kinds are listed.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -26,14 +28,30 @@ from goalreel.errors import InputError
 from goalreel.models.names import ModelName
 from goalreel.models.recorded import Recorded
 from goalreel.planners.chat import Chat
+from goalreel.planners.dialects import DialectName
 from goalreel.types import Critic, Editor, Frozen, Planner
 
 type Role = Literal["planner", "editor", "critic"]
 ROLES: tuple[Role, ...] = ("planner", "editor", "critic")
+_SECRET = re.compile(r"(key|token|secret|auth|bearer|passw.*|credentials?|signature)$", re.IGNORECASE)
 
 
 class ModelOptions(Frozen):
     """What may follow a name as `?key=value`: nothing. A subclass has a field an option."""
+
+
+class DialectOptions(ModelOptions):
+    """How a chat model is asked (see `goalreel.planners.dialects`): the base of every chat kind's options."""
+
+    dialect: DialectName | None = None
+    """None goes by the model's name."""
+    prompts: Path | None = None
+    """The user's clone of InterleaveThinker, whose prompts that dialect uses."""
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """The options that were given, without those of the dialect: how the model itself is loaded."""
+        return self.model_dump(exclude_none=True, exclude=set(DialectOptions.model_fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +72,7 @@ class Asked[O: ModelOptions]:
             ValueError: there are none, for the kind does not say that it needs them.
         """
         if self.given is None:
-            raise ValueError(f"{self.name}: register its kind with needs_recording")
+            raise ValueError(f"{self.name.plain()}: register its kind with needs_recording")
         return self.given
 
 
@@ -154,11 +172,19 @@ def read_options[O: ModelOptions](name: ModelName, options: type[O]) -> O:
     try:
         return options.model_validate(name.options)
     except ValidationError as e:
-        first = e.errors()[0]
-        wrong = ".".join(map(str, first["loc"]))
-        there = f"there are {', '.join(options.model_fields) or 'no options'}"
-        said = first["msg"] if wrong in options.model_fields else there
-        raise InputError(f"{name}: {wrong} is wrong: {said}") from e
+        said = _wrong(e, options)
+    raise InputError(f"{name.plain()}: {said}")  # not from e, which holds the value
+
+
+def _wrong(error: ValidationError, options: type[ModelOptions]) -> str:
+    """What is wrong with the first option that is, without its value, which may be a secret."""
+    first = error.errors(include_input=False)[0]
+    wrong = str(first["loc"][0])
+    if wrong in options.model_fields:
+        return f"{wrong} is wrong: {first['msg']}"
+    if _SECRET.search(wrong):
+        return f"no key belongs into a name: put it into the environment, GOALREEL_API_KEY ({wrong})"
+    return f"{wrong} is wrong: there are {', '.join(options.model_fields) or 'no options'}"
 
 
 chats: Registry[Chat] = Registry()

@@ -1,5 +1,6 @@
 """Planner, editor and critic together, and what they are called."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,11 +31,15 @@ class Names:
     keep: Keep = "best"
     max_steps: int = 40
     preset: str | None = None
+    notes: tuple[tuple[Role, str], ...] = ()
+    """What there is to know about how a model is asked (`goalreel.planners.dialects`)."""
     unkept: frozenset[Role] = frozenset()
     """Roles whose answers no journal keeps: fixed rules, and models that nothing tells from others."""
 
     @classmethod
-    def of(cls, preset: Preset, unkept: frozenset[Role] = frozenset()) -> "Names":
+    def of(
+        cls, preset: Preset, unkept: frozenset[Role] = frozenset(), notes: Mapping[Role, str] | None = None
+    ) -> "Names":
         """What the models of a preset are called."""
         return cls(
             preset.planner,
@@ -47,8 +52,15 @@ class Names:
             preset.keep,
             preset.max_steps,
             preset.name,
+            tuple((notes or {}).items()),
             unkept,
         )
+
+    def shown(self) -> dict[str, str]:
+        """Role -> the model's name for a reader, without a secret, and the note on how it is asked."""
+        notes = dict(self.notes)
+        names = {role: ModelName.parse(getattr(self, role)).public() for role in ROLES}
+        return {role: f"{name} ({notes[role]})" if role in notes else name for role, name in names.items()}
 
     def key(self, role: Role) -> str:
         """What decides a model's answers: its name, how it is asked, and its weights."""
@@ -58,7 +70,7 @@ class Names:
             "editor": "",
             "critic": f" {self.critic_mode} {self.critic_scores} {self.critic_threshold}",
         }
-        how = f"{name}{asked[role]}"
+        how = f"{name}{asked[role]}{dict(self.notes).get(role, '')}"
         return f"{how} {ModelName.parse(name).fingerprint()}"
 
 

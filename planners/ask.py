@@ -3,10 +3,11 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from goalreel.errors import BackendError
-from goalreel.planners.chat import Chat, Conversation, Message, NoReply
+from goalreel.planners.chat import Chat, Conversation, Message, NoReply, Spoken, TokenChat
 from goalreel.planners.interleave import plain
 from goalreel.planners.reply import MAX_REPLY, Problem, clean, valid
 from goalreel.types import Failure
@@ -24,6 +25,8 @@ class Question[T]:
     conversation: Conversation
     read: Callable[[str], T | Problem]
     again: Callable[[Problem], str]
+    weigh: Callable[[T, Spoken], T] | None = None
+    """Adds to what was read what the reply's tokens tell; asks a TokenChat for them."""
 
 
 def ask[T](
@@ -48,11 +51,12 @@ def ask[T](
     turns = {i: q.conversation for i, q in unread.items()}
     answers: dict[int, T | Failure] = {i: q for i, q in enumerate(questions) if isinstance(q, Failure)}
     raw: dict[int, str] = {}
+    call = partial(_complete, chat, any(q.weigh is not None for q in unread.values()))
     for number in range(replies):
         if not turns:
             break
-        for i, reply in zip(list(turns), _complete(chat, turns, schema if number else None), strict=True):
-            answer = Problem(reply.reason) if isinstance(reply, NoReply) else unread[i].read(reply)
+        for i, reply in zip(list(turns), call(turns, schema if number else None), strict=True):
+            answer = Problem(reply.reason) if isinstance(reply, NoReply) else _read(unread[i], reply)
             if not isinstance(answer, Problem):
                 answers[i] = answer
                 del turns[i]
@@ -60,20 +64,31 @@ def ask[T](
             log.info(
                 "%s: reply %d of at most %d is of no use: %s", stage, number + 1, replies, answer.message
             )
-            if isinstance(reply, str):
-                raw[i] = valid(reply[:MAX_REPLY])
+            if isinstance(reply, Spoken):
+                raw[i] = valid(reply.text[:MAX_REPLY])
                 turns[i] = unread[i].conversation + _correction(clean(raw[i]), unread[i].again(answer))
             answers[i] = Failure(stage=stage, message=_line(answer, number + 1), reply=raw.get(i))
     return [answers[i] for i in range(len(questions))]
 
 
+def _read[T](question: Question[T], reply: Spoken) -> T | Problem:
+    answer = question.read(reply.text)
+    if question.weigh is None or isinstance(answer, Problem):
+        return answer
+    return question.weigh(answer, reply)
+
+
 def _complete(
-    chat: Chat, turns: Mapping[int, Conversation], schema: Mapping[str, Any] | None
-) -> Sequence[str | NoReply]:
+    chat: Chat, tokens: bool, turns: Mapping[int, Conversation], schema: Mapping[str, Any] | None
+) -> Sequence[Spoken | NoReply]:
     """One batch. What fails as a whole after the first time costs only what is still unread."""
     repeated = schema is not None
     try:
-        got = chat.complete(list(turns.values()), schema=schema)
+        if tokens and isinstance(chat, TokenChat):
+            got = chat.complete_tokens(list(turns.values()), schema=schema)
+        else:
+            replies = chat.complete(list(turns.values()), schema=schema)
+            got = [Spoken(reply) if isinstance(reply, str) else reply for reply in replies]
     except BackendError as e:
         if not repeated:
             raise

@@ -1,25 +1,22 @@
 """The Critic agent: accepts a candidate or rewrites its prompt, by a chat model that sees before and after.
 
-InterleaveThinker (arXiv 2606.13679); the reply format is that of its published checkpoints. The prompts are
-in `prompts/critic/`.
+InterleaveThinker (arXiv 2606.13679): the reply has the keys of its published checkpoints. How the model is
+asked is the dialect's matter (`goalreel.planners.dialects`).
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 from goalreel.errors import InputError
 from goalreel.planners.ask import Question, ask
-from goalreel.planners.chat import Chat, Message
-from goalreel.planners.interleave import interleave, plain
-from goalreel.planners.parsing import PASSING, parse_verdict, verdict_schema
+from goalreel.planners.chat import Chat, Spoken
+from goalreel.planners.dialects import OWN, Dialect, Mode
+from goalreel.planners.dialects.own import verdict_example
+from goalreel.planners.interleave import plain
+from goalreel.planners.parsing import parse_verdict, verdict_schema
 from goalreel.planners.prompts import render
 from goalreel.planners.reply import Problem
+from goalreel.planners.tokens import chance_of_yes
 from goalreel.types import Candidate, Failure, Verdict
-
-type Mode = Literal["strict", "fast"]
-
-_VERDICT = '{"previous_step_success": false, "refine_prompt": "the whole prompt anew, or null"%s}'
-_SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "artefacts": 0}'
 
 
 class ChatCritic:
@@ -28,10 +25,13 @@ class ChatCritic:
     `strict` goes through every fault before it decides and rejects in doubt (the RL checkpoint); `fast`
     looks whether the step's goal is reached (the SFT checkpoint). With `scores`, four sub-scores come in the
     same reply, as a second call would read both images again; a model that gives none still gives verdicts.
+    In the dialect `interleavethinker` there are no scores, and the checkpoint has the mode, not the prompt.
+    With `threshold`, a picture is accepted where the probability of success is at least that; where the model
+    tells no probability, its word counts.
 
     Raises:
         ValueError: `replies` is less than 1.
-        InputError: there is no such mode.
+        InputError: there is no such mode, the dialect has no scores, or `threshold` is not between 0 and 1.
     """
 
     def __init__(
@@ -40,16 +40,24 @@ class ChatCritic:
         *,
         mode: Mode = "strict",
         scores: bool = False,
+        threshold: float | None = None,
         replies: int = 3,
+        dialect: Dialect = OWN,
     ) -> None:
         if replies < 1:
             raise ValueError(f"replies must be at least 1, got {replies}")
         if mode not in ("strict", "fast"):
             raise InputError(f"no mode {mode!r}: use strict or fast")
+        if scores and not dialect.scored:
+            raise InputError("the published Critic gives no scores: use a judge")
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise InputError(f"the critic's threshold is a probability, between 0 and 1; got {threshold}")
         self._chat = chat
         self._replies = replies
         self._mode: Mode = mode
         self._scores = scores
+        self._dialect = dialect
+        self._threshold = threshold
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Verdict | Failure]:
         """Answer i judges candidate i. `refined_prompt` is None where a rejection came without one.
@@ -57,25 +65,39 @@ class ChatCritic:
         Raises:
             goalreel.errors.BackendError: the model cannot be called at all.
         """
-        questions = [question(c, mode=self._mode, scores=self._scores) for c in candidates]
+        questions = [
+            question(c, mode=self._mode, scores=self._scores, dialect=self._dialect) for c in candidates
+        ]
         schema = verdict_schema(scores=self._scores)
-        return ask(self._chat, questions, stage="judge", replies=self._replies, schema=schema)
+        answers = ask(self._chat, questions, stage="judge", replies=self._replies, schema=schema)
+        return [a if isinstance(a, Failure) else decided(a, self._threshold) for a in answers]
 
 
-def question(candidate: Candidate, *, mode: Mode = "strict", scores: bool = False) -> Question[Verdict]:
+def question(
+    candidate: Candidate, *, mode: Mode = "strict", scores: bool = False, dialect: Dialect = OWN
+) -> Question[Verdict]:
     """Write what a ChatCritic asks about a candidate, which is also the text that a critic is trained on."""
-    example = _VERDICT % (_SCORES if scores else "")
-    told = {"mode": mode, "scores": scores, "passing": PASSING, "example": example}
-    asked = {
-        "has_source": candidate.source is not None,
-        "instruction": plain(candidate.instruction),
-        "prompt": plain(candidate.prompt),
-    }
-    images = [i for i in (candidate.source, candidate.image) if i is not None]
-    system = Message("system", (render("critic/system", told),))
-    user = Message("user", interleave(render("critic/judge", asked), images))
 
     def again(problem: Problem) -> str:
-        return plain(render("critic/again", {"problem": problem.message, "example": example}))
+        told = {"problem": problem.message, "example": verdict_example(scores=scores)}
+        return plain(render("critic/again", told))
 
-    return Question((system, user), parse_verdict, again)
+    return Question(dialect.judge(candidate, mode=mode, scores=scores), parse_verdict, again, _weigh)
+
+
+def _weigh(verdict: Verdict, reply: Spoken) -> Verdict:
+    probability = chance_of_yes(reply, "previous_step_success", said=verdict.success)
+    return verdict.model_copy(update={"probability": probability})
+
+
+def decided(verdict: Verdict, threshold: float | None) -> Verdict:
+    """Decide by the verdict's probability, where there is one and a threshold; else it stands as it is.
+
+    What is turned around has no refined prompt: the Critic wrote none, or wrote it for a rejection.
+    """
+    if threshold is None or verdict.probability is None:
+        return verdict
+    success = verdict.probability >= threshold
+    if success == verdict.success:
+        return verdict
+    return verdict.model_copy(update={"success": success, "refined_prompt": None})

@@ -56,7 +56,7 @@ class DifferenceCritic:
             return Verdict(
                 success=True, reasoning="The picture is well exposed; there is no source to compare."
             )
-        source = _fit(candidate.source.pixels, image)
+        source, image = _alike(candidate.source.pixels, image)
         changed, sharp = self.changed(source, image), _relative_sharpness(source, image)
         semantics = 10 * changed / (changed + self._min_changed)
         quality = 10 * min(1.0, sharp)
@@ -101,12 +101,16 @@ def differing(before: NDArray[np.int16], after: NDArray[np.int16], level: float)
     return float((np.abs(difference).max(axis=2) > level).mean())
 
 
-def _fit(source: Pixels, image: Pixels) -> Pixels:
-    if source.shape == image.shape:
-        return source
-    return np.asarray(
-        cv2.resize(source, (image.shape[1], image.shape[0]), interpolation=cv2.INTER_AREA), np.uint8
-    )
+def _alike(source: Pixels, image: Pixels) -> tuple[Pixels, Pixels]:
+    """Both at the smaller one's size: what was blown up has no edges to compare."""
+    height, width, _ = min(source.shape, image.shape, key=lambda shape: shape[0] * shape[1])
+    return _fit(source, (width, height)), _fit(image, (width, height))
+
+
+def _fit(picture: Pixels, size: tuple[int, int]) -> Pixels:
+    if picture.shape[1::-1] == size:
+        return picture
+    return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def _relative_sharpness(source: Pixels, image: Pixels) -> float:

@@ -4,7 +4,7 @@ Weights are read from safetensors only, and no code out of a checkpoint is run.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,12 +17,16 @@ from transformers.utils.import_utils import is_flash_attn_2_available
 
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
-from goalreel.planners.chat import Conversation, NoReply, Reply
+from goalreel.planners.chat import Conversation, NoReply, Reply, Spoken
+from goalreel.planners.hf_tokens import Likeliest, tokens_of
+from goalreel.planners.tokens import spoken
 
 if TYPE_CHECKING:
     from transformers import BatchFeature, PreTrainedModel, ProcessorMixin
 
 log = logging.getLogger(__name__)
+
+type _Generate = Callable[[Sequence[Conversation]], list[Spoken]]
 
 
 class HfChat:
@@ -126,16 +130,30 @@ class HfChat:
         Raises:
             BackendError: the device failed.
         """
-        replies: list[Reply] = []
+        said = self._all(conversations, self._texts)
+        return [reply.text if isinstance(reply, Spoken) else reply for reply in said]
+
+    def complete_tokens(
+        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
+    ) -> list[Spoken | NoReply]:
+        """Continue each conversation; the probabilities are the model's own, whatever it is sampled with.
+
+        Raises:
+            BackendError: the device failed.
+        """
+        return self._all(conversations, self._tokens)
+
+    def _all(self, conversations: Sequence[Conversation], generate: _Generate) -> list[Spoken | NoReply]:
+        replies: list[Spoken | NoReply] = []
         while len(replies) < len(conversations):
             done = len(replies)
-            replies += self._batch(conversations[done : done + self.batch_size])
+            replies += self._batch(conversations[done : done + self.batch_size], generate)
         return replies
 
-    def _batch(self, batch: Sequence[Conversation]) -> list[Reply]:
+    def _batch(self, batch: Sequence[Conversation], generate: _Generate) -> list[Spoken | NoReply]:
         """Answer a batch; one that fails is split, down to the conversation to blame."""
         try:
-            return [text or NoReply("the model said nothing") for text in self._generate(batch)]
+            return [said if said.text else NoReply("the model said nothing") for said in generate(batch)]
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             if len(batch) == 1:
@@ -148,14 +166,25 @@ class HfChat:
         except RuntimeError as e:
             raise BackendError(f"the model failed on {self.model.device}: {_line(e)}") from e
         half = len(batch) // 2
-        return self._batch(batch[:half]) + self._batch(batch[half:])
+        return self._batch(batch[:half], generate) + self._batch(batch[half:], generate)
+
+    def _texts(self, batch: Sequence[Conversation]) -> list[Spoken]:
+        return [Spoken(text) for text in self._decoded(self._generate(batch))]
+
+    def _tokens(self, batch: Sequence[Conversation]) -> list[Spoken]:
+        likeliest = Likeliest()
+        new = self._generate(batch, logits_processor=[likeliest])
+        rows = tokens_of(self.processor.tokenizer, new, likeliest)
+        return [spoken(text, row) for text, row in zip(self._decoded(new), rows, strict=True)]
 
     @torch.inference_mode()
-    def _generate(self, batch: Sequence[Conversation]) -> list[str]:
+    def _generate(self, batch: Sequence[Conversation], **more: Any) -> torch.Tensor:
         inputs = self._inputs(batch).to(self.model.device, self.model.dtype)
         # `generate` comes from GenerationMixin, which AutoModelForImageTextToText's models are too.
-        tokens = self.model.generate(**inputs, **self._generation)  # pyright: ignore[reportCallIssue]
-        new = tokens[:, inputs["input_ids"].shape[1] :]
+        tokens = self.model.generate(**inputs, **self._generation, **more)  # pyright: ignore[reportCallIssue]
+        return tokens[:, inputs["input_ids"].shape[1] :]
+
+    def _decoded(self, new: torch.Tensor) -> list[str]:
         return [text.strip() for text in self.processor.batch_decode(new, skip_special_tokens=True)]
 
     def _inputs(self, batch: Sequence[Conversation]) -> "BatchFeature":

@@ -19,6 +19,7 @@ from goalreel.planners.reply import Problem, clean, read_answer
 from goalreel.types import Plan, Score, Step, Text, Verdict
 
 MAX_STEPS = 40
+"""Of a plan, unless another limit is set."""
 PASSING = 5
 """The least that an accepted picture may have in any score."""
 
@@ -80,7 +81,7 @@ class _Step(_Reply):
 
 
 class _Plan(_Reply):
-    execution_plan: Annotated[list[_Step], Field(min_length=1, max_length=MAX_STEPS)]
+    execution_plan: Annotated[list[_Step], Field(min_length=1)]
 
 
 class _Verdict(_Reply):
@@ -103,9 +104,11 @@ _PLAN_FIELDS = frozenset({*_Plan.model_fields, *_Step.model_fields})
 _VERDICT_FIELDS = frozenset({*_ScoredVerdict.model_fields, *_Scores.model_fields})
 
 
-def plan_schema() -> dict[str, Any]:
+def plan_schema(max_steps: int = MAX_STEPS) -> dict[str, Any]:
     """The JSON schema of a Planner's answer, for back ends that can enforce one."""
-    return _Plan.model_json_schema(mode="serialization")
+    schema = _Plan.model_json_schema(mode="serialization")
+    schema["properties"]["execution_plan"]["maxItems"] = max_steps
+    return schema
 
 
 def verdict_schema(*, scores: bool) -> dict[str, Any]:
@@ -113,8 +116,8 @@ def verdict_schema(*, scores: bool) -> dict[str, Any]:
     return (_ScoredVerdict if scores else _Verdict).model_json_schema(mode="serialization")
 
 
-def parse_plan(reply: str, *, first: int = 1) -> Plan | Problem:
-    """Read a Planner's reply. Its steps may be numbered from 0, 1 or `first`, or not at all."""
+def parse_plan(reply: str, *, max_steps: int = MAX_STEPS) -> Plan | Problem:
+    """Read a Planner's reply. Its steps may be numbered from anywhere, or not at all."""
     answer = read_answer(reply, "execution_plan", _PLAN_FIELDS)
     if isinstance(answer, Problem):
         return answer
@@ -122,7 +125,9 @@ def parse_plan(reply: str, *, first: int = 1) -> Plan | Problem:
         steps = _Plan.model_validate(answer.value).execution_plan
     except ValidationError as e:
         return _wrong(e)
-    if lost := _lost_step([s.step_number for s in steps], first):
+    if len(steps) > max_steps:
+        return Problem(f"it has {len(steps)} steps: give at most {max_steps}")
+    if lost := _lost_step([s.step_number for s in steps]):
         return Problem(lost)
     return Plan(
         steps=tuple(
@@ -161,16 +166,16 @@ def parse_verdict(reply: str) -> Verdict | Problem:
     )
 
 
-def _lost_step(numbers: Sequence[int | None], first: int) -> str | None:
+def _lost_step(numbers: Sequence[int | None]) -> str | None:
     """What shows that a step may be missing; None when nothing does. An unnumbered step is the next one."""
     last: int | None = None
     for given in numbers:
-        number = given if given is not None else first if last is None else last + 1
-        if last is None and number not in (0, 1, first):
-            return f"its steps begin with number {number} and not with {first}"
-        if last is not None and number not in (last, last + 1):
-            return f"step {number} follows step {last}: give every step, counted up by one"
-        last = number
+        if given is not None:
+            if last is not None and given not in (last, last + 1):
+                return f"step {given} follows step {last}: give every step, counted up by one"
+            last = given
+        elif last is not None:
+            last += 1
     return None
 
 

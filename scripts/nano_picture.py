@@ -26,7 +26,7 @@ from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.readback import segment
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.errors import InputError
-from goalreel.evaluation.tabletop.scenes import Walk, look, outcome, walk
+from goalreel.evaluation.tabletop.scenes import Walk, look_rendered, outcome, walk
 from goalreel.evaluation.tabletop.words import read_plan
 from goalreel.files import write_bytes
 from goalreel.image import Image
@@ -92,9 +92,9 @@ def objection(scene: Walk, board: Storyboard) -> str | None:
 def smudged(scene: Walk, board: Storyboard) -> set[str]:
     """The colours of which a goal image shows too little."""
     found = set()
-    for moment, step in zip(scene.moments[1:], board.steps, strict=True):
-        assert step.goal_image is not None, "the board is complete"
-        shown, true = segment(step.goal_image.pixels), segment(moment.picture.pixels)
+    for moment, goal in zip(scene.moments[1:], board.goal_images(), strict=True):
+        assert goal is not None, "the board is complete"
+        shown, true = segment(goal.pixels), segment(moment.picture.pixels)
         found |= {colour for colour in true if shown[colour].sum() < KEPT * true[colour].sum()}
     return found
 
@@ -103,7 +103,7 @@ def judged(scene: Walk, board: Storyboard) -> Iterator[list[bool]]:
     """For every step of a complete board, whether the simulator agrees with each attempt's verdict."""
     before = scene.moments[0].layout
     for goal, step in zip(scene.goals, board.steps, strict=True):
-        shown = [look(attempt.image, scene.episode.scene) for attempt in step.attempts]
+        shown = [look_rendered(attempt.image, scene.episode.scene) for attempt in step.attempts]
         truth = [outcome(layout, before, goal).right for layout in shown]
         said = [a.verdict is not None and a.verdict.success for a in step.attempts]
         yield [t == s for t, s in zip(truth, said, strict=True)]

@@ -1,13 +1,24 @@
 """The models of a server by their names (see `goalreel.models.load`)."""
 
+from typing import Literal
+
 from goalreel.errors import InputError
-from goalreel.models.load import Shared, build_chat, build_editor
+from goalreel.models.load import Shared, build_chat, build_editor, dialect_of
 from goalreel.models.names import ModelName
 from goalreel.planners.critic import Mode
+from goalreel.planners.dialects import OWN, Dialect
 from goalreel.serving.settings import Models
 
 
-def build_models(planner: str | None, critic: str | None, editor: str | None, *, critic_mode: Mode) -> Models:
+def build_models(
+    planner: str | None,
+    critic: str | None,
+    editor: str | None,
+    *,
+    critic_mode: Mode = "strict",
+    critic_scores: bool = False,
+    critic_threshold: float | None = None,
+) -> Models:
     """Load what is named. A local chat model that is named for both roles is loaded once.
 
     Raises:
@@ -24,8 +35,16 @@ def build_models(planner: str | None, critic: str | None, editor: str | None, *,
         critic_name=_brief(critic),
         editor_name=_brief(editor),
         critic_mode=critic_mode,
+        critic_scores=critic_scores,
+        critic_threshold=critic_threshold,
+        planner_dialect=_dialect(planner, "planner"),
+        critic_dialect=_dialect(critic, "critic"),
     )
 
 
 def _brief(name: str | None) -> str:
     return ModelName.parse(name).brief() if name else ""
+
+
+def _dialect(name: str | None, role: Literal["planner", "critic"]) -> Dialect:
+    return (dialect_of(name, role) if name else None) or OWN

@@ -72,8 +72,15 @@ class Job:
         self._threads = threads
         chats = QueuedChat(service.chat("planner")), QueuedChat(service.chat("critic"))
         self._chats = chats
-        self._planner = ChatPlanner(chats[0])
-        self._critic = ChatCritic(chats[1], mode=service.models.critic_mode)
+        models, most = service.models, service.settings.max_steps
+        self._planner = ChatPlanner(chats[0], dialect=models.planner_dialect, max_steps=most)
+        self._critic = ChatCritic(
+            chats[1],
+            mode=models.critic_mode,
+            scores=models.critic_scores,
+            dialect=models.critic_dialect,
+            threshold=models.critic_threshold,
+        )
         self._editor = service.editor()
 
     async def run(self, task: Task, max_attempts: int, on_unverified: OnUnverified) -> None:
@@ -85,6 +92,7 @@ class Job:
                 self._ask,
                 max_attempts=max_attempts,
                 on_unverified=on_unverified,
+                keep=self._service.settings.keep,
                 observe=self._observe,
             )
             self.body = await asyncio.to_thread(lambda: board.model_dump_json().encode())
@@ -118,7 +126,7 @@ class Job:
         try:
             match request:
                 case Task():
-                    return self._bounded(await self._in_thread(self._planner.plan, request))
+                    return await self._in_thread(self._planner.plan, request)
                 case Edit():
                     return await self._editor.ask(request, bounded=False)
                 case Candidate():
@@ -129,13 +137,6 @@ class Job:
     async def _in_thread[Q, A](self, call: Callable[[Sequence[Q]], Sequence[A]], request: Q) -> A:
         loop = asyncio.get_running_loop()
         return (await loop.run_in_executor(self._threads, call, [request]))[0]
-
-    def _bounded(self, plan: Plan | Failure) -> Plan | Failure:
-        most = self._service.settings.max_steps
-        if isinstance(plan, Failure) or len(plan.steps) <= most:
-            return plan
-        message = f"a plan of {len(plan.steps)} steps; this server makes at most {most}"
-        return Failure(stage="plan", message=message)
 
     def _observe(self, request: Request, answer: Answer) -> None:
         place = {} if isinstance(request, Task) else {"step": request.step}

@@ -5,8 +5,10 @@ import re
 from dataclasses import dataclass
 
 from goalreel.errors import InputError
+from goalreel.loop import Keep
 from goalreel.planners.chat import Chat
 from goalreel.planners.critic import Mode
+from goalreel.planners.dialects import OWN, Dialect
 from goalreel.types import Editor
 
 TOKEN_VARIABLE = "GOALREEL_TOKEN"
@@ -26,6 +28,11 @@ class Models:
     critic_name: str = "critic"
     editor_name: str = "editor"
     critic_mode: Mode = "strict"
+    critic_scores: bool = False
+    critic_threshold: float | None = None
+    planner_dialect: Dialect = OWN
+    critic_dialect: Dialect = OWN
+    """In what words the agents of storyboards ask."""
 
     def __post_init__(self) -> None:
         if self.planner is None and self.critic is None and self.editor is None:
@@ -59,7 +66,9 @@ class ServeSettings:
     max_attempts: int = 3
     """Attempts a step of a storyboard, where the request does not say."""
     max_steps: int = 50
-    """Steps of a storyboard, at most: a longer plan is a Failure."""
+    """Steps of a storyboard, at most: of a longer plan the planner is told so, and asked again."""
+    keep: Keep = "best"
+    """The picture that is kept of a step without an accepted one."""
     max_running: int = 16
     """Storyboards under way at once."""
     max_stored: int = 256

@@ -5,28 +5,48 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Request, Response
 from fastapi import Path as PathParameter
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
+from goalreel.annotator.order import order
+from goalreel.errors import InputError
 from goalreel.loop import OnUnverified
 from goalreel.serving.errors import Wording, responses
 from goalreel.serving.job import JobStatus
 from goalreel.serving.jobs import Jobs
 from goalreel.serving.pictures import decode_all, from_base64
 from goalreel.serving.service import Here
-from goalreel.types import Task
+from goalreel.types import DoneStep, Task
 
 router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
 
+MAX_PICTURES, MAX_DONE = 32, 100
+"""In one request; the bounds on its bytes and pixels count all pictures together."""
 JobId = Annotated[str, PathParameter(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z-]+$")]
 
 
-class Submission(BaseModel):
-    """What to make a storyboard of. `image` is base64 or a data URL; none: from text alone."""
+class DoneBody(BaseModel):
+    """A step that is behind us: what is true since then, and how that looks."""
 
     model_config = ConfigDict(extra="forbid")
 
     instruction: Wording
     image: str | None = None
+
+
+class Submission(BaseModel):
+    """What to make a storyboard of. Pictures are base64 or data URLs.
+
+    `image` is the scene as it is now, and without it the last picture there is; none: from text alone.
+    `images` belong to the `<image>` marks of the instruction, in order. `done`: the plan goes on after these.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    instruction: Wording
+    image: str | None = None
+    images: Annotated[list[str], Field(max_length=MAX_PICTURES)] = []
+    done: Annotated[list[DoneBody], Field(max_length=MAX_DONE)] = []
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     max_attempts: Annotated[int, Field(ge=1, le=10)] | None = None
     on_unverified: OnUnverified = "continue"
@@ -45,10 +65,7 @@ async def submit(body: Submission, request: Request, response: Response, service
     """Start one; fetch it under the id that comes back."""
     jobs = _jobs(request)
     jobs.check_room()
-    image = None
-    if body.image is not None:
-        (image,) = await decode_all([from_base64(body.image)], service.settings.max_pixels)
-    task = Task(id="task", instruction=body.instruction, image=image, seed=body.seed)
+    task = await _task(body, service.settings.max_pixels)
     job = jobs.submit(task, body.max_attempts or service.settings.max_attempts, body.on_unverified)
     response.headers["Location"] = f"/v1/storyboards/{job.id}"
     return JobState(id=job.id, status=job.status)
@@ -85,6 +102,24 @@ async def events(
 async def cancel(job_id: JobId, request: Request) -> None:
     """Stop it if it runs, and forget it."""
     _jobs(request).cancel(job_id)
+
+
+async def _task(body: Submission, max_pixels: int) -> Task:
+    """What is asked for, its pictures weighed together.
+
+    Raises:
+        HTTPException: 400 or 413, as `decode_all`; 400, not one picture a mark.
+    """
+    given = [body.image, *body.images, *(step.image for step in body.done)]
+    decoded = iter(await decode_all([from_base64(text) for text in given if text is not None], max_pixels))
+    image, *others = [None if text is None else next(decoded) for text in given]
+    images = [picture for picture in others[: len(body.images)] if picture is not None]
+    shown = zip(body.done, others[len(body.images) :], strict=True)
+    done = [DoneStep(instruction=step.instruction, image=picture) for step, picture in shown]
+    try:
+        return order(body.instruction, image, images=images, done=done, seed=body.seed)
+    except InputError as e:
+        raise HTTPException(400, str(e)) from e
 
 
 def _jobs(request: Request) -> Jobs:

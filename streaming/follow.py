@@ -176,7 +176,8 @@ class StepFollower:
             source=self._start.image if self._start is not None else None,
             image=frame.image,
             instruction=panel.step.instruction,
-            prompt=panel.step.prompt,
+            prompt=panel.step.prompt or panel.step.instruction,
+            first_prompt=panel.step.prompt,
         )
         self._asking = asyncio.create_task(self._caller.ask(candidate), name="goalreel-tracking")
         self._asking.add_done_callback(lambda _: self._orders.wake())

@@ -21,14 +21,14 @@ def _cells(view: EpisodeView) -> list[Cell]:
     board = view.storyboard
     start = Cell(board.task.image, (Line("first frame", 17, INK, 1),))
     cells = [start] if board.task.image is not None else []
-    for number, step in enumerate(board.steps, 1):
+    for number, (step, goal) in enumerate(zip(board.steps, board.goal_images(), strict=True), 1):
         when = "" if step.segment is None else f"{span(step.segment, view.fps)} · "
         mark = MARKS[step.status]
         lines = (
             Line(f"{number}. {step.step.name}", 17, INK, 3),
             Line(f"{when}{step.status}", 15, mark.colour, 2),
         )
-        cells.append(Cell(step.goal_image, lines, mark))
+        cells.append(Cell(goal, lines, mark))
     return cells
 
 

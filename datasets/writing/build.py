@@ -90,13 +90,14 @@ class Build:
             )
         chosen = sorted(records.done() & set(clock))
         goals = read_goals(records, chosen, {e: c.frames for e, c in clock.items()}, use_unverified)
-        size = _size(feature or source.features[name])
+        width, height = picture_size(feature or source.features[name])
+        size = (width + width % 2, height + height % 2)  # as yuv420p wants it
         return cls(source, out, records, key, name, size, goals, clock)
 
 
-def _size(feature: dict) -> tuple[int, int]:
-    """(width, height) of a camera, even, as yuv420p wants it."""
+def picture_size(feature: dict) -> tuple[int, int]:
+    """(width, height) of a camera's pictures."""
     shape = list(feature["shape"])
     if next(iter(feature.get("names") or ()), "") in ("channel", "channels"):
         shape = shape[1:] + shape[:1]
-    return shape[1] + shape[1] % 2, shape[0] + shape[0] % 2
+    return shape[1], shape[0]

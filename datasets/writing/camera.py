@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.writing.build import Build
+from goalreel.datasets.writing.build import Build, picture_size
 from goalreel.datasets.writing.layout import VideoFile
 from goalreel.datasets.writing.meta import VIDEO_PATH
 from goalreel.datasets.writing.stats import Stats, camera_stats
@@ -58,7 +58,9 @@ def _pictures(build: Build, episode: int, references: list[str]) -> dict[str, ND
         for camera, indices in frames.items():
             for image in build.source.episode(episode).frames(camera, indices):
                 images[f"frame:{image.frame}"] = image
-        images |= {r: build.records.image(r) for r in references if r not in images}
+        size = picture_size(build.source.features[build.camera])
+        # What an editor drew has the shape that it works in, not quite the camera's.
+        images |= {r: build.records.image(r).resized(size) for r in references if r not in images}
     except (ValueError, IndexError) as e:
         raise DatasetError(f"{build.records.path(episode)}: a goal image is lost: {e}") from e
     return {reference: fit(image.pixels, build.size) for reference, image in images.items()}

@@ -25,8 +25,9 @@ class Sample:
     """The column of the paper's table that it counts in."""
     instruction: str
     """What the Planner is asked, with an `<image>` mark for each of `images`."""
-    images: tuple[Image, ...] = ()
-    done: tuple[DoneStep, ...] = ()
+    images: Sequence[Image] = ()
+    """May read them when they are asked for, as `done` may."""
+    done: Sequence[DoneStep] = ()
     """The steps that the answer goes on after."""
     row: Mapping[str, Any] = field(default_factory=dict)
     """The row as published, for export and judging."""
@@ -38,8 +39,8 @@ class Sample:
             id=self.id,
             instruction=self.instruction,
             image=given[-1] if given else None,
-            images=self.images,
-            done=self.done,
+            images=tuple(self.images),
+            done=tuple(self.done),
             seed=seed,
         )
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from goalreel.errors import InputError
 from goalreel.evaluation.published.benchmark import Benchmark
+from goalreel.evaluation.published.comm import Comm
+from goalreel.evaluation.published.rise import Rise
 from goalreel.evaluation.published.ueval import UEval
 from goalreel.evaluation.published.wise import Wise
 
@@ -14,6 +16,8 @@ type Opener = Callable[[Path | None, int], Benchmark]
 BENCHMARKS: Mapping[str, Opener] = {
     "ueval": lambda clone, _: UEval(clone),
     "wise": lambda clone, _: Wise(clone),
+    "comm": lambda clone, task: Comm(clone, task=4 if task == 4 else 3),
+    "rise": lambda clone, _: Rise(clone),
 }
 
 

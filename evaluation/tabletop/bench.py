@@ -74,7 +74,7 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
             values = Bench(made, trio.kept(journal), preset.max_attempts, journal, progress).run(parts)
         if "annotate" in parts:
             values |= _job(order, trio, made, progress)
-    models = preset.model_dump(include={"planner", "editor", "critic", "max_attempts"})
+    models = preset.model_dump()
     return BenchReport(
         models=models, split=order.split, first=made[0].seed, episodes=len(made), values=values
     )
@@ -127,7 +127,7 @@ class Bench:
         return measure_critic(judged) | measure_rewriting(judged, self.trio.editor, self.progress)
 
     def _loop(self) -> dict[str, Measured]:
-        hits = run_loops(self.walks, self.trio.editor, self.trio.critic, self.progress)
+        hits = run_loops(self.walks, self.trio.editor, self.trio.critic, self.progress, self.trio.called.keep)
         return measure_loops(self.walks, hits)
 
     def _closed_loop(self) -> dict[str, Measured]:

@@ -104,7 +104,7 @@ def measure_closed_loop(
 ) -> dict[str, Measured]:
     """`success` on predicted goal images and `truth` on true ones: shares of episodes that end with all
     predicates true. `gap`: how many points (0-100) the predicted ones are behind."""
-    made = boards(walks, trio.planner, trio.editor, trio.critic, attempts)
+    made = boards(walks, trio.planner, trio.editor, trio.critic, attempts, trio.called.keep)
     predicted = [
         Course(seed=w.seed, images=tuple(s.goal_image for s in b.steps if s.goal_image is not None))
         for w, b in zip(walks, made, strict=True)

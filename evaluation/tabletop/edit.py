@@ -9,7 +9,7 @@ from goalreel.datasets.tabletop.predicates import KINDS, SubGoal
 from goalreel.evaluation.intervals import measured_share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.asking import in_batches
-from goalreel.evaluation.tabletop.scenes import GoalOutcome, Walk, look, outcome
+from goalreel.evaluation.tabletop.scenes import GoalOutcome, Walk, look_rendered, outcome
 from goalreel.evaluation.tabletop.words import REGISTERS, prompt_of
 from goalreel.image import Image
 from goalreel.loop import attempt_seed
@@ -43,7 +43,7 @@ class EditCase:
 
     def judge(self, picture: Image | Failure | None) -> GoalOutcome:
         """Compare what a goal image from this source shows with the sub-goal."""
-        found = look(picture, self.walk.episode.scene)
+        found = look_rendered(picture, self.walk.episode.scene)
         return outcome(found, self.walk.moments[self.index].layout, self.goal)
 
     def edit(self, prompt: str, attempt: int = 0) -> Edit:

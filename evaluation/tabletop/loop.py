@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from goalreel.batch import run
 from goalreel.evaluation.intervals import gap_closed, measured, measured_share, points
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.scenes import Walk, look, outcome
+from goalreel.evaluation.tabletop.scenes import Walk, look_rendered, outcome
 from goalreel.evaluation.tabletop.words import prompt_of, step_of
 from goalreel.image import Image
-from goalreel.loop import attempt_seed
+from goalreel.loop import Keep, attempt_seed
 from goalreel.progress import OnProgress
 from goalreel.types import (
     Candidate,
@@ -40,7 +40,7 @@ def right_steps(walk: Walk, board: Storyboard) -> list[bool]:
     before = walk.moments[0].layout
     hits = []
     for goal, step in zip(walk.goals, board.steps, strict=True):
-        found = look(step.goal_image, walk.episode.scene)
+        found = look_rendered(step.goal_image, walk.episode.scene)
         hits.append(outcome(found, before, goal).right)
         before = before if found is None else found
     return hits
@@ -70,9 +70,9 @@ class OracleCritic:
         walk, index = self.walks[candidate.task_id], candidate.step
         scene = walk.episode.scene
         first = candidate.source == walk.task.image
-        seen = None if first else look(candidate.source, scene)
+        seen = None if first else look_rendered(candidate.source, scene)
         before = walk.moments[0].layout if seen is None else seen
-        good = outcome(look(candidate.image, scene), before, walk.goals[index]).right
+        good = outcome(look_rendered(candidate.image, scene), before, walk.goals[index]).right
         return Verdict(
             success=good,
             reasoning="read back",
@@ -116,11 +116,16 @@ class Reseeded:
 
 
 def boards(
-    walks: Sequence[Walk], planner: Planner, editor: Editor, critic: Critic, attempts: int
+    walks: Sequence[Walk],
+    planner: Planner,
+    editor: Editor,
+    critic: Critic,
+    attempts: int,
+    keep: Keep = "best",
 ) -> list[Storyboard]:
     """Run the loop for one storyboard an episode, in order."""
     tasks = [walk.task for walk in walks]
-    found = {b.task.id: b for b in run(tasks, planner, editor, critic, max_attempts=attempts)}
+    found = {b.task.id: b for b in run(tasks, planner, editor, critic, max_attempts=attempts, keep=keep)}
     return [found[task.id] for task in tasks]
 
 
@@ -128,7 +133,9 @@ type Hits = dict[tuple[str, int], list[list[bool]]]
 """Maps (arm, T) to the right steps of every episode."""
 
 
-def run_loops(walks: Sequence[Walk], editor: Editor, critic: Critic, progress: OnProgress) -> Hits:
+def run_loops(
+    walks: Sequence[Walk], editor: Editor, critic: Critic, progress: OnProgress, keep: Keep = "best"
+) -> Hits:
     """Run every arm with every T. With T = 1 a Critic changes nothing, so all arms are one."""
     known = {walk.task.id: walk for walk in walks}
     planner = TruePlanner(known)
@@ -142,7 +149,7 @@ def run_loops(walks: Sequence[Walk], editor: Editor, critic: Critic, progress: O
         ]
     hits: Hits = {}
     for number, (arm, attempts, painter, judge, limit) in enumerate(runs, start=1):
-        made = boards(walks, planner, painter, judge, limit)
+        made = boards(walks, planner, painter, judge, limit, keep)
         hits[arm, attempts] = [right_steps(w, b) for w, b in zip(walks, made, strict=True)]
         progress("loop", number, len(runs))
     for arm in ARMS:

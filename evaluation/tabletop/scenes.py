@@ -105,6 +105,11 @@ def look(picture: Image | Failure | None, scene: TabletopScene) -> SceneLayout |
     return _read(picture, scene) if isinstance(picture, Image) else None
 
 
+def look_rendered(picture: Image | Failure | None, scene: TabletopScene) -> SceneLayout | None:
+    """Read the layout off an editor's picture, brought to the size of the frame that it began with."""
+    return look(picture.resized((SIZE, SIZE)) if isinstance(picture, Image) else picture, scene)
+
+
 @lru_cache(maxsize=4096)
 def _read(picture: Image, scene: TabletopScene) -> SceneLayout | None:
     # The arms of the loop come to the same pictures again and again.

@@ -19,15 +19,19 @@ _STREAM = 11
 
 def step_of(walk: Walk, index: int) -> Step:
     """Sub-goal `index` as a Planner first says it, its prompt terse; always in the same words."""
-    return prompts.step_of(walk.goals[index], np.random.default_rng([walk.seed, index, _STREAM]))
+    return prompts.step_of(walk.goals[index], _choice(walk, index))
 
 
 def prompt_of(walk: Walk, index: int, register: Register) -> str:
     """The order to an editor for sub-goal `index`."""
     if register == "terse":
-        return step_of(walk, index).prompt
+        return prompts.terse(walk.goals[index], _choice(walk, index))
     before, after = walk.moments[index].layout, walk.moments[index + 1].layout
     return prompts.explicit(walk.goals[index], before, after)
+
+
+def _choice(walk: Walk, index: int) -> np.random.Generator:
+    return np.random.default_rng([walk.seed, index, _STREAM])
 
 
 def read_plan(plan: Plan, names: Sequence[str]) -> list[SubGoal | None]:
@@ -37,12 +41,14 @@ def read_plan(plan: Plan, names: Sequence[str]) -> list[SubGoal | None]:
 
 def read_step(step: Step, names: Sequence[str]) -> SubGoal | None:
     """What a step wants, by the first of its texts that can be made out: state, prompt, name."""
-    readers: list[tuple[Callable[[str, Sequence[str]], SubGoal | None], str]] = [
+    readers: list[tuple[Callable[[str, Sequence[str]], SubGoal | None], str | None]] = [
         (_one, step.instruction),
         (read_order, step.prompt),
         (_one, step.name),
     ]
     for read, text in readers:
+        if text is None:
+            continue
         try:
             goal = read(text, names)
         except ValueError:

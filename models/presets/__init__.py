@@ -1,12 +1,28 @@
-"""Presets: small YAML files that name a planner, an editor, a critic and the attempts a step."""
+"""Presets: small YAML files that name a planner, an editor, a critic and the attempts a step.
+
+Those beside this module come with goalreel; one of your own has the same fields and is given by its path. A
+relative folder in it is looked for where the command runs, as it would be on the command line.
+"""
 
 from importlib.resources import files
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goalreel.errors import InputError
+from goalreel.models.lookup import find
+from goalreel.models.names import ModelName
+from goalreel.models.registry import ROLES
 
+MAX_BYTES = 64 * 1024
+PLACEHOLDER = "MODEL"
+"""What stands for the model in a name that is still to be filled in, such as `openai:MODEL`."""
+_EXAMPLE = {
+    "planner": "openai:Qwen/Qwen3-VL-8B-Instruct@http://127.0.0.1:8000/v1",
+    "editor": "server:http://127.0.0.1:8001",
+    "critic": "openai:Qwen/Qwen3-VL-8B-Instruct@http://127.0.0.1:8000/v1",
+}
 Name = Annotated[str, Field(min_length=1)]
 
 
@@ -19,7 +35,8 @@ class Preset(BaseModel):
     editor: Name
     critic: Name
     critic_mode: Literal["strict", "fast"] = "strict"
-    """`strict` for an RL checkpoint, `fast` for an SFT one."""
+    """`strict` for a Critic trained by reinforcement (InterleaveThinker-Critic-8B), `fast` for one that is only
+    fine-tuned (Critic-SFT-8B). A dialect with one wording for both makes no difference of it."""
     critic_scores: bool = False
     """Ask for 0-10 scores too, to choose the best of rejected attempts by; no checkpoint learned that."""
     critic_threshold: Annotated[float | None, Field(ge=0, le=1)] = None
@@ -30,12 +47,21 @@ class Preset(BaseModel):
     max_steps: Annotated[int, Field(ge=1, le=1000)] = 40
     """A longer plan is no plan: the planner is told so, and asked again."""
     name: Annotated[str | None, Field(exclude=True)] = None
-    """The file that it was read from."""
+    """The preset's, or the file's that it was read from, without its folder."""
 
     @property
     def predictive(self) -> bool:
-        """It renders goals nobody has filmed, rather than read them off a recording."""
-        return self.editor != "hindsight"
+        """It renders goals nobody has filmed, rather than read them off a recording.
+
+        Raises:
+            InputError: there is no such editor.
+        """
+        return not find("editor", ModelName.parse(self.editor)).needs_recording
+
+    @property
+    def unfilled(self) -> list[str]:
+        """The roles whose model is still to be named."""
+        return [role for role in ROLES if ModelName.parse(getattr(self, role)).model == PLACEHOLDER]
 
 
 def names() -> list[str]:
@@ -44,19 +70,76 @@ def names() -> list[str]:
 
 
 def load(name: str, **overrides: object) -> Preset:
-    """Read a preset by name and replace the fields of `overrides` that are not None.
+    """Read a preset as `read` does.
 
     Raises:
-        InputError: there is no such preset, or an override does not fit.
+        InputError: as `read`; or a model is still to be named.
+    """
+    preset = read(name, **overrides)
+    if missing := preset.unfilled:
+        options = " and ".join(f"--{role}" for role in missing)
+        example = f"--{missing[0]} {_EXAMPLE[missing[0]]}"
+        raise InputError(f"preset {name} leaves open which models to ask: give {options}, such as {example}")
+    return preset
+
+
+def read(name: str, **overrides: object) -> Preset:
+    """Read a preset by its name or path, and replace the fields of `overrides` that are not None.
+
+    Raises:
+        InputError: there is no such preset, its file is none, or a field or an override does not fit.
+    """
+    path = file(name)
+    fields = _fields(path)
+    given = {k: v for k, v in overrides.items() if v is not None}
+    try:
+        return Preset.model_validate(fields | {"name": name if name in names() else path.name} | given)
+    except ValidationError as e:
+        first = e.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(f"{where if where in given else f'{path}: {where}'}: {first['msg']}") from e
+
+
+def file(name: str) -> Path:
+    """The file of a preset.
+
+    Raises:
+        InputError: there is no preset of that name, and no file at that path.
+    """
+    if name in names():
+        return Path(str(files(__name__) / f"{name}.yaml"))
+    path = Path(name).expanduser()
+    if path.suffix in (".yaml", ".yml") and path.is_file():
+        return path
+    known = ", ".join(names())
+    raise InputError(f"no preset {name!r}; there are {known}, or give the path of a .yaml file of your own")
+
+
+def _fields(path: Path) -> dict[str, Any]:
+    """What a file says.
+
+    Raises:
+        InputError: it is too large, no YAML, or has a field that presets do not have.
     """
     import yaml
 
-    if name not in names():
-        raise InputError(f"no preset {name!r}; there are {', '.join(names())}")
-    fields = yaml.safe_load((files(__name__) / f"{name}.yaml").read_text())
-    given = {k: v for k, v in overrides.items() if v is not None}
     try:
-        return Preset.model_validate(fields | {"name": name} | given)
-    except ValidationError as e:
-        first = e.errors()[0]
-        raise InputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from e
+        with path.open("rb") as opened:
+            data = opened.read(MAX_BYTES + 1)
+    except OSError as e:
+        raise InputError(f"{path}: cannot be read ({e.strerror})") from e
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{path}: larger than {MAX_BYTES // 1024} KiB: no preset")
+    try:
+        fields = yaml.safe_load(data)
+    except yaml.MarkedYAMLError as e:
+        line = f"line {e.problem_mark.line + 1}: " if e.problem_mark else ""
+        raise InputError(f"{path}: {line}no YAML ({e.problem})") from e
+    except (yaml.YAMLError, ValueError, RecursionError) as e:
+        raise InputError(f"{path}: no YAML ({type(e).__name__})") from e
+    known = [name for name in Preset.model_fields if name != "name"]
+    if not isinstance(fields, dict) or not all(isinstance(field, str) for field in fields):
+        raise InputError(f"{path}: no preset: write one `field: value` a line, of {', '.join(known)}")
+    if unknown := [field for field in fields if field not in known]:
+        raise InputError(f"{path}: {unknown[0]}: no such field; there are {', '.join(known)}")
+    return fields

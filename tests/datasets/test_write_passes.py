@@ -301,7 +301,7 @@ def test_segments_beyond_the_episode_are_refused(video_dataset, board, tmp_path)
 
 
 def test_goals_of_another_shape_are_letterboxed_and_odd_sizes_made_even():
-    from goalreel.datasets.writing.build import _size
+    from goalreel.datasets.writing.build import picture_size
     from goalreel.datasets.writing.video import fit
 
     white = np.full((20, 40, 3), 255, np.uint8)
@@ -311,8 +311,8 @@ def test_goals_of_another_shape_are_letterboxed_and_odd_sizes_made_even():
     assert shown[:16].max() == shown[48:].max() == 0
     assert fit(white, (80, 40)).min() == 255
     names = ["height", "width", "channels"]
-    assert _size({"shape": [47, 63, 3], "names": names}) == (64, 48)
-    assert _size({"shape": [3, 48, 64], "names": ["channels", "height", "width"]}) == (64, 48)
+    assert picture_size({"shape": [47, 63, 3], "names": names}) == (63, 47)
+    assert picture_size({"shape": [3, 48, 64], "names": ["channels", "height", "width"]}) == (64, 48)
 
 
 def test_long_files_are_split_and_every_timestamp_is_found(tmp_path):

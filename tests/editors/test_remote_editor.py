@@ -145,7 +145,8 @@ def test_openai_edits_a_picture_and_keeps_its_shape(server):
 
     server.reply = reply
     (answer,) = openai(server).edit([edit(image=source)])
-    assert close(answer, source)
+    assert answer.size == (128, 96)
+    assert close(answer.resized((64, 48)), source)
     ((path, fields, headers),) = server.requests
     assert path == "/v1/images/edits"
     assert fields.pop("image").startswith(b"\x89PNG")
@@ -201,7 +202,8 @@ def test_interleavethinkers_server(server):
     source = picture(48, 64)
     drawn, edited = editor.edit([edit(), edit(image=source)])
     assert drawn.size == (1024, 1024)
-    assert close(edited, source)
+    assert edited.size == (768, 1024)
+    assert close(edited.resized((48, 64)), source)
     assert {path for path, _, _ in server.requests} == {"/edit"}
     fields = next(f for _, f, _ in server.requests if f["image"] is None)
     assert fields == {"image": None, "prompt": "put it down", "seed": 7}
@@ -357,3 +359,14 @@ def test_a_key_that_no_header_can_carry_is_named_by_its_variable(monkeypatch):
 def test_a_square_and_back_is_the_picture(size):
     source = picture(*size)
     assert from_square(to_square(source), size) == source
+
+
+@pytest.mark.parametrize("size", [(640, 480), (33, 64), (641, 99), (99, 641), (1000, 1), (3840, 2160)])
+def test_what_is_cut_from_a_square_is_the_picture_and_keeps_its_size_from_step_to_step(size):
+    """The second step's source is the first one's picture, at the server's scale."""
+    source = picture(*size)
+    once = from_square(to_square(source).resized((1024, 1024)), size)
+    assert max(once.size) == 1024
+    expected = source.resized(once.size).pixels.astype(int)
+    assert np.abs(once.pixels - expected).mean() < 1
+    assert from_square(to_square(once), once.size) == once

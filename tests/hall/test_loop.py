@@ -14,8 +14,17 @@ def picture(value: int) -> Image:
     return Image(np.full((4, 4, 3), value, np.uint8))
 
 
-def plan(n: int, *, segments: bool = False) -> Plan:
-    steps = tuple(Step(name=f"step {i}", instruction=f"it is {i}", prompt=f"do {i}") for i in range(n))
+def plan(n: int, *, segments: bool = False, words: frozenset[int] = frozenset()) -> Plan:
+    """Steps 0 to n - 1; those of `words` have no picture."""
+    steps = tuple(
+        Step(
+            name=f"step {i}",
+            instruction=f"it is {i}",
+            prompt=None if i in words else f"do {i}",
+            auxiliary_text=f"now {i}",
+        )
+        for i in range(n)
+    )
     return Plan(
         steps=steps, segments=tuple(Segment(start=i, end=i + 1) for i in range(n)) if segments else None
     )
@@ -55,6 +64,12 @@ def test_a_rejection_rewrites_the_prompt_and_changes_the_seed():
     assert len({e.seed for e in edits}) == 3
     assert [e.image for e in edits] == [TASK.image] * 3
     assert board.steps[0].chosen == 2
+    judged = [r for r in requests if isinstance(r, Candidate)]
+    assert [(c.prompt, c.first_prompt) for c in judged] == [
+        ("do 0", "do 0"),
+        ("do it gently", "do 0"),
+        ("do it gently", "do 0"),
+    ]
 
 
 def test_no_acceptance_keeps_the_best_by_score_and_continues_from_it():
@@ -69,6 +84,69 @@ def test_no_acceptance_keeps_the_best_by_score_and_continues_from_it():
     assert not board.complete
 
 
+def verdict(score: float | None = None, probability: float | None = None) -> Verdict:
+    return Verdict(success=False, semantics=score, quality=score, probability=probability)
+
+
+@pytest.mark.parametrize(
+    ("keep", "judged", "kept"),
+    [
+        ("best", [NO, NO, NO], 2),
+        ("best", [verdict(2), verdict(9), verdict(5)], 1),
+        ("best", [verdict(None, 0.1), verdict(None, 0.4), verdict(None, 0.2)], 1),
+        ("best", [verdict(3, 0.1), verdict(5, 0.2), verdict(4, 0.4)], 1),
+        ("best", [verdict(5, 0.3), verdict(5, 0.2), verdict(4, 0.4)], 0),
+        ("best", [verdict(5), verdict(5), verdict(4)], 1),
+        ("best", [verdict(2), BROKEN_JUDGE, NO], 0),
+        ("best", [NO, NO, BROKEN_JUDGE], 2),
+        ("last", [verdict(2), verdict(9), verdict(5)], 2),
+        ("last", [verdict(None, 0.4), verdict(None, 0.1), verdict(None, 0.2)], 2),
+        ("last", [NO, NO, BROKEN_JUDGE], 2),
+    ],
+)
+def test_of_rejected_pictures_one_is_kept_and_the_next_step_starts_from_it(keep, judged, kept):
+    answers = [a for number, said in enumerate(judged, 1) for a in (picture(number), said)]
+    board, requests = drive([plan(2), *answers, picture(9), YES], keep=keep)
+    assert (board.steps[0].status, board.steps[0].chosen) == ("unverified", kept)
+    assert [r.image for r in requests if isinstance(r, Edit)][-1] == picture(kept + 1)
+
+
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_an_accepted_picture_always_wins(keep):
+    sure = Verdict(success=False, semantics=9, quality=9, probability=0.5)
+    board, _ = drive([plan(1), picture(1), sure, picture(2), Verdict(success=True, semantics=1)], keep=keep)
+    assert (board.steps[0].status, board.steps[0].chosen) == ("verified", 1)
+
+
+def test_a_last_attempt_without_a_picture_leaves_the_one_before():
+    board, _ = drive([plan(1), picture(1), NO, picture(2), NO, BROKEN_EDIT], keep="last")
+    assert board.steps[0].chosen == 1
+
+
+def test_a_step_in_words_alone_changes_no_picture():
+    board, requests = drive([plan(4, words=frozenset({0, 2})), picture(1), YES, picture(3), YES])
+    assert [s.status for s in board.steps] == ["text", "verified", "text", "verified"]
+    assert [r.image for r in requests if isinstance(r, Edit)] == [TASK.image, picture(1)]
+    assert [r.step for r in requests if isinstance(r, Edit)] == [1, 3]
+    assert board.steps[0].goal_image is None
+    assert board.complete
+
+
+def test_a_plan_in_words_alone_asks_for_no_picture():
+    board, requests = drive([plan(2, words=frozenset({0, 1}))])
+    assert requests == [TASK]
+    assert board.complete
+
+
+def test_stop_does_not_stop_at_words_and_does_stop_behind_them():
+    board, requests = drive(
+        [plan(4, words=frozenset({0, 2})), picture(1), NO], max_attempts=1, on_unverified="stop"
+    )
+    assert [s.status for s in board.steps] == ["text", "unverified", "skipped", "skipped"]
+    assert sum(isinstance(r, Edit) for r in requests) == 1
+    assert not board.complete
+
+
 def test_stop_skips_what_follows():
     board, requests = drive([plan(3), picture(1), NO], max_attempts=1, on_unverified="stop")
     assert [s.status for s in board.steps] == ["unverified", "skipped", "skipped"]
@@ -80,7 +158,7 @@ def test_a_failure_is_neither_acceptance_nor_rejection():
     step = board.steps[0]
     assert [a.failure for a in step.attempts] == [BROKEN_JUDGE, BROKEN_EDIT, None]
     assert step.status == "unverified"
-    assert step.chosen == 2, "a judged picture goes before one nobody judged"
+    assert step.chosen == 2
 
 
 def test_no_picture_at_all_fails_the_step_and_the_next_starts_from_the_previous_image():

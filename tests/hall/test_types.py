@@ -11,6 +11,7 @@ from goalreel.image import Image
 from goalreel.types import (
     Attempt,
     Candidate,
+    DoneStep,
     Edit,
     Failure,
     Plan,
@@ -29,11 +30,26 @@ images = st.tuples(st.integers(1, 5), st.integers(1, 5)).flatmap(
 scores = st.none() | st.floats(0, 10)
 failures = st.builds(Failure, message=text, reply=st.none() | st.text(st.characters(codec="utf-8")))
 verdicts = st.builds(
-    Verdict, reasoning=text, refined_prompt=st.none() | text, semantics=scores, quality=scores
+    Verdict,
+    reasoning=text,
+    refined_prompt=st.none() | text,
+    probability=st.none() | st.floats(0, 1),
+    semantics=scores,
+    quality=scores,
 )
 segments = st.tuples(st.integers(0, 9), st.integers(1, 9)).map(lambda s: Segment(start=s[0], end=sum(s)))
-steps = st.builds(Step, name=text, instruction=text, prompt=text, auxiliary_text=st.none() | text)
-tasks = st.builds(Task, id=text, instruction=text, image=st.none() | images)
+pictured = st.builds(Step, name=text, instruction=text, prompt=text, auxiliary_text=st.none() | text)
+worded = st.builds(Step, name=text, instruction=text, prompt=st.none(), auxiliary_text=text)
+steps = pictured | worded
+done = st.builds(DoneStep, instruction=text, image=st.none() | images)
+tasks = st.builds(
+    Task,
+    id=text,
+    instruction=text,
+    image=st.none() | images,
+    images=st.lists(images, max_size=2).map(tuple),
+    done=st.lists(done, max_size=2).map(tuple),
+)
 attempts = st.builds(Attempt, prompt=text, image=images, verdict=verdicts, failure=st.none()) | st.builds(
     Attempt, prompt=text, image=st.none() | images, verdict=st.none(), failure=failures
 )
@@ -42,14 +58,15 @@ attempts = st.builds(Attempt, prompt=text, image=images, verdict=verdicts, failu
 @st.composite
 def board_steps(draw: st.DrawFn) -> StoryboardStep:
     tried = tuple(draw(st.lists(attempts, max_size=3)))
-    pictured = [i for i, a in enumerate(tried) if a.image is not None]
-    chosen = draw(st.sampled_from(pictured)) if pictured else None
-    status = "failed" if tried else "skipped"
+    with_picture = [i for i, a in enumerate(tried) if a.image is not None]
+    chosen = draw(st.sampled_from(with_picture)) if with_picture else None
+    step = draw(pictured if tried else steps)
+    status = "failed" if tried else draw(st.sampled_from(["skipped", *(["text"] * (step.prompt is None))]))
     if chosen is not None:
         verdict = tried[chosen].verdict
         status = "verified" if verdict is not None and verdict.success else "unverified"
     return StoryboardStep(
-        step=draw(steps), segment=draw(st.none() | segments), attempts=tried, status=status, chosen=chosen
+        step=step, segment=draw(st.none() | segments), attempts=tried, status=status, chosen=chosen
     )
 
 
@@ -70,7 +87,13 @@ everything = st.one_of(
     st.builds(Plan, steps=st.lists(steps, min_size=1, max_size=3).map(tuple), segments=st.none()),
     st.builds(Edit, task_id=text, image=st.none() | images, prompt=text, segment=st.none() | segments),
     st.builds(
-        Candidate, task_id=text, source=st.none() | images, image=images, instruction=text, prompt=text
+        Candidate,
+        task_id=text,
+        source=st.none() | images,
+        image=images,
+        instruction=text,
+        prompt=text,
+        first_prompt=st.none() | text,
     ),
 )
 
@@ -132,6 +155,7 @@ def test_a_bomb_beyond_pillows_own_limit_is_refused(monkeypatch):
 
 
 STEP = Step(name="a", instruction="b", prompt="c")
+WORDS = Step(name="a", instruction="b", prompt=None, auxiliary_text="c")
 PICTURE = Image(np.zeros((2, 2, 3), np.uint8))
 
 
@@ -146,6 +170,17 @@ PICTURE = Image(np.zeros((2, 2, 3), np.uint8))
         lambda: Segment(start=3, end=3),
         lambda: Verdict(success=True, semantics=11),
         lambda: Verdict(success=True, quality=float("nan")),
+        lambda: Verdict(success=True, probability=1.1),
+        lambda: Verdict(success=True, probability=float("nan")),
+        lambda: Step(name="a", instruction="b", prompt=None),
+        lambda: Step(name="a", instruction="b", prompt=None, auxiliary_text=" "),
+        lambda: StoryboardStep(step=STEP, status="text"),
+        lambda: StoryboardStep(
+            step=WORDS,
+            attempts=(Attempt(prompt="p", seed=0, image=PICTURE, verdict=Verdict(success=True)),),
+            status="verified",
+            chosen=0,
+        ),
         lambda: Attempt(prompt="p", seed=0),
         lambda: Attempt(prompt="p", seed=0, verdict=Verdict(success=True)),
         lambda: Storyboard(task=Task(id="t", instruction="go")),
@@ -169,3 +204,11 @@ def test_the_score_is_the_geometric_mean_of_what_was_given():
     assert Verdict(success=True, quality=9).score == pytest.approx(9)
     assert Verdict(success=True).score is None
     assert Verdict(success=True, semantics=0, quality=9).score == 0
+
+
+def test_a_picture_is_brought_to_a_size():
+    image = Image(np.full((6, 8, 3), 50, np.uint8), frame="front#3")
+    assert image.resized((8, 6)) is image
+    smaller = image.resized((4, 3))
+    assert (smaller.size, smaller.frame) == ((4, 3), None)
+    assert smaller == Image(np.full((3, 4, 3), 50, np.uint8))

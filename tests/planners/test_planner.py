@@ -178,7 +178,8 @@ def test_an_image_mark_in_the_instruction_is_the_place_of_its_image():
 )
 def test_images_that_do_not_fit_the_marks_fail_their_item_alone(instruction, images):
     chat = ScriptedChat([reply("a")])
-    bad, good = ChatPlanner(chat).plan_interleaved([(instruction, [picture()] * images), ("fine", [])])
+    pictured = Task(id="t", instruction=instruction, images=(picture(),) * images)
+    bad, good = ChatPlanner(chat).plan([pictured, task("fine")])
     assert bad.stage == "plan"
     assert f"{images} image(s) for" in bad.message
     assert names(good) == ["a"]
@@ -188,7 +189,8 @@ def test_images_that_do_not_fit_the_marks_fail_their_item_alone(instruction, ima
 def test_several_images_go_to_their_marks_and_from_five_on_are_capped():
     def shown(n: int) -> list[tuple[int, int]]:
         chat = ScriptedChat([reply("a")])
-        ChatPlanner(chat).plan_interleaved([("then <image> " * n, [picture(800, 600)] * n)])
+        pictures = tuple(picture(800, 600, value) for value in range(n))
+        ChatPlanner(chat).plan([Task(id="t", instruction="then <image> " * n, images=pictures)])
         return [p.size for p in chat.calls[0][0][1].parts if isinstance(p, Image)]
 
     assert shown(4) == [(800, 600)] * 4

@@ -1,8 +1,8 @@
 """A chat back end that answers from a list and keeps what it was asked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from goalreel.planners.chat import Conversation, NoReply
+from goalreel.planners.chat import Conversation, NoReply, Spoken, Token
 
 type Reply = str | NoReply
 type Batch = Sequence[Reply] | Exception | Callable[[Sequence[Conversation]], Sequence[Reply]]
@@ -23,6 +23,22 @@ class ScriptedChat:
         if isinstance(batch, Exception):
             raise batch
         return batch(conversations) if callable(batch) else batch
+
+
+class ScriptedTokens(ScriptedChat):
+    """Its replies have tokens; it is to be asked for nothing else."""
+
+    def complete(self, conversations, *, schema=None):
+        raise AssertionError("asked for a text alone")
+
+    def complete_tokens(self, conversations, *, schema=None):
+        return super().complete(conversations, schema=schema)
+
+
+def spelled(*pieces: str | Mapping[str, float]) -> Spoken:
+    """A reply of tokens: a text that was certain, or alternatives of which the first was taken."""
+    tokens = [Token(p, {p: 1.0}) if isinstance(p, str) else Token(next(iter(p)), p) for p in pieces]
+    return Spoken("".join(t.text for t in tokens), tuple(tokens))
 
 
 def words(conversation: Conversation) -> str:
