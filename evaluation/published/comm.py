@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,11 @@ from goalreel.evaluation.published.comm_data import (
     DATA,
     MAX_IMAGES,
     CommTask,
-    Sequel,
+    Found,
     Wording,
-    pictures,
+    find_steps,
+    read_given,
     read_rows,
-    read_steps,
 )
 from goalreel.evaluation.published.comm_marks import (
     MEASURES,
@@ -34,7 +35,7 @@ from goalreel.evaluation.published.comm_marks import (
     read_fidelity,
     six,
 )
-from goalreel.evaluation.published.pictures import fitted, jpeg
+from goalreel.evaluation.published.pictures import Unread, fitted, jpeg
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.planners.chat import Conversation, Message, MessagePart
@@ -97,7 +98,7 @@ class Comm:
         """Write `ID_taskN/results.json`, with `predict_K.jpg`, and `origin/input_K.jpg` as given."""
         for sample, answer in answered:
             folder = out / f"{sample.id}_task{self.task}"
-            given = list(pictures(_given(sample)))
+            given = _pictures(_given(sample))
             inputs = {f"input_{n}.jpg": image for n, image in enumerate(given, 1)}
             outputs = {f"predict_{n}.jpg": image for n, image in enumerate(answer.images, len(given) + 1)}
             for name, image in inputs.items():
@@ -121,16 +122,16 @@ class Comm:
         if not answer.parts:
             return []
         given = _given(sample)
-        shown = _cut(_steps(answer), MAX_IMAGES - len(list(pictures(given))))
+        shown = _cut(_steps(answer), MAX_IMAGES - len(_pictures(given)))
         asked: list[Inquiry] = []
         if "document" not in marks:
             user = _document(sample, given, shown, hide=False)
             asked.append(self._inquiry("document", user, read_document))
-        if "descriptions" not in marks and any(pictures(shown)):
+        if "descriptions" not in marks and _pictures(shown):
             user = _document(sample, given, shown, hide=True)
             asked.append(self._inquiry("descriptions", user, read_descriptions))
         if "irs" not in marks and marks.get("descriptions"):
-            user = _pairs(marks["descriptions"], list(pictures(shown)))
+            user = _pairs(marks["descriptions"], _pictures(shown))
             asked.append(self._inquiry("irs", user, read_fidelity))
         return asked
 
@@ -163,10 +164,10 @@ class Comm:
         if len(steps) < 2:
             return "of one step"
         half = len(steps) // 2
-        given = read_steps(steps[:half], data)
+        given = find_steps(steps[:half], data)
         if given is None:
             return "with given pictures that are not in images/"
-        if len(list(pictures(given))) >= MAX_IMAGES:
+        if sum(isinstance(item, Path) for step in given for item in step) >= MAX_IMAGES:
             return f"with {MAX_IMAGES} given pictures or more"
         text = f"{title.join(wording.start)}{_written(given, 1)} {wording.rest}"
         extra = {"model_input": text, "given": half, "rest": wording.rest}
@@ -183,6 +184,14 @@ _PROMPTS = {
     "descriptions": "texts_to_image_descriptions",
     "irs": "descriptions_gt_images_consistency",
 }
+
+
+type Sequel = list[list[str | Image]]
+"""Steps, each of texts and pictures in order."""
+
+
+def _pictures(steps: Sequel) -> list[Image]:
+    return [item for step in steps for item in step if isinstance(item, Image)]
 
 
 def _steps(answer: BenchAnswer) -> Sequel:
@@ -202,20 +211,24 @@ def _given(sample: Sample) -> Sequel:
     ]
 
 
-def _done(given: Sequel) -> tuple[DoneStep, ...]:
+def _done(given: Found) -> Unread[DoneStep]:
     """One a picture, with the text before it, as a DoneStep holds one; what follows the last is one more."""
-    done: list[DoneStep] = []
+    done: list[Callable[[], DoneStep]] = []
     for number, step in enumerate(given, 1):
         texts: list[str] = []
         for item in step:
-            if isinstance(item, Image):
-                done.append(DoneStep(instruction=" ".join(texts) or f"Step {number}", image=item))
-                texts = []
-            else:
+            if isinstance(item, str):
                 texts.append(item)
+                continue
+            done.append(partial(_done_step, " ".join(texts) or f"Step {number}", item))
+            texts = []
         if texts:
-            done.append(DoneStep(instruction=" ".join(texts)))
-    return tuple(done)
+            done.append(partial(_done_step, " ".join(texts)))
+    return Unread(done)
+
+
+def _done_step(instruction: str, path: Path | None = None) -> DoneStep:
+    return DoneStep(instruction=instruction, image=None if path is None else read_given(path))
 
 
 def _cut(steps: Sequel, most: int) -> Sequel:
@@ -232,9 +245,9 @@ def _cut(steps: Sequel, most: int) -> Sequel:
     return kept
 
 
-def _written(steps: Sequel, first: int) -> str:
+def _written(steps: Sequel | Found, first: int) -> str:
     """Steps as one text: `(1) text <IMAGE> (2) ...`."""
-    texts = [" ".join("<IMAGE>" if isinstance(item, Image) else item for item in step) for step in steps]
+    texts = [" ".join(item if isinstance(item, str) else "<IMAGE>" for item in step) for step in steps]
     return " ".join(f"({number}) {text}" for number, text in enumerate(texts, first))
 
 
@@ -242,7 +255,7 @@ def _document(sample: Sample, given: Sequel, shown: Sequel, *, hide: bool) -> li
     """Input and output for the judge; `hide` leaves the marks of the output's pictures without these."""
     before = _shown(given, 0, hide=False) if given else [sample.row["model_input"]]
     rest = [sample.row["rest"]] if given else []
-    after = _shown(shown, len(list(pictures(given))), hide=hide)
+    after = _shown(shown, len(_pictures(given)), hide=hide)
     return ["INPUT:", *before, *rest, "OUTPUT:", *after]
 
 

@@ -9,7 +9,6 @@ import json
 import logging
 import pickle
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,8 +26,7 @@ STORED_SIDE = 1024
 """Pixels; photographs from the web are many times larger than what any model here is given."""
 
 type CommTask = Literal[3, 4]
-type Content = str | Image
-type Sequel = list[list[Content]]
+type Found = list[list[str | Path]]
 """Steps, each of texts and pictures in order."""
 
 log = logging.getLogger(__name__)
@@ -86,35 +84,39 @@ def read_rows(data: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def read_steps(steps: list[list[dict[str, Any]]], data: Path) -> Sequel | None:
-    """Read the texts and pictures of some steps; None where a picture is not in `data`/images."""
-    read: Sequel = []
+def find_steps(steps: list[list[dict[str, Any]]], data: Path) -> Found | None:
+    """Collect the texts and pictures of some steps; None where a picture is not in `data`/images."""
+    found: Found = []
     for step in steps:
-        read.append([])
+        found.append([])
         for item in step:
             if item["type"] == "text":
                 if text := item["content"].strip():
-                    read[-1].append(text)
+                    found[-1].append(text)
                 continue
             path = find_picture(item.get("image_path"), (data / "images",))
-            image = _readable(path) if path else None
-            if image is None:
+            if path is None or not _readable(path):
                 return None
-            read[-1].append(fitted(image, STORED_SIDE))
-    return read
+            found[-1].append(path)
+    return found
 
 
-def pictures(steps: Sequel) -> Iterator[Image]:
-    """The pictures of some steps, in order."""
-    return (item for step in steps for item in step if isinstance(item, Image))
+def read_given(path: Path) -> Image:
+    """Read a given picture, of at most STORED_SIDE pixels a side.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    return fitted(read_picture(path), STORED_SIDE)
 
 
-def _readable(path: Path) -> Image | None:
+def _readable(path: Path) -> bool:
     """A dead link leaves a web page in a picture's place."""
     try:
-        return read_picture(path)
+        read_picture(path)
     except InputError:
-        return None
+        return False
+    return True
 
 
 def _problem(row: object) -> str | None:

@@ -1,10 +1,32 @@
 """Pictures of a benchmark: from files, and in the size that a judge is shown."""
 
 import io
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
+from typing import overload
 
 from goalreel.errors import InputError
 from goalreel.image import Image
+
+
+class Unread[T](Sequence[T]):
+    """Items made anew each time they are asked for: the pictures of a benchmark fit into no memory."""
+
+    def __init__(self, makers: Sequence[Callable[[], T]]) -> None:
+        self._makers = makers
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        """Make one item, or several when these are asked for."""
+        if isinstance(index, slice):
+            return Unread(self._makers[index])
+        return self._makers[index]()
 
 
 def find_picture(name: object, folders: tuple[Path, ...]) -> Path | None:

@@ -9,16 +9,26 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from goalreel.errors import InputError
 from goalreel.evaluation.intervals import measured, share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
 from goalreel.evaluation.published.clone import Clone, Constants
-from goalreel.evaluation.published.pictures import find_picture, fitted, read_picture
+from goalreel.evaluation.published.pictures import Unread, find_picture, fitted, read_picture
+from goalreel.evaluation.published.rise_rules import (
+    Dimension,
+    asked,
+    given,
+    has_reference,
+    prompt_name,
+    read_binary,
+    read_score,
+    sees_first,
+)
 from goalreel.files import write_bytes
 from goalreel.planners.chat import Message, MessagePart
 
@@ -28,9 +38,6 @@ REPOSITORY = "https://github.com/PhoenixZ810/RISEBench"
 GROUPS = ("temporal", "causal", "spatial", "logical")
 JUDGE_SIDE = 768
 
-type Dimension = Literal["consistency", "reasoning", "quality"]
-
-_SCORE = re.compile(r"final scores?(?:\W{0,8}|\s+is\W{1,8})(\d+)", re.IGNORECASE)
 log = logging.getLogger(__name__)
 
 
@@ -56,15 +63,20 @@ class Rise:
         rows = _rows(data)
         # Their pandas table has every column in every row, and one rule asks for a column, not for a value.
         columns = {key: None for row in rows for key in row}
-        return [_sample({**columns, **row}, number, data) for number, row in enumerate(rows)]
+        samples = [_sample({**columns, **row}, number, data) for number, row in enumerate(rows)]
+        if len({sample.id for sample in samples}) < len(samples):
+            raise InputError(f"{data / FILE}: two rows of one index: download it again from {DATA}")
+        return [*samples]
 
     def export(self, answered: Sequence[tuple[Sample, BenchAnswer]], out: Path) -> None:
         """Write `images/CATEGORY/INDEX.png`; a sample without a picture has none."""
+        missing = 0
         for sample, answer in answered:
-            if answer.images:
-                path = out / "images" / sample.row["category"] / f"{sample.row['index']}.png"
-                write_bytes(path, answer.images[-1].png())
-        missing = sum(not answer.images for _, answer in answered)
+            if not answer.images:
+                missing += 1
+                continue
+            path = out / "images" / sample.row["category"] / f"{sample.id}.png"
+            write_bytes(path, answer.images[-1].png())
         if missing:
             log.warning(
                 "%s: %d answers have no picture; gpt_eval.py stops at the first of them", out, missing
@@ -89,7 +101,7 @@ class Rise:
 
         `_prefix`: the rule before commit ce8cba3 of 2026-04-13, that of the paper's table: an item whose
         consistency is not asked for cannot be complete. `reasoning`, `consistency`, `plausibility`: 0-100, as
-        RISE's README prints them, and as of all items that are marked in them.
+        RISE's README prints them.
         An answer without a picture has failed, as in their results, and is counted as `unanswered`.
         """
         judged = [_Judged.of(m) for m in marked if _is_judged(m)]
@@ -99,19 +111,21 @@ class Rise:
             measures[group] = _percent(j.complete for j in chosen)
             measures[f"{group}_prefix"] = _percent(j.complete_before_the_fix for j in chosen)
         for key, dimension in _MEANS.items():
-            given = (j.scores.get(dimension) for j in judged)
-            measures[key] = _percent((score - 1) / 4 for score in given if score is not None)
+            found = (j.scores.get(dimension) for j in judged)
+            measures[key] = _percent((score - 1) / 4 for score in found if score is not None)
         measures["unjudged"] = Measured(value=len(marked) - len(judged))
         measures["unanswered"] = Measured(value=sum(not m.answer.images for m in marked))
         return measures
 
     def _inquiry(self, dimension: Dimension, sample: Sample, answer: BenchAnswer) -> Inquiry:
+        if not isinstance(sample, RiseSample):
+            raise TypeError("not a sample of RISE")
         row = sample.row
         text = self._prompt(dimension, row)
         pictures = [answer.images[-1]]
-        if dimension == "consistency" or (dimension == "reasoning" and _sees_first(row)):
-            reference = _reference_picture(row)
-            pictures.insert(0, read_picture(Path(reference)) if reference else sample.images[0])
+        if dimension == "consistency" or (dimension == "reasoning" and sees_first(row)):
+            instead = sample.reference if has_reference(row) else None
+            pictures.insert(0, read_picture(instead) if instead else sample.images[0])
         parts: tuple[MessagePart, ...] = (text, *(fitted(p, JUDGE_SIDE) for p in pictures))
         logical = row["category"] == "logical_reasoning"
         return Inquiry(dimension, (Message("user", parts),), read_binary if logical else read_score)
@@ -119,38 +133,20 @@ class Rise:
     def _prompt(self, dimension: Dimension, row: Mapping[str, Any]) -> str:
         values = {"instruct": str(row["instruction"])}
         reference = row.get("reference_txt" if row["category"] == "logical_reasoning" else "reference")
-        if _given(reference):
+        if given(reference):
             values["reference"] = str(reference)
-        return self._prompts.filled(_prompt_name(dimension, row), **values)
+        return self._prompts.filled(prompt_name(dimension, row), **values)
 
     @cached_property
     def _prompts(self) -> Constants:
         return self._clone.constants("utils.py")
 
 
-def asked(row: Mapping[str, Any]) -> tuple[Dimension, ...]:
-    """The dimensions that a row is marked in."""
-    if row["category"] == "logical_reasoning":
-        return ("consistency", "reasoning")
-    free = _given(row.get("consistency_free"))
-    return ("reasoning", "quality") if free else ("consistency", "reasoning", "quality")
+@dataclass(frozen=True)
+class RiseSample(Sample):
+    """A sample, and where the picture lies that its row gives as a reference."""
 
-
-def read_score(reply: str) -> int | None:
-    """Read the first "Final Score: n", 1-5; None where there is none.
-
-    >>> read_score("It fits. **Final Score:** **4**")
-    4
-    """
-    found = _SCORE.search(reply)
-    score = int(found[1]) if found and len(found[1]) < 3 else 0
-    return score if 1 <= score <= 5 else None
-
-
-def read_binary(reply: str) -> int | None:
-    """Read the first "Final Score: 0" as 1, and any higher as 5: how RISE marks logical reasoning."""
-    found = _SCORE.search(reply)
-    return None if found is None else 5 if found[1].strip("0") else 1
+    reference: Path | None = None
 
 
 _MEANS: dict[str, Dimension] = {
@@ -169,8 +165,9 @@ class _Judged:
     @classmethod
     def of(cls, marked: Marked) -> "_Judged":
         needed = asked(marked.sample.row)
-        given: dict[Dimension, int] = {d: marked.marks[d] if marked.answer.images else 1 for d in needed}
-        return cls(marked.sample.group, given, needed)
+        failed = not marked.answer.images
+        scores: dict[Dimension, int] = {d: 1 if failed else marked.marks[d] for d in needed}
+        return cls(marked.sample.group, scores, needed)
 
     @property
     def complete(self) -> bool:
@@ -204,7 +201,7 @@ def _rows(data: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _sample(row: dict[str, Any], number: int, data: Path) -> Sample:
+def _sample(row: dict[str, Any], number: int, data: Path) -> RiseSample:
     where = f"{data / FILE}: row {number}"
     for key in ("index", "category", "instruction", "image"):
         if not isinstance(row.get(key), str) or not row[key].strip():
@@ -212,30 +209,27 @@ def _sample(row: dict[str, Any], number: int, data: Path) -> Sample:
     group = row["category"].removesuffix("_reasoning")
     if group not in GROUPS or not re.fullmatch(r"\w[\w.-]*", row["index"]):
         raise InputError(f"{where}: index {row['index']!r}, category {row['category']!r}: not those of RISE")
-    if not any(_given(row.get(key)) for key in _references(group)):
+    if not any(given(row.get(key)) for key in _references(group)):
         raise InputError(f"{where} has none of {', '.join(_references(group))} to judge by")
-    paths = {key: _path(row, key, data) for key in ("image", "reference_img") if _given(row.get(key))}
-    return Sample(
+    paths = {key: _path(row, key, data) for key in ("image", "reference_img") if given(row.get(key))}
+    read_picture(paths["image"])
+    return RiseSample(
         id=row["index"],
         group=group,
         instruction=f"<image>\n{row['instruction']}",
-        images=(read_picture(Path(paths["image"])),),
-        row={**row, **paths},
+        images=Unread([partial(read_picture, paths["image"])]),
+        row=row,
+        reference=paths.get("reference_img"),
     )
 
 
-def _path(row: Mapping[str, Any], key: str, data: Path) -> str:
+def _path(row: Mapping[str, Any], key: str, data: Path) -> Path:
     found = find_picture(row[key], (data / "data", data))
     if found is None:
         raise InputError(
             f"{data}: no picture {row[key]} (of {row['index']}): unpack data.zip of {DATA} there"
         )
-    return str(found)
-
-
-def _given(value: object) -> bool:
-    """Whether pandas has a value there; NaN is none."""
-    return value is not None and value == value
+    return found
 
 
 def _references(group: str) -> tuple[str, ...]:
@@ -245,46 +239,3 @@ def _references(group: str) -> tuple[str, ...]:
         case "spatial":
             return ("reference", "reference_img")
     return ("reference",)
-
-
-def _reference_picture(row: Mapping[str, Any]) -> str | None:
-    """The picture that stands in for the input before the judge."""
-    category = row["category"]
-    if category == "spatial_reasoning" or (
-        category == "logical_reasoning" and not _given(row.get("reference_txt"))
-    ):
-        return row["reference_img"] if _given(row.get("reference_img")) else None
-    return None
-
-
-def _sees_first(row: Mapping[str, Any]) -> bool:
-    """Whether the judge of reasoning is shown the input, or the reference picture, too."""
-    if _reference_picture(row):
-        return True
-    return row["category"] != "logical_reasoning" and _given(row.get("reasoning_img"))
-
-
-def _prompt_name(dimension: Dimension, row: Mapping[str, Any]) -> str:
-    """The name of the judge's prompt in `utils.py`."""
-    picture = bool(_reference_picture(row))
-    with_input = _sees_first(row)
-    match row["category"], dimension:
-        case "logical_reasoning", "consistency":
-            return "prompt_logical_cons" if picture else "prompt_logical_cons_ans"
-        case "logical_reasoning", _:
-            if not picture:
-                return "prompt_logical_txt"
-            return "prompt_logical_img_wo_q" if "reasoning_wo_ins" in row else "prompt_logical_img"
-        case "spatial_reasoning", "consistency":
-            return "prompt_spatial_cons"
-        case "spatial_reasoning", "quality":
-            return "prompt_spatial_qual"
-        case "spatial_reasoning", _:
-            if picture:
-                return "prompt_spatial_ref_img"
-            return "prompt_spatial_ref_w_input" if with_input else "prompt_spatial_ref"
-        case _, "consistency":
-            return "prompt_consist"
-        case _, "quality":
-            return "prompt_generation"
-    return "prompt_reasoning_w_input" if with_input else "prompt_reasoning"

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from goalreel.errors import InputError
 from goalreel.evaluation.published.benchmark import AnswerPart, BenchAnswer, Marked
-from goalreel.evaluation.published.rise import Rise, read_binary, read_score
+from goalreel.evaluation.published.rise import Rise
+from goalreel.evaluation.published.rise_rules import read_binary, read_score
 from goalreel.image import Image
 
 NAMES = (
@@ -289,6 +290,11 @@ def test_data_of_another_shape_is_one_line(tmp_path, rows, message):
     with pytest.raises(InputError, match=message) as caught:
         Rise().samples(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_an_index_is_there_once(tmp_path):
+    with pytest.raises(InputError, match="two rows of one index"):
+        Rise().samples(publish(tmp_path, [ROWS[0], ROWS[0]]))
 
 
 def test_no_data_says_where_it_is(tmp_path):
