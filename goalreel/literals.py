@@ -1,7 +1,7 @@
 """Texts out of somebody's Python source, read as data: nothing of it is imported or run."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from goalreel.errors import InputError
@@ -17,12 +17,7 @@ def string_constants(path: Path | str) -> dict[str, str]:
     Raises:
         InputError: there is no such file, or it is no Python source.
     """
-    found: dict[str, str] = {}
-    for name, value in _assigned(_parsed(Path(path))):
-        text = _text(value)
-        if text is not None:
-            found.setdefault(name, text)
-    return found
+    return _read(Path(path), _texts)
 
 
 def strings_under(path: Path | str, key: str) -> list[str]:
@@ -33,24 +28,39 @@ def strings_under(path: Path | str, key: str) -> list[str]:
     Raises:
         InputError: there is no such file, or it is no Python source.
     """
+    return _read(Path(path), lambda tree: _texts_under(tree, key))
+
+
+def _read[T](path: Path, take: Callable[[ast.Module], T]) -> T:
+    try:
+        source = path.read_bytes() if path.stat().st_size <= MAX_BYTES else None
+    except OSError as e:
+        raise InputError(f"{path}: cannot be read ({e.strerror})") from e
+    if source is None:
+        raise InputError(f"{path}: larger than {MAX_BYTES // 10**6} MB: not the file that is meant")
+    try:
+        return take(ast.parse(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
+        raise InputError(f"{path}: is no Python source ({type(e).__name__})") from e
+
+
+def _texts(tree: ast.Module) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in _assigned(tree):
+        text = _text(value)
+        if text is not None:
+            found.setdefault(name, text)
+    return found
+
+
+def _texts_under(tree: ast.Module, key: str) -> list[str]:
     found: list[tuple[int, str]] = []
-    for node in ast.walk(_parsed(Path(path))):
+    for node in ast.walk(tree):
         for name, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
             text = _text(value)
             if isinstance(name, ast.Constant) and name.value == key and text is not None:
                 found.append((value.lineno, text))
     return [text for _, text in sorted(found, key=lambda pair: pair[0])]
-
-
-def _parsed(path: Path) -> ast.Module:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: larger than {MAX_BYTES // 10**6} MB: not the file that is meant")
-        return ast.parse(path.read_bytes())
-    except OSError as e:
-        raise InputError(f"{path}: cannot be read ({e.strerror})") from e
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
-        raise InputError(f"{path}: is no Python source ({type(e).__name__})") from e
 
 
 def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
