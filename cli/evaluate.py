@@ -7,8 +7,9 @@ import typer
 
 from goalreel.cli.bench import tabletop
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.models import RecordingCommand
+from goalreel.cli.models import ModelCommand, RecordingCommand
 from goalreel.cli.options import Json
+from goalreel.cli.published import EPILOG, HELP, published
 
 if TYPE_CHECKING:
     from goalreel.evaluation.kinematic import SegmentationReport
@@ -43,6 +44,8 @@ app.command(
     "- `goalreel eval tabletop --preset klein --episodes 20 --parts plan,edit --json`\n\n"
     "- `goalreel eval tabletop --preset hindsight --parts annotate`",
 )(tabletop)
+for _name in HELP:
+    app.command(_name, cls=ModelCommand, epilog=EPILOG.format(name=_name))(published(_name))
 
 
 @app.callback()

@@ -5,10 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from goalreel.evaluation.measured import Measured
 from goalreel.image import Image
 from goalreel.planners.chat import Conversation
 from goalreel.types import DoneStep, Storyboard, Task
+
+_PIXEL = Image(np.zeros((1, 1, 3), np.uint8))
 
 
 @dataclass(frozen=True)
@@ -21,8 +25,9 @@ class Sample:
     """The column of the paper's table that it counts in."""
     instruction: str
     """What the Planner is asked, with an `<image>` mark for each of `images`."""
-    images: tuple[Image, ...] = ()
-    done: tuple[DoneStep, ...] = ()
+    images: Sequence[Image] = ()
+    """May read them when they are asked for, as `done` may."""
+    done: Sequence[DoneStep] = ()
     """The steps that the answer goes on after."""
     row: Mapping[str, Any] = field(default_factory=dict)
     """The row as published, for export and judging."""
@@ -34,8 +39,8 @@ class Sample:
             id=self.id,
             instruction=self.instruction,
             image=given[-1] if given else None,
-            images=self.images,
-            done=self.done,
+            images=tuple(self.images),
+            done=tuple(self.done),
             seed=seed,
         )
 
@@ -64,6 +69,10 @@ class BenchAnswer:
             )
         )
 
+    def light(self) -> "BenchAnswer":
+        """Replace every picture by one pixel: scores may count them, but all of them fill no memory."""
+        return BenchAnswer(tuple(AnswerPart(p.text, _PIXEL if p.image else None) for p in self.parts))
+
     @property
     def text(self) -> str:
         """All texts, one a line."""
@@ -87,7 +96,10 @@ class Inquiry:
 
 @dataclass(frozen=True)
 class Marked:
-    """A sample with its answer and the judge's marks; a mark is None where the judge gave none."""
+    """A sample with its answer and the judge's marks; a mark is None where the judge gave none.
+
+    The harness hands over answers that are `light()`.
+    """
 
     sample: Sample
     answer: BenchAnswer
@@ -101,6 +113,8 @@ class JudgeFacts:
     model: str
     temperature: float
     max_tokens: int
+    official_prompts: bool = True
+    """Asked in the benchmark's own words; False where they are ours."""
 
 
 class Benchmark(Protocol):

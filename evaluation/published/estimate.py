@@ -1,0 +1,57 @@
+"""What judging will take, before anybody is asked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from goalreel.evaluation.published.answers import Answers
+from goalreel.evaluation.published.benchmark import Benchmark
+from goalreel.evaluation.published.judging import Asker
+from goalreel.planners.chat import Conversation
+
+LOOKED_AT = 32
+"""Samples that are looked at; the others are taken to be like them."""
+TOKENS_A_MEGAPIXEL = 1000
+CHARACTERS_A_TOKEN = 4
+REPLY_TOKENS = 200
+"""A guess: no judge says beforehand how long it will think."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Calls that the journal does not answer, and the tokens they send. What depends on a reply still to
+    come, such as CoMM's third question, is not counted."""
+
+    calls: int
+    prompt_tokens: int
+
+    def dollars(self, price_in: float, price_out: float) -> float:
+        """Cost at these prices for a million tokens, with REPLY_TOKENS a reply."""
+        return (self.prompt_tokens * price_in + self.calls * REPLY_TOKENS * price_out) / 1e6
+
+    def text(self, price_in: float | None = None, price_out: float | None = None) -> str:
+        """One line."""
+        said = f"about {self.calls:,} calls with {self.prompt_tokens:,} prompt tokens in all"
+        if price_in is None and price_out is None:
+            return said
+        cost = self.dollars(price_in or 0.0, price_out or 0.0)
+        return f"{said}: ${cost:,.2f} at your prices and {REPLY_TOKENS} tokens a reply"
+
+
+def estimate(benchmark: Benchmark, answers: Answers, asker: Asker) -> Estimate:
+    """Look at some samples, evenly spread, and take the others to be like them."""
+    step = max(1, -(-len(answers) // LOOKED_AT))
+    looked = range(0, len(answers), step)
+    new: list[Conversation] = []
+    for index in looked:
+        sample, answer = answers[index]
+        asked = benchmark.inquiries(sample, answer, {})
+        new += [inquiry.conversation for inquiry in asked if not asker.known(inquiry)]
+    share = len(answers) / max(1, len(looked))
+    return Estimate(round(len(new) * share), round(sum(map(_tokens, new)) * share))
+
+
+def _tokens(conversation: Conversation) -> float:
+    parts: Sequence = [part for message in conversation for part in message.parts]
+    characters = sum(len(part) for part in parts if isinstance(part, str))
+    pixels = sum(part.size[0] * part.size[1] for part in parts if not isinstance(part, str))
+    return characters / CHARACTERS_A_TOKEN + pixels / 1e6 * TOKENS_A_MEGAPIXEL

@@ -1,0 +1,220 @@
+"""Judging: what a benchmark asks a judge, with every reply kept on disk, so that nothing is asked twice.
+
+    OUT/judge/KEY.json     one raw reply, by judge, conversation and try
+
+A reply that cannot be read is asked for again, at most TRIES times in all; then the mark is None.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from goalreel.errors import BackendError, UserError
+from goalreel.evaluation.published.answers import Answers
+from goalreel.evaluation.published.benchmark import Benchmark, Inquiry, JudgeFacts, Marked
+from goalreel.files import digest, write_bytes
+from goalreel.models.load import build_chat
+from goalreel.models.lookup import find
+from goalreel.models.names import ModelName
+from goalreel.models.registry import chats
+from goalreel.planners.chat import Chat, Conversation, NoReply
+from goalreel.progress import OnProgress
+
+log = logging.getLogger(__name__)
+
+TRIES = 3
+"""Replies asked for until one can be read."""
+
+
+@dataclass(frozen=True)
+class BenchJudge:
+    """A chat model that judges, and how it is asked."""
+
+    chat: Chat
+    name: str
+    """In reports and in the journal's keys."""
+    temperature: float
+    max_tokens: int
+    concurrency: int = 16
+    """Calls at a time, or conversations a call where `local`."""
+    local: bool = False
+    """It runs in this process, and takes several conversations a call rather than calls side by side."""
+
+    @property
+    def key(self) -> str:
+        """What decides its answers."""
+        return f"{self.name} {self.temperature} {self.max_tokens}"
+
+
+def build_judge(name: str, facts: JudgeFacts, *, concurrency: int = 16) -> BenchJudge:
+    """The chat model `name` as the paper's judge was asked, where the name does not say otherwise.
+
+    Raises:
+        UserError, OSError, ModuleNotFoundError: it cannot be built (see `goalreel.models.load`).
+    """
+    parsed = ModelName.parse(name)
+    kind = chats.get(find("critic", parsed, recordings=False).name)
+    local = kind is not None and kind.shared
+    said = parsed.options
+    longest = "max_new_tokens" if local else "max_tokens"
+    temperature = float(said.get("temperature", facts.temperature))
+    max_tokens = int(said.get(longest, facts.max_tokens))
+    if local:
+        asked = {"temperature": f"{temperature:g}", longest: str(max_tokens)}
+        more = "&".join(f"{key}={value}" for key, value in asked.items() if key not in said)
+        chat = build_chat(f"{name}{'&' if parsed.query else '?'}{more}" if more else name, role="critic")
+    else:
+        chat = _tuned(build_chat(name, role="critic"), temperature, max_tokens)
+    return BenchJudge(chat, parsed.public(), temperature, max_tokens, concurrency, local)
+
+
+def _tuned(chat: Chat, temperature: float, max_tokens: int) -> Chat:
+    from goalreel.planners.openai import OpenAIChat
+
+    if isinstance(chat, OpenAIChat):
+        return replace(chat, temperature=temperature, max_tokens=max_tokens)
+    return chat
+
+
+def judge_all(
+    benchmark: Benchmark, answers: Answers, judge: BenchJudge, folder: Path, progress: OnProgress
+) -> list[Marked]:
+    """Ask the judge all that the benchmark wants to know; replies are kept in `folder`.
+
+    Raises:
+        UserError: the judge cannot be called; what it said is kept, and a second run goes on.
+        InputError: the judge's prompts are not there.
+    """
+    asker, marked = Asker(judge, folder), []
+    progress("judge", 0, len(answers))
+    for start in range(0, len(answers), 2 * judge.concurrency):
+        some = answers[start : start + 2 * judge.concurrency]
+        marks: list[dict[str, Any]] = [{} for _ in some]
+        while asked := _open(benchmark, some, marks):
+            found = asker.ask([(sample, inquiry) for sample, _, inquiry in asked])
+            for (_, known, inquiry), mark in zip(asked, found, strict=True):
+                known[inquiry.name] = mark
+        marked += [Marked(s, answer.light(), m) for (s, answer), m in zip(some, marks, strict=True)]
+        progress("judge", len(marked), len(answers))
+    return marked
+
+
+def _open(
+    benchmark: Benchmark, some: Sequence[tuple[Any, Any]], marks: Sequence[dict[str, Any]]
+) -> list[tuple[str, dict[str, Any], Inquiry]]:
+    """What is still to be asked: (the sample's id, its marks, the inquiry)."""
+    return [
+        (sample.id, known, inquiry)
+        for (sample, answer), known in zip(some, marks, strict=True)
+        for inquiry in benchmark.inquiries(sample, answer, known)
+        if inquiry.name not in known
+    ]
+
+
+@dataclass
+class Asker:
+    """Asks a judge what its journal in `folder` does not know. Safe to kill at any moment."""
+
+    judge: BenchJudge
+    folder: Path
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _answered: bool = field(default=False, init=False)
+    _failed: int = field(default=0, init=False)
+    """Calls in a row that came to nothing."""
+
+    def ask(self, asked: Sequence[tuple[str, Inquiry]]) -> list[Any]:
+        """Give the mark of each (sample's id, inquiry); None where the judge gave none that can be read."""
+        marks: list[Any] = [None] * len(asked)
+        for number in range(TRIES):
+            still = [i for i, mark in enumerate(marks) if mark is None]
+            replies = self._replies([asked[i] for i in still], number)
+            for i, reply in zip(still, replies, strict=True):
+                marks[i] = None if reply is None else asked[i][1].read(reply)
+        return marks
+
+    def known(self, inquiry: Inquiry) -> bool:
+        """Whether asking it calls nobody."""
+        for number in range(TRIES):
+            reply = _read(self._path(inquiry.conversation, number))
+            if reply is None:
+                return False
+            if inquiry.read(reply) is not None:
+                return True
+        return True
+
+    def _replies(self, asked: Sequence[tuple[str, Inquiry]], number: int) -> list[str | None]:
+        paths = [self._path(inquiry.conversation, number) for _, inquiry in asked]
+        found = {path: _read(path) for path in paths}
+        missing = {p: one for p, one in zip(paths, asked, strict=True) if found[p] is None}
+        for path, reply in self._fresh(missing):
+            found[path] = reply
+        return [found[path] for path in paths]
+
+    def _fresh(self, missing: dict[Path, tuple[str, Inquiry]]) -> Iterator[tuple[Path, str | None]]:
+        items = list(missing.items())
+        size = self.judge.concurrency
+        if self.judge.local:
+            for start in range(0, len(items), size):
+                yield from self._call(items[start : start + size])
+            return
+        pool = ThreadPoolExecutor(size)
+        try:
+            for pairs in pool.map(lambda item: self._call([item]), items):
+                yield from pairs
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _call(self, items: Sequence[tuple[Path, tuple[str, Inquiry]]]) -> list[tuple[Path, str | None]]:
+        """One call; what it answers is on disk before it returns."""
+        try:
+            replies = self.judge.chat.complete([inquiry.conversation for _, (_, inquiry) in items])
+        except BackendError as e:
+            self._missed(e)
+            return [(path, None) for path, _ in items]
+        pairs: list[tuple[Path, str | None]] = []
+        for (path, (sample, inquiry)), reply in zip(items, replies, strict=True):
+            if isinstance(reply, NoReply):
+                log.warning("%s, %s: the judge gave no reply: %s", sample, inquiry.name, reply.reason)
+            else:
+                self._keep(path, sample, inquiry.name, reply)
+            pairs.append((path, None if isinstance(reply, NoReply) else reply))
+        return pairs
+
+    def _keep(self, path: Path, sample: str, name: str, reply: str) -> None:
+        record = {"judge": self.judge.key, "sample": sample, "inquiry": name, "reply": reply}
+        write_bytes(path, json.dumps(record, ensure_ascii=False, indent=1).encode())
+        with self._lock:
+            self._answered, self._failed = True, 0
+
+    def _missed(self, error: BackendError) -> None:
+        """Let one call pass that came to nothing; not the first, and not many in a row."""
+        with self._lock:
+            self._failed += 1
+            dead = not self._answered or self._failed >= self.judge.concurrency
+        if dead:
+            said = str(error) or type(error).__name__
+            raise UserError(f"{said}: every reply so far is kept, run the same command again") from error
+        log.warning("the judge could not be called: %s", error)
+
+    def _path(self, conversation: Conversation, number: int) -> Path:
+        parts: list[str | bytes] = [self.judge.key, str(number)]
+        for message in conversation:
+            parts.append(message.role)
+            for part in message.parts:
+                parts += [part] if isinstance(part, str) else [repr(part.size), part.pixels.tobytes()]
+        return self.folder / f"{digest(*parts)}.json"
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return str(json.loads(path.read_bytes())["reply"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as e:
+        log.warning("%s: damaged, asking again (%s)", path, type(e).__name__)
+        return None

@@ -1,0 +1,90 @@
+"""What a run of a published benchmark found, beside the paper's numbers."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from rich.table import Table
+
+from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.published.paper import tables_of
+
+
+class PublishedReport(BaseModel):
+    """The scores of one benchmark. `values` is empty where no judge was asked."""
+
+    model_config = ConfigDict(frozen=True)
+
+    benchmark: str
+    task: int | None = None
+    settings: dict[str, Any]
+    """The models and all else that decided the answers."""
+    samples: int
+    answered: int
+    unplanned: dict[str, str]
+    """Samples that the Planner gave no plan for -> why."""
+    judge: str | None
+    values: dict[str, Measured]
+    row: str | None
+    """The paper's row to compare with."""
+    notes: tuple[str, ...]
+    """What makes the two not comparable, or must be known to compare them."""
+
+    def paper(self) -> dict[str, tuple[float, int]]:
+        """Measure -> (the paper's number, the number of its table)."""
+        if self.row is None:
+            return {}
+        found = [(t.table, t.row(self.row)) for t in tables_of(self.benchmark, self.task)]
+        return {name: (value, table) for table, row in reversed(found) for name, value in row.items()}
+
+    def as_json(self) -> str:
+        """Write one line: every measure as KEY, KEY_low and KEY_high, the paper's as KEY_paper."""
+        flat = self.model_dump(exclude={"values", "unplanned"})
+        flat |= {"unplanned": len(self.unplanned)}
+        for key, value in self.values.items():
+            flat |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
+        return json.dumps(flat | {f"{key}_paper": value for key, (value, _) in self.paper().items()})
+
+    def table(self) -> Table:
+        """Make a table of ours beside the paper's."""
+        title = f"{self.benchmark}: {self.answered} of {self.samples} samples"
+        table = Table(*self._head(), box=None, title=title)
+        for row in self._rows():
+            table.add_row(*row)
+        return table
+
+    def markdown(self) -> str:
+        """Make the page that is kept beside the answers."""
+        head = self._head()
+        lines = [f"# {self.benchmark}", "", f"{self.answered} of {self.samples} samples, judge: {self.judge}"]
+        lines += [f"- {key}: {value}" for key, value in self.settings.items()]
+        lines += ["", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+        lines += [f"| {' | '.join(row)} |" for row in self._rows()]
+        lines += ["", *(f"- {note}" for note in self.notes)]
+        if self.unplanned:
+            lines += ["", "Without a plan:", *(f"- {key}: {why}" for key, why in self.unplanned.items())]
+        return "\n".join([*lines, ""])
+
+    def _head(self) -> list[str]:
+        return [
+            "measure",
+            f"paper: {self.row}" if self.row else "paper",
+            "ours",
+            "95 % interval",
+            "difference",
+        ]
+
+    def _rows(self) -> Iterator[list[str]]:
+        paper = self.paper()
+        for name, m in self.values.items():
+            digits = 3 if self.benchmark == "wise" else 1
+            value, table = paper.get(name, (None, None))
+            theirs = "" if value is None else f"{value} (Table {table})"
+            if m.value is None:
+                yield [name, theirs, "-", "", ""]
+                continue
+            interval = "" if m.low is None or m.high is None else f"{m.low:.{digits}f} - {m.high:.{digits}f}"
+            difference = "" if value is None else f"{m.value - value:+.{digits}f}"
+            ours = f"{m.value:.0f}" if name == "unjudged" else f"{m.value:.{digits}f}"
+            yield [name, theirs, ours, interval, difference]

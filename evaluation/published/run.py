@@ -1,0 +1,214 @@
+"""Runs a published benchmark: answers, export, judging, scores. A second run goes on where one stopped.
+
+OUT/settings.json     what decided the answers; a second run must agree with it
+OUT/samples/ID/       each sample's storyboard
+OUT/answers/          what the models said about those that are not finished
+OUT/export/           the answers in the benchmark's own form
+OUT/judge/            every reply of the judge
+OUT/report.md         the scores beside the paper's
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from goalreel import __version__
+from goalreel.errors import DatasetError, InputError
+from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.published.answers import FOLDER, Answers, generate
+from goalreel.evaluation.published.benchmark import Benchmark, Sample
+from goalreel.evaluation.published.estimate import Estimate, estimate
+from goalreel.evaluation.published.judging import Asker, BenchJudge, judge_all
+from goalreel.evaluation.published.paper import WARNINGS, check_row, row_for, tables_of
+from goalreel.evaluation.published.report import PublishedReport
+from goalreel.files import digest, exclusive, write_bytes
+from goalreel.models.names import ModelName
+from goalreel.models.trio import Trio
+from goalreel.progress import OnProgress
+
+type Only = Literal["generate", "judge"]
+type Confirm = Callable[[Estimate], bool]
+
+
+@dataclass(frozen=True)
+class PublishedOrder:
+    """What is to be run: a benchmark on the data that the user has in `data`, with all results in `out`."""
+
+    benchmark: Benchmark
+    data: Path
+    out: Path
+    limit: int | None = None
+    """Take this many samples, drawn by their ids: a larger limit adds to a smaller one. None is all."""
+    seed: int = 0
+    only: Only | None = None
+    """Stop before judging, or judge what is there."""
+    task: int | None = None
+    """Of CoMM: which half of the paper's table."""
+    paper_row: str | None = None
+    """None is the row of the paper's system with the same editor."""
+    concurrency: int = 16
+
+
+def run_benchmark(
+    order: PublishedOrder,
+    models: Trio | None,
+    judge: BenchJudge | None = None,
+    *,
+    confirm: Confirm = lambda _: True,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> PublishedReport:
+    """Make the answers that are missing, write them out, and judge them if there is a judge.
+
+    Args:
+        models: None with `only="judge"`.
+        confirm: asked before the first call of the judge; False leaves the answers unjudged.
+
+    Raises:
+        InputError: the data are not there, or `out` was made with other settings.
+        DatasetError: another run works in the same folder, or the disk is full.
+        UserError: a model cannot be loaded or called; what is finished is kept.
+    """
+    benchmark, out = order.benchmark, order.out
+    if order.paper_row is not None:
+        check_row(benchmark.name, order.paper_row)
+    every = benchmark.samples(order.data)
+    samples = _drawn(every, order.limit)
+    with exclusive(out / "answers", out):
+        settings = _settle(order, models, every)
+        if order.only != "judge":
+            if models is None:
+                raise ValueError("answers need models")
+            generate(samples, models, out, seed=order.seed, concurrency=order.concurrency, progress=progress)
+        answers = Answers(samples, out)
+        if not answers:
+            raise InputError(f"{out / FOLDER}: no answers there: run it without --only judge first")
+        benchmark.export(answers, out / "export")
+        values = {}
+        if judge is not None and order.only != "generate":
+            values = _judged(order, judge, answers, confirm, progress)
+        report = _report(order, settings, len(every), answers, judge if values else None, values)
+        write_bytes(out / "report.md", report.markdown().encode())
+    return report
+
+
+def _judged(
+    order: PublishedOrder, judge: BenchJudge, answers: Answers, confirm: Confirm, progress: OnProgress
+) -> dict[str, Measured]:
+    folder = order.out / "judge"
+    wanted = estimate(order.benchmark, answers, Asker(judge, folder))
+    if wanted.calls and not confirm(wanted):
+        return {}
+    return order.benchmark.scores(judge_all(order.benchmark, answers, judge, folder, progress))
+
+
+def _drawn(every: Sequence[Sample], limit: int | None) -> list[Sample]:
+    """Take `limit` samples from all over the benchmark, in its order."""
+    first = {sample.id for sample in sorted(every, key=lambda sample: digest(sample.id))[:limit]}
+    return [sample for sample in every if sample.id in first]
+
+
+def _settle(order: PublishedOrder, models: Trio | None, every: Sequence[Sample]) -> dict[str, Any]:
+    """Compare what decides the answers with what `out` was made with, or write it down.
+
+    Raises:
+        InputError: they differ, or there is nothing to judge.
+        DatasetError: the settings in `out` are damaged.
+    """
+    path = order.out / "settings.json"
+    data = {"benchmark": order.benchmark.name, "task": order.task, "data": _fingerprint(every)}
+    here = data | (_facts(models, order.seed) if models is not None else {})
+    if not path.is_file():
+        if models is None:
+            raise InputError(f"{order.out}: nothing to judge there: run it without --only judge first")
+        write_bytes(path, json.dumps(here, indent=1).encode())
+        return here
+    try:
+        there: dict[str, Any] = json.loads(path.read_bytes())
+    except ValueError as e:
+        raise DatasetError(f"{path}: damaged: choose another --out") from e
+    for key, value in here.items():
+        if there.get(key) != value:
+            was = f"{order.out} was made with another {key} ({there.get(key)}, now {value})"
+            raise InputError(f"{was}: choose another --out")
+    return there
+
+
+def _facts(models: Trio, seed: int) -> dict[str, Any]:
+    names = asdict(models.called)
+    del names["unkept"]
+    public = {role: ModelName.parse(names[role]).public() for role in ("planner", "editor", "critic")}
+    return names | public | {"seed": seed, "goalreel": __version__}
+
+
+def _fingerprint(every: Sequence[Sample]) -> str:
+    """What tells these data from others."""
+    parts: list[str | bytes] = []
+    for sample in every:
+        row = json.dumps(dict(sample.row), sort_keys=True, default=repr)
+        parts += [sample.id, sample.group, sample.instruction, row]
+        pictures = [*sample.images, *(s.image for s in sample.done if s.image is not None)]
+        parts += [picture.pixels.tobytes() for picture in pictures]
+    return digest(*parts)[:16]
+
+
+def _report(
+    order: PublishedOrder,
+    settings: dict[str, Any],
+    every: int,
+    answers: Answers,
+    judge: BenchJudge | None,
+    values: dict[str, Measured],
+) -> PublishedReport:
+    unplanned = answers.unplanned()
+    row = order.paper_row or row_for(settings.get("editor", ""))
+    return PublishedReport(
+        benchmark=order.benchmark.name,
+        task=order.task,
+        settings=settings,
+        samples=every,
+        answered=len(answers),
+        unplanned=unplanned,
+        judge=judge.name if judge else None,
+        values=values,
+        row=row,
+        notes=tuple(_notes(order, settings, every, answers, judge, unplanned, row)),
+    )
+
+
+def _notes(
+    order: PublishedOrder,
+    settings: dict[str, Any],
+    every: int,
+    answers: Answers,
+    judge: BenchJudge | None,
+    unplanned: dict[str, str],
+    row: str | None,
+) -> list[str]:
+    """What differs from the paper, then what must be known of the benchmark."""
+    notes = []
+    facts = order.benchmark.judge
+    theirs = {t.samples for t in tables_of(order.benchmark.name, order.task)} - {None}
+    if judge is not None and not _same_model(judge.name, facts.model):
+        notes.append(f"Another judge: the paper's was {facts.model}, this one is {judge.name}.")
+    if judge is not None and judge.temperature != facts.temperature:
+        notes.append(f"The judge was asked at temperature {judge.temperature:g}, not {facts.temperature:g}.")
+    if judge is not None and not facts.official_prompts:
+        notes.append("The judge was asked in goalreel's words: --clone gives it the benchmark's own.")
+    if theirs and every not in theirs:
+        notes.append(f"The data have {every} samples, the published ones {min(filter(None, theirs))}.")
+    if len(answers) < every:
+        notes.append(f"Only {len(answers)} of {every} samples are in these numbers.")
+    if unplanned:
+        notes.append(f"{len(unplanned)} samples have no plan; an empty answer scores nothing.")
+    if row is not None and settings.get("max_attempts") != 5:
+        notes.append(f"The paper's T is 5; here it is {settings.get('max_attempts')}.")
+    return notes + list(WARNINGS.get(order.benchmark.name, ()))
+
+
+def _same_model(name: str, model: str) -> bool:
+    """Whether a judge's name is the model, or a dated snapshot of it."""
+    given = ModelName.parse(name).brief()
+    return re.fullmatch(rf"{re.escape(model)}(-\d{{4}}-\d\d-\d\d)?", given) is not None

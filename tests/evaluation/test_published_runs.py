@@ -1,0 +1,282 @@
+"""`goalreel eval ueval` and `wise` on miniatures: real servers as agents and judge, a tiny real editor."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("diffusers", reason="needs diffusers: pip install 'goalreel[gpu]'")
+
+from support import published as bench
+from support.chat_server import ChatServer, said
+from support.cli import fails, goalreel, invoke
+
+from goalreel.folder import load_storyboard
+from goalreel.image import Image
+
+RUN = "from goalreel.cli.main import app; app()"
+
+
+@pytest.fixture(scope="module")
+def editor(tmp_path_factory):
+    return bench.editor(tmp_path_factory.mktemp("editor") / "klein-tiny")
+
+
+@pytest.fixture
+def agents():
+    with ChatServer(bench.agents) as server:
+        yield server
+
+
+def words(name, agents, editor, data, out, *more):
+    chat = f"openai:agent@{agents.url}"
+    models = ("--preset", "klein", "--planner", chat, "--critic", chat, "--editor", f"diffusers:{editor}")
+    return ("eval", name, *models, "--data", data, "--out", out, *more)
+
+
+def judging(server, model="gemini-2.5-pro"):
+    return ("--judge", f"openai:{model}@{server.url}", "--yes")
+
+
+def ueval_judge(request):
+    """Accepts what is about a planet or a brush, is not sure of boxes, rejects the rest."""
+    asked = request.text.rsplit(":", 1)[1]
+    met = "true" if "planet" in asked or "brush" in asked else '"not sure"' if "boxes" in asked else "false"
+    return said(f'{{"criteria_met": {met}}}')
+
+
+def last_line(text):
+    return json.loads(text.splitlines()[-1])
+
+
+def test_ueval_from_data_to_scores_and_a_second_run_asks_nobody(tmp_path, agents, editor):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    clone = bench.ueval_clone(tmp_path / "clone")
+    with ChatServer(ueval_judge) as judge:
+        run = words("ueval", agents, editor, data, out, *judging(judge), "--clone", clone, "--json")
+        report = last_line(goalreel(*run))
+        asked, judged = len(agents.requests), len(judge.requests)
+        again = last_line(goalreel(*run))
+    assert (asked, judged) == (3 + 3 * 2, 6)
+    assert (len(agents.requests), len(judge.requests)) == (asked, judged)
+    assert again == report
+    # space: text 1, image 1; paper: no text, image 0; art: text 1/2, image 0
+    assert (report["space"], report["paper"], report["art"]) == (100, 0, 25)
+    assert (report["text"], report["image"]) == (75, pytest.approx(100 / 3))
+    assert report["avg_tasks"] == pytest.approx(125 / 3)
+    assert report["avg_items"] == pytest.approx((75 + 100 / 3) / 2)
+    assert report["textbook"] is None
+    assert report["unjudged"] == 0
+    assert report["avg_items_low"] <= report["avg_items"] <= report["avg_items_high"]
+    assert (report["avg_items_paper"], report["image_paper"]) == (66.3, 74.0)
+    assert any("3 samples, the published ones 1000" in note for note in report["notes"])
+    assert not any("judge" in note.lower() for note in report["notes"][:2])
+
+
+def test_the_judge_of_ueval_reads_the_clones_words_and_the_answer(tmp_path, agents, editor):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    clone = bench.ueval_clone(tmp_path / "clone")
+    with ChatServer(ueval_judge) as judge:
+        goalreel(*words("ueval", agents, editor, data, out, *judging(judge), "--clone", clone))
+    texts = {(r.text, bench.pictures(r)) for r in judge.requests}
+    asked = "How does art work? Explain it both visually and textually."
+    said_ = "Stage 1 of it.\nStage 2 of it."
+    assert (f"Asked {asked}, said {said_}.\n\nRubric: It names the brush.", 0) in texts
+    assert (f"Open: {asked} / {said_}\n\nPicture rubric: There is a picture a step.", 2) in texts
+    closed = "Closed: How does paper work? Explain it both visually and textually."
+    assert (f"{closed}\n\nPicture rubric: The figure has two boxes.", 2) in texts
+    assert judge.requests[0].json["messages"][0]["content"] == "Mind the rubric."
+    assert judge.requests[0].json["temperature"] == 1.0
+    assert "both visually" not in agents.requests[0].text
+
+
+def test_ueval_is_exported_for_its_own_script(tmp_path, agents, editor):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    goalreel(*words("ueval", agents, editor, data, out))
+    rows = json.loads((out / "export" / "outputs.json").read_text())
+    assert [row["id"] for row in rows] == ["1", "paper_2", "3"]
+    assert rows[0]["text_answer"] == "Stage 1 of it.\nStage 2 of it."
+    board = load_storyboard(out / "samples" / "1")
+    shown = [Image.decode(Path(p).read_bytes()) for p in rows[0]["image_answer"]]
+    assert shown == [step.goal_image for step in board.steps]
+
+
+def test_wise_from_data_to_scores(tmp_path, agents, editor):
+    clone, out = bench.wise_clone(tmp_path / "WISE"), tmp_path / "out"
+
+    def judge_(request):
+        marks = (2, 1, 0) if "sowing" in request.text else (0, 2, 2)
+        return said("Consistency: {}\n**Realism:** {}\nAesthetic Quality: {}".format(*marks))
+
+    with ChatServer(judge_) as judge:
+        data = clone / "WISE_legacy" / "data"
+        run = words("wise", agents, editor, data, out, *judging(judge, "gpt-4o"), "--clone", clone)
+        report = last_line(goalreel(*run, "--json"))
+    assert report["cultural"] == pytest.approx((0.7 * 2 + 0.2) / 2)
+    assert report["time"] == report["chemistry"] == pytest.approx((0.2 * 2 + 0.1 * 2) / 2)
+    assert report["space"] is None
+    assert report["overall"] == pytest.approx((0.4 * 0.8 + 0.167 * 0.3 + 0.1 * 0.3) / 0.667)
+    assert report["overall_paper"] == 0.73
+    turns = judge.requests[0].json["messages"]
+    assert turns[0]["content"] == "Be strict."
+    assert {r.text for r in judge.requests} == {
+        f"Mark it.\nPROMPT: {prompt} WHY: about {number}" for number, prompt in bench.PROMPTS.items()
+    }
+    assert "the paper's was gpt-4o-2024-05-13" in report["notes"][0]
+    board = load_storyboard(out / "samples" / "7")
+    assert Image.decode((out / "export" / "7.png").read_bytes()) == board.steps[-1].goal_image
+
+
+def test_wise_needs_its_clone_to_judge(tmp_path, agents, editor):
+    clone, out = bench.wise_clone(tmp_path / "WISE"), tmp_path / "out"
+    with ChatServer(ueval_judge) as judge:
+        run = words("wise", agents, editor, clone / "WISE_legacy" / "data", out, *judging(judge))
+        assert "add --clone" in fails(*run)
+        assert judge.requests == []
+
+
+def test_what_the_judge_says_nothing_readable_about_is_unjudged_and_never_zero(tmp_path, agents, editor):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+
+    def judge_(request):
+        return said("Lovely!") if "planet" in request.text else ueval_judge(request)
+
+    with ChatServer(judge_) as judge:
+        run = words("ueval", agents, editor, data, out, *judging(judge), "--json")
+        report = last_line(goalreel(*run))
+        garbage = [r for r in judge.requests if "planet" in r.text]
+        judged = len(judge.requests)
+        goalreel(*run)
+    assert report["space"] is None
+    assert (report["unjudged"], report["art"]) == (1, 25)
+    assert len(garbage) == 2 * 3
+    assert len(judge.requests) == judged
+    assert any("goalreel's words" in note for note in report["notes"])
+
+
+def test_a_sample_without_a_plan_is_counted_scores_nothing_and_is_tried_again(tmp_path, agents, editor):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    rows = json.loads((data / "data" / "test-00000-of-00001.json").read_text())
+    rows[0]["prompt"] = "unplannable"
+    (data / "data" / "test-00000-of-00001.json").write_text(json.dumps(rows))
+    with ChatServer(ueval_judge) as judge:
+        run = words("ueval", agents, editor, data, out, *judging(judge), "--json")
+        report = last_line(goalreel(*run))
+        assert (report["unplanned"], report["space"], report["unjudged"]) == (1, 0, 0)
+        assert not any("planet" in r.text for r in judge.requests)
+        assert "Without a plan" in (out / "report.md").read_text()
+        asked = len(agents.requests)
+        goalreel(*run)
+    assert 0 < len(agents.requests) - asked <= 4
+
+
+def test_judging_alone_needs_no_models_and_a_limit_only_adds(tmp_path, agents, editor):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    run = words("ueval", agents, editor, data, out)
+    goalreel(*run, "--only", "generate", "--limit", 1)
+    one = {p.name for p in (out / "samples").iterdir()}
+    asked = len(agents.requests)
+    goalreel(*run, "--limit", 2)
+    two = {p.name for p in (out / "samples").iterdir()}
+    assert len(one) == 1
+    assert one < two
+    assert len(agents.requests) == 2 * asked
+    with ChatServer(ueval_judge) as judge:
+        said_ = goalreel(
+            *("eval", "ueval", "--data", data, "--out", out, "--only", "judge", "--json"), *judging(judge)
+        )
+    assert last_line(said_)["answered"] == 2
+    assert len(agents.requests) == 2 * asked
+    assert "Only 2 of 3 samples" in said_
+
+
+def test_other_settings_in_the_same_folder_are_refused(tmp_path, agents, editor):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    goalreel(*words("ueval", agents, editor, data, out, "--limit", 1))
+    assert "another seed (0, now 4)" in fails(*words("ueval", agents, editor, data, out, "--seed", 4))
+    more = bench.ueval_data(tmp_path / "more", old=True)
+    rows = more / "data" / "test-00000-of-00001.json"
+    rows.write_text(rows.read_text().replace("two boxes", "three boxes"))
+    assert "another data" in fails(*words("ueval", agents, editor, more, out))
+
+
+def test_nobody_judges_unasked(tmp_path, agents, editor):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    with ChatServer(ueval_judge) as judge:
+        run = words("ueval", agents, editor, data, out, "--judge", f"openai:j@{judge.url}")
+        assert "--yes" in fails(*run)
+        assert agents.requests == judge.requests == []
+
+
+def test_the_estimate_comes_before_the_first_call(tmp_path, agents, editor):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    with ChatServer(ueval_judge) as judge:
+        run = words("ueval", agents, editor, data, out, *judging(judge), "--price-in", 1e6, "--price-out", 0)
+        result = invoke(*run)
+    assert result.exit_code == 0
+    line = next(line for line in result.stderr.splitlines() if "Judging takes" in line)
+    assert "about 6 calls with" in line
+    tokens = int(line.split("with ")[1].split(" prompt")[0].replace(",", ""))
+    assert f"${tokens:,}.00" in line
+    assert 6 * 20 < tokens < 6 * 400
+
+
+def test_a_dead_judge_ends_the_run_in_one_line_and_what_it_said_is_kept(tmp_path, agents, editor):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    run = words("ueval", agents, editor, data, out)
+    with ChatServer(ueval_judge) as judge:
+        gone = judging(judge)
+    assert "run the same command again" in fails(*run, *gone)
+    assert len(list((out / "samples").iterdir())) == 3
+
+
+def test_a_dead_planner_ends_the_run_and_is_no_answer(tmp_path, editor):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    with ChatServer(bench.agents) as agents:
+        pass
+    assert "run the same command again" in fails(*words("ueval", agents, editor, data, out))
+    assert not (out / "samples").exists()
+
+
+def test_missing_data_say_where_they_are_to_be_had(tmp_path, agents, editor):
+    for name, where in (("ueval", "zlab-princeton/UEval"), ("wise", "WISE_legacy/data")):
+        assert where in fails(*words(name, agents, editor, tmp_path / "none", tmp_path / "out"))
+    (tmp_path / "rows.json").write_text('[{"id": "1", "prompt": "p", "task": "space"}]')
+    assert "lacks text_rubrics" in fails(*words("ueval", agents, editor, tmp_path, tmp_path / "out"))
+
+
+def test_the_papers_row_can_be_chosen(tmp_path, agents, editor):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    run = words("ueval", agents, editor, data, out, "--limit", 1, "--json", "--paper-row")
+    assert last_line(goalreel(*run, "Emu3.5"))["avg_tasks_paper"] == 49.1
+    assert "there are" in fails(*run, "nobody")
+
+
+@pytest.mark.process
+@pytest.mark.long
+def test_a_kill_while_answers_are_made_and_while_they_are_judged_asks_nothing_twice(tmp_path, editor):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    planning, judging_ = bench.Gate(bench.agents, 5), bench.Gate(ueval_judge, 3)
+    with ChatServer(planning) as agents, ChatServer(judging_) as judge:
+        run = words("ueval", agents, editor, data, out, *judging(judge), "--concurrency", 1, "--json")
+        kill_at(planning, run)
+        assert len(list((out / "samples").iterdir())) == 1
+        kill_at(judging_, run)
+        assert planning.answered == 3 + 3 * 2 + 1  # the one that nobody waited for any more
+        report = last_line(goalreel(*run))
+    assert judging_.answered == 6 + 1
+    assert (report["space"], report["paper"], report["art"]) == (100, 0, 25)
+
+
+def kill_at(gate, run):
+    """Start the command, kill it when it waits at the gate, and open the gate."""
+    words_ = [sys.executable, "-c", RUN, *map(str, run)]
+    with subprocess.Popen(words_, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ) as child:
+        while not gate.waiting.wait(0.1):
+            assert child.poll() is None, child.stderr and child.stderr.read()
+        child.kill()
+    gate.calls = 1000
+    gate.opened.set()
