@@ -4,5 +4,6 @@
 - `chat.Chat`: what a chat model is to them; `openai.OpenAIChat` asks one over HTTP, `hf.HfChat` runs one.
 - `kinematic.KinematicPlanner`: reads a plan off a recorded episode, by rules.
 - `difference.DifferenceCritic`: checks pixels, by rules.
-- `parsing`, `replies`: the agents' own format, read and written; `prompts/` holds what they are asked.
+- `parsing`, `replies`: the agents' own format, read and written.
+- `dialects`: the words in which they are asked, our own or InterleaveThinker's; `prompts/` holds ours.
 """
