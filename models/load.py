@@ -103,10 +103,20 @@ def kinds_of(preset: Preset, recordings: bool = True) -> dict[Role, AnyKind]:
     """The kind of each model that a preset names.
 
     Raises:
-        InputError: a name of no kind, or without `recordings` one of a kind that reads them.
+        InputError: a name of no kind, or without `recordings` one of a kind that reads them; an option that
+            does not fit.
     """
-    names = (ModelName.parse(name) for name in (preset.planner, preset.editor, preset.critic))
-    return {role: find(role, name, recordings=recordings) for role, name in zip(ROLES, names, strict=True)}
+    return {role: _checked(role, ModelName.parse(getattr(preset, role)), recordings) for role in ROLES}
+
+
+def _checked(role: Role, name: ModelName, recordings: bool) -> AnyKind:
+    """The kind of a name, its options checked: before a name is written into any record."""
+    for part in name.parts or ():
+        _checked(role, part, recordings)
+    kind = find(role, name, recordings=recordings)
+    if not name.parts:
+        read_options(name, kind.options)
+    return kind
 
 
 def build_chat(name: str, *, role: Thinker, shared: Shared | None = None) -> Chat:
