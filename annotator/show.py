@@ -45,7 +45,11 @@ def show(
     totals: Counter[str] = Counter()
     for index in wanted:
         totals.update(s.status for s in records.outline(index).steps)
-    summary = {"episodes": str(len(wanted)), **_models(records), **{f"steps {k}": str(v) for k, v in sorted(totals.items())}}
+    summary = {
+        "episodes": str(len(wanted)),
+        **_models(records),
+        **{f"steps {k}": str(v) for k, v in sorted(totals.items())},
+    }
 
     def views() -> Iterator[EpisodeView]:
         for count, index in enumerate(wanted, start=1):
