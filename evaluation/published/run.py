@@ -211,7 +211,7 @@ def _notes(
     if len(answers) < every:
         notes.append(f"Only {len(answers)} of {every} samples are in these numbers.")
     if unplanned:
-        notes.append(f"{len(unplanned)} samples have no plan; an empty answer scores nothing.")
+        notes.append(f"{len(unplanned)} samples have no plan: docs/benchmarks.md says how they count.")
     if row is not None and settings.get("max_attempts") != 5:
         notes.append(f"The paper's T is 5; here it is {settings.get('max_attempts')}.")
     return notes + list(WARNINGS.get(order.benchmark.name, ()))
