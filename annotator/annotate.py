@@ -186,6 +186,7 @@ class _Job:
             self._models.critic,
             max_attempts=self._models.called.max_attempts,
             on_unverified=self._options.on_unverified,
+            keep=self._models.called.keep,
             limits=self._limits,
         )
         for board in boards:

@@ -43,7 +43,7 @@ def order(
 def going_on(
     board: Storyboard, image: Image | None = None, *, done: int | None = None, seed: int = 0
 ) -> Task:
-    """Make the task of what remains of a storyboard after its first `done` steps, with `image` as the scene now.
+    """Make the task of what remains of a storyboard after its first `done` steps; `image` is the scene now.
 
     None takes the steps that were accepted from the start, and the goal image of the last of them.
 

@@ -16,7 +16,8 @@ Planner = Annotated[str | None, typer.Option(help="Instead of the preset's: <pla
 Editor = Annotated[str | None, typer.Option(help="Instead of the preset's: <editor>.")]
 Critic = Annotated[str | None, typer.Option(help="Instead of the preset's: <critic>.")]
 MaxAttempts = Annotated[int | None, typer.Option(min=1, help="Attempts a step. [default: the preset's]")]
-MODES, KEEPS = Literal["strict", "fast"], Literal["best", "last"]
+MODES = Literal["strict", "fast"]
+KEEPS = Literal["best", "last"]
 """Typer lists the values of a Literal, though not of a `type` that stands for one."""
 MODE_HELP = (
     "strict for a critic trained by reinforcement (Critic-8B), fast for one only fine-tuned (Critic-SFT-8B)."

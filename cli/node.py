@@ -16,6 +16,7 @@ from goalreel.cli.models import (
     CriticScores,
     CriticThreshold,
     Editor,
+    Keep,
     MaxAttempts,
     MaxSteps,
     Planner,
@@ -45,6 +46,7 @@ def node(
     critic_scores: CriticScores = None,
     critic_threshold: CriticThreshold = None,
     max_steps: MaxSteps = None,
+    keep: Keep = None,
     camera: Annotated[
         str, typer.Option(metavar="TOPIC", help="The camera: TOPIC/image_raw and TOPIC/camera_info.")
     ] = "camera",
@@ -79,9 +81,10 @@ def node(
             "critic": critic,
             "max_attempts": max_attempts,
             "critic_mode": critic_mode,
-            "critic_scores": critic_scores,
+            "critic_scores": None if critic_scores is None else "with" if critic_scores else "without",
             "critic_threshold": critic_threshold,
             "max_steps": max_steps,
+            "keep": keep,
         }
         parameters: dict[str, object] = {name: value for name, value in models.items() if value is not None}
         parameters["autostart"] = autostart

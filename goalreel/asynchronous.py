@@ -34,12 +34,12 @@ async def advance[Result](
     trajectory: Trajectory[Result], ask: Ask, observe: Observer | None = None
 ) -> Result:
     """Run any trajectory of the loop to its end, as `drive` does."""
-    request = next(trajectory)
-    while True:
-        answer = await ask(request)
-        if observe is not None:
-            observe(request, answer)
-        try:
+    try:
+        request = next(trajectory)
+        while True:
+            answer = await ask(request)
+            if observe is not None:
+                observe(request, answer)
             request = trajectory.send(answer)
-        except StopIteration as finished:
-            return finished.value
+    except StopIteration as finished:
+        return finished.value

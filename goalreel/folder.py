@@ -53,6 +53,11 @@ def _names(board: Storyboard) -> dict[Image, str]:
     names: dict[Image, str] = {}
     if board.task.image is not None:
         names[board.task.image] = "images/first.png"
+    for i, image in enumerate(board.task.images, start=1):
+        names.setdefault(image, f"images/given_{i:02d}.png")
+    for i, behind in enumerate(board.task.done, start=1):
+        if behind.image is not None:
+            names.setdefault(behind.image, f"images/done_{i:02d}.png")
     for i, step in enumerate(board.steps, start=1):
         for j, attempt in enumerate(step.attempts, start=1):
             if attempt.image is not None:

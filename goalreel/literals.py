@@ -1,7 +1,7 @@
 """Texts out of somebody's Python source, read as data: nothing of it is imported or run."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from goalreel.errors import InputError
@@ -18,10 +18,8 @@ def string_constants(path: Path | str) -> dict[str, str]:
         InputError: there is no such file, or it is no Python source.
     """
     found: dict[str, str] = {}
-    for name, value in _assigned(_parsed(Path(path))):
-        text = _text(value)
-        if text is not None:
-            found.setdefault(name, text)
+    for name, text in _read(Path(path), _assigned):
+        found.setdefault(name, text)
     return found
 
 
@@ -33,24 +31,36 @@ def strings_under(path: Path | str, key: str) -> list[str]:
     Raises:
         InputError: there is no such file, or it is no Python source.
     """
-    found: list[tuple[int, str]] = []
-    for node in ast.walk(_parsed(Path(path))):
-        for name, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
-            text = _text(value)
-            if isinstance(name, ast.Constant) and name.value == key and text is not None:
-                found.append((value.lineno, text))
-    return [text for _, text in sorted(found, key=lambda pair: pair[0])]
+    return [text for _, text in _read(Path(path), lambda tree: _under(tree, key))]
 
 
-def _parsed(path: Path) -> ast.Module:
+def _read(
+    path: Path, values: Callable[[ast.Module], Iterable[tuple[str, ast.expr]]]
+) -> list[tuple[str, str]]:
+    """(name, text) of those of the file's values that are texts."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: larger than {MAX_BYTES // 10**6} MB: not the file that is meant")
-        return ast.parse(path.read_bytes())
+        source = path.read_bytes() if path.stat().st_size <= MAX_BYTES else None
     except OSError as e:
         raise InputError(f"{path}: cannot be read ({e.strerror})") from e
+    if source is None:
+        raise InputError(f"{path}: larger than {MAX_BYTES // 10**6} MB: not the file that is meant")
+    try:
+        found = [(name, _text(value)) for name, value in values(ast.parse(source))]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
         raise InputError(f"{path}: is no Python source ({type(e).__name__})") from e
+    return [(name, text) for name, text in found if text is not None]
+
+
+def _under(tree: ast.Module, key: str) -> list[tuple[str, ast.expr]]:
+    """(key, value) of every dictionary that has the key, in the order of the file."""
+    found = [
+        value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Dict)
+        for name, value in zip(node.keys, node.values, strict=True)
+        if isinstance(name, ast.Constant) and name.value == key
+    ]
+    return [(key, value) for value in sorted(found, key=lambda value: value.lineno)]
 
 
 def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:

@@ -27,13 +27,11 @@ from goalreel.models.registry import (
 from goalreel.models.trio import Names, Trio
 from goalreel.planners.chat import Chat
 from goalreel.planners.dialects import OWN, Dialect, default_dialect, dialect
+from goalreel.planners.parsing import MAX_STEPS
 from goalreel.types import Critic, Editor, Planner
 
 if TYPE_CHECKING:
     from goalreel.planners.critic import Mode
-
-MAX_STEPS = 40
-"""Steps of a plan, unless a preset says otherwise."""
 
 type Thinker = Literal["planner", "critic"]
 """The roles of chat models."""
@@ -81,7 +79,7 @@ def load(
             spoken=spoken["critic"],
         )
     )
-    notes = {role: how.note for role, how in spoken.items() if how is not None and how.note}
+    notes: dict[Role, str] = {role: how.note for role, how in spoken.items() if how is not None and how.note}
     unkept = frozenset[Role](role for role in ROLES if not found[role].predicts)
     trio = Trio(
         planner.model if "planner" in roles else planner,

@@ -4,5 +4,7 @@
 - `chat.Chat`: what a chat model is to them; `openai.OpenAIChat` asks one over HTTP, `hf.HfChat` runs one.
 - `kinematic.KinematicPlanner`: reads a plan off a recorded episode, by rules.
 - `difference.DifferenceCritic`: checks pixels, by rules.
+- `viescore.VieScore`: what a picture is worth, 0-10, by any chat model.
+- `tokens`: how sure a model was of one word of its reply.
 - `parsing`, `replies`: the agents' own format, read and written; `prompts/` holds what they are asked.
 """

@@ -4,6 +4,7 @@ A mark counts only in text that asks for images. Whatever a model wrote, or a pe
 belongs, goes through `plain` first, so that no back end can mistake it for a picture.
 """
 
+import math
 from collections.abc import Sequence
 
 from goalreel.image import Image
@@ -11,11 +12,12 @@ from goalreel.planners.chat import MessagePart
 
 MARK = "<image>"
 MANY = 5
-MAX_SIDE = 384
+MAX_PIXELS = 384 * 384
+"""The area that each of `MANY` pictures has at most (the `max_pixels` of InterleaveThinker's code)."""
 
 
 def interleave(text: str, images: Sequence[Image]) -> tuple[MessagePart, ...]:
-    """Put images at the marks of `text`, in order; from `MANY` images on, each is capped at `MAX_SIDE`.
+    """Put images at the marks of `text`, in order; from `MANY` on, each has `MAX_PIXELS` at most.
 
     >>> interleave("Tie it.", ())
     ('Tie it.',)
@@ -27,7 +29,7 @@ def interleave(text: str, images: Sequence[Image]) -> tuple[MessagePart, ...]:
     if len(texts) - 1 != len(images):
         raise ValueError(f"{len(images)} image(s) for {len(texts) - 1} {MARK} mark(s): give one image a mark")
     if len(images) >= MANY:
-        images = [shrink(image, MAX_SIDE) for image in images]
+        images = [shrink(image, MAX_PIXELS) for image in images]
     parts: list[MessagePart] = [texts[0]]
     for image, following in zip(images, texts[1:], strict=True):
         parts += [image, following]
@@ -39,13 +41,13 @@ def plain(text: str) -> str:
     return text.replace(MARK, "[image]")
 
 
-def shrink(image: Image, side: int) -> Image:
-    """Fit an image into `side` x `side` pixels, its aspect ratio kept; never enlarge it."""
+def shrink(image: Image, pixels: int) -> Image:
+    """Bring an image to an area of at most `pixels`, its aspect ratio kept; never enlarge it."""
     import cv2
 
     width, height = image.size
-    scale = side / max(width, height)
+    scale = math.sqrt(pixels / (width * height))
     if scale >= 1:
         return image
-    size = max(1, round(width * scale)), max(1, round(height * scale))
+    size = max(1, math.floor(width * scale)), max(1, math.floor(height * scale))
     return Image(cv2.resize(image.pixels, size, interpolation=cv2.INTER_AREA).astype("uint8"))

@@ -16,8 +16,8 @@ import httpx2
 import openai
 
 from goalreel.errors import BackendError, InputError
-from goalreel.planners.chat import Conversation, NoReply, Reply
-from goalreel.planners.openai_wire import blamed, error_text, message_json, reply_text
+from goalreel.planners.chat import Conversation, NoReply, Reply, Spoken
+from goalreel.planners.openai_wire import TOP, blamed, error_text, message_json, reply_spoken
 
 _OFFICIAL = "https://api.openai.com/v1"
 _CONNECT_S = 10.0
@@ -64,8 +64,8 @@ class OpenAIChat:
     """A model behind an OpenAI-compatible `/v1/chat/completions`; conversations are sent concurrently.
 
     Connection errors, 408, 409, 429 and 5xx are retried by the openai client, after `Retry-After` or with
-    growing pauses. What a server refuses by its name (a JSON schema, `max_tokens`, `temperature`) is left
-    out from then on.
+    growing pauses. What a server refuses by its name (a JSON schema, `max_tokens`, `temperature`,
+    log-probabilities) is left out from then on.
 
     Raises:
         InputError: a number out of range, an address that is none or holds a key, or a key missing.
@@ -108,7 +108,23 @@ class OpenAIChat:
         Raises:
             BackendError: the server is out of reach, refuses the key, lacks the model, or fails every call.
         """
-        calls = self._complete(conversations, schema)
+        said = self._run(conversations, schema, tokens=False)
+        return [reply.text if isinstance(reply, Spoken) else reply for reply in said]
+
+    def complete_tokens(
+        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
+    ) -> list[Spoken | NoReply]:
+        """Continue each conversation; without tokens where the server gives no log-probabilities.
+
+        Raises:
+            BackendError: as `complete`.
+        """
+        return self._run(conversations, schema, tokens=True)
+
+    def _run(
+        self, conversations: Sequence[Conversation], schema: Mapping[str, Any] | None, *, tokens: bool
+    ) -> list[Spoken | NoReply]:
+        calls = self._complete(conversations, self._optional(schema, tokens))
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -119,15 +135,15 @@ class OpenAIChat:
         return asyncio.run(calls)
 
     async def _complete(
-        self, conversations: Sequence[Conversation], schema: Mapping[str, Any] | None
-    ) -> list[Reply]:
+        self, conversations: Sequence[Conversation], optional: Mapping[str, Any]
+    ) -> list[Spoken | NoReply]:
         gate = asyncio.Semaphore(self.concurrency)
         health = _Health(wave=min(len(conversations), self.concurrency))
 
-        async def one(conversation: Conversation) -> Reply:
+        async def one(conversation: Conversation) -> Spoken | NoReply:
             async with gate:
                 try:
-                    reply = await self._ask(client, conversation, schema)
+                    reply = await self._ask(client, conversation, optional)
                 except UnicodeEncodeError as e:
                     return NoReply(f"the text cannot be sent: {e}")
                 except openai.APIError as e:
@@ -150,15 +166,15 @@ class OpenAIChat:
         raise dead
 
     async def _ask(
-        self, client: openai.AsyncOpenAI, conversation: Conversation, schema: Mapping[str, Any] | None
-    ) -> Reply:
+        self, client: openai.AsyncOpenAI, conversation: Conversation, optional: Mapping[str, Any]
+    ) -> Spoken | NoReply:
         body: dict[str, Any] = {
             "model": self.model,
             "messages": [message_json(m, jpeg_quality=self.jpeg_quality) for m in conversation],
         }
         refused = set(self._refused)
         while True:
-            arguments = self._arguments(schema, refused)
+            arguments = self._arguments(optional, refused)
             try:
                 raw = await client.chat.completions.with_raw_response.create(**body, **arguments)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as e:
@@ -169,19 +185,27 @@ class OpenAIChat:
                 self._refused |= refused
                 return self._read(raw.text)
 
-    def _arguments(self, schema: Mapping[str, Any] | None, refused: set[str]) -> dict[str, Any]:
-        arguments: dict[str, Any] = {"max_tokens": self.max_tokens, "temperature": self.temperature}
+    def _optional(self, schema: Mapping[str, Any] | None, tokens: bool) -> dict[str, Any]:
+        """What a server may refuse."""
+        optional: dict[str, Any] = {"max_tokens": self.max_tokens, "temperature": self.temperature}
         if schema is not None:
             form = {"name": "answer", "schema": dict(schema)}
-            arguments["response_format"] = {"type": "json_schema", "json_schema": form}
-        kept = {name: value for name, value in arguments.items() if name not in refused}
+            optional["response_format"] = {"type": "json_schema", "json_schema": form}
+        if tokens:
+            optional["logprobs"] = True
+        return optional
+
+    def _arguments(self, optional: Mapping[str, Any], refused: set[str]) -> dict[str, Any]:
+        kept = {name: value for name, value in optional.items() if name not in refused}
         if "max_tokens" in refused:  # OpenAI's newer models know it by this name only
             kept["max_completion_tokens"] = self.max_tokens
+        if "logprobs" in kept:
+            kept["top_logprobs"] = TOP
         return kept
 
-    def _read(self, body: str) -> Reply:
+    def _read(self, body: str) -> Spoken | NoReply:
         try:
-            return reply_text(body)
+            return reply_spoken(body)
         except ValueError as e:
             return NoReply(self._without_key(str(e)))
 

@@ -1,16 +1,20 @@
 """The OpenAI chat protocol as we speak it: conversations out, replies in. No connection, no key."""
 
 import base64
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
 import openai
 from pydantic import BaseModel, Field, ValidationError
 
 from goalreel.image import Image
-from goalreel.planners.chat import Message
+from goalreel.planners.chat import Message, Spoken, Token
+from goalreel.planners.tokens import spoken
 
-_OPTIONAL = ("max_tokens", "temperature", "response_format")
+TOP = 5
+"""Alternatives asked for at each token."""
+_OPTIONAL = ("max_tokens", "temperature", "response_format", "logprobs")
 
 
 class _Message(BaseModel):
@@ -21,6 +25,25 @@ class _Message(BaseModel):
 class _Choice(BaseModel):
     message: _Message
     finish_reason: str | None = None
+    logprobs: Any = None
+
+
+class _Alternative(BaseModel):
+    token: str
+    logprob: Annotated[float, Field(allow_inf_nan=False)]
+
+    @property
+    def chance(self) -> float:
+        return math.exp(min(0.0, self.logprob))
+
+
+class _Said(_Alternative):
+    bytes: list[Annotated[int, Field(ge=0, le=255)]] | None = None
+    top_logprobs: list[_Alternative] = []
+
+
+class _Logprobs(BaseModel):
+    content: list[_Said]
 
 
 class _Completion(BaseModel):
@@ -36,8 +59,8 @@ def message_json(message: Message, *, jpeg_quality: int | None = None) -> dict[s
     return {"role": message.role, "content": [_part(part, jpeg_quality) for part in message.parts]}
 
 
-def reply_text(body: str) -> str:
-    """The answer in the body of a reply.
+def reply_spoken(body: str) -> Spoken:
+    """The answer in the body of a reply, with its tokens where the server gave them and they can be read.
 
     Raises:
         ValueError: not a chat completion, or one without text; says which, with what the server wrote.
@@ -47,8 +70,36 @@ def reply_text(body: str) -> str:
     except ValidationError:
         raise ValueError(f"not a chat completion: {body[:200]!r}") from None
     if choice.message.content and (text := choice.message.content.strip()):
-        return text
+        return spoken(text, _tokens(choice.logprobs))
     raise ValueError(f"the model said nothing: {choice.message.refusal or choice.finish_reason}")
+
+
+def _tokens(logprobs: object) -> list[Token]:
+    try:
+        said = _Logprobs.model_validate(logprobs).content
+    except ValidationError:
+        return []
+    return [
+        Token(
+            text, {a.token: a.chance for a in one.top_logprobs if a.token != one.token} | {text: one.chance}
+        )
+        for text, one in zip(_texts(said), said, strict=True)
+    ]
+
+
+def _texts(said: Sequence[_Said]) -> Iterator[str]:
+    """What each token adds. A sign whose bytes lie in several tokens comes with its last one."""
+    held = b""
+    for one in said:
+        if one.bytes is None:
+            yield one.token
+            continue
+        held += bytes(one.bytes)
+        try:
+            text, held = held.decode(), b""
+        except UnicodeDecodeError:
+            text = ""
+        yield text
 
 
 def error_text(error: openai.APIStatusError) -> str:
@@ -59,10 +110,12 @@ def error_text(error: openai.APIStatusError) -> str:
 
 
 def blamed(error: openai.APIStatusError, arguments: Mapping[str, Any]) -> str | None:
-    """The optional argument a 400 is about. A schema is refused in many words, so it is the last guess."""
-    said = f"{error.param} {error_text(error)}"
+    """The optional argument a 400 is about; what is refused in many words is guessed at last: a schema, and
+    log-probabilities."""
+    said = f"{error.param} {error_text(error)}".casefold()
     sent = [name for name in _OPTIONAL if name in arguments]
-    return next((n for n in sent if n in said), "response_format" if "response_format" in sent else None)
+    guesses = [name for name in ("response_format", "logprobs") if name in sent]
+    return next((name for name in [*(n for n in sent if n in said), *guesses]), None)
 
 
 def _part(part: str | Image, jpeg_quality: int | None) -> dict[str, Any]:

@@ -4,11 +4,13 @@ What is forgiven: missing tags, code fences, prose around the JSON, single quote
 commas, unescaped quotes, a bracket left out before `</answer>`. Nothing is ever guessed about what was meant:
 
 - A reply cut off by its length limit is a Problem, never a shorter plan.
-- Steps keep the order given and are numbered anew. A number given twice is let pass; a gap or a step
-  backwards is a Problem, for a step may be lost.
+- Steps keep the order given and are numbered anew, wherever they start. A number given twice is let pass; a
+  gap or a step backwards is a Problem, for a step may be lost.
+- A step may be words alone: no prompt, but an auxiliary text. A name that is missing is made of its words.
 - A verdict is `true` or `false`, said once. Anything else, or two that differ, is a Problem.
 """
 
+import re
 from collections.abc import Sequence
 from itertools import islice
 from typing import Annotated, Any
@@ -23,7 +25,9 @@ MAX_STEPS = 40
 PASSING = 5
 """The least that an accepted picture may have in any score."""
 
-_NOTHING = ("", "none", "null", "n/a")
+_NOTHING = ("none", "null", "n/a")
+_NAME_WORDS, _NAME_LENGTH = 5, 60
+_NEXT_STEP = re.compile(r"""\}\s*,\s*\{\s*\\*["']?step_number""")
 _YES, _NO = ("true", "yes"), ("false", "no")
 
 
@@ -35,9 +39,14 @@ def _text(value: object) -> object:
     return text if text.strip(" .…") else ""
 
 
-def _optional(value: object) -> object:
+def _nullable(value: object) -> object:
+    """As `_text`, and a word for nothing is None."""
     value = _text(value)
     return None if isinstance(value, str) and value.casefold() in _NOTHING else value
+
+
+def _optional(value: object) -> object:
+    return _nullable(value) or None if isinstance(value, str) else value
 
 
 def _number(value: object) -> object:
@@ -55,7 +64,7 @@ def _truth(value: object) -> object:
     return True if word in _YES else False if word in _NO else value
 
 
-_Words = Annotated[Text, BeforeValidator(_text)]
+_Words = Annotated[Text | None, BeforeValidator(_nullable)]
 _Maybe = Annotated[Text | None, BeforeValidator(_optional)]
 
 
@@ -74,7 +83,7 @@ class _Reply(BaseModel):
 
 class _Step(_Reply):
     step_number: Annotated[int | None, Field(ge=0, lt=10**6), BeforeValidator(_number)] = None
-    step_name: _Words
+    step_name: _Maybe = None
     instruction: _Words
     prompt: _Words
     auxiliary_text: _Maybe = None
@@ -129,14 +138,28 @@ def parse_plan(reply: str, *, max_steps: int = MAX_STEPS) -> Plan | Problem:
         return Problem(f"it has {len(steps)} steps: give at most {max_steps}")
     if lost := _lost_step([s.step_number for s in steps]):
         return Problem(lost)
-    return Plan(
-        steps=tuple(
-            Step(
-                name=s.step_name, instruction=s.instruction, prompt=s.prompt, auxiliary_text=s.auxiliary_text
-            )
-            for s in steps
-        )
-    )
+    made: list[Step] = []
+    for place, said in enumerate(steps):
+        step = _made(said)
+        if isinstance(step, Problem):
+            return Problem(f"execution_plan.{place}.{step.message}")
+        made.append(step)
+    return Plan(steps=tuple(made))
+
+
+def _made(said: _Step) -> Step | Problem:
+    """The step that is meant; a Problem's message begins with the field."""
+    told = said.auxiliary_text
+    instruction = said.instruction or told
+    if instruction is None:
+        return Problem("instruction: it is null, and so is auxiliary_text")
+    if said.prompt is None and told is None:
+        return Problem("prompt: it is null, and so is auxiliary_text")
+    texts = (said.step_name, said.instruction, said.prompt, told)
+    if any(_NEXT_STEP.search(text) for text in texts if text):
+        return Problem("auxiliary_text: a text holds the next steps: close it before them")
+    name = said.step_name or " ".join(instruction.split()[:_NAME_WORDS])[:_NAME_LENGTH].rstrip()
+    return Step(name=name, instruction=instruction, prompt=said.prompt, auxiliary_text=told)
 
 
 def parse_verdict(reply: str) -> Verdict | Problem:

@@ -1,8 +1,9 @@
 """The one JSON object in a model's reply, or why there is none. It knows no plan and no verdict.
 
-JSON that is right is read by the standard library. json-repair reads the rest, but it guesses: it takes
-`true or false` for true, lets the last of two equal keys win and swallows what a stray quote hides. So what
-it reads must hold every key that the text shows, and a yes or no must be the whole value of its key.
+JSON that is right is read by the standard library, and so is a Python literal (`goalreel.planners.literal`).
+json-repair reads the rest, but it guesses: it takes `true or false` for true, lets the last of two equal keys
+win and swallows what a stray quote hides. So what it reads must hold every key that the text shows, and a yes
+or no must be the whole value of its key.
 """
 
 import json
@@ -14,6 +15,8 @@ from itertools import accumulate
 from typing import Any
 
 import json_repair
+
+from goalreel.planners.literal import RepeatedKeyError, read_literal, unrepeated
 
 MAX_REPLY = 100_000
 """Characters; some hundred times a usual reply."""
@@ -81,7 +84,7 @@ def _split(text: str, key: str) -> tuple[str, str] | Problem:
     """(thinking, the rest). The first tag may be missing: some chat templates write it themselves."""
     opened = text.lstrip().startswith("<think>")
     before, closed, after = text.partition("</think>")
-    if closed and not opened and re.search(rf"{key}\W{{0,4}}:", before):
+    if closed and not opened and _answers(before, key):
         return Problem("it answers before the thinking ends")
     if not closed:
         before, answered, after = text.partition("<answer>")
@@ -90,6 +93,11 @@ def _split(text: str, key: str) -> tuple[str, str] | Problem:
         if not answered:
             before, after = "", text
     return before.strip().removeprefix("<think>").strip(), after
+
+
+def _answers(thinking: str, key: str) -> bool:
+    """Whether there is an object with `key`, whole or cut off; the key alone is only thought about."""
+    return any(re.search(rf"{key}\W{{0,4}}:", block.text) for block in _blocks(thinking))
 
 
 @dataclass(frozen=True)
@@ -135,32 +143,28 @@ def _close(text: str, start: int) -> tuple[int | None, bool]:
     return None, bool(quote)
 
 
-class _RepeatedKeyError(Exception):
-    pass
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    for key, count in Counter(k for k, _ in pairs).items():
-        if count > 1:
-            raise _RepeatedKeyError(key)
-    return dict(pairs)
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_once, strict=False)
+_DECODER = json.JSONDecoder(object_pairs_hook=unrepeated, strict=False)
 
 
 def _parse(block: _Block, fields: Collection[str]) -> dict[str, Any] | Problem:
     if not block.whole:
         return Problem("it was cut off before its JSON ended: be shorter")
     try:
-        value = _DECODER.decode(block.text)
-    except _RepeatedKeyError as e:
+        value = _strictly(block.text)
+    except RepeatedKeyError as e:
         return Problem(f"its JSON has the key {str(e)[:40]!r} twice in one object")
     except RecursionError:
         return Problem("its JSON is nested too deeply")
     except ValueError:
         value = _repair(block.text, fields)
     return value if isinstance(value, dict | Problem) else Problem("its JSON is not an object")
+
+
+def _strictly(text: str) -> object:
+    try:
+        return _DECODER.decode(text)
+    except ValueError:
+        return read_literal(text)
 
 
 def _repair(text: str, fields: Collection[str]) -> object:

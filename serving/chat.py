@@ -1,7 +1,9 @@
 """OpenAI's chat completions, for the part that vision-language agents use: text and images in, text out."""
 
+import math
 import time
 import uuid
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -9,12 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from goalreel.image import Image
-from goalreel.planners.chat import Message, NoReply
+from goalreel.planners.chat import Message, NoReply, Token
 from goalreel.serving.errors import Utf8, Wording, responses
 from goalreel.serving.pictures import decode_all, from_base64
 from goalreel.serving.service import ChatRequest, Here, ask_while_connected
 
 router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
+NEVER = -9999.0
+"""The logarithm of a chance of 0, as OpenAI gives it."""
 
 
 class TextPart(BaseModel):
@@ -70,6 +74,10 @@ class ChatBody(BaseModel):
     n: Literal[1] | None = 1
     stream: Literal[False] | None = False
     response_format: ResponseFormat | None = None
+    logprobs: bool | None = False
+    """Tell how likely the tokens were, where the model behind can."""
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    """At most so many alternatives a token; the model behind may know fewer."""
 
 
 class AssistantMessage(BaseModel):
@@ -79,11 +87,32 @@ class AssistantMessage(BaseModel):
     content: str
 
 
+class TokenLogprob(BaseModel):
+    """A token, how likely it was (natural logarithm; -9999 for never), and its UTF-8 bytes."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class ChosenLogprob(TokenLogprob):
+    """A token of the answer; what could have stood in its place, the likeliest first."""
+
+    top_logprobs: list[TokenLogprob]
+
+
+class ChoiceLogprobs(BaseModel):
+    """The tokens of an answer."""
+
+    content: list[ChosenLogprob]
+
+
 class CompletionChoice(BaseModel):
     """The one answer; the server gives no second."""
 
     index: Literal[0] = 0
     message: AssistantMessage
+    logprobs: ChoiceLogprobs | None = None
     finish_reason: Literal["stop"] = "stop"
 
 
@@ -126,7 +155,9 @@ async def complete(request: Request, body: ChatBody, service: Here) -> ChatAnswe
     batcher.check_room()
     wanted = body.response_format.json_schema if body.response_format else None
     question = ChatRequest(
-        await _conversation(body.messages, service.settings.max_pixels), wanted.schema_ if wanted else None
+        await _conversation(body.messages, service.settings.max_pixels),
+        wanted.schema_ if wanted else None,
+        tokens=bool(body.logprobs),
     )
     reply = await ask_while_connected(request, batcher, question)
     if isinstance(reply, NoReply):
@@ -135,7 +166,32 @@ async def complete(request: Request, body: ChatBody, service: Here) -> ChatAnswe
         id=f"chatcmpl-{uuid.uuid4().hex}",
         created=int(time.time()),
         model=body.model,
-        choices=[CompletionChoice(message=AssistantMessage(content=reply))],
+        choices=[
+            CompletionChoice(
+                message=AssistantMessage(content=reply.text),
+                logprobs=_logprobs(reply.tokens, body.top_logprobs or 0),
+            )
+        ],
+    )
+
+
+def _logprobs(tokens: Sequence[Token], top: int) -> ChoiceLogprobs | None:
+    if not tokens:
+        return None
+    return ChoiceLogprobs(content=[_chosen(token, top) for token in tokens])
+
+
+def _chosen(token: Token, top: int) -> ChosenLogprob:
+    ranked = sorted(token.alternatives.items(), key=lambda item: -item[1])
+    return ChosenLogprob(
+        **_logprob(token.text, token.alternatives[token.text]).model_dump(),
+        top_logprobs=[_logprob(text, chance) for text, chance in ranked[:top]],
+    )
+
+
+def _logprob(text: str, chance: float) -> TokenLogprob:
+    return TokenLogprob(
+        token=text, logprob=math.log(chance) if chance > 0 else NEVER, bytes=list(text.encode())
     )
 
 

@@ -12,7 +12,7 @@ from goalreel.batch import as_failure
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.loop import Answer, OnUnverified, Request, stage_of
-from goalreel.planners.chat import Conversation, Reply
+from goalreel.planners.chat import Conversation, NoReply, Reply, Spoken
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.planner import ChatPlanner
 from goalreel.serving.service import ChatBatcher, ChatRequest, Service
@@ -23,14 +23,14 @@ HEARTBEAT_SECONDS = 15
 
 
 class QueuedChat:
-    """A Chat for a job's agents, whose conversations join the server's batches. Blocks its caller's thread.
+    """A TokenChat for a job's agents; conversations join the server's batches. Blocks its caller's thread.
 
     Its requests are not refused by the queue's bound: a job has one at a time, and jobs are bounded.
     """
 
     def __init__(self, batcher: ChatBatcher) -> None:
         self._batcher = batcher
-        self._waiting: list[Future[Reply]] = []
+        self._waiting: list[Future[Spoken | NoReply]] = []
         self._cancelled = False
 
     def complete(
@@ -42,8 +42,21 @@ class QueuedChat:
             BackendError: the model cannot be called.
             concurrent.futures.CancelledError: the job was cancelled.
         """
-        put = self._batcher.put
-        self._waiting = [put(ChatRequest(c, schema), bounded=False) for c in conversations]
+        said = self._ask([ChatRequest(c, schema) for c in conversations])
+        return [reply.text if isinstance(reply, Spoken) else reply for reply in said]
+
+    def complete_tokens(
+        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
+    ) -> list[Spoken | NoReply]:
+        """Wait for every answer; it has tokens where the model behind tells them.
+
+        Raises:
+            BackendError, concurrent.futures.CancelledError: as `complete`.
+        """
+        return self._ask([ChatRequest(c, schema, tokens=True) for c in conversations])
+
+    def _ask(self, requests: Sequence[ChatRequest]) -> list[Spoken | NoReply]:
+        self._waiting = [self._batcher.put(request, bounded=False) for request in requests]
         if self._cancelled:
             self.cancel()
         return [future.result() for future in self._waiting]
@@ -146,7 +159,8 @@ class Job:
             case Image():
                 self._tell("edited", place)
             case Verdict():
-                self._tell("judged", {**place, "success": answer.success, "reasoning": answer.reasoning})
+                told = answer.model_dump(include={"success", "reasoning", "probability"})
+                self._tell("judged", place | told)
             case Failure():
                 self._tell("failure", {**place, "stage": answer.stage, "message": answer.message})
 

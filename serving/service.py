@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
 from goalreel.image import Image
-from goalreel.planners.chat import Chat, Conversation, Reply
+from goalreel.planners.chat import Chat, Conversation, NoReply, Spoken, TokenChat
 from goalreel.serving.batcher import BatchBounds, Batcher
 from goalreel.serving.errors import CLIENT_GONE
 from goalreel.serving.metrics import Metrics
@@ -21,17 +21,18 @@ from goalreel.types import Edit, Failure
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One conversation, and the JSON schema its answer should follow."""
+    """One conversation, the JSON schema its answer should follow, and whether its tokens are wanted."""
 
     conversation: Conversation
     schema: Mapping[str, Any] | None = None
+    tokens: bool = False
 
-    def key(self) -> str:
-        """Only conversations with the same schema can share a call."""
-        return json.dumps(self.schema, sort_keys=True)
+    def key(self) -> tuple[bool, str]:
+        """Only conversations with the same schema, all with tokens or all without, can share a call."""
+        return self.tokens, json.dumps(self.schema, sort_keys=True)
 
 
-type ChatBatcher = Batcher[ChatRequest, Reply]
+type ChatBatcher = Batcher[ChatRequest, Spoken | NoReply]
 type EditBatcher = Batcher[Edit, Image | Failure]
 
 
@@ -59,8 +60,12 @@ class Service:
             self.batchers["editor"] = Batcher("editor", models.editor.edit, self._bounds, observe=observe)
 
     def _chat(self, role: str, chat: Chat) -> ChatBatcher:
-        def call(requests: Sequence[ChatRequest]) -> Sequence[Reply]:
-            return chat.complete([r.conversation for r in requests], schema=requests[0].schema)
+        def call(requests: Sequence[ChatRequest]) -> Sequence[Spoken | NoReply]:
+            asked, schema = [r.conversation for r in requests], requests[0].schema
+            if requests[0].tokens and isinstance(chat, TokenChat):
+                return chat.complete_tokens(asked, schema=schema)
+            replies = chat.complete(asked, schema=schema)
+            return [Spoken(reply) if isinstance(reply, str) else reply for reply in replies]
 
         observe = functools.partial(self.metrics.called, role)
         return Batcher(role, call, self._bounds, key=ChatRequest.key, observe=observe)

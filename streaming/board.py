@@ -64,7 +64,10 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class StepPanel:
-    """One step as it stands. `attempt` made `goal_image`, or is the latest failed one."""
+    """One step as it stands. `attempt` made `goal_image`, or is the latest failed one.
+
+    A step in words alone is `verified` without an attempt once it is its turn: there is nothing to check.
+    """
 
     index: int
     step: Step
@@ -94,17 +97,24 @@ class StepPanel:
     def as_step(self) -> StoryboardStep:
         """The step with the picture that is shown, if any."""
         status, attempt = self.image_status, self.attempt
+        if self.step.prompt is None and self.rendered:
+            return StoryboardStep(step=self.step, status="text")
         if attempt is None or attempt.image is None or status not in ("verified", "unverified"):
             return StoryboardStep(step=self.step)
         return StoryboardStep(step=self.step, attempts=(attempt,), status=status, chosen=0)
 
-    def finish(self, result: StoryboardStep, created: int) -> Self:
-        """The panel with the loop's result for its step."""
-        attempt = result.attempts[result.chosen if result.chosen is not None else -1]
-        status: ImageStatus = "failed" if result.status == "skipped" else result.status
-        return replace(
-            self, image_status=status, attempts=len(result.attempts), attempt=attempt, created=created
-        )
+    def finish(self, result: StoryboardStep, created: int, size: tuple[int, int] | None) -> Self:
+        """The panel with the loop's result for its step, its picture at `size`, (width, height), if given."""
+        tries = result.attempts
+        attempt = tries[result.chosen if result.chosen is not None else -1] if tries else None
+        if attempt is not None and attempt.image is not None and size is not None:
+            attempt = attempt.model_copy(update={"image": attempt.image.resized(size)})
+        status: ImageStatus
+        if result.status == "text":
+            status = "verified"
+        else:
+            status = "failed" if result.status == "skipped" else result.status
+        return replace(self, image_status=status, attempts=len(tries), attempt=attempt, created=created)
 
 
 @dataclass(frozen=True, slots=True)

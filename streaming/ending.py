@@ -34,7 +34,7 @@ def of_failure(failure: Failure) -> TaskEnded:
 
 def unacceptable(result: StoryboardStep, settings: EngineSettings) -> TaskEnded | None:
     """Why a rendered step ends the task under these settings, or None."""
-    if result.status == "verified":
+    if result.status in ("verified", "text"):
         return None
     attempt = result.attempts[-1]
     if attempt.failure is not None:

@@ -20,7 +20,7 @@ from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.engine_loop import EngineLoop, one_line
 from goalreel.streaming.execution import Execution
 from goalreel.streaming.live import LiveBoard
-from goalreel.streaming.names import names_of, preset_of
+from goalreel.streaming.names import completed, names_of, preset_of
 from goalreel.streaming.orders import Orders
 from goalreel.streaming.request import BoardListener, TaskOutcome, TaskRequest
 from goalreel.streaming.session import Session
@@ -221,8 +221,7 @@ class Engine:
         self, loop: EngineLoop, ticket: Ticket, request: TaskRequest, on_phase: OnPhase | None
     ) -> None:
         earlier, orders = loop.execution, Orders()
-        attempts = self._settings.max_attempts or self._preset.max_attempts
-        settings = self._settings.model_copy(update={"max_attempts": attempts})
+        settings = completed(self._settings, self._preset)
         board = Board(id=ticket.id, task=request.task, models=self._names)
         if request.storyboard_id is not None:
             board = self._kept[request.storyboard_id]

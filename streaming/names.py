@@ -18,10 +18,25 @@ def preset_of(settings: EngineSettings) -> presets.Preset:
         planner=settings.planner or None,
         editor=settings.editor or None,
         critic=settings.critic or None,
+        critic_mode=None if settings.critic_mode == "preset" else settings.critic_mode,
+        critic_scores=None if settings.critic_scores == "preset" else settings.critic_scores == "with",
+        critic_threshold=settings.critic_threshold if settings.critic_threshold >= 0 else None,
+        max_steps=settings.max_steps or None,
     )
     if not preset.predictive:
         raise InputError(f"preset {settings.preset!r} only reads recordings: choose another")
     return preset
+
+
+def completed(settings: EngineSettings, preset: presets.Preset) -> EngineSettings:
+    """Give settings of a task that leave nothing to the preset."""
+    return settings.model_copy(
+        update={
+            "max_attempts": settings.max_attempts or preset.max_attempts,
+            "max_steps": settings.max_steps or preset.max_steps,
+            "keep": preset.keep if settings.keep == "preset" else settings.keep,
+        }
+    )
 
 
 def names_of(preset: presets.Preset) -> ModelNames:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from goalreel.asynchronous import advance
 from goalreel.image import Image
-from goalreel.loop import Answer, Request, render_step
+from goalreel.loop import Answer, Keep, Request, render_step
 from goalreel.streaming.board import StepPanel
 from goalreel.streaming.caller import Caller
 from goalreel.streaming.ending import TaskEnded, unacceptable
@@ -20,6 +20,7 @@ class Renderer:
     """Renders the pictures of one task's steps, and shows on its board how that goes."""
 
     def __init__(self, live: LiveBoard, caller: Caller, settings: EngineSettings) -> None:
+        """`settings` are complete (see `names.completed`)."""
         self._live = live
         self._caller = caller
         self._settings = settings
@@ -37,8 +38,7 @@ class Renderer:
     def in_words(self) -> None:
         """Mark every step as text only, without a picture."""
         now = self._live.now()
-        steps = (replace(p, image_status="unverified", created=now) for p in self._live.board.steps)
-        self._live.update(steps=tuple(steps))
+        self._live.update(steps=tuple(_worded(p, now) for p in self._live.board.steps))
 
     async def _render(self, task: Task, index: int, source: Image | None, stamp: int) -> StoryboardStep:
         pictures = 0
@@ -58,10 +58,13 @@ class Renderer:
             return await self._caller.ask(request)
 
         step = panel().step
-        trajectory = render_step(task, index, step, None, source, panel().max_attempts)
+        keep: Keep = "last" if self._settings.keep == "last" else "best"
+        trajectory = render_step(task, index, step, None, source, panel().max_attempts, keep)
         result = await advance(trajectory, ask)
         ended = unacceptable(result, self._settings)
-        self._finish(panel().finish(result, self._live.now()), ended)
+        # The editor's own picture feeds the next step; whoever watches gets it as the camera would.
+        size = None if task.image is None else task.image.size
+        self._finish(panel().finish(result, self._live.now(), size), ended)
         if ended is not None:
             raise ended
         return result
@@ -73,3 +76,8 @@ class Renderer:
             panel = replace(panel, image_status="unverified")
         self._live.put(panel)
         self._live.phase("validating", panel)
+
+
+def _worded(panel: StepPanel, now: int) -> StepPanel:
+    planned_so = panel.step.prompt is None
+    return replace(panel, image_status="verified" if planned_so else "unverified", created=now)

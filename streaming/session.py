@@ -31,7 +31,7 @@ ENDS: dict[ErrorCode, BoardState] = {
 
 
 class Session:
-    """Carries one request out. `settings.max_attempts` is at least 1.
+    """Carries one request out. `settings` are complete (see `names.completed`).
 
     `run` gives a TaskOutcome, whatever a model or the camera does. To stop it, put into `reason` what that
     shall be called and cancel the coroutine that runs it. When that ends otherwise, `end` is the caller's.
@@ -134,7 +134,7 @@ class Session:
 
     def _panels(self, plan: Plan, before: tuple[StepPanel, ...]) -> tuple[StepPanel, ...]:
         limit = self._request.max_steps or self._settings.max_steps
-        if limit and len(plan.steps) > limit:
+        if len(plan.steps) > limit:
             text = f"the plan has {len(plan.steps)} steps, {limit} are allowed (max_steps)"
             raise TaskEnded(ErrorCode.PLANNER_FAILED, text)
         attempts = self._request.max_attempts or self._settings.max_attempts
@@ -183,8 +183,7 @@ class Session:
 
     async def _enter(self, index: int, scene: Frame | None) -> None:
         """Make a step the active one. Its goal is rendered again where the scene is not as predicted."""
-        steps = self._live.board.steps
-        predicted = steps[index - 1].goal_image if index else self._source.image
+        predicted = self._predicted(index)
         if predicted is not None and scene is not None and self._pictured(index):
             difference = await asyncio.to_thread(changed, predicted, scene.image)
             if difference > self._settings.rerender:
@@ -193,6 +192,13 @@ class Session:
         self._live.put(panel)
         if not panel.rendered:
             self._live.goal(panel, active=False)
+
+    def _predicted(self, index: int) -> Image | None:
+        """What step `index` was imagined from: a step in words alone has the picture of the one before it."""
+        for panel in reversed(self._live.board.steps[:index]):
+            if panel.step.prompt is not None:
+                return panel.goal_image
+        return self._source.image
 
     def _pictured(self, index: int) -> bool:
         """Whether the step has, or is getting, a picture imagined from what was predicted."""

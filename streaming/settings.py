@@ -24,7 +24,8 @@ class EngineSettings(BaseModel):
     preset: Annotated[
         str,
         Field(
-            description="Which planner, editor and critic; nano knows only the simulated tabletop.",
+            description="Which planner, editor and critic: a name, or a YAML file of one's own; nano knows "
+            "only the simulated tabletop.",
             json_schema_extra=READ_ONLY,
         ),
     ] = "nano"
@@ -49,9 +50,33 @@ class EngineSettings(BaseModel):
             json_schema_extra=READ_ONLY,
         ),
     ] = ""
+    critic_mode: Annotated[
+        Literal["preset", "strict", "fast"],
+        Field(description="How the critic is asked.", json_schema_extra=READ_ONLY),
+    ] = "preset"
+    critic_scores: Annotated[
+        Literal["preset", "with", "without"],
+        Field(description="The critic is asked for 0-10 scores too, or not.", json_schema_extra=READ_ONLY),
+    ] = "preset"
+    critic_threshold: Annotated[
+        float,
+        Field(
+            ge=-1,
+            le=1,
+            description="Accept a picture from this probability of success on; below 0: the preset's.",
+            json_schema_extra=READ_ONLY,
+        ),
+    ] = -1.0
+    keep: Annotated[
+        Literal["preset", "best", "last"],
+        Field(
+            description="Of pictures that were all rejected, the one that is shown: the best by the critic's "
+            "scores, or else its probability, or without either the last; or always the last."
+        ),
+    ] = "preset"
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, description="Seed of the pictures.")] = 0
     max_steps: Annotated[
-        int, Field(ge=0, le=100, description="Refuse plans with more steps; 0: the planner's own limit.")
+        int, Field(ge=0, le=1000, description="Refuse plans with more steps; 0: the preset's number.")
     ] = 0
     max_attempts: Annotated[int, Field(ge=0, le=20, description="Pictures a step; 0: the preset's.")] = 0
     max_replans: Annotated[int, Field(ge=0, le=100, description="Re-plans a task.")] = 2
@@ -70,7 +95,8 @@ class EngineSettings(BaseModel):
     on_unverified: Annotated[
         Literal["publish", "fail"],
         Field(
-            description="A step whose pictures were all rejected: show the best, UNVERIFIED, or end the task."
+            description="A step whose pictures were all rejected: show one (see keep), UNVERIFIED, or end "
+            "the task."
         ),
     ] = "publish"
     max_image_age: Annotated[

@@ -35,8 +35,8 @@ class Preset(BaseModel):
     editor: Name
     critic: Name
     critic_mode: Literal["strict", "fast"] = "strict"
-    """`strict` for a Critic trained by reinforcement (InterleaveThinker-Critic-8B), `fast` for one that is only
-    fine-tuned (Critic-SFT-8B). A dialect with one wording for both makes no difference of it."""
+    """`strict` for a Critic trained by reinforcement (InterleaveThinker's Critic-8B), `fast` for one that is
+    only fine-tuned (its Critic-SFT-8B). The dialect `interleavethinker` asks both alike."""
     critic_scores: bool = False
     """Ask for 0-10 scores too, to choose the best of rejected attempts by; no checkpoint learned that."""
     critic_threshold: Annotated[float | None, Field(ge=0, le=1)] = None

@@ -36,7 +36,8 @@ WHITE_SIDE = 1024
 _TASK, _FIRST, _PRESENT = "{text_input}", "{original_instruction}", "{rewritten_prompt}"
 _NOTE = (
     "the published prompts are not at hand: InterleaveThinker's checkpoints are asked in other words than "
-    f"they were trained on, and the paper's numbers cannot be expected. {CLONE}, and set {VARIABLE} to its folder"
+    f"they were trained on, and the paper's numbers cannot be expected. {CLONE}, "
+    f"and set {VARIABLE} to its folder"
 )
 
 

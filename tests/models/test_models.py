@@ -1,5 +1,6 @@
 """Models by name: the parser, the options a name carries, names that are none, and which are loaded once."""
 
+import traceback
 from dataclasses import replace
 
 import pytest
@@ -7,12 +8,12 @@ from support.places import ROOT
 
 from goalreel.errors import InputError
 from goalreel.models import presets
-from goalreel.models.kinds import ChatOptions, EditorOptions
+from goalreel.models.kinds import EditorOptions, HfOptions
 from goalreel.models.load import build_chat, build_editor, build_planner, load
-from goalreel.models.lookup import find, forms
-from goalreel.models.names import ModelName
+from goalreel.models.lookup import find, forms, kinds
+from goalreel.models.names import SHOWN, ModelName
 from goalreel.models.recorded import Recorded
-from goalreel.models.registry import Asked, ModelOptions, Registry, read_options
+from goalreel.models.registry import ROLES, Asked, ModelOptions, Registry, read_options
 from goalreel.models.table import table
 from goalreel.models.trio import Names, Trio
 from goalreel.planners.difference import DifferenceCritic
@@ -25,7 +26,8 @@ from goalreel.streaming.engine_loop import one_line
         ("hf:some/repo?dtype=x&device=cuda:0", "hf", "some/repo", {"dtype": "x", "device": "cuda:0"}),
         ("hf:/home/me@there/model", "hf", "/home/me@there/model", {}),
         ("openai:m@http://h:8000/v1", "openai", "m@http://h:8000/v1", {}),
-        ("server:http://h?a=b", "server", "http://h?a=b", {}),
+        ("server:http://h?a=b", "server", "http://h", {"a": "b"}),
+        ("openai:m@http://h/v1?temperature=0.2", "openai", "m@http://h/v1", {"temperature": "0.2"}),
         ("klein@/d:e?device=cuda:1", "", "klein@/d:e", {"device": "cuda:1"}),
         ("kinematic", "", "kinematic", {}),
         ("hf:", "hf", "", {}),
@@ -49,9 +51,16 @@ def test_two_editors_in_one_name():
 @pytest.mark.parametrize(
     ("text", "public", "brief"),
     [
-        ("hf:/models/some-planner?dtype=x", "hf:/models/some-planner?dtype=x", "some-planner?dtype=x"),
+        ("hf:/models/some-planner?dtype=x", "hf:/models/some-planner?dtype=x", "some-planner"),
+        ("hf:a/b?processor=Qwen/Q", "hf:a/b?processor=Qwen/Q", "b"),
         ("openai:gpt@http://me:pw@h/v1", "openai:gpt@http://h/v1", "gpt"),
         ("server:http://me:pw@h:8000", "server:http://h:8000", "8000"),
+        (
+            "openai:gpt@http://h?sign=s3cret&temperature=1",
+            "openai:gpt@http://h?sign=***&temperature=1",
+            "gpt",
+        ),
+        ("klein?seal=s3cret+server:http://me:pw@h", "klein?seal=***+server:http://h", "klein+h"),
         ("flux2-klein-4b@/weights", "flux2-klein-4b@/weights", "flux2-klein-4b"),
     ],
 )
@@ -62,7 +71,7 @@ def test_what_is_shown_of_a_name(text, public, brief):
 
 def test_options_get_their_types():
     name = ModelName.parse("hf:dir?dtype=float32&batch_size=4&temperature=0.5")
-    assert read_options(name, ChatOptions).model_dump(exclude_none=True) == {
+    assert read_options(name, HfOptions).model_dump(exclude_none=True) == {
         "dtype": "float32",
         "batch_size": 4,
         "temperature": 0.5,
@@ -77,16 +86,30 @@ def test_options_get_their_types():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("hf:dir?quantize=int8", "quantize is wrong: there are device, dtype, batch_size, max_new_tokens"),
+        ("hf:dir?quantize=int8", "quantize is wrong: there are dialect, prompts, device, dtype, batch_size"),
         ("hf:dir?batch_size=many", "batch_size is wrong"),
         ("hf:dir?fast", r"options are written as \?key=value"),
-        ("openai:m?a=b", "a is wrong: there are no options"),
+        ("openai:m?a=b", "openai:m: a is wrong: there are dialect, prompts, temperature, max_tokens"),
+        ("openai:m@http://h?temperature=s3cret", "openai:m@http://h: temperature is wrong: .* number"),
+        ("hf:dir?temperature=s3cret", "temperature is wrong"),
+        ("hf:dir?dialect=s3cret", "dialect is wrong: Input should be 'own' or 'interleavethinker'"),
+        ("openai:m@http://h/v1?api_key=s3cret", "put it into the environment, GOALREEL_API_KEY"),
+        ("server:http://h?token=s3cret", "put it into the environment"),
+        ("hf:s3cret@there/dir?s3cret", r"options are written as \?key=value"),
+        ("nothing:there?auth=s3cret", "no planner called 'nothing:there'"),
+        ("hindsight?password=s3cret", "no planner called 'hindsight'"),
     ],
 )
-def test_wrong_options_get_one_line(name, said):
+def test_wrong_options_get_one_line_that_repeats_no_value(name, said):
     with pytest.raises(InputError, match=said) as caught:
         build_planner(name)
     assert "\n" not in str(caught.value)
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value)).replace("s3cret@there", "")
+
+
+def test_what_a_name_shows_are_the_options_of_our_own_kinds():
+    ours = {o for role in ROLES for kind in kinds(role, plugins=False) for o in kind.options.model_fields}
+    assert ours == SHOWN
 
 
 def test_options_reach_the_model(tmp_path):
@@ -115,16 +138,11 @@ def test_a_package_that_is_missing_is_named_with_its_extra():
 
 @pytest.mark.parametrize("name", presets.names())
 def test_every_preset_reads_and_names_kinds_that_are(name):
-    preset = presets.load(name, max_attempts=9, editor="server:http://x")
+    preset = presets.read(name, max_attempts=9, editor="server:http://x")
     assert (preset.name, preset.max_attempts, preset.editor) == (name, 9, "server:http://x")
     assert "name" not in preset.model_dump(), "a record holds the models, not the file"
     for role in ("planner", "editor", "critic"):
         find(role, ModelName.parse(getattr(preset, role)))
-
-
-def test_a_preset_that_is_none():
-    with pytest.raises(InputError, match="no preset 'magic'"):
-        presets.load("magic")
 
 
 def test_an_error_names_every_kind_that_would_do():
@@ -187,8 +205,16 @@ def test_a_models_key_is_that_of_its_name_how_it_is_asked_and_its_version():
     from goalreel import __version__
 
     names = Names("p", "e", "c", critic_mode="fast")
-    assert (names.key("planner"), names.key("critic")) == (f"p {__version__}", f"c fast False {__version__}")
-    assert replace(names, critic_scores=True).key("critic") != names.key("critic")
+    assert (names.key("planner"), names.key("critic")) == (
+        f"p 40 {__version__}",
+        f"c fast False None {__version__}",
+    )
+    for other in (
+        {"critic_scores": True},
+        {"critic_threshold": 0.5},
+        {"notes": (("critic", "other words"),)},
+    ):
+        assert replace(names, **other).key("critic") != names.key("critic")
 
 
 def test_a_kind_is_registered_once():

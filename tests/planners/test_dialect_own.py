@@ -5,13 +5,13 @@ from itertools import product
 
 import numpy as np
 from support.places import DATA
-from support.scripted import ScriptedChat
+from support.scripted import ScriptedChat, words
 
 from goalreel.image import Image
 from goalreel.planners.chat import Conversation
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.planner import ChatPlanner, Underway
-from goalreel.types import Attempt, Candidate, Step, Storyboard, StoryboardStep, Task, Verdict
+from goalreel.types import Attempt, Candidate, DoneStep, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
 
 
 def picture(width: int) -> Image:
@@ -67,3 +67,46 @@ def test_it_says_what_it_said_when_the_nano_models_were_trained():
     recorded = json.loads((DATA / "dialects/own.json").read_text())
     assert planner_turns() == recorded["planner"]
     assert critic_turns() == recorded["critic"]
+
+
+def user_turn(task: Task, first: int = 1) -> str:
+    steps = [{"step_number": first, "step_name": "a", "instruction": "b", "prompt": "c"}]
+    chat = ScriptedChat([json.dumps({"execution_plan": steps})])
+    (plan,) = ChatPlanner(chat).plan([task])
+    assert isinstance(plan, Plan), plan
+    return words(chat.calls[0][0][1:])
+
+
+def test_pictures_go_to_their_marks_and_the_scene_is_not_shown_twice():
+    given = {"id": "t", "instruction": "from <image> to <image>, please", "images": (picture(8), picture(9))}
+    shown = "Instruction: from \n[8x6]\n to \n[9x6]\n, please\n\nWrite the plan."
+    assert user_turn(Task(**given)) == shown
+    assert user_turn(Task(**given, image=picture(9))) == shown
+    apart = user_turn(Task(**given, image=picture(10)))
+    assert apart == "The scene as it is now: \n[10x6]\n\n\n" + shown
+
+
+def test_a_partial_sequence_is_continued():
+    done = (DoneStep(instruction="it is <image> cut", image=picture(8)), DoneStep(instruction="it is told"))
+    task = Task(id="t", instruction="like <image>", images=(picture(7),), done=done, image=picture(8))
+    text = user_turn(task, 3)
+    assert text.startswith(
+        "Instruction: like \n[7x6]\n\n\nAlready done:\nStep 1: it is [image] cut \n[8x6]\n"
+    )
+    assert "\nStep 2: it is told\n\nWrite the plan for what remains" in text
+    assert text.endswith("Its first step has number 3.")
+    assert "may no longer fit" not in text
+    now = user_turn(task.model_copy(update={"image": picture(10)}), 3)
+    assert "The scene as it is now, which may differ from what was planned: \n[10x6]\n" in now
+
+
+def test_a_task_that_had_done_steps_is_replanned_after_them():
+    task = Task(id="t", instruction="cook", done=(DoneStep(instruction="it is cut", image=picture(8)),))
+    behind = board(None).model_copy(update={"task": task})
+    chat = ScriptedChat(["no"], ["no"])
+    ChatPlanner(chat, replies=2).continue_plan([Underway(behind, 1, picture(20))])
+    text = words(chat.calls[1][0][1:])
+    places = [text.index(t) for t in ("Step 1: it is cut", "[8x6]", "Step 2, step 1:", "[11x6]", "[20x6]")]
+    assert places == sorted(places)
+    assert "first step has number 3" in text
+    assert '"step_number": 3' in text

@@ -14,6 +14,7 @@ from goalreel.types import Plan, Step, Verdict
 
 REPLIES = {f.stem: f.read_text(encoding="utf-8") for f in (DATA / "replies").iterdir()}
 WHY = {
+    "plan-bad-answer-before-thinking-ends": "before the thinking ends",
     "plan-bad-a-verdict": 'no JSON object with "execution_plan"',
     "plan-bad-blank-prompt": "execution_plan.0.prompt",
     "plan-bad-empty": "no JSON object",
@@ -21,14 +22,16 @@ WHY = {
     "plan-bad-html-entities": "no JSON object",
     "plan-bad-missing-prompt": "execution_plan.1.prompt: Field required",
     "plan-bad-nested": "no JSON object",
+    "plan-bad-next-step-in-text": "a text holds the next steps",
     "plan-bad-no-steps": "execution_plan: List should have at least 1 item",
+    "plan-bad-null-instruction": "instruction: it is null, and so is auxiliary_text",
+    "plan-bad-null-prompt": "prompt: it is null, and so is auxiliary_text",
     "plan-bad-out-of-order": "step 3 follows step 1",
     "plan-bad-plan-is-text": "execution_plan: Input should be a valid list",
     "plan-bad-refusal": "no JSON object",
-    "plan-bad-starts-late": "begin with number 2",
     "plan-bad-stray-quote-hides-a-step": "instruction: Field required",
     "plan-bad-string-number": "execution_plan.0.step_number",
-    "plan-bad-template-echoed": "execution_plan.0.step_name",
+    "plan-bad-template-echoed": "execution_plan.0.instruction",
     "plan-bad-truncated-after-step": "cut off",
     "plan-bad-truncated-code-fence": "cut off",
     "plan-bad-truncated-in-step": "cut off",
@@ -45,7 +48,7 @@ WHY = {
     "verdict-bad-prose-only": "no JSON object",
     "verdict-bad-quoted-true-false": "not valid near",
     "verdict-bad-repeated-key": "twice in one object",
-    "verdict-bad-repeated-key-quotes": "lost or repeated",
+    "verdict-bad-repeated-key-quotes": "twice in one object",
     "verdict-bad-score-contradicts": "below 5",
     "verdict-bad-score-missing": "scores.over_editing: Field required",
     "verdict-bad-score-out-of-range": "scores.success",
@@ -113,41 +116,81 @@ def test_scores_are_the_lower_of_each_pair_and_overall_the_root_of_the_product()
 
 
 @pytest.mark.parametrize(
-    ("numbers", "first", "read"),
+    ("numbers", "read"),
     [
-        ((1, 2, 3), 1, True),
-        ((0, 1, 2), 1, True),
-        ((1, 1, 1), 1, True),
-        ((None, None, None), 1, True),
-        ((1, None, 3), 1, True),
-        ((None, 2, 3), 1, True),
-        ((5, 6, 7), 5, True),
-        ((1, 2, 3), 5, True),
-        ((5, 6, 7), 1, False),
-        ((1, 3, 4), 1, False),
-        ((1, None, 4), 1, False),
-        ((3, 2, 1), 1, False),
-        ((-1, 0, 1), 1, False),
-        ((1, 2, 10**400), 1, False),
-        ((1, 2, True), 1, False),
-        ((1, 2, 2.5), 1, False),
-        ((1, 2, "1e3"), 1, False),
+        ((1, 2, 3), True),
+        ((0, 1, 2), True),
+        ((5, 6, 7), True),
+        ((1, 1, 1), True),
+        ((None, None, None), True),
+        ((1, None, 3), True),
+        ((None, 2, 3), True),
+        ((None, 4, 5), True),
+        ((1, 3, 4), False),
+        ((5, 7, 8), False),
+        ((1, None, 4), False),
+        ((3, 2, 1), False),
+        ((-1, 0, 1), False),
+        ((1, 2, 10**400), False),
+        ((1, 2, True), False),
+        ((1, 2, 2.5), False),
+        ((1, 2, "1e3"), False),
     ],
 )
-def test_steps_are_renumbered_but_a_gap_is_a_lost_step(numbers, first, read):
+def test_steps_are_renumbered_but_a_gap_is_a_lost_step(numbers, read):
     steps = [{**STEP, "step_number": n, "step_name": f"s{i}"} for i, n in enumerate(numbers)]
-    result = parse_plan(plan_reply(steps), first=first)
+    result = parse_plan(plan_reply(steps))
     assert isinstance(result, Plan if read else Problem), result
     if read:
         assert [s.name for s in result.steps] == ["s0", "s1", "s2"]
 
 
-@pytest.mark.parametrize(("steps", "kind"), [(MAX_STEPS, Plan), (MAX_STEPS + 1, Problem), (500, Problem)])
-def test_a_plan_has_a_limit(steps, kind):
-    result = parse_plan(plan_reply([{**STEP, "step_number": n + 1} for n in range(steps)]))
-    assert isinstance(result, kind)
-    if kind is Problem:
-        assert f"at most {MAX_STEPS}" in result.message
+@pytest.mark.parametrize("limit", [1, MAX_STEPS, 120])
+def test_a_plan_has_a_limit_that_can_be_set(limit):
+    steps = [{**STEP, "step_number": n + 1} for n in range(limit + 1)]
+    assert len(parse_plan(plan_reply(steps[:-1]), max_steps=limit).steps) == limit
+    result = parse_plan(plan_reply(steps), max_steps=limit)
+    assert isinstance(result, Problem)
+    assert f"at most {limit}" in result.message
+    assert plan_schema(limit)["properties"]["execution_plan"]["maxItems"] == limit
+
+
+def test_a_step_in_words_alone_has_no_prompt_and_its_words_for_an_instruction():
+    first, second = parse_plan(REPLIES["plan-2-words-alone"]).steps
+    assert first == Step(
+        name="First picture",
+        instruction="The gripper waits above the block; the bowl's still empty.",
+        prompt=None,
+        auxiliary_text="The gripper waits above the block; the bowl's still empty.",
+    )
+    assert second.prompt is None
+    told = parse_plan(plan_reply([{**STEP, "prompt": None, "auxiliary_text": "why"}])).steps[0]
+    assert (told.instruction, told.prompt, told.auxiliary_text) == ("b", None, "why")
+
+
+def test_a_missing_name_is_made_of_the_steps_words():
+    named = [s.name for s in parse_plan(REPLIES["plan-2-no-names"]).steps]
+    assert named == ["The open gripper is right", "The gripper's fingers hold the"]
+    words = {**STEP, "step_name": None, "instruction": None, "prompt": None, "auxiliary_text": "字" * 300}
+    assert parse_plan(plan_reply([words])).steps[0].name == "字" * 60
+
+
+@pytest.mark.parametrize(("steps", "prompt", "least"), [(15, 840, MAX_REPAIR), (25, 1_200, 30_000)])
+def test_a_long_python_literal_is_read_to_the_letter(steps, prompt, least):
+    said = {**STEP, "instruction": "it's there", "prompt": ('the "red" block\'s ' * 100)[:prompt] + "."}
+    numbered = [{**said, "step_number": n} for n in range(1, steps + 1)]
+    reply = f"<think>x</think><answer>{ {'execution_plan': numbered} }</answer>"
+    assert len(reply) > least
+    plan = parse_plan(reply)
+    assert isinstance(plan, Plan), plan
+    assert [(s.instruction, s.prompt) for s in plan.steps] == [("it's there", said["prompt"])] * steps
+
+
+def test_a_long_verdict_is_read():
+    prompt = "keep the gripper's place, " * 500
+    reply = f"<answer>{ {'previous_step_success': False, 'refine_prompt': prompt} }</answer>"
+    assert len(reply) > 13_000
+    assert parse_verdict(reply).refined_prompt == prompt.strip()
 
 
 @pytest.mark.parametrize(

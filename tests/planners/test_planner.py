@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.scripted import ScriptedChat, words
 
@@ -194,7 +194,7 @@ def test_several_images_go_to_their_marks_and_from_five_on_are_capped():
         return [p.size for p in chat.calls[0][0][1].parts if isinstance(p, Image)]
 
     assert shown(4) == [(800, 600)] * 4
-    assert shown(5) == [(384, 288)] * 5
+    assert shown(5) == [(443, 332)] * 5
 
 
 def test_continuing_shows_what_is_done_with_its_images_and_the_scene_now():
@@ -277,9 +277,10 @@ def test_interleaving_keeps_every_word_and_every_image_in_order(pieces, count):
 
 
 @given(st.integers(1, 900), st.integers(1, 900))
-def test_capped_images_fit_keep_their_shape_and_never_grow(width, height):
-    small = shrink(picture(width, height), 384)
-    assert max(small.size) == min(384, max(width, height))
-    scale = max(small.size) / max(width, height)
+@example(640, 360)
+def test_capped_images_have_the_area_keep_their_shape_and_never_grow(width, height):
+    small = shrink(picture(width, height), 384 * 384)
+    scale = min(1.0, 384 / (width * height) ** 0.5)
     assert abs(small.size[0] - width * scale) <= 1
     assert abs(small.size[1] - height * scale) <= 1
+    assert small.size[0] * small.size[1] <= 384 * 384

@@ -56,7 +56,8 @@ def listens(watcher: Node, namespace: str, wanted: set[str]) -> None:
 
 @pytest.mark.process
 def test_options_become_remappings_and_the_node_is_active(watcher):
-    with running("--namespace", "robot1", "--camera", "/wrist"):
+    critic = ("--critic-mode", "fast", "--critic-scores", "--critic-threshold", "1", "--keep", "last")
+    with running("--namespace", "robot1", "--camera", "/wrist", "--max-steps", "9", *critic):
         listens(watcher, "/robot1", {"/wrist/image_raw", "/wrist/camera_info", "/robot1/instruction"})
         with GoalreelClient(server="/robot1/goalreel", timeout=60) as client:
             client.lifecycle.wait_for("active", 20)

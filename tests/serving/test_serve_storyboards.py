@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -20,6 +21,7 @@ from support.serving_models import (
     TintEditor,
     content,
     picture,
+    plan_of,
     say,
     serving,
     until,
@@ -29,10 +31,16 @@ from goalreel.asynchronous import drive
 from goalreel.batch import run
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.planner import ChatPlanner
+from goalreel.serving.pictures import to_base64
 from goalreel.serving.settings import Models
-from goalreel.types import Candidate, Failure, Storyboard, Task
+from goalreel.types import Candidate, DoneStep, Failure, Storyboard, Task
 
+ONE = to_base64(picture())
 WORK = {"instruction": "#one and #two", "max_attempts": 2}
+
+
+def done(image: str) -> dict:
+    return {"instruction": "it was begun", "image": image}
 
 
 @pytest.fixture
@@ -152,12 +160,101 @@ def test_what_goes_wrong_is_a_failure_in_the_storyboard(client):
     assert fetch(client, job).failure is not None
 
 
-def test_a_plan_longer_than_the_server_makes_is_a_failure(models):
+class Wordy(EchoChat):
+    """Plans two steps, and one once it is told that they are too many."""
+
+    heeds = True
+
+    def complete(self, conversations, *, schema=None):
+        told = super().complete(conversations, schema=schema)
+        return [plan_of("#" if self.heeds and "at most 1" in str(text) else "##") for text in told]
+
+
+def test_of_a_plan_longer_than_the_server_makes_the_planner_is_told(models):
+    wordy = Wordy()
+    models = replace(models, planner=wordy)
     with serving(models, max_steps=1) as url, httpx.Client(base_url=url, timeout=60) as client:
         watch(client, job := submit(client))
-        assert fetch(client, job).failure.message == "a plan of 2 steps; this server makes at most 1"
-        watch(client, job := submit(client, instruction="#one"))
-        assert fetch(client, job).complete
+        assert len(fetch(client, job).steps) == 1
+        assert len(wordy.batches) == 2
+        wordy.heeds = False
+        watch(client, job := submit(client))
+        assert "it has 2 steps: give at most 1" in fetch(client, job).failure.message
+
+
+def test_pictures_in_the_instruction_and_steps_behind_us(standing):
+    a, b, c, now = (picture(i) for i in range(4))
+    asked = {
+        "instruction": "#from <image> to <image>",
+        "images": [to_base64(a), f"data:image/png;base64,{to_base64(b)}"],
+        "done": [{"instruction": "it was begun", "image": to_base64(c)}, {"instruction": "and goes on"}],
+    }
+    behind = (DoneStep(instruction="it was begun", image=c), DoneStep(instruction="and goes on"))
+    for more, scene in (({}, c), ({"image": to_base64(now)}, now)):
+        watch(standing, job := submit(standing, **asked, **more))
+        board = fetch(standing, job)
+        assert (board.task.images, board.task.done, board.task.image) == ((a, b), behind, scene)
+        assert board.complete
+
+
+def test_all_pictures_of_a_submission_are_weighed_together(models):
+    one = to_base64(picture())  # 200 pixels
+    with serving(models, max_pixels=650) as url, httpx.Client(base_url=url, timeout=60) as client:
+        work = {**WORK, "instruction": "#<image>", "image": one, "images": [one]}
+        assert client.post("/v1/storyboards", json=work).status_code == 202
+        for more in (
+            {"instruction": "<image><image><image>", "images": [one] * 3},
+            {"done": [done(one)] * 2},
+        ):
+            answer = client.post("/v1/storyboards", json={**work, **more})
+            assert (answer.status_code, "800 pixels" in answer.text) == (413, True), answer.text
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "said"),
+    [
+        ({"instruction": "<image> and <image>", "images": [ONE]}, 400, "1 picture for 2 <image> marks"),
+        ({"instruction": "tidy up", "images": [ONE]}, 400, "1 picture for 0 <image> marks"),
+        ({"instruction": "<image>"}, 400, "0 pictures for 1 <image> mark"),
+        ({"images": ["not base64"]}, 400, "base64"),
+        ({"images": ["http://there/x.png"]}, 400, "fetches nothing"),
+        ({"done": [{"instruction": "x", "image": "not base64"}]}, 400, "base64"),
+        ({"done": [{"image": ONE}]}, 422, "done.0.instruction"),
+        ({"done": [{"instruction": "x", "prompt": "y"}]}, 422, "done.0.prompt"),
+        ({"images": [ONE] * 33}, 422, "images"),
+        ({"done": [{"instruction": "x"}] * 101}, 422, "done"),
+    ],
+)
+def test_pictures_that_do_not_fit_are_refused(standing, change, status, said):
+    answer = standing.post("/v1/storyboards", json={**WORK, **change})
+    assert answer.status_code == status, answer.text
+    assert said in answer.json()["error"]["message"]
+
+
+class Scoring(EchoChat):
+    """Accepts nothing, and scores each step's first picture best."""
+
+    def complete(self, conversations, *, schema=None):
+        super().complete(conversations, schema=schema)
+        return [
+            self.reply(" ".join(p for m in c for p in m.parts if isinstance(p, str))) for c in conversations
+        ]
+
+    def reply(self, asked: str) -> str:
+        assert '"scores"' in asked
+        mark = 3 if "once more" in asked else 9
+        scores = dict.fromkeys(("success", "over_editing", "naturalness", "artefacts"), mark)
+        verdict = {"previous_step_success": False, "refine_prompt": "once more", "scores": scores}
+        return f"<answer>{json.dumps(verdict)}</answer>"
+
+
+@pytest.mark.parametrize(("keep", "chosen"), [("best", 0), ("last", 1)])
+def test_which_picture_of_a_rejected_step_is_kept_is_the_servers_choice(models, keep, chosen):
+    models = replace(models, critic=Scoring(), critic_scores=True)
+    with serving(models, keep=keep) as url, httpx.Client(base_url=url, timeout=60) as client:
+        watch(client, job := submit(client))
+        step = fetch(client, job).steps[0]
+    assert (step.status, step.chosen) == ("unverified", chosen)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """A real HTTP server on 127.0.0.1 that speaks as much of the OpenAI chat protocol as a test tells it to."""
 
 import json
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
+
+from goalreel.planners.chat import Spoken
 
 
 @dataclass
@@ -34,6 +37,23 @@ def said(text: str | None, **more: object) -> Reply:
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "message": message, "finish_reason": "stop", **more}
     return Reply(body=json.dumps({"id": "1", "object": "chat.completion", "choices": [choice]}).encode())
+
+
+def logprobs(reply: Spoken) -> dict:
+    """The tokens of a reply as the protocol has them, with their bytes as hosted models give them."""
+
+    def one(text: str, chance: float) -> dict:
+        return {"token": text, "logprob": math.log(chance), "bytes": list(text.encode())}
+
+    return {
+        "content": [
+            {
+                **one(token.text, token.alternatives[token.text]),
+                "top_logprobs": [one(text, chance) for text, chance in token.alternatives.items()],
+            }
+            for token in reply.tokens
+        ]
+    }
 
 
 def error(status: int, message: str, param: str | None = None, **headers: str) -> Reply:

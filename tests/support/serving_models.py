@@ -11,10 +11,11 @@ import uvicorn
 
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.planners.chat import Conversation, NoReply
+from goalreel.planners.chat import Conversation, NoReply, Spoken, Token
 from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure
+from support.scripted import spelled
 from support.wait import until
 
 
@@ -42,6 +43,39 @@ class EchoChat:
         if any("bug" in s for s in said):
             raise RuntimeError("a bug in the model")
         return [NoReply("too long") if "no reply" in s else s for s in said]
+
+
+class TokenEcho(EchoChat):
+    """Also tells tokens: each letter, for which a `?` could have stood with a chance of 0.25."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spelled: list[list[str]] = []
+
+    def complete_tokens(
+        self, conversations: Sequence[Conversation], *, schema=None
+    ) -> list[Spoken | NoReply]:
+        replies = self.complete(conversations, schema=schema)
+        self.spelled.append(self.batches.pop())
+        return [
+            Spoken(r, tuple(Token(c, {"?": 0.25, c: 0.5, "!": 0.0}) for c in r)) if isinstance(r, str) else r
+            for r in replies
+        ]
+
+
+class TokenCritic(EchoChat):
+    """Accepts every picture, with a probability of 0.75."""
+
+    def complete(self, conversations: Sequence[Conversation], *, schema=None) -> list[str | NoReply]:
+        raise AssertionError("asked for a text alone")
+
+    def complete_tokens(
+        self, conversations: Sequence[Conversation], *, schema=None
+    ) -> list[Spoken | NoReply]:
+        answer = spelled(
+            '{"previous_step_success": ', {"true": 0.6, "false": 0.2}, ', "refine_prompt": null}'
+        )
+        return [answer for _ in conversations]
 
 
 class TintEditor:

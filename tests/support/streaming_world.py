@@ -43,8 +43,17 @@ class World:
         self._lock = threading.Lock()
 
     @staticmethod
-    def plan_of(places) -> Plan:
-        steps = (Step(name=f"step {i}", instruction=f"at {i + 1}", prompt=f"move to {i + 1}") for i in places)
+    def plan_of(places, words=()) -> Plan:
+        """`words`: the places whose steps have no picture."""
+        steps = (
+            Step(
+                name=f"step {i}",
+                instruction=f"at {i + 1}",
+                prompt=None if i in words else f"move to {i + 1}",
+                auxiliary_text=f"now move it to {i + 1}" if i in words else None,
+            )
+            for i in places
+        )
         return Plan(steps=tuple(steps))
 
     def newest(self) -> Frame | None:
@@ -110,7 +119,7 @@ class Listening:
 
 
 QUICK = {
-    "preset": "api",
+    "preset": "server",
     "track_rate": 30.0,
     "critic_period": 0.0,
     "image_timeout": 0.3,

@@ -14,7 +14,7 @@ from goalreel.checkpoints import NANO, located
 from goalreel.cli.main import app
 from goalreel.models import presets
 from goalreel.models.load import Trio, build_chat, build_editor, load
-from goalreel.types import Storyboard, Task
+from goalreel.types import Candidate, Storyboard, Task, Verdict
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 if not NANO.is_dir():
@@ -22,9 +22,10 @@ if not NANO.is_dir():
 
 from typer.testing import CliRunner
 
+from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.evaluation.tabletop.plan import measure_plans
-from goalreel.evaluation.tabletop.scenes import Walk, walks
+from goalreel.evaluation.tabletop.scenes import SIZE, Walk, walks
 
 ROLES = ("critic", "editor", "planner")
 MAX_MB = 60
@@ -214,3 +215,23 @@ def test_the_bench_gives_the_issue_s_numbers(tmp_path):
     assert report["edit.score"] >= MIN_EDIT_SCORE
     assert report["critic.balanced_accuracy"] >= MIN_CRITIC
     assert "loop.gap_closed" in report, "null where there is no gap to close"
+
+
+def test_the_critic_is_as_sure_as_its_word_says(trio):
+    rows = list(verdict_rows(seeds("validation", 1), SIZE))
+    verdicts = trio.critic.judge(
+        [
+            Candidate(
+                task_id=str(i),
+                step=row.origin.done,
+                source=row.source,
+                image=row.candidate,
+                instruction=row.instruction,
+                prompt=row.prompt,
+            )
+            for i, row in enumerate(rows)
+        ]
+    )
+    told = [v for v in verdicts if isinstance(v, Verdict)]
+    assert {v.success for v in told} == {True, False}
+    assert all((v.probability >= 0.5) == v.success for v in told)

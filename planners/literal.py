@@ -1,0 +1,82 @@
+"""JSON as Python writes it (single quotes, None, a comma too many), read as data: nothing is ever run."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+MAX_NESTING = 20
+
+_ESCAPE = r"\\(?:[\\'\"abfnrtv]|x[\da-fA-F]{2}|u[\da-fA-F]{4}|U[\da-fA-F]{8})"
+_TOKEN = re.compile(
+    rf"""\s*(?:
+        (?P<string>'[^'\\]*(?:{_ESCAPE}[^'\\]*)*'|"[^"\\]*(?:{_ESCAPE}[^"\\]*)*")
+        |(?P<word>True|False|None|true|false|null)\b
+        |(?P<number>-?\d{{1,20}}(?:\.\d{{1,20}})?(?:[eE][+-]?\d{{1,3}})?(?![\w.]))
+        |(?P<mark>[\[\]{{}}:,])
+    )""",
+    re.VERBOSE | re.ASCII,
+)
+_PYTHON = {"true": "True", "false": "False", "null": "None"}
+_DATA = ast.Expression | ast.Dict | ast.List | ast.Constant | ast.UnaryOp | ast.USub | ast.Load
+
+
+class RepeatedKeyError(Exception):
+    """An object has a key twice."""
+
+
+def unrepeated(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dictionary of pairs.
+
+    Raises:
+        RepeatedKeyError: two of them have one key.
+    """
+    for key, count in Counter(key for key, _ in pairs).items():
+        if count > 1:
+            raise RepeatedKeyError(key)
+    return dict(pairs)
+
+
+def read_literal(text: str) -> object:
+    """Read dictionaries with text for keys, lists, texts, numbers, yes, no and nothing.
+
+    A line may end within a text, as in a model's reply. What is handed to Python's parser has been cut into
+    tokens before, and is nested at most `MAX_NESTING` deep.
+
+    Raises:
+        ValueError: it is anything else.
+        RepeatedKeyError: a dictionary has a key twice.
+    """
+    try:
+        tree = ast.parse(" ".join(_tokens(text)), mode="eval")
+    except SyntaxError as e:
+        raise ValueError("no literal") from e
+    for node in ast.walk(tree):
+        if not isinstance(node, _DATA):
+            raise ValueError("more than data")
+        if isinstance(node, ast.Dict):
+            unrepeated([(_key(key), None) for key in node.keys])
+    return ast.literal_eval(tree)
+
+
+def _tokens(text: str) -> Iterator[str]:
+    at, end, depth, before = 0, len(text.rstrip()), 0, ""
+    while at < end:
+        found = _TOKEN.match(text, at, end)
+        if found is None or found.lastgroup is None:
+            raise ValueError("no literal")
+        kind, token, at = found.lastgroup, found[found.lastgroup], found.end()
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token, 0)
+        if depth > MAX_NESTING or kind == before == "string":  # Python would join the two
+            raise ValueError("nested too deeply, or a stray quote")
+        before = kind
+        if kind == "string":
+            token = token.replace("\n", r"\n").replace("\r", r"\r")
+        yield _PYTHON.get(token, token)
+
+
+def _key(node: ast.expr | None) -> str:
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        raise ValueError("a key that is no text")
+    return node.value

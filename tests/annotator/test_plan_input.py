@@ -1,0 +1,164 @@
+"""What `goalreel plan` is given: several pictures among the words, or a storyboard to go on from."""
+
+import pytest
+from support.cli import fails, goalreel
+from support.serving_models import CriticChat, PlannerChat, TintEditor, picture, serving
+
+from goalreel import InputError, load_models, load_storyboard, plan
+from goalreel.annotator.order import accepted, going_on, order
+from goalreel.folder import save_storyboard
+from goalreel.models import presets
+from goalreel.serving.settings import Models
+from goalreel.types import Attempt, DoneStep, Failure, Step, Storyboard, StoryboardStep, Task, Verdict
+
+A, B, NOW = picture(1), picture(2), picture(3)
+
+
+@pytest.fixture(scope="module")
+def planner():
+    return PlannerChat()
+
+
+@pytest.fixture(scope="module")
+def models(planner) -> list[str]:
+    with serving(Models(planner=planner, critic=CriticChat(), editor=TintEditor())) as url:
+        yield [word for role in ("planner", "editor", "critic") for word in (f"--{role}", f"server:{url}")]
+
+
+@pytest.fixture
+def files(tmp_path) -> list[str]:
+    paths = []
+    for name, image in (("a", A), ("b", B), ("now", NOW)):
+        (tmp_path / f"{name}.png").write_bytes(image.png())
+        paths.append(str(tmp_path / f"{name}.png"))
+    return paths
+
+
+def test_several_pictures_at_their_marks(files, models, planner, tmp_path):
+    goalreel("plan", *files[:2], "# from <image> to <image>", "--out", tmp_path / "p", *models)
+    board = load_storyboard(tmp_path / "p")
+    assert (board.task.images, board.task.image) == ((A, B), B)
+    assert board.complete
+    first, second = (f"20x10:{','.join(map(str, image.pixels[0, 0]))}" for image in (A, B))
+    asked = planner.batches[-1][0]
+    assert f"# from  {first}  to  {second}" in asked, "each picture stands at its mark"
+
+
+def test_one_picture_at_its_mark_is_the_scene_too(files, models, tmp_path):
+    goalreel("plan", files[0], "# tidy <image>", "--out", tmp_path / "p", *models)
+    task = load_storyboard(tmp_path / "p").task
+    assert (task.images, task.image) == ((A,), A)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["a.png", "b.png", "tidy up"], "2 pictures and no <image> mark: put quotes around the instruction"),
+        (["a.png", "tidy", "up"], "2 pictures and no <image> mark: put quotes around the instruction"),
+        (["a.png", "from <image> to <image>"], "1 picture for 2 <image> marks in the instruction"),
+        (["a.png", "b.png", "only <image>"], "2 pictures for 1 <image> mark in the instruction"),
+        (["only <image>"], "0 pictures for 1 <image> mark in the instruction"),
+        (["none.png", "tidy up"], "none.png: cannot be read"),
+        ([" "], "the instruction is empty"),
+        ([], "say what is to be done"),
+        (["tidy up", "--done", "1"], "--done counts the steps of a storyboard: name its folder"),
+        (
+            ["--continue", "plan", "a.png", "tidy up"],
+            "the instruction is the folder's: give one FRAME at most",
+        ),
+        (["--continue", "nowhere"], "nowhere: holds no storyboard.json"),
+        (["--continue", "p"], "p is the storyboard to go on from: give another --out"),
+    ],
+    ids=" ".join,
+)
+def test_what_does_not_fit_is_one_line(words, said, files, models, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert said in fails("plan", *words, "--out", "p", *models)
+
+
+def test_going_on_from_a_folder(files, models, planner, tmp_path):
+    goalreel("plan", files[0], "# # three", "--out", tmp_path / "first", *models)
+    before = load_storyboard(tmp_path / "first")
+    rest = (
+        "plan",
+        "--continue",
+        tmp_path / "first",
+        "--done",
+        1,
+        files[2],
+        "--out",
+        tmp_path / "rest",
+        *models,
+    )
+    goalreel(*rest)
+    board = load_storyboard(tmp_path / "rest")
+    step = before.steps[0]
+    behind = (DoneStep(instruction=step.step.instruction, image=step.goal_image),)
+    assert (board.task.instruction, board.task.image, board.task.done) == ("# # three", NOW, behind)
+    asked = planner.batches[-1][0]
+    assert behind[0].instruction in asked
+    number = len(planner.batches)
+    goalreel(*rest)
+    assert len(planner.batches) == number, "run again, it asks nobody"
+    goalreel("plan", "--continue", tmp_path / "rest", "--out", tmp_path / "more", *models)
+    more = load_storyboard(tmp_path / "more").task
+    assert more.done[0] == behind[0], "what was behind us before stays there"
+    assert len(more.done) == 1 + len(board.steps)
+    assert more.image == board.steps[-1].goal_image
+
+
+def board_of(*statuses: str) -> Storyboard:
+    return Storyboard(
+        task=Task(id="task", instruction="i", image=A),
+        steps=tuple(step_of(status) for status in statuses),
+    )
+
+
+def step_of(status: str) -> StoryboardStep:
+    step = Step(name="s", instruction="s is so", prompt=None if status == "text" else "p", auxiliary_text="t")
+    if status in ("text", "skipped"):
+        return StoryboardStep(step=step, status=status)
+    attempt = Attempt(prompt="p", seed=0, image=B, verdict=Verdict(success=status == "verified"))
+    return StoryboardStep(step=step, attempts=(attempt,), status=status, chosen=0)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "number"),
+    [
+        (("verified", "text", "unverified", "verified"), 2),
+        (("unverified", "verified"), 0),
+        (("verified", "verified"), 2),
+        (("text",), 1),
+    ],
+)
+def test_what_is_behind_us_unless_one_says_otherwise(statuses, number):
+    board = board_of(*statuses)
+    assert accepted(board) == len(going_on(board).done) == number
+    pictured = any(s != "text" for s in statuses[:number])
+    assert going_on(board).image == (B if pictured else A)
+    assert going_on(board, NOW).image == NOW
+
+
+def test_more_steps_than_there_are(tmp_path):
+    save_storyboard(board_of("verified"), tmp_path / "first")
+    said = fails("plan", "--continue", tmp_path / "first", "--done", 2, "--out", tmp_path / "rest")
+    assert "2 steps done, but the plan has 1" in said
+    none = Storyboard(task=Task(id="t", instruction="i"), failure=Failure(stage="plan", message="no"))
+    with pytest.raises(InputError, match="no plan to go on from"):
+        going_on(none)
+
+
+def test_a_task_with_pictures_is_saved_and_loaded(tmp_path):
+    task = order("<image> like <image>", images=(A, B), done=(DoneStep(instruction="x", image=NOW),))
+    assert task.image == NOW
+    board = board_of("verified").model_copy(update={"task": task})
+    save_storyboard(board, tmp_path)
+    assert load_storyboard(tmp_path) == board
+
+
+def test_from_python(models, tmp_path):
+    planner, editor, critic = models[1::2]
+    trio = load_models(presets.load("server", planner=planner, editor=editor, critic=critic))
+    board = plan("# <image>", None, tmp_path / "p", trio, images=[A], done=[DoneStep(instruction="x")])
+    assert (board.task.image, board.task.images, board.task.done[0].instruction) == (A, (A,), "x")
+    assert plan("#", NOW, tmp_path / "q", trio).task == order("#", NOW)

@@ -1,0 +1,105 @@
+"""The options of the critic reach the critic: on every command, over the preset's own."""
+
+import json
+
+import pytest
+from support.chat_server import ChatServer, Request, said
+from support.cli import fails, goalreel, invoke
+from support.serving_models import TintEditor, picture, plan_of, serving
+
+from goalreel import load_storyboard
+from goalreel.serving.settings import Models
+
+SCORES = '"scores"'
+
+
+def answer(request: Request):
+    """A plan of two steps; a verdict that never accepts, and scores where they are asked for."""
+    if request.json["model"] == "planner":
+        return said(plan_of("##"))
+    verdict = {"previous_step_success": False, "refine_prompt": "anew"}
+    if SCORES in json.dumps(request.json["messages"]).replace('\\"', '"'):
+        worse = "anew" in request.text
+        verdict["scores"] = dict.fromkeys(
+            ("success", "over_editing", "naturalness", "artefacts"), 3 if worse else 8
+        )
+    return said(f"<answer>{json.dumps(verdict)}</answer>")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with ChatServer(answer) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def models(server):
+    with serving(Models(editor=TintEditor())) as url:
+        chats = [f"--{role}" for role in ("planner", "critic")]
+        named = [f"openai:{role}@{server.url}?temperature=0.3" for role in ("planner", "critic")]
+        yield [chats[0], named[0], chats[1], named[1], "--editor", f"server:{url}"]
+
+
+@pytest.fixture
+def frame(tmp_path):
+    (tmp_path / "frame.png").write_bytes(picture().png())
+    return tmp_path / "frame.png"
+
+
+def planned(frame, models, *more: object):
+    goalreel("plan", frame, "tidy up", "--out", frame.parent / "p", "--preset", "server", *models, *more)
+    return load_storyboard(frame.parent / "p")
+
+
+def test_plan_keeps_what_it_is_told_to(frame, models, server):
+    step = planned(frame, models, "--critic-scores", "--max-attempts", 2).steps[0]
+    assert (len(step.attempts), step.chosen, step.attempts[0].verdict.semantics) == (2, 0, 8)
+    assert planned(frame, models, "--critic-scores", "--keep", "last").steps[0].chosen == 2
+    step = planned(frame, models, "--no-critic-scores").steps[0]
+    assert (step.chosen, step.attempts[0].verdict.score) == (2, None)
+    assert {r.json["temperature"] for r in server.requests} == {0.3}
+
+
+def test_the_mode_and_the_longest_plan_reach_the_models(frame, models, server):
+    strict = len(server.requests)
+    planned(frame, models, "--critic-mode", "strict")
+    fast = len(server.requests)
+    planned(frame, models, "--critic-mode", "fast")
+    first = [
+        next(r.json["messages"][0] for r in server.requests[at:] if r.json["model"] == "critic")
+        for at in (strict, fast)
+    ]
+    assert first[0] != first[1], "another mode, another system turn"
+    result = invoke(
+        "plan", "tidy up", "--out", frame.parent / "q", "--preset", "server", *models, "--max-steps", 1
+    )
+    assert "it has 2 steps: give at most 1" in result.stderr
+
+
+def test_a_threshold_decides_and_the_run_is_kept_apart(frame, models):
+    planned(frame, models)
+    answers = set((frame.parent / "p/answers").glob("*.json"))
+    planned(frame, models, "--critic-threshold", 0.9)
+    assert set((frame.parent / "p/answers").glob("*.json")) - answers, "its verdicts are others"
+
+
+@pytest.mark.parametrize(
+    "option", ["--critic-threshold=1.5", "--critic-mode=loose", "--max-steps=0", "--keep=x"]
+)
+@pytest.mark.parametrize(
+    "command", ["plan x --out o", "annotate d --out o", "serve", "node", "eval tabletop"]
+)
+def test_every_command_with_a_critic_has_them(command, option):
+    result = invoke(*command.split(), option)
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option.partition('=')[0]}'" in result.stderr
+
+
+def test_the_record_of_an_annotation_holds_them(models, video_dataset, tmp_path):
+    out = tmp_path / "out"
+    command = ("annotate", video_dataset, "--out", out, "--preset", "server", *models, "--episodes", "0")
+    goalreel(*command, "--keep", "last", "--critic-threshold", 0.25, "--max-steps", 7)
+    settings = json.loads((out / "meta/goalreel/settings.json").read_text())["settings"]
+    wanted = {"keep": "last", "critic_threshold": 0.25, "max_steps": 7, "critic_mode": "strict", "notes": []}
+    assert {name: settings[name] for name in wanted} == wanted
+    assert "keep" in fails(*command), "a second run must agree"

@@ -1,0 +1,125 @@
+"""Presets: those that come with goalreel, files of one's own, and what is wrong with a file, in one line."""
+
+import pytest
+
+from goalreel.errors import InputError
+from goalreel.models import presets
+from goalreel.models.load import load
+from goalreel.models.trio import Names
+
+OWN = "planner: hf:a\neditor: server:http://h\ncritic: difference\nmax_attempts: 2\nkeep: last\n"
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(OWN)
+    return path
+
+
+def test_klein_is_the_papers():
+    for name, editor in (("klein", "flux2-klein-9b"), ("klein-4b", "flux2-klein-4b")):
+        preset = presets.load(name)
+        assert (preset.editor, preset.max_attempts, preset.keep) == (editor, 5, "last")
+        assert preset.planner == "hf:InterleaveThinker/InterleaveThinker-Planner-8B?temperature=checkpoint"
+        assert preset.critic.endswith("Critic-8B?temperature=checkpoint")
+        assert not preset.critic_scores
+
+
+def test_api_says_which_models_are_to_be_named():
+    with pytest.raises(
+        InputError, match="give --planner and --editor and --critic, such as --planner openai:"
+    ):
+        presets.load("api")
+    with pytest.raises(InputError, match="give --critic, such as --critic openai:"):
+        presets.load("api", planner="openai:x", editor="openai:y")
+    full = presets.load("api", planner="openai:x", editor="openai:y", critic="openai:x@http://h/v1")
+    assert full.critic_scores
+
+
+def test_a_file_of_ones_own(own, monkeypatch):
+    preset = presets.load(str(own), critic_mode="fast", keep=None)
+    assert (preset.name, preset.max_attempts, preset.keep, preset.critic_mode) == (
+        "mine.yaml",
+        2,
+        "last",
+        "fast",
+    )
+    monkeypatch.chdir(own.parent)
+    assert presets.load("mine.yaml") == presets.load(str(own))
+    assert load("mine.yaml", roles=()).called == Names.of(presets.load("mine.yaml"), frozenset({"critic"}))
+
+
+def test_a_file_does_not_hide_a_preset_of_that_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nano").mkdir()
+    assert presets.load("nano").planner.startswith("hf:nano-planner")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("planer: x\n", "mine.yaml: planer: no such field; there are planner, editor, critic, critic_mode"),
+        ("name: x\n", "name: no such field"),
+        ("planner: hf:a\n", "editor: Field required"),
+        (OWN + "critic_threshold: 2\n", "critic_threshold: Input should be less than or equal to 1"),
+        (OWN + "max_steps: many\n", "max_steps: Input should be a valid integer"),
+        (OWN + "critic_mode: loose\n", "critic_mode: Input should be 'strict' or 'fast'"),
+        (OWN.replace("hf:a", "''"), "planner: String should have at least 1 character"),
+        ("- planner\n", "no preset: write one `field: value` a line"),
+        ("", "no preset: write one"),
+        ("1: x\n", "no preset: write one"),
+        (OWN + "keep: [\n", "line 7: no YAML"),
+        ("planner: !!python/object/apply:os.system ['touch hacked']\n", "line 1: no YAML"),
+        ("planner: 2020-13-45\n", "no YAML"),
+        ("a: " + "[" * 2000, "no YAML"),
+        ("planner: x # " + "x" * presets.MAX_BYTES, "larger than 64 KiB"),
+        ("planner: \x00", "no YAML"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_with_a_file_is_one_line(own, text, said, monkeypatch):
+    monkeypatch.chdir(own.parent)
+    own.write_text(text)
+    with pytest.raises(InputError) as caught:
+        presets.load(str(own))
+    assert str(own) in str(caught.value)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (own.parent / "hacked").exists()
+
+
+def test_an_option_that_does_not_fit_is_not_the_files_fault(own):
+    with pytest.raises(InputError, match=r"^max_attempts: Input should be greater"):
+        presets.load(str(own), max_attempts=0)
+
+
+@pytest.mark.parametrize("name", ["magic", "magic.yaml", "../nano", "/etc/hostname", ""])
+def test_a_preset_that_is_none(name):
+    with pytest.raises(
+        InputError, match=r"no preset '.*'; there are api, .* or give the path of a \.yaml file"
+    ):
+        presets.load(name)
+
+
+def test_whether_a_preset_predicts_is_its_editors_kind():
+    assert presets.load("nano").predictive
+    assert not presets.load("hindsight").predictive
+    assert presets.load("hindsight", editor="server:http://h").predictive
+    with pytest.raises(InputError, match="no editor called"):
+        _ = presets.load("nano", editor="nonsense").predictive
+
+
+def test_names_to_show_hold_no_secret_and_say_how_a_model_is_asked(monkeypatch):
+    monkeypatch.delenv("GOALREEL_INTERLEAVETHINKER", raising=False)
+    preset = presets.load(
+        "api",
+        planner="hf:InterleaveThinker/InterleaveThinker-Planner-8B",
+        editor="openai:e@http://me:s3cret@h/v1?sign=s3cret",
+        critic="openai:InterleaveThinker/InterleaveThinker-Critic-8B@http://h/v1?dialect=own",
+        critic_scores=False,
+    )
+    shown = load(preset, roles=()).called.shown()
+    assert shown["planner"].startswith(f"{preset.planner} (the published prompts are not at hand")
+    assert shown["editor"] == "openai:e@http://h/v1?sign=***"
+    assert shown["critic"] == preset.critic

@@ -1,0 +1,302 @@
+"""The published shape, with prompts out of a made-up clone: nothing of it is run, every mark is filled."""
+
+import logging
+
+import numpy as np
+import pytest
+from support.scripted import ScriptedChat
+
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel.planners.chat import Conversation
+from goalreel.planners.critic import ChatCritic
+from goalreel.planners.dialects import OWN, Dialect, default_dialect, dialect, interleavethinker
+from goalreel.planners.planner import ChatPlanner, Underway
+from goalreel.types import (
+    Attempt,
+    Candidate,
+    DoneStep,
+    Failure,
+    Plan,
+    Step,
+    Storyboard,
+    StoryboardStep,
+    Task,
+    Verdict,
+)
+
+CLONE = '''
+import a_module_that_is_not_there
+raise SystemExit("it was run")
+
+NARRATIVE_PROMPT_JSON = """
+Tell the tale of "{text_input}" with {braces} and 100 %.
+"""
+
+GUIDANCE_GLOBAL_PROMPT_JSON = (
+    "Go on from "
+    '"{text_input}"' ".\\n"
+)
+
+Iterative_T2I_PROMPT_QWEN = """
+Asked: "{original_instruction}"
+Now: "{rewritten_prompt}"
+"""
+'''
+YES = "<think>It is.</think><answer>{'previous_step_success': True, 'refine_prompt': 'grasp it'}</answer>"
+PLAN = (
+    "<think></think><answer>{'execution_plan': [{'step_number': 3, 'step_name': 'a', 'instruction': 'b', "
+    "'prompt': 'c', 'auxiliary_text': None}]}</answer>"
+)
+
+
+@pytest.fixture
+def clone(tmp_path):
+    (tmp_path / "UEval").mkdir()
+    (tmp_path / "UEval/system.py").write_text(CLONE)
+    return tmp_path
+
+
+def picture(width: int) -> Image:
+    return Image(np.zeros((6, width, 3), np.uint8))
+
+
+def parts(conversation: Conversation) -> list:
+    """What the only turn holds; a picture as its size."""
+    (message,) = conversation
+    assert message.role == "user"
+    return [p if isinstance(p, str) else p.size for p in message.parts]
+
+
+def asked(given: Dialect, task: Task) -> list:
+    chat = ScriptedChat([PLAN])
+    (plan,) = ChatPlanner(chat, dialect=given).plan([task])
+    assert isinstance(plan, Plan), plan
+    return parts(chat.calls[0][0])
+
+
+def test_a_plan_from_words_is_asked_with_the_narrative_prompt(clone):
+    text = 'draw "{text_input}" and {original_instruction}'
+    assert asked(interleavethinker(clone), Task(id="t", instruction=text)) == [
+        f'\nTell the tale of "{text}" with {{braces}} and 100 %.\n'
+    ]
+
+
+def test_a_plan_from_one_picture_has_it_first(clone):
+    task = Task(id="t", instruction="clear the table", image=picture(8))
+    assert asked(interleavethinker(clone), task) == ['Go on from "', (8, 6), '. clear the table".\n']
+
+
+def test_pictures_go_to_their_marks_and_the_scene_is_not_shown_twice(clone):
+    task = Task(
+        id="t",
+        instruction="from <image> to <image>, please",
+        images=(picture(8), picture(9)),
+        image=picture(9),
+    )
+    assert asked(interleavethinker(clone), task) == [
+        'Go on from "from ',
+        (8, 6),
+        " to ",
+        (9, 6),
+        ', please".\n',
+    ]
+    apart = task.model_copy(update={"image": picture(10)})
+    assert asked(interleavethinker(clone), apart)[:4] == ['Go on from "', (10, 6), ". from ", (8, 6)]
+
+
+def test_a_partial_sequence_is_one_line_a_done_step(clone):
+    done = (DoneStep(instruction="it is <image> cut", image=picture(8)), DoneStep(instruction="it is told"))
+    task = Task(id="t", instruction="How to cook?", done=done, image=picture(8))
+    assert asked(interleavethinker(clone), task) == [
+        'Go on from "How to cook?\nStep 1: it is [image] cut ',
+        (8, 6),
+        '\nStep 2: it is told".\n',
+    ]
+    words = Task(id="t", instruction="How to cook?", done=done[1:])
+    assert asked(interleavethinker(clone), words) == ['Go on from "How to cook?\nStep 1: it is told".\n']
+    live = task.model_copy(update={"image": picture(9)})
+    assert asked(interleavethinker(clone), live)[-3:] == ["\nStep 2: it is told\nNow: ", (9, 6), '".\n']
+
+
+def test_a_storyboard_under_way_goes_on_from_its_goal_images(clone):
+    attempt = Attempt(prompt="p", seed=0, image=picture(11), verdict=Verdict(success=True))
+    step = Step(name="cut", instruction="it is cut", prompt="cut it")
+    board = Storyboard(
+        task=Task(id="t", instruction="cook", image=picture(8)),
+        steps=(
+            StoryboardStep(step=step, attempts=(attempt,), status="verified", chosen=0),
+            StoryboardStep(step=step),
+        ),
+    )
+    chat = ScriptedChat([PLAN])
+    planner = ChatPlanner(chat, dialect=interleavethinker(clone))
+    (plan,) = planner.continue_plan([Underway(board, 1, picture(20))])
+    assert isinstance(plan, Plan)
+    assert parts(chat.calls[0][0]) == [
+        'Go on from "',
+        (8, 6),
+        ". cook\nStep 1: it is cut ",
+        (11, 6),
+        "\nNow: ",
+        (20, 6),
+        '".\n',
+    ]
+
+
+def test_pictures_that_do_not_fit_the_marks_fail_their_task_alone(clone):
+    chat = ScriptedChat([PLAN])
+    bad = Task(id="t", instruction="from <image> to <image>", images=(picture(8),))
+    failure, plan = ChatPlanner(chat, dialect=interleavethinker(clone)).plan(
+        [bad, Task(id="u", instruction="draw")]
+    )
+    assert isinstance(failure, Failure)
+    assert "1 image(s) for 2 <image> mark(s)" in failure.message
+    assert isinstance(plan, Plan)
+
+
+def candidate(**given) -> Candidate:
+    values = {"source": picture(8), "image": picture(9), "instruction": "it is held", "prompt": "grasp it"}
+    return Candidate(task_id="t", step=0, **{**values, **given})
+
+
+def test_the_critic_sees_both_pictures_first_then_both_prompts(clone):
+    chat = ScriptedChat([YES, YES])
+    critic = ChatCritic(chat, dialect=interleavethinker(clone))
+    again = candidate(prompt="grasp {original_instruction} <image>", first_prompt="grasp {rewritten_prompt}")
+    assert critic.judge([candidate(), again]) == [Verdict(success=True, reasoning="It is.")] * 2
+    first, second = map(parts, chat.calls[0])
+    assert first == [(8, 6), (9, 6), '\n\nAsked: "grasp it"\nNow: "grasp it"\n']
+    assert second[2] == (
+        '\n\nAsked: "grasp {rewritten_prompt}"\nNow: "grasp {original_instruction} [image]"\n'
+    )
+
+
+def test_a_picture_made_from_nothing_comes_after_a_white_one(clone):
+    chat = ScriptedChat([YES])
+    ChatCritic(chat, dialect=interleavethinker(clone)).judge([candidate(source=None)])
+    white, made, _ = chat.calls[0][0][0].parts
+    assert white == Image(np.full((1024, 1024, 3), 255, np.uint8))
+    assert made == picture(9)
+
+
+def test_what_cannot_be_read_is_asked_again_in_two_more_turns(clone):
+    chat = ScriptedChat(["hm"], [YES])
+    (verdict,) = ChatCritic(chat, dialect=interleavethinker(clone)).judge([candidate()])
+    assert verdict.success
+    assert [m.role for m in chat.calls[1][0]] == ["user", "assistant", "user"]
+    assert "no JSON object" in chat.calls[1][0][2].parts[0]
+
+
+def test_the_published_critic_is_not_asked_for_scores(clone):
+    with pytest.raises(InputError, match="the published Critic gives no scores: use a judge"):
+        ChatCritic(ScriptedChat(), scores=True, dialect=interleavethinker(clone))
+    calls = []
+    for mode in ("strict", "fast"):
+        chat = ScriptedChat([YES])
+        ChatCritic(chat, mode=mode, dialect=interleavethinker(clone)).judge([candidate()])
+        calls.append(chat.calls)
+    assert calls[0] == calls[1], "the mode is the checkpoint's"
+
+
+# Where the prompts come from.
+
+
+def test_the_clone_is_given_or_in_the_environment(clone, tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("GOALREEL_INTERLEAVETHINKER", str(clone))
+    found = dialect("interleavethinker")
+    assert found.note is None
+    assert asked(found, Task(id="t", instruction="x"))[0].startswith("\nTell the tale")
+    monkeypatch.setenv("GOALREEL_INTERLEAVETHINKER", str(tmp_path / "elsewhere"))
+    assert dialect("interleavethinker", clone).note is None
+    with pytest.raises(InputError, match=r"elsewhere: no UEval/system\.py"):
+        dialect("interleavethinker")
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("variable", [None, ""])
+def test_without_a_clone_it_asks_in_our_words_and_says_so(variable, monkeypatch, caplog):
+    monkeypatch.delenv("GOALREEL_INTERLEAVETHINKER", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("GOALREEL_INTERLEAVETHINKER", variable)
+    with caplog.at_level(logging.WARNING):
+        made = dialect("interleavethinker")
+    (record,) = caplog.records
+    for text in (record.getMessage(), made.note):
+        assert "git clone https://github.com/zhengdian1/InterleaveThinker" in text
+        assert "GOALREEL_INTERLEAVETHINKER" in text
+    (told,) = asked(made, Task(id="t", instruction="draw a {original_instruction}"))
+    assert 'Instruction: "draw a {original_instruction}"' in told
+    before, size, after = asked(made, Task(id="t", instruction="clear it", image=picture(8)))
+    assert size == (8, 6)
+    assert after.startswith(". clear it")
+    assert "auxiliary_text" in before
+    chat = ScriptedChat([YES])
+    ChatCritic(chat, dialect=made).judge([candidate(first_prompt="take it")])
+    *sizes, text = parts(chat.calls[0][0])
+    assert sizes == [(8, 6), (9, 6)]
+    assert '"take it"' in text
+    assert '"grasp it"' in text
+    for whole in (told, before + after, text):
+        assert "{text_input}" not in whole
+        assert "_prompt}" not in whole
+        assert "<answer>" in whole
+
+
+def test_our_words_tell_the_limit_of_steps(monkeypatch):
+    monkeypatch.delenv("GOALREEL_INTERLEAVETHINKER", raising=False)
+    chat = ScriptedChat([PLAN], [PLAN])
+    for made in (dialect("interleavethinker"), OWN):
+        ChatPlanner(chat, dialect=made, max_steps=7).plan([Task(id="t", instruction="x")])
+    for call in chat.calls:
+        assert "no more than 7" in str(call[0][0].parts[0])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("NARRATIVE_PROMPT_JSON", "NARRATIVE", "no text NARRATIVE_PROMPT_JSON"),
+        ('"""\nTell', 'open("x").read() + """\nTell', "no text NARRATIVE_PROMPT_JSON"),
+        ("'\"{text_input}\"'", "'{input}'", "GUIDANCE_GLOBAL_PROMPT_JSON lacks {text_input}"),
+        ("{rewritten_prompt}", "{prompt}", "Iterative_T2I_PROMPT_QWEN lacks {rewritten_prompt}"),
+        ("raise SystemExit", "raise raise", "is no Python source"),
+    ],
+)
+def test_a_clone_that_lacks_something_says_what(clone, old, new, said):
+    assert old in CLONE
+    (clone / "UEval/system.py").write_text(CLONE.replace(old, new))
+    with pytest.raises(InputError) as caught:
+        interleavethinker(clone)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_the_file_says_what_to_clone(tmp_path):
+    with pytest.raises(
+        InputError, match=r"no UEval/system\.py in it.*github.com/zhengdian1/InterleaveThinker"
+    ):
+        interleavethinker(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("InterleaveThinker/InterleaveThinker-Critic-SFT-8B", "interleavethinker"),
+        ("interleavethinker/Anything", "interleavethinker"),
+        ("weights/InterleaveThinker-Planner-8B/", "interleavethinker"),
+        ("somebody/interleavethinker-8b", "interleavethinker"),
+        ("Qwen/Qwen3-VL-8B-Instruct", "own"),
+        ("InterleaveThinker-weights/qwen", "own"),
+        ("my-InterleaveThinker-8B", "own"),
+        ("", "own"),
+    ],
+)
+def test_the_dialect_of_a_name(model, name):
+    assert default_dialect(model) == name
+
+
+def test_there_are_two():
+    assert dialect("own") is OWN
+    assert OWN.note is None
+    with pytest.raises(InputError, match="use own or interleavethinker"):
+        dialect("french")

@@ -1,0 +1,98 @@
+"""How likely a served model's tokens were, over real HTTP: OpenAI's shape, and the Critic's probability."""
+
+import json
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import openai
+import pytest
+from support.serving_models import (
+    EchoChat,
+    PlannerChat,
+    TintEditor,
+    TokenCritic,
+    TokenEcho,
+    content,
+    picture,
+    say,
+    serving,
+    until,
+)
+
+from goalreel.models.load import build_chat
+from goalreel.planners.critic import ChatCritic
+from goalreel.serving.settings import Models
+from goalreel.types import Candidate, Storyboard
+
+
+@pytest.fixture
+def served():
+    models = Models(planner=TokenEcho(), critic=EchoChat())
+    with serving(models) as url, httpx.Client(base_url=url, timeout=60) as client:
+        yield client, models.planner
+
+
+def test_the_official_client_reads_them(served):
+    client, _ = served
+    official = openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="unused", max_retries=0)
+    (choice,) = official.chat.completions.create(
+        model="planner",
+        messages=[{"role": "user", "content": "aü"}],
+        logprobs=True,
+        top_logprobs=2,
+    ).choices
+    assert choice.message.content == "aü"
+    first, second = choice.logprobs.content
+    assert (first.token, second.token, second.bytes) == ("a", "ü", list("ü".encode()))
+    assert first.logprob == pytest.approx(math.log(0.5))
+    assert [(t.token, t.logprob) for t in first.top_logprobs] == [
+        ("a", pytest.approx(math.log(0.5))),
+        ("?", pytest.approx(math.log(0.25))),
+    ]
+
+
+def test_none_unless_asked_for_and_none_of_a_model_that_tells_none(served):
+    client, chat = served
+    assert say(client, "a").json()["choices"][0]["logprobs"] is None
+    assert chat.spelled == []
+    silent = say(client, "a", "critic", logprobs=True, top_logprobs=5)
+    assert (content(silent), silent.json()["choices"][0]["logprobs"]) == ("a", None)
+    refused = say(client, "no reply", logprobs=True)
+    assert (refused.status_code, "too long" in refused.text) == (422, True)
+    assert say(client, "a", logprobs=True, top_logprobs=21).status_code == 422
+
+
+def test_what_could_not_have_stood_there_is_still_json(served):
+    client, _ = served
+    (token,) = say(client, "a", logprobs=True, top_logprobs=20).json()["choices"][0]["logprobs"]["content"]
+    assert token["top_logprobs"][-1] == {"token": "!", "logprob": -9999.0, "bytes": [33]}
+
+
+def test_requests_with_and_without_share_no_call(served):
+    client, chat = served
+    chat.gate.clear()
+    with ThreadPoolExecutor(7) as pool:
+        first = pool.submit(say, client, "first")
+        chat.entered.acquire()
+        asked = [pool.submit(say, client, f"{i % 2}", logprobs=bool(i % 2)) for i in range(6)]
+        until(lambda: client.get("/health").json()["models"]["planner"]["waiting"] == 6)
+        chat.gate.set()
+        assert content(first.result()) == "first"
+        assert [content(f.result()) for f in asked] == ["0", "1"] * 3
+    assert chat.spelled == [["1"] * 3]
+    assert chat.batches == [["first"], ["0"] * 3]
+
+
+def test_the_probability_gets_through_to_a_client_and_into_a_storyboard():
+    models = Models(planner=PlannerChat(), critic=TokenCritic(), editor=TintEditor())
+    candidate = Candidate(task_id="t", step=0, source=None, image=picture(), instruction="a", prompt="b")
+    with serving(models) as url, httpx.Client(base_url=url, timeout=60) as client:
+        (verdict,) = ChatCritic(build_chat(f"server:{url}", role="critic")).judge([candidate])
+        assert (verdict.success, verdict.probability) == (True, pytest.approx(0.75))
+        job = client.post("/v1/storyboards", json={"instruction": "#one"}).json()["id"]
+        events = client.get(f"/v1/storyboards/{job}/events").text
+        (told,) = (json.loads(b.partition("data: ")[2]) for b in events.split("\n\n") if "event: judged" in b)
+        assert told["probability"] == pytest.approx(0.75)
+        board = Storyboard.model_validate(client.get(f"/v1/storyboards/{job}").json()["storyboard"])
+        assert board.steps[0].attempts[0].verdict.probability == pytest.approx(0.75)

@@ -1,0 +1,188 @@
+"""Steps in words alone, pictures of the editor's own size, and pictures that were all rejected."""
+
+import numpy as np
+import pytest
+from support.streaming_world import World, make, picture, result
+from support.wait import until
+
+from goalreel.image import Image
+from goalreel.models import presets
+from goalreel.streaming.board import ErrorCode
+from goalreel.streaming.names import completed, preset_of
+from goalreel.streaming.request import TaskRequest
+from goalreel.streaming.settings import EngineSettings
+from goalreel.types import Verdict
+
+
+@pytest.fixture
+def start():
+    engines = []
+
+    def _start(world: World, **settings):
+        engine, heard = make(world, **settings)
+        engines.append(engine)
+        return engine, heard
+
+    yield _start
+    for engine in engines:
+        engine.stop()
+
+
+def edits(world: World) -> list:
+    return [request for kind, request in world.calls if kind == "edit"]
+
+
+@pytest.fixture
+def worded() -> World:
+    """Three steps, the middle one in words alone."""
+    world = World()
+    world.plans = [World.plan_of(range(3), words={1})]
+    return world
+
+
+# -- steps in words alone
+
+
+def test_a_step_in_words_is_on_the_board_without_a_picture(worded, start):
+    engine, heard = start(worded, on_unverified="fail")
+    phases = []
+    board = result(engine.submit(TaskRequest("move it", "generate"), phases.append)).board
+    assert board.state == "ready"
+    assert [(p.image_status, p.attempts) for p in board.steps] == [("verified", n) for n in (1, 0, 1)]
+    assert [p.goal_image is None for p in board.steps] == [False, True, False]
+    assert board.steps[1].created
+    assert [p.as_step().status for p in board.steps] == ["verified", "text", "verified"]
+    assert [e.image for e in edits(worded)] == [picture(0), picture(1)]
+    assert phases[-1].completion == 1.0
+    untouched = next(b for b in heard.boards if b.steps).steps[1]
+    assert (untouched.rendered, untouched.as_step().status) == (False, "skipped")
+
+
+def test_the_critic_says_when_a_step_in_words_is_done(worded, start):
+    engine, heard = start(worded, rerender=1.0)
+    ticket = engine.submit(TaskRequest("move it"))
+    for i in range(3):
+        until(lambda i=i: heard.told and heard.told[-1] >= i)
+        worded.scene = picture(i + 1)
+    assert result(ticket).board.state == "succeeded"
+    assert heard.told == [0, 1, 2]
+    told = [g.panel for g in heard.goals if g.active]
+    assert [p.goal_image is None for p in told] == [False, True, False]
+    asked = [c for kind, c in worded.calls if kind == "judge" and c.step == 1]
+    assert {(c.prompt, c.first_prompt) for c in asked} == {("at 2", None)}
+
+
+def test_an_operator_says_when_a_step_in_words_is_done(worded, start):
+    engine, heard = start(worded, rerender=1.0)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    worded.scene = picture(1)
+    until(lambda: heard.told == [0, 1])
+    assert engine.set_step(1, "completed") == (ErrorCode.NONE, "")
+    until(lambda: heard.told == [0, 1, 2])
+    engine.command("cancel")
+    assert [p.status for p in result(ticket).board.steps][:2] == ["completed", "completed"]
+
+
+def test_after_words_the_next_goal_is_imagined_from_the_scene_that_they_led_to(worded, start):
+    engine, heard = start(worded)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: len(edits(worded)) == 2)
+    until(lambda: heard.told == [0])
+    worded.scene = picture(1)
+    until(lambda: heard.told == [0, 1])
+    worded.scene = picture(2, extra=4)
+    until(lambda: heard.told == [0, 1, 2])
+    assert edits(worded)[-1].image == worded.scene
+    assert len(edits(worded)) == 3
+    engine.command("cancel")
+    result(ticket)
+
+
+def test_where_all_is_in_words_only_what_lost_its_picture_is_unverified(worded, start):
+    engine, _ = start(worded)
+    board = result(engine.submit(TaskRequest("move it", "generate", text_only=True))).board
+    assert [p.image_status for p in board.steps] == ["unverified", "verified", "unverified"]
+    assert not edits(worded)
+
+
+# -- the editor's own size
+
+
+class Large(World):
+    """Its pictures have twice the camera's size."""
+
+    def edit(self, requests):
+        return [Image(p.pixels.repeat(2, 0).repeat(2, 1)) for p in super().edit(requests)]
+
+    def judge(self, candidates):
+        halved = (
+            c.model_copy(update={"image": Image(c.image.pixels[::2, ::2].copy())})
+            if c.image.size == (192, 96)
+            else c
+            for c in candidates
+        )
+        return super().judge(list(halved))
+
+
+def test_goals_have_the_cameras_size_and_the_next_picture_starts_from_the_editors_own(start):
+    world = Large()
+    engine, heard = start(world)
+    ticket = engine.submit(TaskRequest("move it"))
+    for i in range(3):
+        until(lambda i=i: heard.told and heard.told[-1] >= i)
+        world.scene = picture(i + 1)
+    board = result(ticket).board
+    assert board.state == "succeeded"
+    assert {p.goal_image.size for p in board.steps} == {(96, 48)}
+    assert np.abs(board.steps[0].goal_image.pixels.astype(int) - picture(1).pixels).mean() < 3
+    assert [e.image.size for e in edits(world)] == [(96, 48), (192, 96), (192, 96)]
+
+
+# -- pictures that were all rejected
+
+
+class LessAndLessSure(World):
+    """Rejects every picture, with less and less probability."""
+
+    sure = 0.9
+
+    def judge(self, candidates):
+        self.sure /= 2
+        no = Verdict(success=False, refined_prompt=f"{candidates[0].prompt} exactly", probability=self.sure)
+        return self._call("judge", candidates, lambda c: no)
+
+
+@pytest.mark.parametrize(("keep", "kept"), [("preset", 0), ("best", 0), ("last", 2)])
+def test_of_rejected_pictures_the_one_is_shown_that_is_asked_for(start, keep, kept):
+    engine, _ = start(LessAndLessSure(1), keep=keep, max_attempts=3)
+    (panel,) = result(engine.submit(TaskRequest("move it", "generate"))).board.steps
+    assert (panel.image_status, panel.attempts) == ("unverified", 3)
+    assert panel.attempt.prompt == "move to 1" + " exactly" * kept
+
+
+def test_settings_go_before_the_presets():
+    settings = EngineSettings(
+        preset="nano",
+        critic_mode="fast",
+        critic_scores="with",
+        critic_threshold=0.0,
+        max_steps=60,
+        max_attempts=9,
+        keep="last",
+    )
+    preset = preset_of(settings)
+    assert (preset.critic_mode, preset.critic_scores, preset.critic_threshold) == ("fast", True, 0.0)
+    assert preset.max_steps == 60
+    whole = completed(settings, presets.load("nano"))
+    assert (whole.max_steps, whole.max_attempts, whole.keep) == (60, 9, "last")
+
+
+def test_what_settings_leave_open_is_the_presets():
+    preset = presets.load("nano", critic_scores=True, critic_threshold=0.3, max_steps=7, keep="last")
+    settings = EngineSettings(preset="nano")
+    assert preset_of(settings) == presets.load("nano")
+    without = EngineSettings(preset="nano", critic_scores="without")
+    assert not preset_of(without).critic_scores
+    whole = completed(settings, preset)
+    assert (whole.max_steps, whole.max_attempts, whole.keep) == (7, preset.max_attempts, "last")
