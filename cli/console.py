@@ -65,7 +65,7 @@ def show_summary(summary: "Summary") -> None:
         table.add_row("episodes already done", str(summary.resumed))
     if summary.failures:
         table.add_row("episodes left out", str(len(summary.failures)), style="red")
-    for status in ("verified", "unverified", "failed", "skipped"):
+    for status in ("verified", "unverified", "failed", "skipped", "text"):
         if summary.steps[status]:
             table.add_row(f"steps {status}", str(summary.steps[status]))
     table.add_row("goal images from", summary.camera)

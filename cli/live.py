@@ -26,13 +26,15 @@ class _Board:
         match request, answer:
             case _, Plan():
                 self.names = [step.name for step in answer.steps]
-                self.marks, self.said = [""] * len(self.names), [""] * len(self.names)
+                self.marks = ["" if step.prompt else "in words" for step in answer.steps]
+                self.said = [""] * len(self.names)
                 self.note = "rendering"
             case ((Edit() | Candidate()), Failure()):
                 self.marks[request.step] += "[red]![/] "
                 self.said[request.step] = answer.message
             case Candidate(), Verdict():
-                self.marks[request.step] += "[green]✓[/]" if answer.success else "[yellow]✗[/] "
+                sure = "" if answer.probability is None else f" {answer.probability:.2f}"
+                self.marks[request.step] += f"[green]✓[/]{sure}" if answer.success else f"[yellow]✗[/]{sure} "
                 self.said[request.step] = answer.reasoning or answer.refined_prompt or ""
             case _, Failure():
                 self.note = f"[red]{escape(answer.message)}[/]"

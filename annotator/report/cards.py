@@ -4,7 +4,8 @@ Nothing here is HTML: escaping is the templates' work (jinja2 autoescape).
 """
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from goalreel.annotator.report.model import EpisodeView
@@ -53,6 +54,7 @@ class AttemptCard:
     refined: str | None
     reply: str | None
     scores: str
+    """The Critic's numbers, in words; empty without any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,8 @@ class EpisodeCard:
     title: str
     instruction: str
     status: Status
-    verified: int
+    tally: str
+    """How many steps are verified, in words; empty without steps."""
     seconds: str | None
     length: int
     fps: str
@@ -143,8 +146,10 @@ def _attempt(number: int, attempt: Attempt, step: str, pictured: bool) -> Attemp
     if verdict is not None:
         outcome = "accepted" if verdict.success else "rejected"
         given = (("semantics", verdict.semantics), ("quality", verdict.quality))
+        sure = () if verdict.probability is None else (f"probability of success {verdict.probability:.2f}",)
         text, refined = verdict.reasoning, verdict.refined_prompt
-        scores = " · ".join(f"{name} {score:g}/10" for name, score in given if score is not None)
+        marks = (f"{name} {score:g}/10" for name, score in given if score is not None)
+        scores = " · ".join((*sure, *marks))
     else:
         outcome, refined, scores = "failed", None, ""
         text = f"{failure.stage}: {failure.message}" if failure is not None else ""
@@ -161,7 +166,16 @@ def _attempt(number: int, attempt: Attempt, step: str, pictured: bool) -> Attemp
     )
 
 
-def _step(view: EpisodeView, i: int, step: StoryboardStep) -> StepCard:
+def _tally(statuses: Iterable[Status]) -> str:
+    found = Counter(statuses)
+    pictured = found.total() - found["text"]
+    parts = [f"{found['verified']} of {pictured} steps verified"] if pictured else []
+    if worded := found["text"]:
+        parts.append(f"{worded} in words alone")
+    return ", ".join(parts)
+
+
+def _step(view: EpisodeView, i: int, step: StoryboardStep, goal: Image | None) -> StepCard:
     label = f"Step {i + 1}, {step.step.name}"
     # A lone chosen attempt is the goal image already shown: no second copy of it in the page.
     pictured = len(step.attempts) > 1 or step.chosen is None
@@ -173,7 +187,7 @@ def _step(view: EpisodeView, i: int, step: StoryboardStep) -> StepCard:
         caption=step.step.auxiliary_text,
         status=step.status,
         span=None if step.segment is None else span(step.segment, view.fps),
-        goal=_picture(step.goal_image, f"{label}: goal image, {step.status}"),
+        goal=_picture(goal, f"{label}: goal image, {step.status}"),
         end=_picture(view.end_frames[i] if view.end_frames else None, f"{label}: real end frame"),
         attempts=tuple(_attempt(n, a, label, pictured) for n, a in enumerate(step.attempts, 1)),
     )
@@ -187,14 +201,17 @@ def episode_card(view: EpisodeView) -> EpisodeCard:
         title=view.title,
         instruction=view.instruction,
         status=view.status,
-        verified=sum(step.status == "verified" for step in steps),
+        tally=_tally(step.status for step in steps),
         seconds=view.seconds,
         length=view.length,
         fps=f"{view.fps:g}",
         first=_picture(view.storyboard.task.image, "First frame"),
         bars=tuple(bars(view)),
         ticks=tuple(ticks(view.length / view.fps)) if view.length else (),
-        steps=tuple(_step(view, i, step) for i, step in enumerate(steps)),
+        steps=tuple(
+            _step(view, i, step, goal)
+            for i, (step, goal) in enumerate(zip(steps, view.storyboard.goal_images(), strict=True))
+        ),
         message=view.message,
         reply=failure.reply if failure is not None else None,
     )

@@ -35,7 +35,7 @@ class Line:
 class Mark:
     """Drawn as shapes, so that it needs no font."""
 
-    shape: Literal["tick", "exclamation", "cross", "dash"]
+    shape: Literal["tick", "exclamation", "cross", "dash", "lines"]
     colour: str
 
 
@@ -163,6 +163,7 @@ def _mark(draw: PIL.ImageDraw.ImageDraw, x: int, y: int, mark: Mark) -> None:
         "exclamation": [((x, y - 6), (x, y + 2)), ((x, y + 5), (x, y + 7))],
         "cross": [((x - 4, y - 4), (x + 4, y + 4)), ((x - 4, y + 4), (x + 4, y - 4))],
         "dash": [((x - 5, y), (x + 5, y))],
+        "lines": [((x - 5, y + at), (x + 5, y + at)) for at in (-5, 0, 5)],
     }
     for stroke in strokes[mark.shape]:
         draw.line(stroke, fill="white", width=3, joint="curve")

@@ -62,7 +62,7 @@ class EpisodeView:
 
     @property
     def status(self) -> Status:
-        """The worst of its steps; `failed` when the episode itself failed."""
+        """The worst of its steps; `failed` when the episode itself failed, `text` when all is in words."""
         if self.message is not None:
             return "failed"
         found = {step.status for step in self.storyboard.steps}
@@ -70,4 +70,4 @@ class EpisodeView:
         for status in order:
             if status in found:
                 return status
-        return "verified"
+        return "text" if found == {"text"} else "verified"

@@ -14,6 +14,7 @@ MARKS: Final = {
     "unverified": Mark("exclamation", "#8a5a00"),
     "failed": Mark("cross", "#9a2323"),
     "skipped": Mark("dash", "#535a62"),
+    "text": Mark("lines", "#2b5d86"),
 }
 
 
@@ -28,7 +29,8 @@ def _cells(view: EpisodeView) -> list[Cell]:
             Line(f"{number}. {step.step.name}", 17, INK, 3),
             Line(f"{when}{step.status}", 15, mark.colour, 2),
         )
-        cells.append(Cell(goal, lines, mark))
+        words = step.step.auxiliary_text if step.status == "text" else None
+        cells.append(Cell(goal, lines, mark, note=None if words is None else Line(words, 15, INK, 6)))
     return cells
 
 

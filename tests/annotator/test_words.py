@@ -1,0 +1,199 @@
+"""Steps in words alone, how sure the Critic is, pictures of another size: plan, annotate, report."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from goalreel import load_storyboard
+from goalreel.annotator.annotate import Options, Summary, annotate, open_dataset
+from goalreel.annotator.plan import plan
+from goalreel.annotator.report.cards import episode_card
+from goalreel.annotator.report.model import EpisodeView
+from goalreel.annotator.report.pages import Pages
+from goalreel.annotator.report.sheet import MARKS, contact_sheet
+from goalreel.annotator.show import show
+from goalreel.cli.console import show_summary
+from goalreel.cli.live import live_view
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.image import Image
+from goalreel.models.trio import Names, Trio
+from goalreel.types import Plan, Step, Storyboard, StoryboardStep, Task, Verdict
+
+SAID = "Wait until the water boils."
+SURE = 0.93
+
+
+class Cook:
+    """Three steps, the middle one in words; goals of twice the source's size and a little wider."""
+
+    def __init__(self, *sure: float) -> None:
+        """`sure`: of each rejected picture in turn; without any the first is accepted."""
+        self._sure = list(sure)
+
+    def plan(self, tasks):
+        steps = (
+            Step(
+                name="fill", instruction="the pot is full", prompt="fill it", auxiliary_text="Fill the pot."
+            ),
+            Step(name="boil", instruction="the water boils", prompt=None, auxiliary_text=SAID),
+            Step(name="pour", instruction="the cup is full", prompt="pour it"),
+        )
+        return [Plan(steps=steps) for _ in tasks]
+
+    def edit(self, edits):
+        return [self._drawn(e) for e in edits]
+
+    def _drawn(self, edit) -> Image:
+        width, height = edit.image.size
+        if edit.step == 0:
+            width, height = 2 * width + 16, 2 * height
+        return Image(np.full((height, width, 3), 120 + 60 * edit.step // 2, np.uint8))
+
+    def judge(self, candidates):
+        if self._sure:
+            return [Verdict(success=False, probability=self._sure.pop(0)) for _ in candidates]
+        return [Verdict(success=True, reasoning="as wanted", probability=SURE) for _ in candidates]
+
+
+def trio(cook: Cook, **names) -> Trio:
+    return Trio(
+        cook, cook, cook, Names("p", "e", "c", unkept=frozenset({"planner", "editor", "critic"}), **names)
+    )
+
+
+FRAME = Image(np.full((48, 64, 3), 40, np.uint8))
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory) -> tuple[Path, Storyboard]:
+    out = tmp_path_factory.mktemp("plan") / "out"
+    return out, plan("make tea", FRAME, out, trio(Cook()))
+
+
+def test_a_plan_keeps_words_and_numbers(planned):
+    out, board = planned
+    assert load_storyboard(out) == board
+    assert [s.status for s in board.steps] == ["verified", "text", "verified"]
+    assert board.complete
+    assert board.steps[0].attempts[0].verdict.probability == SURE
+
+
+def test_a_plan_is_handed_out_in_the_frames_size(planned):
+    out, board = planned
+    assert board.steps[2].goal_image.size == (144, 96), (
+        "the third step starts from the first one's own picture"
+    )
+    assert [None if p is None else p.size for p in board.goal_images()] == [(64, 48), None, (64, 48)]
+    with PIL.Image.open(out / "preview.gif") as preview:
+        assert (preview.n_frames, preview.size) == (3, (64, 48))
+
+
+def test_the_report_shows_words_in_place_of_a_picture(planned):
+    out, _ = planned
+    page = (out / "index.html").read_text()
+    assert page.count(SAID) == 1
+    assert "In words alone" in page
+    assert page.count('class="badge text"') == 1
+    assert "2 of 2 steps verified, 1 in words alone" in page
+    assert f"probability of success {SURE}" in page
+
+
+def view(*worded: bool) -> EpisodeView:
+    steps = tuple(
+        StoryboardStep(
+            step=Step(name="s", instruction="i", prompt=None if w else "p", auxiliary_text=SAID),
+            status="text" if w else "skipped",
+        )
+        for w in worded
+    )
+    task = Task(id="t", instruction="make tea", image=FRAME)
+    return EpisodeView(0, "episode", "make tea", Storyboard(task=task, steps=steps))
+
+
+@pytest.mark.parametrize(
+    ("worded", "status", "tally"),
+    [
+        ((True, True), "text", "2 in words alone"),
+        ((True, False), "skipped", "0 of 1 steps verified, 1 in words alone"),
+        ((False,), "skipped", "0 of 1 steps verified"),
+    ],
+)
+def test_what_the_list_says_of_a_storyboard(worded, status, tally):
+    card = episode_card(view(*worded))
+    assert (card.status, card.tally) == (status, tally)
+    assert tally in Pages("t", {}).row(card, "#", None)
+
+
+def test_the_contact_sheet_has_a_mark_and_the_words():
+    def shown(*worded: bool) -> Image:
+        return contact_sheet(view(*worded))
+
+    blue = tuple(bytes.fromhex(MARKS["text"].colour[1:]))
+    near = [np.abs(shown(w).pixels.astype(int) - blue).max(2) <= 6 for w in (True, False)]
+    assert near[0].sum() > 100 > near[1].sum()
+    grey = np.array((0xEF, 0xED, 0xE7))
+    field = [np.abs(shown(w).pixels.astype(int) - grey).max(2) <= 2 for w in (True, False)]
+    assert field[0].sum() < field[1].sum(), "the field has words in it"
+
+
+def test_the_live_view_says_what_is_in_words_and_how_sure_the_critic_is(tmp_path, capsys):
+    with live_view() as observe:
+        plan("make tea", FRAME, tmp_path / "out", trio(Cook(0.25)), observe=observe)
+    rows = capsys.readouterr().err
+    assert "in words" in rows
+    assert "0.25" in rows
+    assert str(SURE) in rows
+
+
+def test_a_run_counts_steps_in_words(capsys):
+    show_summary(Summary(Path("out"), "front", steps=Counter(text=2)))
+    assert "steps text" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def annotated(video_dataset, tmp_path_factory) -> tuple[Path, Summary]:
+    out = tmp_path_factory.mktemp("annotated") / "out"
+    return out, annotate(open_dataset(video_dataset), out, trio(Cook()), Options())
+
+
+def test_an_episode_has_words_between_its_pictures(annotated):
+    out, summary = annotated
+    assert summary.steps == Counter(verified=6, text=3)
+    source, records = open_dataset(out), Records(out / FOLDER, source="")
+    for index in source.indices:
+        steps = records.outline(index).steps
+        assert [s.status for s in steps] == ["verified", "text", "verified"]
+        assert steps[0].segment.end == steps[1].segment.start < steps[1].segment.end == steps[2].segment.start
+        assert steps[0].attempts[0].verdict.probability == SURE
+
+
+def test_the_sub_goal_camera_is_masked_in_words_and_filled_elsewhere(annotated):
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    out, _ = annotated
+    first, words, _ = Records(out / FOLDER, source="").outline(0).steps
+    dataset = LeRobotDataset("local/out", root=out, video_backend="pyav")
+    shown, hidden = dataset[first.segment.start], dataset[words.segment.start]
+    assert [bool(item["subgoal_is_pad"]) for item in (shown, hidden)] == [False, True]
+    picture = (255 * shown["observation.images.subgoal"].numpy()).round()
+    assert np.abs(picture - 120).max() <= 3, "no black border, though the editor works in another shape"
+    assert not hidden["observation.images.subgoal"].any()
+    told = {(r["style"], r["content"]) for r in shown["language_persistent"]}
+    assert {("subtask", "boil"), ("plan", "1. fill\n2. boil\n3. pour")} <= told
+
+
+def test_a_dataset_with_words_is_shown(annotated, tmp_path):
+    page = show(annotated[0], tmp_path / "report").read_text()
+    assert "In words alone" in page
+    assert "steps text" in page
+
+
+@pytest.mark.parametrize(("keep", "kept"), [("best", 0), ("last", 1)])
+def test_annotate_keeps_the_picture_that_it_is_told_to(video_dataset, tmp_path, keep, kept):
+    models = trio(Cook(0.4, 0.2), keep=keep, max_attempts=2)
+    annotate(open_dataset(video_dataset), tmp_path / "out", models, Options(), episodes=[0])
+    step = Records(tmp_path / "out" / FOLDER, source="").outline(0).steps[0]
+    assert (step.status, step.chosen) == ("unverified", kept)
