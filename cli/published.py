@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.models import Critic, Editor, MaxAttempts, Planner, Preset
+from goalreel.cli.models import (
+    Critic,
+    CriticMode,
+    CriticScores,
+    CriticThreshold,
+    Editor,
+    Keep,
+    MaxAttempts,
+    MaxSteps,
+    Planner,
+    Preset,
+)
 from goalreel.cli.options import Json
 from goalreel.errors import InputError
 
@@ -48,6 +59,11 @@ def published(name: str) -> Callable[..., None]:
         editor: Editor = None,
         critic: Critic = None,
         max_attempts: MaxAttempts = None,
+        critic_mode: CriticMode = None,
+        critic_scores: CriticScores = None,
+        critic_threshold: CriticThreshold = None,
+        max_steps: MaxSteps = None,
+        keep: Keep = None,
         judge: Annotated[str | None, typer.Option(help="The chat model that judges.")] = None,
         clone: Annotated[
             Path | None, typer.Option(help="Your clone of the benchmark's repository: the judge's prompts.")
@@ -73,7 +89,16 @@ def published(name: str) -> Callable[..., None]:
             from goalreel.models import presets
 
             names = presets.load(
-                preset, planner=planner, editor=editor, critic=critic, max_attempts=max_attempts
+                preset,
+                planner=planner,
+                editor=editor,
+                critic=critic,
+                max_attempts=max_attempts,
+                critic_mode=critic_mode,
+                critic_scores=critic_scores,
+                critic_threshold=critic_threshold,
+                max_steps=max_steps,
+                keep=keep,
             )
             order = PublishedOrder(
                 open_benchmark(name, clone, task),

@@ -26,12 +26,11 @@ from goalreel.models.registry import (
 )
 from goalreel.models.trio import Names, Trio
 from goalreel.planners.chat import Chat
-from goalreel.planners.dialects import OWN, Dialect, default_dialect, dialect
-from goalreel.planners.parsing import MAX_STEPS
 from goalreel.types import Critic, Editor, Planner
 
 if TYPE_CHECKING:
     from goalreel.planners.critic import Mode
+    from goalreel.planners.dialects import Dialect
 
 type Thinker = Literal["planner", "critic"]
 """The roles of chat models."""
@@ -140,7 +139,7 @@ def build_chat(name: str, *, role: Thinker, shared: Shared | None = None) -> Cha
     return shared[model]
 
 
-def dialect_of(name: str, role: Thinker) -> Dialect | None:
+def dialect_of(name: str, role: Thinker) -> "Dialect | None":
     """The words in which the chat model `name` is asked: its option's, else those of its name.
 
     None for what is no chat model.
@@ -152,13 +151,15 @@ def dialect_of(name: str, role: Thinker) -> Dialect | None:
     kind = chats.get(find(role, parsed).name)
     if kind is None:
         return None
+    from goalreel.planners.dialects import default_dialect, dialect
+
     options = read_options(parsed, kind.options)
     if not isinstance(options, DialectOptions):
         return dialect(default_dialect(parsed.model), None)
     return dialect(options.dialect or default_dialect(parsed.model), options.prompts)
 
 
-def dialects_of(preset: Preset) -> dict[Thinker, Dialect | None]:
+def dialects_of(preset: Preset) -> dict[Thinker, "Dialect | None"]:
     """The words in which a preset's planner and critic are asked.
 
     Raises:
@@ -175,14 +176,14 @@ def build_planner(
     recordings: Recorded | None = None,
     shared: Shared | None = None,
     *,
-    max_steps: int = MAX_STEPS,
-    spoken: Dialect | None = None,
+    max_steps: int | None = None,
+    spoken: "Dialect | None" = None,
     through: Callable[[Chat], Chat] | None = None,
 ) -> Planner:
     """The planner `name`: the Planner agent on a chat model, or one that reads recordings.
 
-    The agent refuses a plan of more than `max_steps` steps, and asks in the dialect `spoken`; None goes by
-    the name. `through` is put around the chat model.
+    The agent refuses a plan of more than `max_steps` steps (None: `parsing.MAX_STEPS`), and asks in the
+    dialect `spoken` (None: by the name). `through` is put around the chat model.
 
     Raises:
         UserError, OSError, ModuleNotFoundError: as `load`.
@@ -191,11 +192,14 @@ def build_planner(
     kind = planners.get(find("planner", parsed, recordings=recordings is not None).name)
     if kind is not None:
         return kind.build(parsed, "planner", recordings)
+    from goalreel.planners.dialects import OWN
+    from goalreel.planners.parsing import MAX_STEPS
     from goalreel.planners.planner import ChatPlanner
 
     chat = build_chat(name, role="planner", shared=shared)
     chat = chat if through is None else through(chat)
-    return ChatPlanner(chat, dialect=spoken or dialect_of(name, "planner") or OWN, max_steps=max_steps)
+    words = spoken or dialect_of(name, "planner") or OWN
+    return ChatPlanner(chat, dialect=words, max_steps=max_steps or MAX_STEPS)
 
 
 def build_critic(
@@ -206,7 +210,7 @@ def build_critic(
     mode: "Mode" = "strict",
     scores: bool = False,
     threshold: float | None = None,
-    spoken: Dialect | None = None,
+    spoken: "Dialect | None" = None,
     through: Callable[[Chat], Chat] | None = None,
 ) -> Critic:
     """The critic `name`: the Critic agent on a chat model, or one of fixed rules.
@@ -223,6 +227,7 @@ def build_critic(
     if kind is not None:
         return kind.build(parsed, "critic", recordings)
     from goalreel.planners.critic import ChatCritic
+    from goalreel.planners.dialects import OWN
 
     chat = build_chat(name, role="critic", shared=shared)
     chat = chat if through is None else through(chat)

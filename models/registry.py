@@ -28,7 +28,6 @@ from goalreel.errors import InputError
 from goalreel.models.names import ModelName
 from goalreel.models.recorded import Recorded
 from goalreel.planners.chat import Chat
-from goalreel.planners.dialects import DialectName
 from goalreel.types import Critic, Editor, Frozen, Planner
 
 type Role = Literal["planner", "editor", "critic"]
@@ -45,8 +44,8 @@ class ModelOptions(Frozen):
 class DialectOptions(ModelOptions):
     """How a chat model is asked (see `goalreel.planners.dialects`): the base of every chat kind's options."""
 
-    dialect: DialectName | None = None
-    """None goes by the model's name."""
+    dialect: Literal["own", "interleavethinker"] | None = None
+    """A `DialectName`, whose module loads templates; None goes by the model's name."""
     prompts: Path | None = None
     """The user's clone of InterleaveThinker, whose prompts that dialect uses."""
 

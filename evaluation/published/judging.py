@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +37,13 @@ class BenchJudge:
 
     chat: Chat
     name: str
-    """In reports and in the journal's keys."""
-    temperature: float
-    max_tokens: int
+    """In reports and in the journal's keys: with its options, without credentials."""
+    temperature: float | None
+    """None where the model's own settings say it."""
     concurrency: int = 16
     """Calls at a time, or conversations a call where `local`."""
     local: bool = False
     """It runs in this process, and takes several conversations a call rather than calls side by side."""
-
-    @property
-    def key(self) -> str:
-        """What decides its answers."""
-        return f"{self.name} {self.temperature} {self.max_tokens}"
 
 
 def build_judge(name: str, facts: JudgeFacts, *, concurrency: int = 16) -> BenchJudge:
@@ -59,26 +54,24 @@ def build_judge(name: str, facts: JudgeFacts, *, concurrency: int = 16) -> Bench
     """
     parsed = ModelName.parse(name)
     kind = chats.get(find("critic", parsed, recordings=False).name)
-    local = kind is not None and kind.shared
-    said = parsed.options
-    longest = "max_new_tokens" if local else "max_tokens"
-    temperature = float(said.get("temperature", facts.temperature))
-    max_tokens = int(said.get(longest, facts.max_tokens))
-    if local:
-        asked = {"temperature": f"{temperature:g}", longest: str(max_tokens)}
-        more = "&".join(f"{key}={value}" for key, value in asked.items() if key not in said)
-        chat = build_chat(f"{name}{'&' if parsed.query else '?'}{more}" if more else name, role="critic")
-    else:
-        chat = _tuned(build_chat(name, role="critic"), temperature, max_tokens)
-    return BenchJudge(chat, parsed.public(), temperature, max_tokens, concurrency, local)
-
-
-def _tuned(chat: Chat, temperature: float, max_tokens: int) -> Chat:
-    from goalreel.planners.openai import OpenAIChat
-
-    if isinstance(chat, OpenAIChat):
-        return replace(chat, temperature=temperature, max_tokens=max_tokens)
-    return chat
+    options = kind.options.model_fields if kind is not None else ()
+    paper = {
+        "temperature": f"{facts.temperature:g}",
+        "max_tokens": str(facts.max_tokens),
+        "max_new_tokens": str(facts.max_tokens),
+    }
+    missing = {key: value for key, value in paper.items() if key in options and key not in parsed.options}
+    query = "&".join([*filter(None, [parsed.query]), *(f"{key}={value}" for key, value in missing.items())])
+    whole = ModelName.parse(f"{name.removesuffix(f'?{parsed.query}')}?{query}" if query else name)
+    chat = build_chat(whole.text, role="critic")
+    temperature = whole.options.get("temperature", "checkpoint")
+    return BenchJudge(
+        chat,
+        whole.public(),
+        None if temperature == "checkpoint" else float(temperature),
+        concurrency,
+        kind is not None and kind.shared,
+    )
 
 
 def judge_all(
@@ -186,7 +179,7 @@ class Asker:
         return pairs
 
     def _keep(self, path: Path, sample: str, name: str, reply: str) -> None:
-        record = {"judge": self.judge.key, "sample": sample, "inquiry": name, "reply": reply}
+        record = {"judge": self.judge.name, "sample": sample, "inquiry": name, "reply": reply}
         write_bytes(path, json.dumps(record, ensure_ascii=False, indent=1).encode())
         with self._lock:
             self._answered, self._failed = True, 0
@@ -202,7 +195,7 @@ class Asker:
         log.warning("the judge could not be called: %s", error)
 
     def _path(self, conversation: Conversation, number: int) -> Path:
-        parts: list[str | bytes] = [self.judge.key, str(number)]
+        parts: list[str | bytes] = [self.judge.name, str(number)]
         for message in conversation:
             parts.append(message.role)
             for part in message.parts:

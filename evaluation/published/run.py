@@ -15,22 +15,28 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from goalreel import __version__
 from goalreel.errors import DatasetError, InputError
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.published.answers import FOLDER, Answers, generate
-from goalreel.evaluation.published.benchmark import Benchmark, Sample
+from goalreel.evaluation.published.benchmark import AnswerPart, BenchAnswer, Benchmark, Sample
 from goalreel.evaluation.published.estimate import Estimate, estimate
 from goalreel.evaluation.published.judging import Asker, BenchJudge, judge_all
 from goalreel.evaluation.published.paper import WARNINGS, check_row, row_for, tables_of
 from goalreel.evaluation.published.report import PublishedReport
 from goalreel.files import digest, exclusive, write_bytes
+from goalreel.image import Image
 from goalreel.models.names import ModelName
+from goalreel.models.registry import ROLES
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 
 type Only = Literal["generate", "judge"]
 type Confirm = Callable[[Estimate], bool]
+
+_PROBE = BenchAnswer((AnswerPart("text", Image(np.zeros((8, 8, 3), np.uint8))),))
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ def run_benchmark(
         confirm: asked before the first call of the judge; False leaves the answers unjudged.
 
     Raises:
-        InputError: the data are not there, or `out` was made with other settings.
+        InputError: the data or the judge's prompts are not there, or `out` was made with other settings.
         DatasetError: another run works in the same folder, or the disk is full.
         UserError: a model cannot be loaded or called; what is finished is kept.
     """
@@ -76,6 +82,8 @@ def run_benchmark(
         check_row(benchmark.name, order.paper_row)
     every = benchmark.samples(order.data)
     samples = _drawn(every, order.limit)
+    if judge is not None:  # without its prompts, now rather than when all answers are made
+        benchmark.inquiries(every[0], _PROBE, {})
     with exclusive(out / "answers", out):
         settings = _settle(order, models, every)
         if order.only != "judge":
@@ -139,8 +147,8 @@ def _settle(order: PublishedOrder, models: Trio | None, every: Sequence[Sample])
 def _facts(models: Trio, seed: int) -> dict[str, Any]:
     names = asdict(models.called)
     del names["unkept"]
-    public = {role: ModelName.parse(names[role]).public() for role in ("planner", "editor", "critic")}
-    return names | public | {"seed": seed, "goalreel": __version__}
+    public = {role: ModelName.parse(names[role]).public() for role in ROLES}
+    return names | public | {"notes": dict(models.called.notes), "seed": seed, "goalreel": __version__}
 
 
 def _fingerprint(every: Sequence[Sample]) -> str:
@@ -188,13 +196,14 @@ def _notes(
     row: str | None,
 ) -> list[str]:
     """What differs from the paper, then what must be known of the benchmark."""
-    notes = []
+    notes = [f"The {role}: {note}." for role, note in settings.get("notes", {}).items()]
     facts = order.benchmark.judge
     theirs = {t.samples for t in tables_of(order.benchmark.name, order.task)} - {None}
     if judge is not None and not _same_model(judge.name, facts.model):
         notes.append(f"Another judge: the paper's was {facts.model}, this one is {judge.name}.")
     if judge is not None and judge.temperature != facts.temperature:
-        notes.append(f"The judge was asked at temperature {judge.temperature:g}, not {facts.temperature:g}.")
+        asked = "its own temperature" if judge.temperature is None else f"temperature {judge.temperature:g}"
+        notes.append(f"The judge was asked at {asked}, not {facts.temperature:g}.")
     if judge is not None and not facts.official_prompts:
         notes.append("The judge was asked in goalreel's words: --clone gives it the benchmark's own.")
     if theirs and every not in theirs:
@@ -202,7 +211,7 @@ def _notes(
     if len(answers) < every:
         notes.append(f"Only {len(answers)} of {every} samples are in these numbers.")
     if unplanned:
-        notes.append(f"{len(unplanned)} samples have no plan; an empty answer scores nothing.")
+        notes.append(f"{len(unplanned)} samples have no plan: docs/benchmarks.md says how they count.")
     if row is not None and settings.get("max_attempts") != 5:
         notes.append(f"The paper's T is 5; here it is {settings.get('max_attempts')}.")
     return notes + list(WARNINGS.get(order.benchmark.name, ()))

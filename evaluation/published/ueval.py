@@ -17,10 +17,11 @@ from goalreel.errors import InputError
 from goalreel.evaluation.intervals import Sums, measured, share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
+from goalreel.evaluation.published.clone import Clone
 from goalreel.files import write_bytes
-from goalreel.literals import string_constants
 from goalreel.planners.chat import Conversation, Message
 
+REPOSITORY = "https://github.com/zlab-princeton/UEval"
 WHERE = "huggingface-cli download --repo-type dataset zlab-princeton/UEval --local-dir UEval-data"
 TASKS = ("space", "textbook", "diagram", "paper", "art", "life", "tech", "exercise")
 OPEN = ("art", "life", "tech", "exercise")
@@ -140,11 +141,8 @@ class UEval:
     def _words(self) -> Mapping[str, str]:
         if self.clone is None:
             return OURS
-        path = self.clone / "ueval_eval.py"
-        found = string_constants(path)
-        if lost := [name for name in OURS if name not in found]:
-            raise InputError(f"{path}: has no {', '.join(lost)}: --clone is a clone of zlab-princeton/UEval")
-        return found
+        script = Clone(self.clone, REPOSITORY).constants("ueval_eval.py")
+        return {name: script.filled(name) for name in OURS}
 
 
 def read_met(reply: str) -> bool | str | None:

@@ -18,12 +18,14 @@ from goalreel.errors import InputError
 from goalreel.evaluation.intervals import Sums, measured, share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
+from goalreel.evaluation.published.clone import Clone
 from goalreel.files import write_bytes
 from goalreel.literals import strings_under
 from goalreel.planners.chat import Message
 
+REPOSITORY = "https://github.com/PKU-YuanGroup/WISE"
 WHERE = (
-    "git clone https://github.com/PKU-YuanGroup/WISE and give its WISE_legacy/data "
+    f"git clone {REPOSITORY} and give its WISE_legacy/data "
     "(cultural_common_sense.json, spatio-temporal_reasoning.json, natural_science.json)"
 )
 COLUMNS = {
@@ -52,7 +54,7 @@ class _Row(BaseModel):
 
 @dataclass(frozen=True)
 class Wise:
-    """WISE. `clone` is the user's clone of its repository, or its folder WISE_legacy; judging needs it."""
+    """WISE. `clone` is the user's clone of its repository; judging needs it."""
 
     clone: Path | None = None
 
@@ -121,12 +123,7 @@ class Wise:
     @cached_property
     def _prompts(self) -> tuple[str, str]:
         """The judge's system turn, and its user turn with places for prompt and explanation."""
-        if self.clone is None:
-            raise InputError("WISE's judge reads its prompt from your clone: add --clone WISE")
-        places = [self.clone / folder / "gpt_eval.py" for folder in ("WISE_legacy", ".")]
-        path = next((p for p in places if p.is_file()), None)
-        if path is None:
-            raise InputError(f"{self.clone}: no WISE_legacy/gpt_eval.py there: --clone is a clone of WISE")
+        path = Clone(self.clone, REPOSITORY).file("WISE_legacy/gpt_eval.py")
         texts = strings_under(path, "text")
         at = next((i for i, t in enumerate(texts) if len(set(_PLACE.findall(t))) == 2), 0)
         if at == 0:
