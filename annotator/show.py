@@ -11,6 +11,8 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.image import Image
+from goalreel.models.registry import ROLES
+from goalreel.models.trio import Names
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 
@@ -43,7 +45,11 @@ def show(
     totals: Counter[str] = Counter()
     for index in wanted:
         totals.update(s.status for s in records.outline(index).steps)
-    summary = {"episodes": str(len(wanted)), **{f"steps {k}": str(v) for k, v in sorted(totals.items())}}
+    summary = {
+        "episodes": str(len(wanted)),
+        **_models(records),
+        **{f"steps {k}": str(v) for k, v in sorted(totals.items())},
+    }
 
     def views() -> Iterator[EpisodeView]:
         for count, index in enumerate(wanted, start=1):
@@ -57,6 +63,15 @@ def show(
         summary=summary,
         sheets=len(wanted) <= MANY if sheets is None else sheets,
     )
+
+
+def _models(records: Records) -> dict[str, str]:
+    """What the models were called, and how they were asked; nothing where no settings tell."""
+    settings = records.settings()
+    notes = tuple((role, note) for role, note in settings.get("notes", ()))
+    if not all(isinstance(settings.get(role), str) for role in ROLES):
+        return {}
+    return Names(settings["planner"], settings["editor"], settings["critic"], notes=notes).shown()
 
 
 def read_storyboards(dataset: Path | str) -> Iterator[tuple[int, Storyboard]]:

@@ -13,14 +13,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from goalreel import __version__, checkpoints
 from goalreel.cli import probe
 from goalreel.cli.errors import one_line_errors
+from goalreel.cli.models import Critic, Editor, Planner
 from goalreel.cli.options import Json
+from goalreel.cli.trial import trial
+from goalreel.errors import InputError
 from goalreel.installed import (
     EXTRAS,
     install,
@@ -259,7 +262,38 @@ def _show(checks: list[Check]) -> None:
             console.print(Text(f"\n{check.name}:"), Text(f"  {check.fix}", "bold"), sep="\n", soft_wrap=True)
 
 
-def command(json_output: Json = False) -> None:
+EPILOG = (
+    "Examples:\n\n"
+    "- `goalreel doctor`\n\n"
+    "- `goalreel doctor --models klein --frame frame.png --instruction 'open the drawer'`"
+)
+
+
+def command(
+    models: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRESET",
+            help="Instead: ask each model of this preset one real question, and show and save what it says.",
+        ),
+    ] = None,
+    planner: Planner = None,
+    editor: Editor = None,
+    critic: Critic = None,
+    frame: Annotated[
+        Path | None, typer.Option(help="With --models: the scene. [default: a drawn one, with a task]")
+    ] = None,
+    instruction: Annotated[str | None, typer.Option(help="With --models: what is to be done.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="With --models: the folder of the replies. It never holds a key.")
+    ] = Path("goalreel-doctor"),
+    json_output: Json = False,
+) -> None:
     """Check what is installed here, and name the command that installs what is missing."""
     with one_line_errors():
+        given = {"planner": planner, "editor": editor, "critic": critic}
+        if models is not None:
+            raise typer.Exit(trial(models, given, frame, instruction, out, json_output))
+        if frame or instruction or any(given.values()):
+            raise InputError("which models are to be asked: give --models PRESET")
         raise typer.Exit(doctor(json_output))

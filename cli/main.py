@@ -30,7 +30,7 @@ app.command(epilog=bags.EPILOG)(bags.bag2lerobot)
 app.command(epilog=annotate.EPILOG, cls=RecordingCommand)(annotate.annotate)
 app.command(epilog=plan.EPILOG, cls=ModelCommand)(plan.plan)
 app.command(epilog="Example: `goalreel show pusht-goals`")(show.show)
-app.command("doctor")(doctor.command)
+app.command("doctor", epilog=doctor.EPILOG, cls=ModelCommand)(doctor.command)
 
 
 def _version(wanted: bool) -> None:

@@ -1,10 +1,14 @@
 """Options and readings that several commands share."""
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from goalreel.errors import InputError
+
+if TYPE_CHECKING:
+    from goalreel.image import Image
 
 INTERRUPTED = "interrupted; what was finished is saved: run the same command again to go on"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")]
@@ -36,3 +40,18 @@ def numbers(text: str | None) -> list[int] | None:
             raise InputError(f"--episodes takes numbers and ranges such as 0-4,7, not {text!r}")
         found.update(range(int(first), int(last or first) + 1))
     return sorted(found)
+
+
+def picture(path: Path) -> "Image":
+    """Read a picture's file.
+
+    Raises:
+        InputError: it cannot be read, or is no picture.
+    """
+    from goalreel.image import Image
+
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        raise InputError(f"{path}: cannot be read ({e.strerror})") from e
+    return Image.decode(data)

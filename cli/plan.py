@@ -18,11 +18,10 @@ from goalreel.cli.models import (
     MaxSteps,
     Planner,
 )
-from goalreel.cli.options import INTERRUPTED, Json, OnUnverified
+from goalreel.cli.options import INTERRUPTED, Json, OnUnverified, picture
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
-    from goalreel.image import Image
     from goalreel.types import Storyboard, Task
 
 EPILOG = (
@@ -114,7 +113,7 @@ def _fresh(words: list[str], done: int | None, seed: int) -> "Task":
             f"{len(paths)} pictures and no {MARK} mark: put quotes around the instruction, and a mark in it "
             "where each picture belongs"
         )
-    pictures = [_picture(Path(path)) for path in paths]
+    pictures = [picture(Path(path)) for path in paths]
     if MARK in instruction:
         return order(instruction, images=pictures, seed=seed)
     return order(instruction, pictures[0] if pictures else None, seed=seed)
@@ -128,18 +127,8 @@ def _rest(folder: Path, words: list[str], done: int | None, out: Path, seed: int
         raise InputError("with --continue the instruction is the folder's: give one FRAME at most")
     if out.resolve() == folder.resolve():
         raise InputError(f"{out} is the storyboard to go on from: give another --out")
-    image = _picture(Path(words[0])) if words else None
+    image = picture(Path(words[0])) if words else None
     return going_on(load_storyboard(folder), image, done=done, seed=seed)
-
-
-def _picture(path: Path) -> "Image":
-    from goalreel.image import Image
-
-    try:
-        data = path.read_bytes()
-    except OSError as e:
-        raise InputError(f"{path}: cannot be read ({e.strerror})") from e
-    return Image.decode(data)
 
 
 def _tell(board: "Storyboard", report: Path, json_output: bool) -> None:

@@ -67,6 +67,14 @@ class Records:
         """Where an episode's record is kept."""
         return self.folder / "episodes" / f"chunk-{episode // 1000:03d}" / f"episode_{episode:06d}.json"
 
+    def settings(self) -> dict[str, Any]:
+        """What decided the result; empty where the file is gone or damaged."""
+        try:
+            return dict(json.loads((self.folder / "settings.json").read_bytes())["settings"])
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            log.warning("%s: no settings to read (%s)", self.folder, type(e).__name__)
+            return {}
+
     def done(self) -> set[int]:
         """Episodes with a whole record. A damaged one is reported and counts as not done."""
         episodes = set()

@@ -3,7 +3,7 @@
 What a name needs (torch, diffusers, openai) is imported when the model is built, not before.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Literal
 
 from goalreel.errors import InputError
@@ -103,10 +103,20 @@ def kinds_of(preset: Preset, recordings: bool = True) -> dict[Role, AnyKind]:
     """The kind of each model that a preset names.
 
     Raises:
-        InputError: a name of no kind, or without `recordings` one of a kind that reads them.
+        InputError: a name of no kind, or without `recordings` one of a kind that reads them; an option that
+            does not fit.
     """
-    names = (ModelName.parse(name) for name in (preset.planner, preset.editor, preset.critic))
-    return {role: find(role, name, recordings=recordings) for role, name in zip(ROLES, names, strict=True)}
+    return {role: _checked(role, ModelName.parse(getattr(preset, role)), recordings) for role in ROLES}
+
+
+def _checked(role: Role, name: ModelName, recordings: bool) -> AnyKind:
+    """The kind of a name, its options checked: before a name is written into any record."""
+    for part in name.parts or ():
+        _checked(role, part, recordings)
+    kind = find(role, name, recordings=recordings)
+    if not name.parts:
+        read_options(name, kind.options)
+    return kind
 
 
 def build_chat(name: str, *, role: Thinker, shared: Shared | None = None) -> Chat:
@@ -167,11 +177,12 @@ def build_planner(
     *,
     max_steps: int = MAX_STEPS,
     spoken: Dialect | None = None,
+    through: Callable[[Chat], Chat] | None = None,
 ) -> Planner:
     """The planner `name`: the Planner agent on a chat model, or one that reads recordings.
 
     The agent refuses a plan of more than `max_steps` steps, and asks in the dialect `spoken`; None goes by
-    the name.
+    the name. `through` is put around the chat model.
 
     Raises:
         UserError, OSError, ModuleNotFoundError: as `load`.
@@ -183,6 +194,7 @@ def build_planner(
     from goalreel.planners.planner import ChatPlanner
 
     chat = build_chat(name, role="planner", shared=shared)
+    chat = chat if through is None else through(chat)
     return ChatPlanner(chat, dialect=spoken or dialect_of(name, "planner") or OWN, max_steps=max_steps)
 
 
@@ -195,12 +207,13 @@ def build_critic(
     scores: bool = False,
     threshold: float | None = None,
     spoken: Dialect | None = None,
+    through: Callable[[Chat], Chat] | None = None,
 ) -> Critic:
     """The critic `name`: the Critic agent on a chat model, or one of fixed rules.
 
     `mode` is "strict" for an RL checkpoint and "fast" for an SFT one; with `scores` the agent also gives 0-10
     for semantics and quality; with a `threshold` it accepts where its probability of success reaches that.
-    `spoken` is as for `build_planner`.
+    `spoken` and `through` are as for `build_planner`.
 
     Raises:
         UserError, OSError, ModuleNotFoundError: as `load`.
@@ -212,6 +225,7 @@ def build_critic(
     from goalreel.planners.critic import ChatCritic
 
     chat = build_chat(name, role="critic", shared=shared)
+    chat = chat if through is None else through(chat)
     words = spoken or dialect_of(name, "critic") or OWN
     return ChatCritic(chat, mode=mode, scores=scores, dialect=words, threshold=threshold)
 

@@ -33,6 +33,8 @@ from goalreel.types import Critic, Editor, Frozen, Planner
 
 type Role = Literal["planner", "editor", "critic"]
 ROLES: tuple[Role, ...] = ("planner", "editor", "critic")
+_ADVICE = "put it into the environment, GOALREEL_API_KEY"
+_KEYED = re.compile(r"://[^/]*@")
 _SECRET = re.compile(r"(key|token|secret|auth|bearer|passw.*|credentials?|signature)$", re.IGNORECASE)
 
 
@@ -167,8 +169,11 @@ def read_options[O: ModelOptions](name: ModelName, options: type[O]) -> O:
     """Check the options that a name carries, and give each its type.
 
     Raises:
-        InputError: an option that models of this kind do not have, or a value that does not fit it.
+        InputError: an option that models of this kind do not have, a value that does not fit it, or a key in
+            an address.
     """
+    if _KEYED.search(name.target):
+        raise InputError(f"{name.plain()}: no key belongs into an address: {_ADVICE}")
     try:
         return options.model_validate(name.options)
     except ValidationError as e:
@@ -183,7 +188,7 @@ def _wrong(error: ValidationError, options: type[ModelOptions]) -> str:
     if wrong in options.model_fields:
         return f"{wrong} is wrong: {first['msg']}"
     if _SECRET.search(wrong):
-        return f"no key belongs into a name: put it into the environment, GOALREEL_API_KEY ({wrong})"
+        return f"no {wrong} belongs into a name: {_ADVICE}"
     return f"{wrong} is wrong: there are {', '.join(options.model_fields) or 'no options'}"
 
 

@@ -115,6 +115,18 @@ def file(name: str) -> Path:
     raise InputError(f"no preset {name!r}; there are {known}, or give the path of a .yaml file of your own")
 
 
+def place(name: str, field: str) -> str:
+    """Where a preset's file sets a field, to be changed there: `FILE, line N`.
+
+    Raises:
+        InputError: as `file`.
+    """
+    path = file(name)
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    number = next((n for n, line in enumerate(lines, start=1) if line.startswith(f"{field}:")), None)
+    return str(path) if number is None else f"{path}, line {number}"
+
+
 def _fields(path: Path) -> dict[str, Any]:
     """What a file says.
 

@@ -1,5 +1,6 @@
 """The options of the critic reach the critic: on every command, over the preset's own."""
 
+import html
 import json
 
 import pytest
@@ -103,3 +104,14 @@ def test_the_record_of_an_annotation_holds_them(models, video_dataset, tmp_path)
     wanted = {"keep": "last", "critic_threshold": 0.25, "max_steps": 7, "critic_mode": "strict", "notes": []}
     assert {name: settings[name] for name in wanted} == wanted
     assert "keep" in fails(*command), "a second run must agree"
+
+
+def test_the_report_names_the_models_and_how_they_were_asked(models, video_dataset, tmp_path, monkeypatch):
+    monkeypatch.delenv("GOALREEL_INTERLEAVETHINKER", raising=False)
+    asked = [f"{word}&dialect=interleavethinker" if "?" in word else word for word in models]
+    out = tmp_path / "out"
+    goalreel("annotate", video_dataset, "--out", out, "--preset", "server", *asked, "--episodes", "0")
+    goalreel("show", out, "--out", tmp_path / "report")
+    page = html.unescape((tmp_path / "report/index.html").read_text())
+    assert page.count(f"{asked[1]} (the published prompts are not at hand") == 1
+    assert page.count(f"{asked[3]} (the published prompts are not at hand") == 1

@@ -9,7 +9,7 @@ from support.places import ROOT
 from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.kinds import EditorOptions, HfOptions
-from goalreel.models.load import build_chat, build_editor, build_planner, load
+from goalreel.models.load import build_chat, build_editor, build_planner, dialect_of, load
 from goalreel.models.lookup import find, forms, kinds
 from goalreel.models.names import SHOWN, ModelName
 from goalreel.models.recorded import Recorded
@@ -17,6 +17,7 @@ from goalreel.models.registry import ROLES, Asked, ModelOptions, Registry, read_
 from goalreel.models.table import table
 from goalreel.models.trio import Names, Trio
 from goalreel.planners.difference import DifferenceCritic
+from goalreel.serving.build import build_models
 from goalreel.streaming.engine_loop import one_line
 
 
@@ -116,12 +117,46 @@ def test_options_reach_the_model(tmp_path):
     from support.tiny import tiny_vlm
     from support.tiny_pipelines import tiny_pipeline
 
-    chat = build_chat(f"hf:{tiny_vlm(tmp_path / 'vlm')}?batch_size=3&dtype=bfloat16", role="planner")
+    vlm = tiny_vlm(tmp_path / "vlm")
+    options = f"batch_size=3&dtype=bfloat16&temperature=checkpoint&processor={vlm}"
+    shared = {}
+    chat = build_chat(f"hf:{vlm}?{options}&dialect=own", role="planner", shared=shared)
     assert chat.batch_size == 3
+    assert build_chat(f"hf:{vlm}?{options}&dialect=interleavethinker", role="critic", shared=shared) is chat
+    assert build_chat(f"hf:{vlm}?top_k=2&temperature=1", role="critic", shared=shared) is not chat
     assert str(chat.model.dtype) == "torch.bfloat16"
     folder = tiny_pipeline("StableDiffusionInstructPix2PixPipeline", tmp_path / "editor")
     editor = build_editor(f"diffusers:{folder}?vae_tiling=true&dtype=float32")
     assert editor.pipeline.vae.use_tiling
+
+
+@pytest.mark.parametrize(
+    ("name", "spoken"),
+    [
+        ("hf:InterleaveThinker/InterleaveThinker-Planner-8B", "interleavethinker"),
+        ("hf:weights/InterleaveThinker-Critic-8B/?batch_size=2", "interleavethinker"),
+        ("openai:InterleaveThinker-Critic-8B@http://h/v1", "interleavethinker"),
+        ("hf:InterleaveThinker/InterleaveThinker-Planner-8B?dialect=own", "own"),
+        ("server:http://h", "own"),
+        ("server:http://h?dialect=interleavethinker", "interleavethinker"),
+        ("hf:nano-planner", "own"),
+    ],
+)
+def test_a_name_decides_how_its_model_is_asked(name, spoken):
+    assert dialect_of(name, "planner").name == spoken
+    served = (
+        build_models(None, None, "server:http://h")
+        if name.startswith("hf:")
+        else build_models(name, name, None)
+    )
+    expected = "own" if name.startswith("hf:") else spoken
+    assert served.planner_dialect.name == served.critic_dialect.name == expected
+
+
+def test_rules_are_asked_in_no_words_and_a_clone_has_to_be_one(tmp_path):
+    assert dialect_of("difference", "critic") is None
+    with pytest.raises(InputError, match="it has to be a clone"):
+        dialect_of(f"hf:x?dialect=interleavethinker&prompts={tmp_path}", "critic")
 
 
 @pytest.mark.parametrize("name", ["gpt", "hf:", "openai:", ""])

@@ -79,7 +79,7 @@ def test_doctors_list_has_it_and_says_what_is_broken(installed):
 @pytest.mark.parametrize(
     ("editor", "said"),
     [
-        ("mine:8?shade=dark", "goalreel: mine:8?shade=dark: shade is wrong: "),
+        ("mine:8?shade=dark", "goalreel: mine:8: shade is wrong: "),
         ("mine:", "goalreel: no editor called 'mine:': use diffusers:DIR, "),
         ("broken:1", "goalreel: the plugin nowhere_at_all for the editor broken: cannot be imported"),
     ],

@@ -1,5 +1,8 @@
 """Presets: those that come with goalreel, files of one's own, and what is wrong with a file, in one line."""
 
+import traceback
+from dataclasses import replace
+
 import pytest
 
 from goalreel.errors import InputError
@@ -115,11 +118,25 @@ def test_names_to_show_hold_no_secret_and_say_how_a_model_is_asked(monkeypatch):
     preset = presets.load(
         "api",
         planner="hf:InterleaveThinker/InterleaveThinker-Planner-8B",
-        editor="openai:e@http://me:s3cret@h/v1?sign=s3cret",
+        editor="server:http://h",
         critic="openai:InterleaveThinker/InterleaveThinker-Critic-8B@http://h/v1?dialect=own",
         critic_scores=False,
     )
-    shown = load(preset, roles=()).called.shown()
+    names = load(preset, roles=()).called
+    shown = replace(names, editor="mine:e@http://me:s3cret@h/v1?sign=s3cret").shown()
     assert shown["planner"].startswith(f"{preset.planner} (the published prompts are not at hand")
-    assert shown["editor"] == "openai:e@http://h/v1?sign=***"
+    assert shown["editor"] == "mine:e@http://h/v1?sign=***"
     assert shown["critic"] == preset.critic
+
+
+@pytest.mark.parametrize("role", ["planner", "editor", "critic"])
+@pytest.mark.parametrize("name", ["openai:m@http://me:s3cret@h/v1", "server:http://h?api_key=s3cret"])
+def test_a_key_in_a_name_is_refused_before_the_name_is_written_anywhere(role, name):
+    with pytest.raises(InputError, match="put it into the environment, GOALREEL_API_KEY") as caught:
+        load(presets.load("server", **{role: name}), roles=())
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_the_options_of_both_editors_are_checked():
+    with pytest.raises(InputError, match="speed is wrong"):
+        load(presets.load("server", editor="qwen-image?speed=9+server:http://h"), roles=())

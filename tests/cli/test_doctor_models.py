@@ -1,0 +1,191 @@
+"""`goalreel doctor --models`: real questions to real models and servers, good, bad, absent and dead."""
+
+import json
+from pathlib import Path
+
+import openai._base_client
+import pytest
+from support.chat_server import ChatServer, Reply, Request, error, said
+from support.cli import fails, goalreel, invoke
+from support.serving_models import TintEditor, picture, plan_of, serving
+
+from goalreel.annotator.trial import INSTRUCTION, drawn_scene
+from goalreel.image import Image
+from goalreel.planners.chat import Spoken, Token, TokenChat
+from goalreel.planners.overhear import overhear
+from goalreel.planners.parsing import parse_plan, parse_verdict
+from goalreel.serving.settings import Models
+
+KEY = "sk-s3cret"
+YES = '<think>fine</think><answer>{"previous_step_success": true, "refine_prompt": null}</answer>'
+
+
+def good(request: Request) -> Reply:
+    return said(plan_of("##") if request.json["model"] == "planner" else YES)
+
+
+@pytest.fixture
+def editor():
+    with serving(Models(editor=TintEditor())) as url:
+        yield f"server:{url}"
+
+
+@pytest.fixture
+def no_waiting(monkeypatch):
+    async def at_once(seconds: float) -> None:
+        """Retries need not be waited for."""
+
+    monkeypatch.setattr(openai._base_client.anyio, "sleep", at_once)
+
+
+def preset(folder: Path, planner: str, editor: str, critic: str) -> str:
+    text = f"# mine\nplanner: {planner}\neditor: {editor}\ncritic: {critic}\nmax_attempts: 1\n"
+    (folder / "mine.yaml").write_text(text)
+    return str(folder / "mine.yaml")
+
+
+def trial(folder: Path) -> dict[str, dict]:
+    return {role["role"]: role for role in json.loads((folder / "trial.json").read_text())["models"]}
+
+
+@pytest.mark.long
+def test_the_models_that_come_with_goalreel(tmp_path):
+    shown = goalreel("doctor", "--models", "nano", "--out", tmp_path)
+    assert "dialect own, temperature 0 (greedy)" in shown
+    found = trial(tmp_path)
+    for role in ("planner", "critic"):
+        (reply,) = found[role]["replies"]
+        text = (tmp_path / reply["file"]).read_text()
+        assert all(line in shown for line in text.splitlines())
+        assert text.startswith("<think>")
+    assert Image.decode((tmp_path / "frame.png").read_bytes()) == drawn_scene()
+    assert Image.decode((tmp_path / "edited.png").read_bytes()) != drawn_scene()
+    assert INSTRUCTION in (tmp_path / "asked-plan.txt").read_text()
+    assert all(model["load_s"] > 0 and model["ask_s"] > 0 for model in found.values())
+
+
+def test_replies_become_fixtures_of_the_parser(editor, tmp_path, monkeypatch):
+    monkeypatch.setenv("GOALREEL_API_KEY", KEY)
+    (tmp_path / "scene.png").write_bytes(picture().png())
+    with ChatServer(good) as server:
+        chat = f"@{server.url}?temperature=0.5&dialect=interleavethinker"
+        mine = preset(tmp_path, f"openai:planner{chat}", editor, f"openai:critic{chat}")
+        out = tmp_path / "out"
+        frame = ("--frame", tmp_path / "scene.png", "--instruction", "tidy up")
+        shown = goalreel("doctor", "--models", mine, *frame, "--out", out, "--json")
+        assert {r.headers["authorization"] for r in server.requests} == {f"Bearer {KEY}"}
+    assert json.loads(shown)["usable"]
+    assert len(parse_plan((out / "plan-2-planner.txt").read_text()).steps) == 2
+    assert parse_verdict((out / "verdict-yes-critic.txt").read_text()).success
+    asked = (out / "asked-verdict.txt").read_text()
+    assert "do 0" in asked, "the first step's prompt"
+    assert "[20 x 10 picture]" in asked
+    how = trial(out)["critic"]
+    assert "dialect interleavethinker, temperature 0.5" in how["how"]
+    assert "the published prompts are not at hand" in how["note"]
+    for path in out.iterdir():
+        assert KEY.encode() not in path.read_bytes()
+
+
+def test_what_cannot_be_read_is_shown_with_why(editor, tmp_path):
+    with ChatServer(
+        lambda request: said("I would rather not." if request.json["model"] == "p" else YES)
+    ) as server:
+        mine = preset(tmp_path, f"openai:p@{server.url}", editor, f"openai:c@{server.url}")
+        result = invoke("doctor", "--models", mine, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert result.stdout.count("    | I would rather not.") == 3
+    assert "  reply 3 cannot be read: " in result.stdout
+    assert "  failed  no usable answer in 3 replies" in result.stdout
+    assert f"  fix     it is named in {mine}, line 2" in result.stdout
+    assert "  gave    accepted" in result.stdout, "the critic is asked all the same"
+    assert [path.name for path in sorted((tmp_path / "out").glob("*-p*.txt"))] == [
+        "asked-plan.txt",
+        "plan-bad-p-1.txt",
+        "plan-bad-p-2.txt",
+        "plan-bad-p-3.txt",
+    ]
+    assert trial(tmp_path / "out")["planner"]["replies"][0]["problem"]
+
+
+def test_a_model_that_is_gone_is_one_line_to_change(editor, tmp_path):
+    with ChatServer(
+        lambda request: error(404, f"The model `{request.json['model']}` does not exist")
+    ) as server:
+        mine = preset(tmp_path, f"openai:old@{server.url}", editor, f"openai:older@{server.url}")
+        result = invoke("doctor", "--models", mine, "--out", tmp_path / "out")
+        option = ("--planner", f"openai:old@{server.url}")
+        other = invoke("doctor", "--models", "nano", *option, "--editor", editor, "--critic", "difference")
+    assert result.exit_code == other.exit_code == 1
+    assert f"  fix     no such model: change it in {mine}, line 2" in result.stdout
+    assert f"  fix     no such model: change it in {mine}, line 4" in result.stdout
+    assert "a picture of 512 x 512" in result.stdout, "the editor is asked all the same"
+    assert "tidy" not in result.stdout
+    assert "  fix     no such model: change it in --planner" in other.stdout
+
+
+def test_weights_that_are_not_there(editor, tmp_path):
+    mine = preset(tmp_path, f"hf:{tmp_path / 'nowhere'}", editor, "nonsense")
+    result = invoke("doctor", "--models", mine, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert f"no such model: change it in {mine}, line 2" in result.stdout
+    assert f"no such model: change it in {mine}, line 4" in result.stdout
+
+
+def nothing(request: Request) -> Reply:
+    return said("")
+
+
+def no_completion(request: Request) -> Reply:
+    return Reply(body=b"<html>welcome</html>")
+
+
+@pytest.mark.parametrize("answer", [nothing, no_completion])
+def test_a_server_that_says_nothing(editor, answer, tmp_path, no_waiting):
+    with ChatServer(answer) as server:
+        mine = preset(tmp_path, f"openai:p@{server.url}", editor, f"openai:c@{server.url}")
+        result = invoke("doctor", "--models", mine, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+    assert trial(tmp_path / "out")["planner"]["problem"].startswith("no usable answer in 3 replies")
+    assert not list((tmp_path / "out").glob("plan-*.txt"))
+
+
+def test_a_dead_server(tmp_path, no_waiting):
+    dead = "http://127.0.0.1:9"
+    mine = preset(tmp_path, f"openai:p@{dead}/v1", "hindsight", f"openai:c@{dead}/v1")
+    result = invoke("doctor", "--models", mine, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert result.stdout.count(f"  failed  cannot reach {dead}/v1: is the server running?") == 2
+    assert "hindsight only reads recordings" in result.stdout
+
+
+def test_what_does_not_fit_is_one_line(tmp_path):
+    (tmp_path / "scene.png").write_bytes(picture().png())
+    out = ("--out", tmp_path / "out")
+    assert "--frame needs --instruction" in fails(
+        "doctor", "--models", "nano", "--frame", tmp_path / "scene.png", *out
+    )
+    assert "give --models PRESET" in fails("doctor", "--instruction", "tidy up", *out)
+    assert "no preset 'magic'" in fails("doctor", "--models", "magic", *out)
+    assert "give --planner and --editor and --critic" in fails("doctor", "--models", "api", *out)
+    assert not (tmp_path / "out").exists()
+
+
+class Plain:
+    def complete(self, conversations, *, schema=None):
+        return ["yes"] * len(conversations)
+
+
+class Telling(Plain):
+    def complete_tokens(self, conversations, *, schema=None):
+        return [Spoken("yes", (Token("yes", {"yes": 1.0}),))] * len(conversations)
+
+
+def test_a_chat_that_tells_its_tokens_goes_on_doing_so():
+    assert not isinstance(overhear(Plain()), TokenChat)
+    heard = overhear(Telling())
+    assert isinstance(heard, TokenChat)
+    assert heard.complete_tokens([()])[0].tokens
+    assert heard.complete([()]) == ["yes"]
+    assert [exchange.said for exchange in heard.heard] == ["yes", "yes"]
