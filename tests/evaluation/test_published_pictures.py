@@ -43,9 +43,7 @@ def run(name, agents, editor, judge, data, out, *more):
 def rise_judge(request):
     """Perfect, but for what is asked about the second row's reasoning."""
     failed = "reasoning" in request.text and "Do 2" in request.text
-    return said(
-        f"Well.\nFinal Score: {2 if failed else '5'}\nFinal Score: 5" if not failed else "Final Score: 2"
-    )
+    return said(f"Well.\nFinal Score: {2 if failed else 5}")
 
 
 def comm_judge(request):
