@@ -2,11 +2,11 @@
 
 import json
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.miniatures import COMM_ROW, COMM_STEPS, comm_clone, comm_data, flat, picture, words
 
 from goalreel.errors import InputError
 from goalreel.evaluation.published.benchmark import AnswerPart, BenchAnswer, Marked
@@ -14,60 +14,12 @@ from goalreel.evaluation.published.comm import Comm
 from goalreel.evaluation.published.comm_marks import read_descriptions, read_document, read_fidelity
 from goalreel.image import Image
 
-PROMPTS = {
-    "document": "document_completeness_image_coherence",
-    "descriptions": "texts_to_image_descriptions",
-    "irs": "descriptions_gt_images_consistency",
-}
 SIX = ("sty", "enti", "tren", "comp", "imgq", "irs")
-
-
-def flat(value, size=(8, 6)):
-    return Image(np.full((size[1], size[0], 3), value, np.uint8))
-
-
-def words(text):
-    return {"type": "text", "content": text}
-
-
-def picture(name):
-    return {"type": "image", "image_path": name, "url": "https://example.org/" + name}
-
-
-STEPS = [
-    [words(" Fill the pot. "), picture("a/1.png")],
-    [picture("a/2.png"), words("Boil it."), words("")],
-    [words("Add tea."), picture("a/3.png")],
-    [words("Wait.")],
-    [words("Pour."), picture("a/5.png")],
-]
-ROW = {"data_id": "site/tea-1", "title": "making tea", "step_info": STEPS, "summary_info": []}
-
-
-def publish(folder, rows, pictures=("a/1.png", "a/2.png")):
-    (folder / "images/a").mkdir(parents=True)
-    for number, name in enumerate(pictures, 1):
-        (folder / "images" / name).write_bytes(flat(number).png())
-    torch.save(rows, folder / "test_data.pth")
-    return folder
 
 
 @pytest.fixture
 def clone(tmp_path):
-    folder = tmp_path / "clone"
-    prompts = folder / "eval/tot_metric/machine_evaluation_prompts"
-    prompts.mkdir(parents=True)
-    for name in PROMPTS.values():
-        (prompts / f"{name}.json").write_text(f"{name} {{no: JSON}}")
-    inputs = {
-        3: "See a beginning about growing figs: (1) Dig ... <IMAGE>(2) Plant ... <IMAGE> Now finish it.",
-        4: "Please explain about growing figs?",
-    }
-    for task, text in inputs.items():
-        example = folder / f"eval/example/data_id_task{task}/results.json"
-        example.parent.mkdir(parents=True)
-        example.write_text(json.dumps({"model_input": text}))
-    return folder
+    return comm_clone(tmp_path / "clone")
 
 
 def answer(*parts):
@@ -84,14 +36,14 @@ def shown(inquiry):
 
 
 def test_task_4_asks_about_the_title(tmp_path, clone):
-    (sample,) = Comm(clone, task=4).samples(publish(tmp_path, [ROW], pictures=()))
+    (sample,) = Comm(clone, task=4).samples(comm_data(tmp_path, [COMM_ROW], pictures=()))
     assert (sample.id, sample.group) == ("site_tea-1", "task4")
     assert sample.instruction == "Please explain about making tea?"
     assert sample.task(0).image is None
 
 
 def test_task_3_goes_on_after_the_first_half(tmp_path, clone):
-    (sample,) = Comm(clone, task=3).samples(publish(tmp_path, [ROW]))
+    (sample,) = Comm(clone, task=3).samples(comm_data(tmp_path, [COMM_ROW]))
     assert sample.group == "task3"
     assert sample.instruction == "Please explain about making tea?"
     assert [(step.instruction, step.image) for step in sample.done] == [
@@ -106,7 +58,7 @@ def test_task_3_goes_on_after_the_first_half(tmp_path, clone):
 
 
 def test_without_a_clone_the_words_are_ours_and_that_is_said(tmp_path, caplog):
-    (sample,) = Comm(task=4).samples(publish(tmp_path, [ROW]))
+    (sample,) = Comm(task=4).samples(comm_data(tmp_path, [COMM_ROW]))
     assert "making tea" in sample.instruction
     assert "its own are read from its repository (--clone)" in caplog.text
 
@@ -114,16 +66,16 @@ def test_without_a_clone_the_words_are_ours_and_that_is_said(tmp_path, caplog):
 def test_a_row_that_cannot_be_used_is_counted(tmp_path, clone, caplog):
     many = [[words("x"), *[picture("a/1.png")] * 10], [words("y"), picture("a/1.png")]]
     rows = [
-        ROW,
-        {**ROW, "data_id": "gone", "step_info": [[picture("a/404.png")], STEPS[0]]},
-        {**ROW, "data_id": "out", "step_info": [[picture("../secret.png")], STEPS[0]]},
-        {**ROW, "data_id": "page", "step_info": [[picture("a/page.png")], STEPS[0]]},
-        {**ROW, "data_id": "one", "step_info": STEPS[:1]},
-        {**ROW, "data_id": "words", "step_info": [STEPS[3], STEPS[3]]},
-        {**ROW, "data_id": "many", "step_info": many},
-        ROW,
+        COMM_ROW,
+        {**COMM_ROW, "data_id": "gone", "step_info": [[picture("a/404.png")], COMM_STEPS[0]]},
+        {**COMM_ROW, "data_id": "out", "step_info": [[picture("../secret.png")], COMM_STEPS[0]]},
+        {**COMM_ROW, "data_id": "page", "step_info": [[picture("a/page.png")], COMM_STEPS[0]]},
+        {**COMM_ROW, "data_id": "one", "step_info": COMM_STEPS[:1]},
+        {**COMM_ROW, "data_id": "words", "step_info": [COMM_STEPS[3], COMM_STEPS[3]]},
+        {**COMM_ROW, "data_id": "many", "step_info": many},
+        COMM_ROW,
     ]
-    publish(tmp_path, rows)
+    comm_data(tmp_path, rows)
     (tmp_path / "images/secret.png").write_bytes(flat(1).png())
     (tmp_path / "secret.png").write_bytes(flat(1).png())
     (tmp_path / "images/a/page.png").write_text("<html>404</html>")
@@ -141,11 +93,11 @@ def test_a_row_that_cannot_be_used_is_counted(tmp_path, clone, caplog):
 
 def test_no_row_at_all_says_what_to_do(tmp_path, clone):
     with pytest.raises(InputError, match=r"no row can be used for Task 3 .*download_images.py"):
-        Comm(clone).samples(publish(tmp_path, [ROW], pictures=()))
+        Comm(clone).samples(comm_data(tmp_path, [COMM_ROW], pictures=()))
 
 
 def test_large_pictures_are_stored_small(tmp_path, clone):
-    publish(tmp_path, [ROW])
+    comm_data(tmp_path, [COMM_ROW])
     (tmp_path / "images/a/2.png").write_bytes(flat(2, (2048, 512)).png())
     (sample,) = Comm(clone).samples(tmp_path)
     assert sample.done[1].image is not None
@@ -154,7 +106,7 @@ def test_large_pictures_are_stored_small(tmp_path, clone):
 
 def test_the_judge_of_task_3_reads_input_and_output_with_numbered_pictures(tmp_path, clone):
     comm = Comm(clone)
-    (sample,) = comm.samples(publish(tmp_path, [ROW]))
+    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
     made = answer(("Add tea.", 30), ("Wait.", None), ("Pour.", 50))
     document, descriptions = comm.inquiries(sample, made, {})
     given = [
@@ -179,7 +131,7 @@ def test_the_judge_of_task_3_reads_input_and_output_with_numbered_pictures(tmp_p
 
 def test_the_third_question_needs_the_answer_to_the_second(tmp_path, clone):
     comm = Comm(clone, task=4)
-    (sample,) = comm.samples(publish(tmp_path, [ROW]))
+    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
     made = answer(("Add tea.", 30), ("Pour.", 50))
     marks = {"document": {"sty": 9.0}, "descriptions": ["tea falls", "a cup", "one too many"]}
     (irs,) = comm.inquiries(sample, made, marks)
@@ -197,14 +149,14 @@ def test_the_third_question_needs_the_answer_to_the_second(tmp_path, clone):
 
 def test_the_judge_of_task_4_reads_the_question(tmp_path, clone):
     comm = Comm(clone, task=4)
-    (sample,) = comm.samples(publish(tmp_path, [ROW]))
+    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
     document, _ = comm.inquiries(sample, answer(("Pour.", 5)), {})
     assert shown(document)[1][:4] == ["INPUT:", "Please explain about making tea?", "OUTPUT:", "(1)"]
 
 
 def test_words_alone_are_an_answer_and_nothing_is_none(tmp_path, clone):
     comm = Comm(clone, task=4)
-    (sample,) = comm.samples(publish(tmp_path, [ROW]))
+    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
     (document,) = comm.inquiries(sample, answer(("Wait.", None)), {})
     assert document.name == "document"
     assert comm.inquiries(sample, answer(), {}) == []
@@ -212,7 +164,7 @@ def test_words_alone_are_an_answer_and_nothing_is_none(tmp_path, clone):
 
 def test_the_judge_sees_ten_pictures_of_at_most_512_pixels(tmp_path, clone):
     comm = Comm(clone)
-    (sample,) = comm.samples(publish(tmp_path, [ROW]))
+    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
     parts = tuple(AnswerPart(f"s{n}", flat(n, (1024, 256))) for n in range(12))
     document, _ = comm.inquiries(sample, BenchAnswer(parts), {})
     user = document.conversation[1].parts
@@ -226,7 +178,7 @@ def test_the_judge_sees_ten_pictures_of_at_most_512_pixels(tmp_path, clone):
 
 def test_results_are_exported_in_their_form(tmp_path, clone):
     comm = Comm(clone)
-    (sample,) = comm.samples(publish(tmp_path, [ROW]))
+    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
     comm.export([(sample, answer(("Add tea.", 30), ("Wait.", None), ("Pour.", 50)))], tmp_path / "out")
     folder = tmp_path / "out/site_tea-1_task3"
     assert json.loads((folder / "results.json").read_text()) == {
@@ -295,7 +247,7 @@ def test_descriptions_come_in_the_order_of_their_numbers():
 
 def test_the_means_leave_out_what_was_not_judged(tmp_path, clone):
     comm = Comm(clone, task=4)
-    (sample,) = comm.samples(publish(tmp_path, [ROW]))
+    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
     read = {name: float(n) for n, name in enumerate(SIX[:5], 5)}
     marks = [
         {"document": read, "irs": 4.0},
@@ -313,21 +265,21 @@ def test_the_means_leave_out_what_was_not_judged(tmp_path, clone):
 BAD = [
     ({}, "is not a list of rows"),
     ([], "is not a list of rows"),
-    ([ROW, 3], "row 1 has no data_id"),
-    ([{**ROW, "title": 3}], "row 0 has a title that is no text"),
-    ([{**ROW, "step_info": [3]}], "row 0 has no list of steps in step_info"),
+    ([COMM_ROW, 3], "row 1 has no data_id"),
+    ([{**COMM_ROW, "title": 3}], "row 0 has a title that is no text"),
+    ([{**COMM_ROW, "step_info": [3]}], "row 0 has no list of steps in step_info"),
     (
-        [{**ROW, "step_info": [[{"type": "text"}]]}],
+        [{**COMM_ROW, "step_info": [[{"type": "text"}]]}],
         "row 0 has a step with something other than texts and images",
     ),
-    ([{**ROW, "step_info": [["x"]]}], "row 0 has a step with something other"),
+    ([{**COMM_ROW, "step_info": [["x"]]}], "row 0 has a step with something other"),
 ]
 
 
 @pytest.mark.parametrize(("rows", "message"), BAD)
 def test_data_of_another_shape_is_one_line(tmp_path, rows, message):
     with pytest.raises(InputError, match=message) as caught:
-        Comm().samples(publish(tmp_path, rows))
+        Comm().samples(comm_data(tmp_path, rows))
     assert "\n" not in str(caught.value)
 
 
@@ -352,7 +304,7 @@ def test_no_data_says_where_it_is(tmp_path):
 
 
 def test_what_a_clone_lacks_is_named(tmp_path, clone):
-    (sample,) = Comm(clone).samples(publish(tmp_path, [ROW]))
+    (sample,) = Comm(clone).samples(comm_data(tmp_path, [COMM_ROW]))
     with pytest.raises(InputError, match=r"give its folder with --clone DIR"):
         Comm().inquiries(sample, answer(("Pour.", 5)), {})
     with pytest.raises(

@@ -3,10 +3,10 @@
 import json
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.miniatures import RISE_ROWS, flat, rise_clone, rise_data
 
 from goalreel.errors import InputError
 from goalreel.evaluation.published.benchmark import AnswerPart, BenchAnswer, Marked
@@ -14,76 +14,14 @@ from goalreel.evaluation.published.rise import Rise
 from goalreel.evaluation.published.rise_rules import read_binary, read_score
 from goalreel.image import Image
 
-NAMES = (
-    *("prompt_consist", "prompt_reasoning", "prompt_reasoning_w_input", "prompt_generation"),
-    *("prompt_spatial_cons", "prompt_spatial_ref", "prompt_spatial_ref_img", "prompt_spatial_ref_w_input"),
-    *("prompt_spatial_qual", "prompt_logical_cons", "prompt_logical_cons_ans", "prompt_logical_txt"),
-    *("prompt_logical_img", "prompt_logical_img_wo_q"),
-)
-ROWS = [
-    {"index": "temporal_reasoning_1", "category": "temporal_reasoning", "reference": "a {instruct} tree"},
-    {
-        "index": "causal_reasoning_1",
-        "category": "causal_reasoning",
-        "reference": "wet",
-        "reasoning_img": "True",
-    },
-    {
-        "index": "causal_reasoning_2",
-        "category": "causal_reasoning",
-        "reference": "x",
-        "consistency_free": "True",
-    },
-    {"index": "spatial_reasoning_1", "category": "spatial_reasoning", "reference": "left"},
-    {
-        "index": "spatial_reasoning_2",
-        "category": "spatial_reasoning",
-        "reference_img": "spatial_reasoning_images/2_ref.png",
-    },
-    {
-        "index": "spatial_reasoning_3",
-        "category": "spatial_reasoning",
-        "reference": "seen",
-        "reasoning_img": "True",
-    },
-    {"index": "logical_reasoning_1", "category": "logical_reasoning", "reference_txt": "7"},
-    {
-        "index": "logical_reasoning_2",
-        "category": "logical_reasoning",
-        "reference_img": "logical_reasoning_images/2_ref.png",
-    },
-]
-
-
-def flat(value, size=(8, 6)):
-    return Image(np.full((size[1], size[0], 3), value, np.uint8))
-
 
 def answer(*values):
     return BenchAnswer(tuple(AnswerPart("step", flat(value)) for value in values))
 
 
-def publish(folder, rows=ROWS, pictures="data"):
-    full = []
-    for number, row in enumerate(rows):
-        kind, index = row["category"], row["index"].rsplit("_", 1)[1]
-        full.append({"instruction": f"Do {number}", "image": f"{kind}_images/{index}.png", **row})
-        for name, value in ((full[-1]["image"], number), (row.get("reference_img"), 100 + number)):
-            if isinstance(name, str):
-                path = folder / pictures / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(flat(value).png())
-    (folder / "datav2_total_w_subtask.json").write_text(json.dumps(full))
-    return folder
-
-
 @pytest.fixture
 def clone(tmp_path):
-    folder = tmp_path / "clone"
-    folder.mkdir()
-    lines = [f'{name} = """{name}: {{instruct}} / {{reference}} / {{other}}"""' for name in NAMES]
-    (folder / "utils.py").write_text("import no_such_module\n" + "\n".join(lines))
-    return folder
+    return rise_clone(tmp_path / "clone")
 
 
 def questions(clone, sample, marks=None):
@@ -102,8 +40,8 @@ def questions(clone, sample, marks=None):
 
 @pytest.mark.parametrize("pictures", ["data", "."])
 def test_a_sample_is_one_picture_and_an_instruction(tmp_path, pictures):
-    samples = Rise().samples(publish(tmp_path, pictures=pictures))
-    assert [s.id for s in samples] == [row["index"] for row in ROWS]
+    samples = Rise().samples(rise_data(tmp_path, pictures=pictures))
+    assert [s.id for s in samples] == [row["index"] for row in RISE_ROWS]
     assert [s.group for s in samples] == ["temporal", *["causal"] * 2, *["spatial"] * 3, *["logical"] * 2]
     assert all(s.instruction.count("<image>") == len(s.images) == 1 for s in samples)
     assert "Do 3" in samples[3].instruction
@@ -152,7 +90,7 @@ EXPECTED = {
 
 
 def test_each_kind_of_row_has_its_prompt_and_its_pictures(tmp_path, clone):
-    for sample in Rise().samples(publish(tmp_path)):
+    for sample in Rise().samples(rise_data(tmp_path)):
         asked = questions(clone, sample)
         named = {name: (text.split(":")[0], seen) for name, (text, seen) in asked.items()}
         assert named == EXPECTED[sample.id], sample.id
@@ -160,27 +98,27 @@ def test_each_kind_of_row_has_its_prompt_and_its_pictures(tmp_path, clone):
 
 def test_a_column_without_a_value_counts_as_in_a_pandas_table(tmp_path, clone):
     """Their rule asks whether the table has the column: then every row has it."""
-    rows = [*ROWS, {**ROWS[7], "index": "logical_reasoning_3", "reasoning_wo_ins": "True"}]
+    rows = [*RISE_ROWS, {**RISE_ROWS[7], "index": "logical_reasoning_3", "reasoning_wo_ins": "True"}]
     nan = {"reasoning_img": math.nan, "reference_txt": math.nan, "consistency_free": None}
-    samples = Rise().samples(publish(tmp_path, [nan | row for row in rows]))
+    samples = Rise().samples(rise_data(tmp_path, [nan | row for row in rows]))
     assert questions(clone, samples[7])["reasoning"][0].startswith("prompt_logical_img_wo_q:")
     assert questions(clone, samples[0]).keys() == EXPECTED["temporal_reasoning_1"].keys()
 
 
 def test_marks_in_a_prompt_are_filled_once(tmp_path, clone):
-    sample = Rise().samples(publish(tmp_path))[0]
+    sample = Rise().samples(rise_data(tmp_path))[0]
     text, _ = questions(clone, sample)["reasoning"]
     assert text == "prompt_reasoning: Do 0 / a {instruct} tree / {other}"
 
 
 def test_what_is_marked_is_not_asked_again(tmp_path, clone):
-    sample = Rise().samples(publish(tmp_path))[0]
+    sample = Rise().samples(rise_data(tmp_path))[0]
     assert questions(clone, sample, {"reasoning": 4, "quality": None}).keys() == {"consistency"}
     assert Rise(clone).inquiries(sample, answer(), {}) == []
 
 
 def test_the_judge_sees_at_most_768_pixels(tmp_path, clone):
-    sample = Rise().samples(publish(tmp_path))[0]
+    sample = Rise().samples(rise_data(tmp_path))[0]
     large = BenchAnswer((AnswerPart("step", flat(9, (1536, 1000))),))
     (picture,) = Rise(clone).inquiries(sample, large, {})[-1].conversation[0].parts[1:]
     assert isinstance(picture, Image)
@@ -222,7 +160,7 @@ def test_any_reply_is_read(reply):
 
 
 def test_the_questions_read_what_they_ask(tmp_path, clone):
-    samples = Rise().samples(publish(tmp_path))
+    samples = Rise().samples(rise_data(tmp_path))
     read = [i.read("Final Score: 1") for s in samples for i in Rise(clone).inquiries(s, answer(1), {})]
     assert read == [1] * 17 + [5] * 4
 
@@ -234,7 +172,7 @@ def marked(samples, *marks, made=None):
 def test_both_rules(tmp_path):
     """By hand: 1 of 1 temporal; of causal the free one is complete by the new rule alone; half of logical."""
     full = {"consistency": 5, "reasoning": 5, "quality": 5}
-    samples = Rise().samples(publish(tmp_path))
+    samples = Rise().samples(rise_data(tmp_path))
     marks = [
         *(full, {**full, "quality": 4}, {"reasoning": 5, "quality": 5}),
         *({**full, "reasoning": 1}, full, {**full, "quality": None}),
@@ -254,7 +192,7 @@ def test_both_rules(tmp_path):
 
 
 def test_an_answer_without_a_picture_has_failed_and_no_judge_is_not_a_failure(tmp_path):
-    samples = Rise().samples(publish(tmp_path))[:2]
+    samples = Rise().samples(rise_data(tmp_path))[:2]
     scores = Rise().scores([*marked(samples[:1], {}, made=answer()), *marked(samples[1:], {})])
     assert scores["temporal"].value == scores["overall"].value == 0
     assert scores["causal"].value is None
@@ -263,7 +201,7 @@ def test_an_answer_without_a_picture_has_failed_and_no_judge_is_not_a_failure(tm
 
 
 def test_the_last_picture_is_exported_where_their_script_looks(tmp_path, caplog):
-    samples = Rise().samples(publish(tmp_path))
+    samples = Rise().samples(rise_data(tmp_path))
     Rise().export([(samples[0], answer(3, 4)), (samples[6], answer())], tmp_path / "out")
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert files == [tmp_path / "out/images/temporal_reasoning/temporal_reasoning_1.png"]
@@ -294,7 +232,7 @@ def test_data_of_another_shape_is_one_line(tmp_path, rows, message):
 
 def test_an_index_is_there_once(tmp_path):
     with pytest.raises(InputError, match="two rows of one index"):
-        Rise().samples(publish(tmp_path, [ROWS[0], ROWS[0]]))
+        Rise().samples(rise_data(tmp_path, [RISE_ROWS[0], RISE_ROWS[0]]))
 
 
 def test_no_data_says_where_it_is(tmp_path):
@@ -305,14 +243,14 @@ def test_no_data_says_where_it_is(tmp_path):
 
 
 def test_an_unreadable_picture_is_named(tmp_path):
-    publish(tmp_path)
+    rise_data(tmp_path)
     (tmp_path / "data/causal_reasoning_images/1.png").write_text("<html>")
     with pytest.raises(InputError, match=r"causal_reasoning_images/1.png: not a readable image"):
         Rise().samples(tmp_path)
 
 
 def test_the_prompts_are_asked_for_by_name(tmp_path, clone):
-    sample = Rise().samples(publish(tmp_path))[0]
+    sample = Rise().samples(rise_data(tmp_path))[0]
     with pytest.raises(InputError, match=r"clone it, and give its folder with --clone DIR"):
         Rise().inquiries(sample, answer(1), {})
     with pytest.raises(InputError, match=r"no utils.py"):
