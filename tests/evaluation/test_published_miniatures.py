@@ -95,6 +95,10 @@ def test_comm_from_data_to_scores(tmp_path, editor, task):
 
     with ChatServer(agents(3 if task == 3 else 1)) as server, ChatServer(judged) as judge:
         report = evaluate("comm", server, judge, editor, data, clone, out, "--task", str(task))
+        asked = len(server.requests), len(judge.requests)
+        assert evaluate("comm", server, judge, editor, data, clone, out, "--task", str(task)) == report
+        assert (len(server.requests), len(judge.requests)) == asked
+    assert asked[1] == 3
     scores = [report[key] for key in ("sty", "enti", "tren", "comp", "imgq", "irs")]
     assert scores == [9, 8, 0, 7, 6, 3]
     assert report["irs_paper"] == {3: 5.2, 4: 8.2}[task]

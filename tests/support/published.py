@@ -4,9 +4,6 @@ import json
 import threading
 from pathlib import Path
 
-import numpy as np
-
-from goalreel.image import Image
 from support.chat_server import Reply, Request, said
 from support.tiny_pipelines import tiny_pipeline
 
@@ -16,11 +13,6 @@ ROWS = {
     "art": ("3", ["It has two steps.", "It names the brush."], ["There is a picture a step."]),
 }
 """Task -> (id, criteria for the text, criteria for the pictures)."""
-COMM_PROMPTS = (
-    "document_completeness_image_coherence",
-    "texts_to_image_descriptions",
-    "descriptions_gt_images_consistency",
-)
 PROMPTS = {7: "a tree in the season of sowing", 450: "noon in a desert", 950: "rust on a nail"}
 
 
@@ -150,66 +142,3 @@ def wise_clone(folder: Path) -> Path:
         "PROMPT: {prompt_data['Prompt']} WHY: {prompt_data['Explanation']}\"\"\"}]}]\n"
     )
     return folder
-
-
-def rise_clone(folder: Path) -> Path:
-    """The texts that the judge of RISE is asked with, made up."""
-    folder.mkdir()
-    names = ("prompt_consist", "prompt_reasoning", "prompt_reasoning_w_input", "prompt_generation")
-    lines = [f'{name} = """{name}: {{instruct}} / {{reference}}"""' for name in names]
-    (folder / "utils.py").write_text("\n".join(lines))
-    return folder
-
-
-def rise_data(folder: Path) -> Path:
-    """Two rows, each with the picture that it edits."""
-    rows = []
-    for number, category in enumerate(("temporal_reasoning", "causal_reasoning"), start=1):
-        name = f"{category}_images/{number}.png"
-        row = {"index": f"{category}_{number}", "category": category, "instruction": f"Do {number}"}
-        rows.append({**row, "image": name, "reference": "wet"})
-        _paint(folder / "data" / name, 60 * number)
-    (folder / "datav2_total_w_subtask.json").write_text(json.dumps(rows))
-    return folder
-
-
-def comm_clone(folder: Path) -> Path:
-    """The judge's prompts and the examples of CoMM's repository, made up."""
-    for name in COMM_PROMPTS:
-        path = folder / "eval/tot_metric/machine_evaluation_prompts" / f"{name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"Mark {name}.")
-    inputs = {
-        3: "See a beginning about growing figs: (1) Dig ... <IMAGE>(2) Plant ... <IMAGE> Now finish it.",
-        4: "Please explain about growing figs?",
-    }
-    for task, text in inputs.items():
-        path = folder / f"eval/example/data_id_task{task}/results.json"
-        path.parent.mkdir(parents=True)
-        path.write_text(json.dumps({"model_input": text}))
-    return folder
-
-
-def comm_data(folder: Path) -> Path:
-    """One document of four steps with pictures."""
-    import torch
-
-    steps = []
-    for number in range(1, 5):
-        name = f"a/{number}.png"
-        url = f"https://example.org/{name}"
-        steps.append(
-            [
-                {"type": "text", "content": f"Do {number}."},
-                {"type": "image", "image_path": name, "url": url},
-            ]
-        )
-        _paint(folder / "images" / name, 40 * number)
-    row = {"data_id": "site/tea-1", "title": "making tea", "step_info": steps, "summary_info": []}
-    torch.save([row], folder / "test_data.pth")
-    return folder
-
-
-def _paint(path: Path, value: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(Image(np.full((64, 64, 3), value, np.uint8)).png())
