@@ -257,6 +257,8 @@ def test_the_papers_row_can_be_chosen(tmp_path, agents, editor):
     run = words("ueval", agents, editor, data, out, "--limit", 1, "--json", "--paper-row")
     assert last_line(goalreel(*run, "Emu3.5"))["avg_tasks_paper"] == 49.1
     assert "there are" in fails(*run, "nobody")
+    notes = last_line(goalreel(*run[:-1]))["notes"]
+    assert any("The row's editor is FLUX.2-klein-9B, this one is diffusers:" in note for note in notes)
 
 
 @pytest.mark.process
