@@ -6,5 +6,6 @@
 - `difference.DifferenceCritic`: checks pixels, by rules.
 - `viescore.VieScore`: what a picture is worth, 0-10, by any chat model.
 - `tokens`: how sure a model was of one word of its reply.
-- `parsing`, `replies`: the agents' own format, read and written; `prompts/` holds what they are asked.
+- `parsing`, `replies`: the agents' own format, read and written.
+- `dialects`: the words in which they are asked, our own or InterleaveThinker's; `prompts/` holds ours.
 """

@@ -6,13 +6,13 @@ Weights are read from safetensors only, and no code out of a checkpoint is run.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import PIL.Image
 import torch
 from jinja2 import TemplateError
 from safetensors import SafetensorError
-from transformers import AutoModelForImageTextToText, AutoProcessor
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 from transformers.utils.import_utils import is_flash_attn_2_available
 
 from goalreel.errors import BackendError, InputError
@@ -32,8 +32,9 @@ type _Generate = Callable[[Sequence[Conversation]], list[Spoken]]
 class HfChat:
     """A vision-language model in this process.
 
-    Greedy unless `temperature` is above 0. Greedy answers do not depend on the batch up to the rounding of
-    the model's dtype. Sampling draws from torch's global generator: seed that to repeat a run.
+    Greedy unless `temperature` is above 0, or the checkpoint's own. Greedy answers do not depend on the batch
+    up to the rounding of the model's dtype. Sampling draws from torch's global generator: seed that to repeat
+    a run.
     """
 
     def __init__(
@@ -43,8 +44,9 @@ class HfChat:
         *,
         max_new_tokens: int = 4096,
         batch_size: int = 8,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
+        temperature: float | Literal["checkpoint"] = 0.0,
+        top_p: float | None = None,
+        top_k: int | None = None,
     ) -> None:
         """
         Args:
@@ -52,14 +54,17 @@ class HfChat:
             processor: the model's own, with a chat template; its padding side is set to left.
             max_new_tokens: where a reply is cut.
             batch_size: conversations a call of the model; halved for good when memory runs out.
-            temperature: 0 is greedy.
-            top_p: when sampling, the probability mass to draw from.
+            temperature: 0 is greedy; "checkpoint" samples as the checkpoint's generation_config.json says.
+                Its repetition penalty is taken with a batch_size of 1 alone: it counts the padding of
+                shorter neighbours, and answers would depend on the batch.
+            top_p: when sampling, the probability mass to draw from; None is all, or the checkpoint's.
+            top_k: when sampling, how many tokens to draw from; None is all, or the checkpoint's.
 
         Raises:
             InputError: a number out of range, or a processor without a chat template.
         """
-        if max_new_tokens < 1 or batch_size < 1 or temperature < 0 or not 0 < top_p <= 1:
-            raise InputError("max_new_tokens and batch_size start at 1, temperature at 0; top_p is in (0, 1]")
+        if max_new_tokens < 1 or batch_size < 1:
+            raise InputError("max_new_tokens and batch_size start at 1")
         tokenizer = processor.tokenizer
         if not (processor.chat_template or tokenizer.chat_template):
             raise InputError("the checkpoint has no chat template: use an instruction-tuned one")
@@ -70,21 +75,23 @@ class HfChat:
         self.processor = processor
         self.batch_size = batch_size
         self._reserved = _reserved(processor)
-        # The checkpoint's own sampling settings are overridden: a repetition penalty, for one, would count
-        # the padding of shorter neighbours, and answers would depend on the batch.
         self._generation: dict[str, Any] = {
             "max_new_tokens": max_new_tokens,
-            "do_sample": temperature > 0,
-            "temperature": temperature or None,
-            "top_p": top_p if temperature > 0 else None,
-            "top_k": 0 if temperature > 0 else None,
-            "repetition_penalty": 1.0,
             "pad_token_id": tokenizer.pad_token_id,
+            **_sampling(temperature, top_p, top_k),
         }
+        if temperature != "checkpoint" or batch_size > 1:
+            self._generation["repetition_penalty"] = 1.0
 
     @classmethod
     def load(
-        cls, repo_or_dir: str | Path, *, device: str | None = None, dtype: str | None = None, **options: Any
+        cls,
+        repo_or_dir: str | Path,
+        *,
+        device: str | None = None,
+        dtype: str | None = None,
+        processor: str | Path | None = None,
+        **options: Any,
     ) -> Self:
         """Load a checkpoint from a folder or from the Hugging Face hub.
 
@@ -92,20 +99,20 @@ class HfChat:
             repo_or_dir: a folder written by `save_pretrained`, or a repository's name.
             device: "cuda", "cuda:1", "cpu", or "auto" (all GPUs); None is a GPU if there is one.
             dtype: "bfloat16", "float32", ...; None is bfloat16 on a GPU and float32 on the CPU.
+            processor: a folder or a repository whose processor is used; None is the checkpoint's.
             options: as in the constructor.
 
         Raises:
             InputError: not a checkpoint that transformers can load with safetensors and without its own code.
         """
-        path = Path(repo_or_dir).expanduser()
-        if not path.is_dir() and (path.is_absolute() or len(path.parts) != 2):
-            raise InputError(f"no folder {repo_or_dir}; a repository is written OWNER/NAME")
+        path = _source(repo_or_dir)
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         on_gpu = device != "cpu" and torch.cuda.is_available()
         dtype = dtype or ("bfloat16" if on_gpu else "float32")
         flash = on_gpu and dtype in ("bfloat16", "float16") and is_flash_attn_2_available()
         try:
-            processor = AutoProcessor.from_pretrained(path, trust_remote_code=False)
+            AutoConfig.from_pretrained(path, trust_remote_code=False)  # before the processor is to blame
+            made = _processor(path, processor)
             model, info = AutoModelForImageTextToText.from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
                 path,
                 dtype=dtype,
@@ -115,12 +122,16 @@ class HfChat:
                 attn_implementation="flash_attention_2" if flash else "sdpa",
                 output_loading_info=True,  # which makes it a pair; its annotation knows the model alone
             )
+        except InputError:
+            raise
         except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
             raise InputError(f"cannot load {repo_or_dir} as an image-text-to-text model: {_line(e)}") from e
         if missing := sorted(info["missing_keys"]):  # transformers would go on with random ones
             raise InputError(f"{repo_or_dir} lacks {len(missing)} of the model's weights, {missing[0]} first")
+        if processor is not None and _image_token(made) != _image_token(model.config):
+            raise InputError(f"{processor} is the processor of another model than {repo_or_dir}")
         log.info("loaded %s: %s on %s as %s", repo_or_dir, type(model).__name__, device, dtype)
-        return cls(model.eval(), processor, **options)
+        return cls(model.eval(), made, **options)
 
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
@@ -204,6 +215,44 @@ class HfChat:
             text.encode()  # the tokenizer would stop the whole batch with a TypeError
             if found := next((t for t in self._reserved if t in text), None):
                 raise ValueError(f"the text contains {found!r}, which this model reserves")
+
+
+def _source(name: str | Path) -> Path:
+    """A folder or a repository's name."""
+    path = Path(name).expanduser()
+    if not path.is_dir() and (path.is_absolute() or len(path.parts) != 2):
+        raise InputError(f"no folder {name}; a repository is written OWNER/NAME")
+    return path
+
+
+def _processor(checkpoint: Path, other: str | Path | None) -> "ProcessorMixin":
+    source = checkpoint if other is None else _source(other)
+    try:
+        return AutoProcessor.from_pretrained(source, trust_remote_code=False)
+    except (OSError, ValueError, RuntimeError, ImportError) as e:
+        mend = "" if other is not None else "; name one that has it, as in ?processor=OWNER/NAME"
+        raise InputError(f"cannot load the processor of {source}: {_line(e)}{mend}") from e
+
+
+def _image_token(holder: object) -> int | None:
+    return getattr(holder, "image_token_id", None)
+
+
+def _sampling(
+    temperature: float | Literal["checkpoint"], top_p: float | None, top_k: int | None
+) -> dict[str, Any]:
+    """What `generate` is given; what it is not given is the checkpoint's."""
+    if (top_p is not None and not 0 < top_p <= 1) or (top_k is not None and top_k < 0):
+        raise InputError("top_p is in (0, 1], top_k starts at 0")
+    own = temperature == "checkpoint"
+    if not own and temperature < 0:
+        raise InputError('temperature starts at 0, or is "checkpoint"')
+    if not own and temperature == 0:
+        return {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+    limits = {"top_p": top_p, "top_k": top_k}
+    if own:
+        return {name: limit for name, limit in limits.items() if limit is not None}
+    return {"do_sample": True, "temperature": temperature, "top_p": top_p or 1.0, "top_k": top_k or 0}
 
 
 def _content(conversation: Conversation) -> list[dict[str, Any]]:

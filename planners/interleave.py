@@ -46,8 +46,7 @@ def shrink(image: Image, pixels: int) -> Image:
     import cv2
 
     width, height = image.size
-    scale = math.sqrt(pixels / (width * height))
-    if scale >= 1:
+    if width * height <= pixels:
         return image
-    size = max(1, math.floor(width * scale)), max(1, math.floor(height * scale))
+    size = max(1, math.isqrt(pixels * width // height)), max(1, math.isqrt(pixels * height // width))
     return Image(cv2.resize(image.pixels, size, interpolation=cv2.INTER_AREA).astype("uint8"))

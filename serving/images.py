@@ -83,7 +83,7 @@ async def edits(
     response_format: Annotated[Literal["b64_json"] | None, Form()] = None,
     seed: Annotated[Seed | None, Form()] = None,
 ) -> ImagesAnswer:
-    """Edit one image; the answer has its size. `seed` is an extension."""
+    """Edit one image; the answer has the size that the editor works in. `seed` is an extension."""
     service.editor().check_room()
     given = [*([image] if image else []), *(image_list or [])]
     if len(given) != 1 or mask is not None:

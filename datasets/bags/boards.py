@@ -46,6 +46,8 @@ def _shown(span: ShownSpan, panel: RecordedPanel | None, excerpt: Excerpt) -> St
     step = _step(shown, panel, excerpt.task)
     start, end = (int(i) for i in np.searchsorted(excerpt.moments, (span.start, span.end)))
     segment = Segment(start=start, end=end) if end > start else None
+    if step.prompt is None:
+        return StoryboardStep(step=step, segment=segment, status="text")
     attempt = _attempt(shown, panel, step.prompt)
     status: Status = "failed" if attempt.image is None else "verified" if shown.verified else "unverified"
     chosen = None if attempt.image is None else 0
@@ -58,7 +60,7 @@ def _step(words: Shown | RecordedPanel, panel: RecordedPanel | None, task: str) 
     return Step(
         name=words.name or instruction,
         instruction=instruction,
-        prompt=(panel.prompt if panel else "") or instruction,
+        prompt=None if words.in_words else (panel.prompt if panel else "") or instruction,
         auxiliary_text=words.auxiliary or None,
     )
 
@@ -84,6 +86,7 @@ def _verdict(shown: Shown, panel: RecordedPanel | None) -> Verdict | None:
         success=shown.verified,
         reasoning=panel.reasoning,
         refined_prompt=panel.refined_prompt or None,
+        probability=panel.probability if 0 <= panel.probability <= 1 else None,
         semantics=scores.get("semantics"),
         quality=scores.get("quality"),
     )

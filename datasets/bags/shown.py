@@ -1,5 +1,6 @@
 """What a goalreel node streamed while the bag was recorded: sub-goals, and the storyboards behind them."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,11 @@ class Shown:
     verified: bool
     jpeg: bytes
     """Empty: words only."""
+
+    @property
+    def in_words(self) -> bool:
+        """It was planned without a picture: a node verifies nothing else that has none."""
+        return self.verified and not self.jpeg and bool(self.auxiliary.strip())
 
     @classmethod
     def read(cls, m: Any) -> "Shown":
@@ -57,8 +63,15 @@ class RecordedPanel:
     pending: bool
     verdict: int
     scores: tuple[tuple[str, float], ...]
+    probability: float
+    """NaN where the Critic does not tell, or the recording is older than the field."""
     reasoning: str
     refined_prompt: str
+
+    @property
+    def in_words(self) -> bool:
+        """It was planned without a picture."""
+        return not self.prompt and bool(self.auxiliary.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,7 @@ def _panel(m: Any) -> RecordedPanel:
         pending=m.status == PENDING,
         verdict=m.critic.verdict,
         scores=tuple((s.criterion, float(s.score)) for s in m.critic.scores),
+        probability=float(getattr(m.critic, "probability", math.nan)),
         reasoning=m.critic.reasoning,
         refined_prompt=m.critic.refined_prompt.strip(),
     )

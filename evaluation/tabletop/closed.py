@@ -106,7 +106,7 @@ def measure_closed_loop(
     predicates true. `gap`: how many points (0-100) the predicted ones are behind."""
     made = boards(walks, trio.planner, trio.editor, trio.critic, attempts, trio.called.keep)
     predicted = [
-        Course(seed=w.seed, images=tuple(s.goal_image for s in b.steps if s.goal_image is not None))
+        Course(seed=w.seed, images=tuple(g for g in b.goal_images() if g is not None))
         for w, b in zip(walks, made, strict=True)
     ]
     true = [Course(seed=w.seed, images=tuple(m.picture for m in w.moments[1:])) for w in walks]

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -155,5 +156,6 @@ def _filled(prompt: str, texts: Mapping[str, str]) -> str:
     return re.sub("|".join(map(re.escape, texts)), lambda mark: texts[mark[0]], prompt)
 
 
+@cache
 def _white() -> Image:
     return Image(np.full((WHITE_SIDE, WHITE_SIDE, 3), 255, np.uint8))

@@ -13,7 +13,7 @@ type Mode = Literal["strict", "fast"]
 class Dialect(Protocol):
     """How Planner and Critic are asked. The turn after an unreadable reply is no part of it.
 
-    Every method raises ValueError where pictures do not fit the `<image>` marks of an instruction.
+    `plan` and `replan` raise ValueError where pictures do not fit the `<image>` marks of an instruction.
     """
 
     @property

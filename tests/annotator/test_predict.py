@@ -93,7 +93,8 @@ def test_plan_from_a_frame(frame, models, tmp_path):
         assert [a.verdict.success for a in step.attempts] == [False, True]
         assert [a.prompt for a in step.attempts] == [step.step.prompt, "do it slowly"]
         assert step.attempts[0].seed != step.attempts[1].seed
-        assert step.goal_image.size == (96, 72), "the goal image has the frame's size"
+        assert step.goal_image.size == (112, 80), "the goal image has the editor's working size"
+    assert {goal.size for goal in board.goal_images()} == {(96, 72)}, "handed out, the frame's"
     page = (out / "index.html").read_text()
     assert "put the red block in the blue bowl" in page
     assert list((out / "sheets").glob("*.png"))
@@ -184,7 +185,8 @@ def test_annotate_with_predicted_goals(models, video_dataset, tmp_path):
     item = LeRobotDataset("local/out", root=out)[0]
     assert not bool(item["subgoal_is_pad"])
     # Random weights paint noise, which video compresses badly: the pattern is compared, in grey.
-    goal = records.image(records.outline(0).steps[0].goal_image.frame).pixels.mean(axis=2)
     shown = item["observation.images.subgoal"].numpy().mean(axis=0)
-    assert goal.shape == shown.shape
+    kept = records.image(records.outline(0).steps[0].goal_image.frame)
+    goal = kept.resized(shown.shape[::-1]).pixels.mean(axis=2)
+    assert kept.size != shown.shape[::-1], "the record has the editor's own size"
     assert np.corrcoef(goal.ravel(), shown.ravel())[0, 1] > 0.9

@@ -4,6 +4,7 @@ import itertools
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from support import bags as b
 from typer.testing import CliRunner
 
 from goalreel.cli.main import app
+from goalreel.datasets.bags.shown import Sheet
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 
@@ -234,6 +236,7 @@ def test_the_record_holds_what_was_shown_at_which_frames(streamed):
         9,
         "pick shows",
     )
+    assert verdict.probability == 0.5
     assert place.attempts[0].failure.stage == "judge"
     assert push.segment is None
     assert np.abs(pick.goal_image.pixels.astype(int) - b.moving(25)).mean() < 3
@@ -308,6 +311,52 @@ def test_a_replan_words_only_and_a_better_picture(tmp_path):
         ("place", "verified", 8, 20),
     ]
     assert [n for n, _ in itertools.groupby(numbers(source, 0, SUBGOAL)[4:])] == [25, 30]
+
+
+def test_steps_that_were_planned_in_words(tmp_path):
+    words = {"wait": "Wait for the glue.", "sign": "Sign it."}
+    sent = [
+        *b.robot(20),
+        b.storyboard(-30 * MS, ("pick", "wait", "push", "sign"), 0, words=words),
+        b.subgoal(-5 * MS, 0, "pick", picture=b.moving(25)),
+        b.subgoal(395 * MS, 1, "wait", words=words["wait"]),
+        b.subgoal(795 * MS, 2, "push", words="A picture that never came.", verified=False),
+    ]
+    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
+    source = convert(bag, tmp_path / "out", *TOPICS)
+    board = Records(source.root / FOLDER, "").outline(0)
+    assert [(s.step.name, s.status) for s in board.steps] == [
+        ("pick", "verified"),
+        ("wait", "text"),
+        ("push", "failed"),
+        ("sign", "skipped"),
+    ]
+    assert [s.step.prompt is None for s in board.steps] == [False, True, False, True]
+    assert (board.steps[1].segment.start, board.steps[1].segment.end) == (4, 8)
+    assert board.steps[1].step.auxiliary_text == "Wait for the glue."
+
+
+def test_a_recording_from_before_there_were_probabilities(tmp_path):
+    """Its own definition of the message has no such field."""
+    old = b.message("goalreel_interfaces/msg/CriticVerdict", verdict=1)
+    del old.probability
+    panel = SimpleNamespace(
+        **dict.fromkeys(("name", "instruction", "auxiliary_text", "prompt"), ""),
+        index=0,
+        status=0,
+        critic=old,
+    )
+    (found,) = Sheet.read(
+        SimpleNamespace(
+            id=SimpleNamespace(uuid=b.STORYBOARD_ID),
+            revision=0,
+            planner_model="",
+            editor_model="",
+            critic_model="",
+            steps=[panel],
+        )
+    ).panels
+    assert np.isnan(found.probability)
 
 
 def test_two_tasks_are_two_episodes(tmp_path):

@@ -55,6 +55,9 @@ def test_rise_from_data_to_scores(tmp_path, editor):
 
     with ChatServer(agents(1)) as server, ChatServer(judged) as judge:
         report = evaluate("rise", server, judge, editor, data, clone, out)
+        asked = len(server.requests), len(judge.requests)
+        assert evaluate("rise", server, judge, editor, data, clone, out) == report
+        assert (len(server.requests), len(judge.requests)) == asked
     keys = ("temporal", "causal", "spatial", "logical", "overall")
     assert [report[key] for key in keys] == [100, 100, 0, 100, 75]
     assert [report[f"{key}_prefix"] for key in keys] == [100, 0, 0, 100, 50]
@@ -94,15 +97,14 @@ def test_comm_from_data_to_scores(tmp_path, editor, task):
         return said(f"```json\n{json.dumps(replies[system])}\n```")
 
     with ChatServer(agents(3 if task == 3 else 1)) as server, ChatServer(judged) as judge:
-        report = evaluate("comm", server, judge, editor, data, clone, out, "--task", str(task))
-        asked = len(server.requests), len(judge.requests)
-        assert evaluate("comm", server, judge, editor, data, clone, out, "--task", str(task)) == report
-        assert (len(server.requests), len(judge.requests)) == asked
-    assert asked[1] == 3
+        report = evaluate("comm", server, judge, editor, data, clone, out, "--task", task)
+        assert evaluate("comm", server, judge, editor, data, clone, out, "--task", task) == report
+        assert len(judge.requests) == 3
     scores = [report[key] for key in ("sty", "enti", "tren", "comp", "imgq", "irs")]
     assert scores == [9, 8, 0, 7, 6, 3]
     assert report["irs_paper"] == {3: 5.2, 4: 8.2}[task]
     assert (report["unjudged"], report["unanswered"]) == (0, 0)
+    assert judge.requests[0].json["temperature"] == 1.0
     given = 2 if task == 3 else 0
     assert [pictures(request) for request in judge.requests[2:]] == [1]
     assert {pictures(request) for request in judge.requests[:2]} == {given, given + 1}

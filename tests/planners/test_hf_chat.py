@@ -118,6 +118,67 @@ def test_sampling_follows_torchs_seed(qwen):
     assert sample(1) != sample(2)
 
 
+def as_the_checkpoint_samples(chat: HfChat, conversation, seed: int, **changed) -> str:
+    """What transformers itself samples for one conversation with the checkpoint's own settings."""
+    torch.manual_seed(seed)
+    inputs = chat.processor.apply_chat_template(
+        [{"role": m.role, "content": [content(p) for p in m.parts]} for m in conversation],
+        add_generation_prompt=True,
+        tokenize=True,
+        return_dict=True,
+        return_tensors="pt",
+    )
+    out = chat.model.generate(**inputs, max_new_tokens=24, **changed)
+    return decoded(chat, out[0, inputs["input_ids"].shape[1] :].tolist())
+
+
+@pytest.mark.parametrize(
+    ("given", "changed"),
+    [
+        ({"batch_size": 1}, {}),
+        ({"batch_size": 2}, {"repetition_penalty": 1.0}),
+        ({"batch_size": 1, "top_k": 0, "top_p": 1.0}, {"top_k": 0, "top_p": 1.0}),
+    ],
+    ids=str,
+)
+def test_the_checkpoints_own_sampling(qwen, tmp_path, given, changed):
+    shutil.copytree(qwen, tmp_path / "model")
+    own = {"temperature": 1.7, "top_k": 40, "top_p": 0.9, "repetition_penalty": 1.9, "eos_token_id": []}
+    change(tmp_path / "model/generation_config.json", **own)
+    chat = HfChat.load(tmp_path / "model", device="cpu", max_new_tokens=24, temperature="checkpoint", **given)
+    said = set()
+    for seed in range(4):
+        torch.manual_seed(seed)
+        (reply,) = chat.complete([CONVERSATIONS[1]])
+        assert reply == as_the_checkpoint_samples(chat, CONVERSATIONS[1], seed, **changed)
+        said.add(reply)
+    assert len(said) > 1
+    (greedy,) = HfChat.load(tmp_path / "model", device="cpu", max_new_tokens=24).complete([CONVERSATIONS[1]])
+    assert greedy not in said
+
+
+def test_a_checkpoint_that_does_not_sample_is_greedy(qwen, tmp_path):
+    shutil.copytree(qwen, tmp_path / "model")
+    settings = {"do_sample": False, "temperature": None, "top_k": None, "top_p": None}
+    change(tmp_path / "model/generation_config.json", **settings)
+    own, greedy = (
+        HfChat.load(tmp_path / "model", device="cpu", max_new_tokens=24, temperature=t).complete(
+            CONVERSATIONS
+        )
+        for t in ("checkpoint", 0.0)
+    )
+    assert own == greedy
+
+
+def test_the_likeliest_alone_are_drawn_from(qwen):
+    first, one = (
+        HfChat.load(qwen, device="cpu", max_new_tokens=24, temperature=5.0, top_k=k) for k in (0, 1)
+    )
+    greedy = HfChat.load(qwen, device="cpu", max_new_tokens=24).complete(CONVERSATIONS[:2])
+    assert one.complete(CONVERSATIONS[:2]) == greedy
+    assert first.complete(CONVERSATIONS[:2]) != greedy
+
+
 def content(part) -> dict:
     if isinstance(part, str):
         return {"type": "text", "text": part}
@@ -321,6 +382,25 @@ def test_a_checkpoints_own_code_is_not_run(qwen, tmp_path):
     assert not ran.exists()
 
 
+def test_a_checkpoint_without_a_processor_takes_anothers(qwen, checkpoints, tmp_path):
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("config.json", "generation_config.json", "model.safetensors"):
+        shutil.copy(qwen / name, bare)
+    with pytest.raises(InputError, match=r"cannot load the processor of .*\?processor=OWNER/NAME") as caught:
+        HfChat.load(bare, device="cpu")
+    assert "\n" not in str(caught.value)
+    chat = HfChat.load(bare, device="cpu", max_new_tokens=24, processor=str(qwen))
+    whole = HfChat.load(qwen, device="cpu", max_new_tokens=24)
+    assert chat.complete(CONVERSATIONS) == whole.complete(CONVERSATIONS)
+    with pytest.raises(InputError, match=r"no folder .*nothing; a repository is written OWNER/NAME"):
+        HfChat.load(bare, device="cpu", processor=tmp_path / "nothing")
+    with pytest.raises(InputError, match=r"cannot load the processor of .*bare: (?!.*processor=)"):
+        HfChat.load(qwen, device="cpu", processor=bare)
+    with pytest.raises(InputError, match="is the processor of another model"):
+        HfChat.load(bare, device="cpu", processor=checkpoints["llava"])
+
+
 def test_a_base_model_without_a_chat_template_is_refused(qwen, tmp_path):
     shutil.copytree(qwen, tmp_path / "model")
     (tmp_path / "model/chat_template.jinja").unlink()
@@ -329,9 +409,16 @@ def test_a_base_model_without_a_chat_template_is_refused(qwen, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "numbers",
-    [{"max_new_tokens": 0}, {"batch_size": 0}, {"temperature": -1.0}, {"top_p": 0.0}, {"top_p": 1.1}],
+    ("numbers", "said"),
+    [
+        ({"max_new_tokens": 0}, "start at 1"),
+        ({"batch_size": 0}, "start at 1"),
+        ({"temperature": -1.0}, "temperature starts at 0"),
+        ({"top_p": 0.0}, r"top_p is in \(0, 1\]"),
+        ({"top_p": 1.1, "temperature": "checkpoint"}, r"top_p is in \(0, 1\]"),
+        ({"top_k": -1}, "top_k starts at 0"),
+    ],
 )
-def test_numbers_out_of_range(qwen, numbers):
-    with pytest.raises(InputError, match="start at 1"):
+def test_numbers_out_of_range(qwen, numbers, said):
+    with pytest.raises(InputError, match=said):
         HfChat.load(qwen, device="cpu", **numbers)

@@ -110,18 +110,17 @@ def test_a_conversation_that_fails_fails_alone(qwen):
     assert isinstance(none, NoReply)
 
 
-def test_signs_of_several_tokens_are_not_lost(qwen):
+def test_signs_of_several_tokens_are_not_lost_and_special_ones_are(qwen):
     """Let the model write given bytes: an umlaut of two, a sign of four, and half a sign at the end."""
     chat = load(qwen)
     tokenizer = chat.processor.tokenizer
-    text = " grün 🙂 «ö"
-    ids = tokenizer(text).input_ids[:-1]
-    assert len(ids) > len(text) - 1
-    forced = _force(chat, ids)
-    (reply,) = forced.complete_tokens([CONVERSATIONS[2]])
+    ids = tokenizer(" grün 🙂 «ö").input_ids[:-1]
+    special = tokenizer.convert_tokens_to_ids("<|vision_start|>")
+    (reply,) = _force(chat, [*ids[:3], special, *ids[3:]]).complete_tokens([CONVERSATIONS[2]])
     assert reply.text == tokenizer.decode(ids).strip()
     assert "".join(t.text for t in reply.tokens) == reply.text
     assert {"ü", "🙂"} <= {t.text.strip() for t in reply.tokens}
+    assert len(reply.tokens) == len(ids)
 
 
 def _force(chat: HfChat, ids: list[int]) -> HfChat:

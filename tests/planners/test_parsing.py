@@ -237,6 +237,12 @@ def test_schemas_ask_for_every_key_and_no_other():
     assert "scores" not in verdict_schema(scores=False)["properties"]
 
 
+def test_the_schema_lets_a_step_be_words_alone():
+    step = plan_schema()["$defs"]["_Step"]["properties"]
+    nullable = {name for name, kind in step.items() if {"type": "null"} in kind.get("anyOf", ())}
+    assert nullable == set(step)
+
+
 TRICKY = st.text(st.sampled_from("ab'\"{}[],:<>\\/\n é🧱"), min_size=1, max_size=12).map(lambda s: f"w{s}w")
 STEPS = st.lists(
     st.fixed_dictionaries({"step_name": TRICKY, "instruction": TRICKY, "prompt": TRICKY}),

@@ -278,9 +278,12 @@ def test_interleaving_keeps_every_word_and_every_image_in_order(pieces, count):
 
 @given(st.integers(1, 900), st.integers(1, 900))
 @example(640, 360)
+@example(900, 400)
 def test_capped_images_have_the_area_keep_their_shape_and_never_grow(width, height):
     small = shrink(picture(width, height), 384 * 384)
-    scale = min(1.0, 384 / (width * height) ** 0.5)
-    assert abs(small.size[0] - width * scale) <= 1
-    assert abs(small.size[1] - height * scale) <= 1
+    if width * height <= 384 * 384:
+        assert small.size == (width, height)
+        return
+    exact = 384 * (width / height) ** 0.5, 384 * (height / width) ** 0.5
+    assert all(e - 1.001 < s < e + 0.001 for s, e in zip(small.size, exact, strict=True))
     assert small.size[0] * small.size[1] <= 384 * 384

@@ -8,8 +8,9 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.planners.chat import NoReply, Spoken, Token
 from goalreel.planners.critic import ChatCritic
+from goalreel.planners.planner import ChatPlanner
 from goalreel.planners.tokens import chance_of_yes, spoken
-from goalreel.types import Candidate, Verdict
+from goalreel.types import Candidate, Task, Verdict
 
 KEY = "previous_step_success"
 FIRST = '<think>Is {"previous_step_success": false} right?</think><answer>{"previous_step_success": '
@@ -117,6 +118,11 @@ def test_the_probability_is_that_of_the_reply_that_could_be_read(candidate):
     verdicts = ChatCritic(chat).judge([candidate, candidate])
     assert [v.probability for v in verdicts] == [pytest.approx(0.75), pytest.approx(0.25)]
     assert chat.schemas[1] is not None
+
+
+def test_a_plan_asks_for_no_tokens():
+    with pytest.raises(AssertionError, match="asked for a text alone"):
+        ChatPlanner(ScriptedTokens()).plan([Task(id="t", instruction="tidy up")])
 
 
 @pytest.mark.parametrize("threshold", [-0.1, 1.1, float("nan")])

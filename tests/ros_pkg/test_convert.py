@@ -84,30 +84,52 @@ VERDICTS = {
     "rejected": (
         Attempt(
             prompt="p", seed=0, image=PICTURE,
-            verdict=Verdict(success=False, refined_prompt="better", semantics=4, quality=9),
+            verdict=Verdict(
+                success=False, refined_prompt="better", semantics=4, quality=9, probability=0.25
+            ),
         ),
-        CriticVerdict.REJECTED, 6.0, ["semantics", "quality"], "",
+        CriticVerdict.REJECTED, 6.0, ["semantics", "quality"], "", 0.25,
+    ),
+    "accepted without a number": (
+        YES, CriticVerdict.ACCEPTED, math.nan, [], "so", math.nan,
     ),
     "error": (
         Attempt(prompt="p", seed=0, image=PICTURE, failure=Failure(stage="judge", message="it is down")),
-        CriticVerdict.ERROR, math.nan, [], "it is down",
+        CriticVerdict.ERROR, math.nan, [], "it is down", math.nan,
     ),
     "no picture": (
         Attempt(prompt="p", seed=0, failure=Failure(stage="edit", message="no card")),
-        CriticVerdict.ERROR, math.nan, [], "no card",
+        CriticVerdict.ERROR, math.nan, [], "no card", math.nan,
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", VERDICTS)
 def test_what_the_critic_said(case, jpegs):
-    attempt, verdict, score, criteria, reasoning = VERDICTS[case]
+    attempt, verdict, score, criteria, reasoning, probability = VERDICTS[case]
     panel = StepPanel(0, STEP, 3, image_status="failed", attempts=1, attempt=attempt)
     message = wired(convert.step(panel, "", jpegs)).critic
     assert message.verdict == verdict
     assert message.score == pytest.approx(score, nan_ok=True)
     assert [s.criterion for s in message.scores] == criteria
     assert message.reasoning == reasoning
+    assert message.probability == pytest.approx(probability, nan_ok=True)
+
+
+WORDS = Step(name="wait", instruction="the glue is dry", prompt=None, auxiliary_text="Wait for the glue.")
+
+
+def test_a_step_in_words_has_no_prompt_and_no_picture(board, jpegs):
+    panel = StepPanel(0, WORDS, 3, status="active", image_status="verified", created=6)
+    message = wired(convert.step(panel, "", jpegs))
+    assert (message.prompt, message.auxiliary_text) == ("", "Wait for the glue.")
+    assert (message.image_status, message.attempts) == (StoryboardStep.IMAGE_VERIFIED, 0)
+    assert not message.goal_image.data
+    assert message.critic.verdict == CriticVerdict.NOT_EVALUATED
+    assert math.isnan(message.critic.probability)
+    told = wired(convert.subgoal(Goal(board, panel, True, 9), jpegs, NOW))
+    assert (told.active, told.instruction) == (True, "the glue is dry")
+    assert (told.auxiliary_text, bytes(told.goal_image.data)) == ("Wait for the glue.", b"")
 
 
 def test_a_sub_goal_carries_text_and_picture_together(board, jpegs):

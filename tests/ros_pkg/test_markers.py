@@ -16,7 +16,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from goalreel.annotator.report.pictures import jpeg
 from goalreel.image import Image
-from goalreel.streaming.board import Board
+from goalreel.streaming.board import Board, StepPanel
 from goalreel.types import Step
 from goalreel_ros.marker_rules import MarkerRules
 from goalreel_ros.markers import MarkerBoard, Strip, build
@@ -71,6 +71,13 @@ def test_each_step_has_its_state_and_its_own_words():
     colours = {tuple(getattr(find(array, "r0/text", 4 * i).color, c) for c in "rgb") for i in range(3)}
     assert len(colours) == 3, "states look alike"
     assert not [m for m in array.markers if m.type == Marker.TRIANGLE_LIST], "a film strip nobody asked for"
+
+
+def test_a_step_in_words_says_so():
+    step = Step(name="wait", instruction="dry", prompt=None, auxiliary_text="Wait.")
+    board = under_way().with_panel(StepPanel(2, step, 3, image_status="verified"))
+    texts = [m.text for m in build(board, frame_id=FRAME).markers]
+    assert "3 pending, in words" in texts
 
 
 def test_the_film_strip_holds_the_goal_images_the_right_way_round():

@@ -94,6 +94,17 @@ def test_state_in_words():
     ]
 
 
+def in_words(step_words: str) -> Board:
+    step = Step(name="wait", instruction="dry", prompt=None, auxiliary_text=step_words)
+    return under_way().with_panel(StepPanel(2, step, 3, image_status="verified"))
+
+
+def test_a_step_in_words_shows_them_in_place_of_a_picture():
+    assert state(in_words("Wait.").steps[2]) == "pending · in words"
+    assert state(replace(in_words("Wait.").steps[2], image_status="none")) == "pending"
+    assert compose(in_words("Wait."), WIDTH) != compose(in_words("Sign it."), WIDTH)
+
+
 def test_no_plan_and_no_task_make_a_sheet_too():
     for board in (Board(), Board(task="stack", state="planning"), replace(finished(), source=None)):
         assert compose(board, WIDTH).size[0] == WIDTH

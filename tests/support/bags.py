@@ -1,7 +1,7 @@
 """Bags for tests, by rosbags' own writer: what a camera, a robot and a goalreel node would publish."""
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -140,6 +140,7 @@ def subgoal(
     task: str = "tidy the table",
     revision: int = 0,
     id_: np.ndarray = STORYBOARD_ID,
+    words: str = "",
 ) -> Sent:
     """A SubGoal as the node latches it."""
     fields = {
@@ -151,26 +152,35 @@ def subgoal(
         "task": task,
         "name": name,
         "instruction": name and f"{name} is done",
+        "auxiliary_text": words,
         "image_status": 3 if verified else 4,
         "goal_image": {} if picture is None else jpeg(picture),
     }
     return Sent(at, f"{NODE}/subgoal", "goalreel_interfaces/msg/SubGoal", fields)
 
 
-def storyboard(at: int, names: Iterable[str], active: int, *, revision: int = 0) -> Sent:
-    """A Storyboard whose steps before `active` are done, each accepted with scores 8 and 9."""
+def storyboard(
+    at: int, names: Iterable[str], active: int, *, revision: int = 0, words: Mapping[str, str] | None = None
+) -> Sent:
+    """A Storyboard whose steps before `active` are done, each accepted with scores 8 and 9, probability 0.5.
+
+    `words`: those of the steps that are planned without a picture, by their names.
+    """
+    words = words or {}
     steps = [
         {
             "index": i,
             "name": name,
             "instruction": f"{name} is done",
-            "prompt": f"make it so that {name}",
+            "auxiliary_text": words.get(name, ""),
+            "prompt": "" if name in words else f"make it so that {name}",
             "status": 1 if i < active else 4 if i == active else 0,
             "image_status": 3,
             "attempts": 2,
             "critic": {
                 "verdict": 1,
                 "reasoning": f"{name} shows",
+                "probability": 0.5,
                 "scores": [{"criterion": "semantics", "score": 8}, {"criterion": "quality", "score": 9}],
             },
         }

@@ -61,7 +61,7 @@ def step(panel: StepPanel, frame_id: str, jpegs: Jpegs | None) -> StoryboardStep
         name=panel.step.name,
         instruction=panel.step.instruction,
         auxiliary_text=panel.step.auxiliary_text or "",
-        prompt=panel.attempt.prompt if panel.attempt is not None else panel.step.prompt,
+        prompt=panel.attempt.prompt if panel.attempt is not None else panel.step.prompt or "",
         status=getattr(StoryboardStep, f"STATUS_{panel.status.upper()}"),
         image_status=_image_status(panel),
         attempts=panel.attempts,
@@ -137,18 +137,22 @@ def _image_status(panel: StepPanel) -> int:
 
 def _critic(attempt: Attempt | None) -> CriticVerdict:
     if attempt is not None and attempt.failure is not None:
-        return CriticVerdict(verdict=CriticVerdict.ERROR, score=math.nan, reasoning=attempt.failure.message)
+        return _critic_verdict(CriticVerdict.ERROR, reasoning=attempt.failure.message)
     if attempt is None or attempt.verdict is None:
-        return CriticVerdict(verdict=CriticVerdict.NOT_EVALUATED, score=math.nan)
+        return _critic_verdict(CriticVerdict.NOT_EVALUATED)
     return _judged(attempt.verdict)
 
 
+def _critic_verdict(verdict: int, reasoning: str = "") -> CriticVerdict:
+    return CriticVerdict(verdict=verdict, score=math.nan, probability=math.nan, reasoning=reasoning)
+
+
 def _judged(verdict: Verdict) -> CriticVerdict:
-    score = verdict.score
     return CriticVerdict(
         verdict=CriticVerdict.ACCEPTED if verdict.success else CriticVerdict.REJECTED,
-        score=math.nan if score is None else score,
+        score=math.nan if verdict.score is None else verdict.score,
         scores=_scores(verdict),
+        probability=math.nan if verdict.probability is None else verdict.probability,
         reasoning=verdict.reasoning,
         refined_prompt=verdict.refined_prompt or "",
     )

@@ -208,7 +208,8 @@ def _texture(image: Image, side: int) -> array:
 
 
 def _state(panel: StepPanel) -> str:
-    picture = "" if panel.image_status == "none" else f", {panel.image_status}"
+    shown = "in words" if panel.step.prompt is None else panel.image_status
+    picture = "" if panel.image_status == "none" else f", {shown}"
     return f"{panel.index + 1} {panel.status}{picture}"
 
 

@@ -65,13 +65,23 @@ def _cell(panel: StepPanel) -> Cell:
         tuple(lines),
         _MARKS.get(panel.status),
         ACTIVE if panel.status == "active" else None,
-        Line(_NOTES[panel.image_status], 15, MUTED, 3),
+        _note(panel),
     )
+
+
+def _note(panel: StepPanel) -> Line:
+    """In place of a missing picture; of a step that was planned without one, its words."""
+    words = panel.step.auxiliary_text
+    if panel.step.prompt is None and words:
+        return Line(words, 15, INK, 6)
+    return Line(_NOTES[panel.image_status], 15, MUTED, 3)
 
 
 def state(panel: StepPanel) -> str:
     """How a step stands, in words: its execution, its picture, and the attempts it took if more than one."""
     if panel.image_status == "none":
         return panel.status
+    if panel.step.prompt is None:
+        return f"{panel.status} · in words"
     tries = f" · {panel.attempts} of {panel.max_attempts} attempts" if panel.attempts > 1 else ""
     return f"{panel.status} · {panel.image_status}{tries}"

@@ -38,14 +38,25 @@ IMAGES = _names(StoryboardStep, "IMAGE_")
 def panel(step: StoryboardStep) -> Panel:
     """One step: what must become true, how it stands, and what the critic said."""
     status = STATUSES[step.status]
-    lines = [step.instruction, f"picture {IMAGES[step.image_status].lower()}"]
+    in_words = not step.prompt and step.image_status == StoryboardStep.IMAGE_VERIFIED
+    picture = "no picture: planned in words" if in_words else f"picture {IMAGES[step.image_status].lower()}"
+    lines = [step.instruction, picture]
     if step.attempts:
         lines[1] += f", attempt {step.attempts} of {step.max_attempts}"
     if step.critic.verdict != CriticVerdict.NOT_EVALUATED:
-        score = "" if math.isnan(step.critic.score) else f" ({step.critic.score:.1f}/10)"
-        lines.append(f"critic{score}: {step.critic.reasoning}")
+        lines.append(f"critic{_sure(step.critic)}: {step.critic.reasoning}")
     title = f"{step.index + 1}. {escape(step.name)}"
     return Panel(Text("\n".join(lines)), title=title, subtitle=status.lower(), border_style=COLOURS[status])
+
+
+def _sure(critic: CriticVerdict) -> str:
+    """The Critic's numbers in brackets, as far as it gave any."""
+    numbers = []
+    if not math.isnan(critic.score):
+        numbers.append(f"{critic.score:.1f}/10")
+    if not math.isnan(critic.probability):
+        numbers.append(f"success {critic.probability:.2f}")
+    return f" ({', '.join(numbers)})" if numbers else ""
 
 
 def picture(board: Storyboard | None, task: str) -> RenderableType:
