@@ -4,11 +4,12 @@ import html
 import json
 
 import pytest
-from support.chat_server import ChatServer, Request, said
+from support.chat_server import ChatServer, Request, logprobs, said
 from support.cli import fails, goalreel, invoke
 from support.serving_models import TintEditor, picture, plan_of, serving
 
 from goalreel import load_storyboard
+from goalreel.planners.chat import Spoken, Token
 from goalreel.serving.settings import Models
 
 SCORES = '"scores"'
@@ -77,11 +78,25 @@ def test_the_mode_and_the_longest_plan_reach_the_models(frame, models, server):
     assert "it has 2 steps: give at most 1" in result.stderr
 
 
-def test_a_threshold_decides_and_the_run_is_kept_apart(frame, models):
-    planned(frame, models)
-    answers = set((frame.parent / "p/answers").glob("*.json"))
-    planned(frame, models, "--critic-threshold", 0.9)
-    assert set((frame.parent / "p/answers").glob("*.json")) - answers, "its verdicts are others"
+def unsure(request: Request):
+    """A plan of a step; a picture is accepted with a probability of 0.6."""
+    if request.json["model"] == "planner":
+        return said(plan_of("#"))
+    before, after = '{"previous_step_success": ', ', "refine_prompt": null}'
+    true = Token("true", {"true": 0.6, "false": 0.4})
+    tokens = (Token(before, {before: 1.0}), true, Token(after, {after: 1.0}))
+    spoken = Spoken("".join(token.text for token in tokens), tokens)
+    return said(spoken.text, logprobs=logprobs(spoken))
+
+
+def test_a_threshold_decides(frame, models):
+    with ChatServer(unsure) as server:
+        chats = ["--planner", f"openai:planner@{server.url}", "--critic", f"openai:critic@{server.url}"]
+        named = [*chats, *models[-2:]]
+        for threshold, status in ((0.5, "verified"), (0.7, "unverified")):
+            (step,) = planned(frame, named, "--critic-threshold", threshold, "--max-attempts", 1).steps
+            assert step.status == status
+            assert step.attempts[0].verdict.probability == pytest.approx(0.6, abs=0.01)
 
 
 @pytest.mark.parametrize(

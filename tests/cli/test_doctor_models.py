@@ -122,6 +122,7 @@ def test_a_model_that_is_gone_is_one_line_to_change(editor, tmp_path):
     assert "a picture of 512 x 512" in result.stdout, "the editor is asked all the same"
     assert "tidy" not in result.stdout
     assert "  fix     no such model: change it in --planner" in other.stdout
+    assert other.stdout.count("  failed  ") == 1, "the rules of `difference` need no server"
 
 
 def test_weights_that_are_not_there(editor, tmp_path):
