@@ -111,7 +111,8 @@ def published(name: str) -> Callable[..., None]:
                 paper_row,
                 concurrency,
             )
-            _run(order, names, judge, _asking(judge, yes, price_in, price_out), as_json)
+            asked = None if only == "generate" else judge
+            _run(order, names, asked, _asking(asked, yes, price_in, price_out), as_json)
 
     work.__doc__ = HELP[name]
     work.__name__ = name

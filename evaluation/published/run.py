@@ -24,7 +24,7 @@ from goalreel.evaluation.published.answers import FOLDER, Answers, generate
 from goalreel.evaluation.published.benchmark import AnswerPart, BenchAnswer, Benchmark, Sample
 from goalreel.evaluation.published.estimate import Estimate, estimate
 from goalreel.evaluation.published.judging import Asker, BenchJudge, judge_all
-from goalreel.evaluation.published.paper import WARNINGS, check_row, row_for, tables_of
+from goalreel.evaluation.published.paper import KLEIN, WARNINGS, check_row, row_for, tables_of
 from goalreel.evaluation.published.report import PublishedReport
 from goalreel.files import digest, exclusive, write_bytes
 from goalreel.image import Image
@@ -212,6 +212,10 @@ def _notes(
         notes.append(f"Only {len(answers)} of {every} samples are in these numbers.")
     if unplanned:
         notes.append(f"{len(unplanned)} samples have no plan: docs/benchmarks.md says how they count.")
+    if row is None:
+        notes.append("The paper's tables have no such editor: --paper-row names a row to compare with.")
+    elif row == KLEIN and "klein-9b" not in (editor := settings.get("editor", "")).lower():
+        notes.append(f"The row's editor is FLUX.2-klein-9B, this one is {editor}.")
     if row is not None and settings.get("max_attempts") != 5:
         notes.append(f"The paper's T is 5; here it is {settings.get('max_attempts')}.")
     return notes + list(WARNINGS.get(order.benchmark.name, ()))

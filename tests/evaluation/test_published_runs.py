@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -256,6 +257,8 @@ def test_the_papers_row_can_be_chosen(tmp_path, agents, editor):
     run = words("ueval", agents, editor, data, out, "--limit", 1, "--json", "--paper-row")
     assert last_line(goalreel(*run, "Emu3.5"))["avg_tasks_paper"] == 49.1
     assert "there are" in fails(*run, "nobody")
+    notes = last_line(goalreel(*run[:-1]))["notes"]
+    assert any("The row's editor is FLUX.2-klein-9B, this one is diffusers:" in note for note in notes)
 
 
 @pytest.mark.process
@@ -272,6 +275,26 @@ def test_a_kill_while_answers_are_made_and_while_they_are_judged_asks_nothing_tw
         report = last_line(goalreel(*run))
     assert judging_.answered == 6 + 1
     assert (report["space"], report["paper"], report["art"]) == (100, 0, 25)
+
+
+@pytest.mark.process
+@pytest.mark.long
+def test_at_a_terminal_it_asks_before_it_judges_and_no_is_no(tmp_path, agents, editor):
+    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
+    with ChatServer(ueval_judge) as judge:
+        run = words("ueval", agents, editor, data, out, "--judge", f"openai:j@{judge.url}")
+        ours, theirs = pty.openpty()
+        os.write(ours, b"n\n")
+        child = subprocess.run(
+            [sys.executable, "-c", RUN, *map(str, run)], stdin=theirs, capture_output=True, text=True
+        )
+        os.close(ours)
+        os.close(theirs)
+        assert judge.requests == []
+    assert child.returncode == 1
+    assert "Judging takes about 6 calls" in child.stderr
+    assert "not judged; the answers are kept" in child.stderr
+    assert (out / "export" / "outputs.json").is_file()
 
 
 def kill_at(gate, run):

@@ -38,7 +38,8 @@ IMAGES = _names(StoryboardStep, "IMAGE_")
 def panel(step: StoryboardStep) -> Panel:
     """One step: what must become true, how it stands, and what the critic said."""
     status = STATUSES[step.status]
-    in_words = not step.prompt and step.image_status == StoryboardStep.IMAGE_VERIFIED
+    verified = step.image_status == StoryboardStep.IMAGE_VERIFIED
+    in_words = verified and bool(step.auxiliary_text) and not step.prompt
     picture = "no picture: planned in words" if in_words else f"picture {IMAGES[step.image_status].lower()}"
     lines = [step.instruction, picture]
     if step.attempts:
