@@ -115,7 +115,18 @@ def test_a_model_that_is_gone_is_one_line_to_change(editor, tmp_path):
         mine = preset(tmp_path, f"openai:old@{server.url}", editor, f"openai:older@{server.url}")
         result = invoke("doctor", "--models", mine, "--out", tmp_path / "out")
         option = ("--planner", f"openai:old@{server.url}")
-        other = invoke("doctor", "--models", "nano", *option, "--editor", editor, "--critic", "difference")
+        other = invoke(
+            "doctor",
+            "--models",
+            "nano",
+            *option,
+            "--editor",
+            editor,
+            "--critic",
+            "difference",
+            "--out",
+            tmp_path,
+        )
     assert result.exit_code == other.exit_code == 1
     assert f"  fix     no such model: change it in {mine}, line 2" in result.stdout
     assert f"  fix     no such model: change it in {mine}, line 4" in result.stdout
