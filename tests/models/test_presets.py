@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from goalreel.editors import catalogue
 from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.load import load
@@ -27,6 +28,8 @@ def test_klein_is_the_papers():
         assert preset.planner == "hf:InterleaveThinker/InterleaveThinker-Planner-8B?temperature=checkpoint"
         assert preset.critic.endswith("Critic-8B?temperature=checkpoint")
         assert not preset.critic_scores
+        drawn = catalogue.find(editor)
+        assert (drawn.steps, drawn.guidance, drawn.size) == (4, {"guidance_scale": 1.0}, (1024, 1024))
 
 
 def test_api_says_which_models_are_to_be_named():
