@@ -105,7 +105,7 @@ def test_it_stays_on_this_machine_and_maps_large_frames_unless_told_otherwise():
     [
         (["--preset", "nope"], "no preset 'nope'"),
         (["--params-file", "/nowhere.yaml"], "does not exist"),
-        (["--", "-p", "max_steps:=1000"], "max_steps"),
+        (["--", "-p", "max_steps:=1001"], "max_steps"),
         (["--", "--bogus"], "--bogus"),
         (["--namespace", "9"], "__ns:=/9"),
     ],
