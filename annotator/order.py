@@ -45,7 +45,8 @@ def going_on(
 ) -> Task:
     """Make the task of what remains of a storyboard after its first `done` steps; `image` is the scene now.
 
-    None takes the steps that were accepted from the start, and the goal image of the last of them.
+    None takes the steps that were accepted from the start, and the goal image of the last of them. Goal
+    images are taken as they were handed out: what is planned next has the camera's size too.
 
     Raises:
         InputError: the storyboard has no plan, or fewer steps than are said to be done.
@@ -55,7 +56,8 @@ def going_on(
     behind = accepted(board) if done is None else done
     if not 0 <= behind <= len(board.steps):
         raise InputError(f"{behind} steps done, but the plan has {len(board.steps)}")
-    steps = [DoneStep(instruction=s.step.instruction, image=s.goal_image) for s in board.steps[:behind]]
+    shown = zip(board.steps[:behind], board.goal_images(), strict=False)
+    steps = [DoneStep(instruction=s.step.instruction, image=goal) for s, goal in shown]
     before = board.task
     return Task(
         id="task",

@@ -24,7 +24,9 @@ from goalreel.types import Candidate, Edit, Failure, Frozen, Plan, Task, Verdict
 INSTRUCTION = "put the red block in the blue bowl"
 SIDE = 512
 _GONE = re.compile(
-    r"\b404\b|not found|no such model|does not exist|not a valid model|no folder|no \w+ called", re.IGNORECASE
+    r"\b404\b|not found|no such model|does not exist|(not a valid|invalid|unknown) model"
+    r"|no folder|no \w+ called",
+    re.IGNORECASE,
 )
 
 

@@ -54,4 +54,7 @@ def picture(path: Path) -> "Image":
         data = path.read_bytes()
     except OSError as e:
         raise InputError(f"{path}: cannot be read ({e.strerror})") from e
-    return Image.decode(data)
+    try:
+        return Image.decode(data)
+    except InputError as e:
+        raise InputError(f"{path}: {e}") from e

@@ -87,6 +87,8 @@ class Image:
                 if picture.width * picture.height > MAX_PIXELS:
                     raise InputError(f"an image of {picture.width}x{picture.height} pixels is too large")
                 return cls(np.array(picture.convert("RGB")))
+        except PIL.UnidentifiedImageError as e:  # its message is the address of a buffer
+            raise InputError("not a readable image: of no known format") from e
         except (OSError, SyntaxError, PIL.Image.DecompressionBombError) as e:
             raise InputError(f"not a readable image: {e}") from e
 

@@ -61,16 +61,17 @@ def read_literal(text: str) -> object:
 
 
 def _tokens(text: str) -> Iterator[str]:
-    at, end, depth, before = 0, len(text.rstrip()), 0, ""
+    at, end, depth, before = 0, len(text.rstrip()), 0, ","
     while at < end:
         found = _TOKEN.match(text, at, end)
         if found is None or found.lastgroup is None:
             raise ValueError("no literal")
         kind, token, at = found.lastgroup, found[found.lastgroup], found.end()
         depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token, 0)
-        if depth > MAX_NESTING or kind == before == "string":  # Python would join the two
+        # Of two values in a row Python would make one: a longer text, a difference, a part of the first.
+        if depth > MAX_NESTING or (token[0] not in "]}:," and before not in "[{:,"):
             raise ValueError("nested too deeply, or a stray quote")
-        before = kind
+        before = token[-1]
         if kind == "string":
             token = token.replace("\n", r"\n").replace("\r", r"\r")
         yield _PYTHON.get(token, token)

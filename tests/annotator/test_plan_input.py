@@ -59,6 +59,7 @@ def test_one_picture_at_its_mark_is_the_scene_too(files, models, tmp_path):
         (["a.png", "b.png", "only <image>"], "2 pictures for 1 <image> mark in the instruction"),
         (["only <image>"], "0 pictures for 1 <image> mark in the instruction"),
         (["none.png", "tidy up"], "none.png: cannot be read"),
+        (["a.png", "broken.png", "<image> <image>"], "broken.png: not a readable image: of no known format"),
         ([" "], "the instruction is empty"),
         ([], "say what is to be done"),
         (["tidy up", "--done", "1"], "--done counts the steps of a storyboard: name its folder"),
@@ -73,6 +74,7 @@ def test_one_picture_at_its_mark_is_the_scene_too(files, models, tmp_path):
 )
 def test_what_does_not_fit_is_one_line(words, said, files, models, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.png").write_text("no picture")
     assert said in fails("plan", *words, "--out", "p", *models)
 
 
@@ -137,6 +139,18 @@ def test_what_is_behind_us_unless_one_says_otherwise(statuses, number):
     pictured = any(s != "text" for s in statuses[:number])
     assert going_on(board).image == (B if pictured else A)
     assert going_on(board, NOW).image == NOW
+
+
+def test_going_on_keeps_the_cameras_size_where_the_editor_has_its_own():
+    large = B.resized((72, 40))
+    attempt = Attempt(prompt="p", seed=0, image=large, verdict=Verdict(success=True))
+    step = StoryboardStep(step=step_of("verified").step, attempts=(attempt,), status="verified", chosen=0)
+    board = Storyboard(task=Task(id="task", instruction="i", image=A), steps=(step,))
+    task = going_on(board)
+    assert task.image == task.done[0].image == board.goal_images()[0]
+    assert task.image.size == A.size
+    drawn = board.model_copy(update={"task": Task(id="task", instruction="i")})
+    assert going_on(drawn).image == large, "from text alone there is no camera"
 
 
 def test_more_steps_than_there_are(tmp_path):

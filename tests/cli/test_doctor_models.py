@@ -108,10 +108,13 @@ def test_what_cannot_be_read_is_shown_with_why(editor, tmp_path):
     assert trial(tmp_path / "out")["planner"]["replies"][0]["problem"]
 
 
-def test_a_model_that_is_gone_is_one_line_to_change(editor, tmp_path):
-    with ChatServer(
-        lambda request: error(404, f"The model `{request.json['model']}` does not exist")
-    ) as server:
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(404, "The model `{}` does not exist"), (400, "Invalid model name passed in model={}.")],
+    ids=["vLLM", "LiteLLM"],
+)
+def test_a_model_that_is_gone_is_one_line_to_change(status, words, editor, tmp_path):
+    with ChatServer(lambda request: error(status, words.format(request.json["model"]))) as server:
         mine = preset(tmp_path, f"openai:old@{server.url}", editor, f"openai:older@{server.url}")
         result = invoke("doctor", "--models", mine, "--out", tmp_path / "out")
         option = ("--planner", f"openai:old@{server.url}")

@@ -60,6 +60,8 @@ def test_what_models_write_is_read(text, value):
         "[" * (MAX_NESTING + 1) + "]" * (MAX_NESTING + 1),
         "[" * 40_000,
         "-" * 40_000 + "1",
+        "{'a': 1" + " -1" * 20_000 + "}",
+        "{'a': 1}" + "[1]" * 20_000,
         "{'a': " + "9" * 5_000 + "}",
     ],
     ids=lambda t: t[:24],
