@@ -55,8 +55,8 @@ class HfChat:
             max_new_tokens: where a reply is cut.
             batch_size: conversations a call of the model; halved for good when memory runs out.
             temperature: 0 is greedy; "checkpoint" samples as the checkpoint's generation_config.json says,
-                never with beams. Its repetition penalty is taken with a batch_size of 1 alone: it counts the padding of
-                shorter neighbours, and answers would depend on the batch.
+                never with beams. Its repetition penalty is taken with a batch_size of 1 alone: it counts the
+                padding of shorter neighbours, and answers would depend on the batch.
             top_p: when sampling, the probability mass to draw from; None is all, or the checkpoint's.
             top_k: when sampling, how many tokens to draw from; None is all, or the checkpoint's.
 
