@@ -18,6 +18,9 @@ from goalreel.planners.reply import Problem
 from goalreel.planners.tokens import chance_of_yes
 from goalreel.types import Candidate, Failure, Verdict
 
+DECIMALS = 3
+"""Of a probability. What lies behind them is a model's rounding, which another batch size changes."""
+
 
 class ChatCritic:
     """Judges with any chat model, asking at most `replies` times a candidate (see `goalreel.planners.ask`).
@@ -87,7 +90,9 @@ def question(
 
 def _weigh(verdict: Verdict, reply: Spoken) -> Verdict:
     probability = chance_of_yes(reply, "previous_step_success", said=verdict.success)
-    return verdict.model_copy(update={"probability": probability})
+    if probability is None:
+        return verdict
+    return verdict.model_copy(update={"probability": round(probability, DECIMALS)})
 
 
 def decided(verdict: Verdict, threshold: float | None) -> Verdict:

@@ -54,9 +54,9 @@ class HfChat:
             processor: the model's own, with a chat template; its padding side is set to left.
             max_new_tokens: where a reply is cut.
             batch_size: conversations a call of the model; halved for good when memory runs out.
-            temperature: 0 is greedy; "checkpoint" samples as the checkpoint's generation_config.json says.
-                Its repetition penalty is taken with a batch_size of 1 alone: it counts the padding of
-                shorter neighbours, and answers would depend on the batch.
+            temperature: 0 is greedy; "checkpoint" samples as the checkpoint's generation_config.json says,
+                never with beams. Its repetition penalty is taken with a batch_size of 1 alone: it counts the
+                padding of shorter neighbours, and answers would depend on the batch.
             top_p: when sampling, the probability mass to draw from; None is all, or the checkpoint's.
             top_k: when sampling, how many tokens to draw from; None is all, or the checkpoint's.
 
@@ -78,6 +78,8 @@ class HfChat:
         self._generation: dict[str, Any] = {
             "max_new_tokens": max_new_tokens,
             "pad_token_id": tokenizer.pad_token_id,
+            "num_beams": 1,  # a checkpoint that searches with beams would answer in rows of its own
+            "num_return_sequences": 1,
             **_sampling(temperature, top_p, top_k),
         }
         if temperature != "checkpoint" or batch_size > 1:

@@ -30,6 +30,8 @@ _SERVER_SIDE = (
     openai.InternalServerError,
 )
 
+_REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
+
 
 class _Deadline(openai.DefaultAsyncHttpxClient):
     """httpx limits each wait, so a server that drips bytes never times out; this limits the whole."""
@@ -177,7 +179,7 @@ class OpenAIChat:
             arguments = self._arguments(optional, refused)
             try:
                 raw = await client.chat.completions.with_raw_response.create(**body, **arguments)
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as e:
+            except _REFUSALS as e:
                 if (name := blamed(e, arguments)) is None:
                     raise
                 refused.add(name)

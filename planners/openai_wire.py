@@ -110,11 +110,15 @@ def error_text(error: openai.APIStatusError) -> str:
 
 
 def blamed(error: openai.APIStatusError, arguments: Mapping[str, Any]) -> str | None:
-    """The optional argument a 400 is about; what is refused in many words is guessed at last: a schema, and
-    log-probabilities."""
+    """The optional argument that a 400, 403 or 422 is about.
+
+    What is refused in many words is guessed at last: a schema, and log-probabilities; of a 403, which may be
+    about the key, nothing.
+    """
     said = f"{error.param} {error_text(error)}".casefold()
     sent = [name for name in _OPTIONAL if name in arguments]
-    guesses = [name for name in ("response_format", "logprobs") if name in sent]
+    guessed = () if isinstance(error, openai.PermissionDeniedError) else ("response_format", "logprobs")
+    guesses = [name for name in guessed if name in sent]
     return next((name for name in [*(n for n in sent if n in said), *guesses]), None)
 
 

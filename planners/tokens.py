@@ -53,7 +53,8 @@ def chance_of_yes(reply: Spoken, key: str, said: bool) -> float | None:
         said: the value as it was read; None is the answer where the text seems to say another.
 
     Returns:
-        0-1; None without tokens, or where no alternative begins a yes or a no.
+        0-1; None without tokens, where the token there has no alternative to tell of, or where none begins a
+        yes or a no.
     """
     place = re.compile(rf"""[{{,]\s*["']?{re.escape(key)}["']?\s*:[\s"']*(\w+)""")
     found = list(place.finditer(reply.text))
@@ -69,6 +70,8 @@ def chance_of_yes(reply: Spoken, key: str, said: bool) -> float | None:
 
 def _share(before: str, token: Token, place: re.Pattern[str]) -> float | None:
     chances = {True: 0.0, False: 0.0}
+    if len(token.alternatives) < 2:  # a server that gives none: its word alone would be certain
+        return None
     for other, chance in token.alternatives.items():
         words = [m[1] for m in place.finditer(before + other) if m.start(1) >= len(before)]
         truth = _truth(words[-1]) if words else None

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,14 +80,26 @@ def test_the_texts_of_the_tokens_are_the_reply_and_a_batch_says_what_one_alone_s
             assert max(a.alternatives.values()) == pytest.approx(max(b.alternatives.values()), abs=1e-4)
 
 
+def generating(model: Path, folder: Path, **settings: object) -> Path:
+    """A copy of a checkpoint that comes with these settings too."""
+    shutil.copytree(model, folder)
+    path = folder / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+    return folder
+
+
+@pytest.mark.parametrize("settings", [{"num_beams": 2}, {"num_beams": 2, "num_return_sequences": 2}])
+def test_beams_of_the_checkpoints_are_not_searched(qwen, tmp_path, settings):
+    chat = load(generating(qwen, tmp_path / "model", **settings))
+    expected = load(qwen).complete(CONVERSATIONS)
+    assert [r.text for r in chat.complete_tokens(CONVERSATIONS)] == chat.complete(CONVERSATIONS) == expected
+
+
 def test_a_row_that_ends_early_has_no_tokens_of_its_padding(qwen, tmp_path):
     chat = load(qwen)
     ids, _ = forward(chat, CONVERSATIONS[1])
     end = ids[8]
-    shutil.copytree(qwen, tmp_path / "model")
-    path = tmp_path / "model/generation_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "eos_token_id": [end]}))
-    chat = load(tmp_path / "model")
+    chat = load(generating(qwen, tmp_path / "model", eos_token_id=[end]))
     replies = chat.complete_tokens(CONVERSATIONS)
     assert [r.text for r in replies] == chat.complete(CONVERSATIONS)
     assert len(replies[1].tokens) == ids.index(end) + 1 < max(len(r.tokens) for r in replies)

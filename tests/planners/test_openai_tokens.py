@@ -4,6 +4,7 @@ import pytest
 from support.chat_server import ChatServer, Request, error, logprobs, said
 from support.scripted import spelled
 
+from goalreel.errors import BackendError
 from goalreel.planners.chat import Message, NoReply, Spoken, TokenChat
 from goalreel.planners.openai import OpenAIChat
 
@@ -41,19 +42,28 @@ def test_a_text_alone_asks_for_none():
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("status", "words"),
     [
-        "Unsupported parameter: 'top_logprobs' is not supported with this model.",
-        "Logprobs is not enabled for this model",
-        "You are not allowed to request logprobs from this model",
-        "Request contains an invalid argument.",
+        (400, "Unsupported parameter: 'top_logprobs' is not supported with this model."),
+        (400, "Logprobs is not enabled for this model"),
+        (403, "You are not allowed to request logprobs from this model"),
+        (400, "Request contains an invalid argument."),
     ],
 )
-def test_a_server_that_refuses_them_is_asked_without_from_then_on(words):
-    replies, requests = tokens(lambda r: error(400, words) if "logprobs" in r.json else told(r), ("a", "b"))
+def test_a_server_that_refuses_them_is_asked_without_from_then_on(status, words):
+    replies, requests = tokens(
+        lambda r: error(status, words) if "logprobs" in r.json else told(r), ("a", "b")
+    )
     assert replies == [Spoken(REPLY.text)] * 2
     assert ["logprobs" in r.json for r in requests] == [True, False, False]
     assert ["top_logprobs" in r.json for r in requests] == [True, False, False]
+
+
+def test_a_refused_key_is_tried_once():
+    with ChatServer(lambda _: error(403, "no access for this project")) as server:
+        with pytest.raises(BackendError, match="HTTP 403"):
+            OpenAIChat("m", server.url, retries=0).complete_tokens(ask("x"), schema=SCHEMA)
+        assert len(server.requests) == 1
 
 
 def test_a_refused_schema_does_not_cost_them():

@@ -54,10 +54,11 @@ def test_the_last_answer_counts_and_neither_the_thinking_nor_what_a_prompt_quote
     [
         Spoken(FIRST + "true" + LAST),
         spelled(FIRST, {"true": 0.0, "x": 1.0}, LAST),
-        spelled(FIRST, {"false": 1.0}, LAST),
+        spelled(FIRST, {"false": 0.9, "true": 0.1}, LAST),
         spelled("no key", {"true": 1.0}),
+        spelled(FIRST, {"true": 0.6}, LAST),
     ],
-    ids=["no tokens", "nothing likely", "not what was read", "no answer"],
+    ids=["no tokens", "nothing likely", "not what was read", "no answer", "no alternatives"],
 )
 def test_none_where_the_tokens_do_not_tell(reply):
     assert chance(reply) is None
@@ -105,6 +106,12 @@ def test_the_critic_says_how_sure_it_is_and_its_word_counts(candidate):
 def test_a_threshold_decides_in_its_place(candidate, pieces, threshold, success, prompt):
     verdict = judged(candidate, *pieces, threshold=threshold)
     assert (verdict.success, verdict.refined_prompt) == (success, prompt)
+
+
+def test_what_a_batch_changes_by_rounding_changes_no_verdict(candidate):
+    (a, b) = (judged(candidate, FIRST, {"true": p, "false": 0.5}, LAST) for p in (0.25, 0.2500001))
+    assert a == b
+    assert a.probability == 0.333
 
 
 def test_without_a_probability_a_threshold_is_nothing(candidate):
