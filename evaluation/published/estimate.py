@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from goalreel.evaluation.published.answers import Answers
-from goalreel.evaluation.published.benchmark import Benchmark
+from goalreel.evaluation.published.benchmark import BenchAnswer, Benchmark, Sample
 from goalreel.evaluation.published.judging import Asker
 from goalreel.planners.chat import Conversation
 
@@ -40,7 +39,7 @@ class Estimate:
         return f"{said}: ${cost:,.2f} at your prices and {REPLY_TOKENS} tokens a reply"
 
 
-def estimate(benchmark: Benchmark, answers: Answers, asker: Asker) -> Estimate:
+def estimate(benchmark: Benchmark, answers: Sequence[tuple[Sample, BenchAnswer]], asker: Asker) -> Estimate:
     """Look at some samples, evenly spread, and take the others to be like them.
 
     Where the journal answers all of these, the others are looked at too: nobody is to be called unasked.
@@ -55,7 +54,9 @@ def estimate(benchmark: Benchmark, answers: Answers, asker: Asker) -> Estimate:
     return Estimate(round(len(new) * share), round(sum(map(_tokens, new)) * share))
 
 
-def _new(benchmark: Benchmark, answers: Answers, index: int, asker: Asker) -> list[Conversation]:
+def _new(
+    benchmark: Benchmark, answers: Sequence[tuple[Sample, BenchAnswer]], index: int, asker: Asker
+) -> list[Conversation]:
     """What is to be asked about one answer, as far as the journal's marks tell."""
     sample, answer = answers[index]
     marks: dict[str, Any] = {}

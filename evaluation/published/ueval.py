@@ -218,8 +218,9 @@ def _criteria(rubrics: object) -> list[str] | None:
         return []
     if not isinstance(rubrics, list):
         return None
-    texts = [rubric.get("criterion") if isinstance(rubric, dict) else rubric for rubric in rubrics]
-    return texts if all(isinstance(text, str) and text.strip() for text in texts) else None
+    said = [rubric.get("criterion") if isinstance(rubric, dict) else rubric for rubric in rubrics]
+    texts = [text for text in said if isinstance(text, str) and text.strip()]
+    return texts if len(texts) == len(said) else None
 
 
 def _rate(one: Marked, side: str) -> float | None:
