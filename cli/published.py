@@ -100,6 +100,8 @@ def published(name: str) -> Callable[..., None]:
                 max_steps=max_steps,
                 keep=keep,
             )
+            if task != 3 and name != "comm":
+                raise InputError("--task is of eval comm alone")
             order = PublishedOrder(
                 open_benchmark(name, clone, task),
                 data,

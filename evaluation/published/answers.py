@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import overload
 
 from goalreel.batch import Limits, run
-from goalreel.errors import BackendError, UserError
+from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.evaluation.published.benchmark import BenchAnswer, Sample
 from goalreel.files import digest
 from goalreel.folder import load_storyboard, save_storyboard
@@ -49,7 +49,11 @@ class Answers(Sequence[tuple[Sample, BenchAnswer]]):
         return sample, BenchAnswer.of(load_storyboard(_folder(self._out, sample)))
 
     def unplanned(self) -> dict[str, str]:
-        """The samples that the Planner gave no plan for -> why."""
+        """The samples that the Planner gave no plan for -> why.
+
+        Raises:
+            DatasetError: a storyboard is damaged.
+        """
         reasons = {sample.id: _failure(self._out, sample) for sample in self._samples}
         return {key: reason for key, reason in reasons.items() if reason is not None}
 
@@ -67,7 +71,7 @@ def generate(
 
     Raises:
         UserError: a model cannot be loaded or called; what is finished stays, and a second run goes on.
-        DatasetError: the disk is full.
+        DatasetError: the disk is full, or a storyboard is damaged.
     """
     todo = [s for s in samples if not _planned(out, s)]
     if not todo:
@@ -96,9 +100,17 @@ def _folder(out: Path, sample: Sample) -> Path:
 
 
 def _failure(out: Path, sample: Sample) -> str | None:
-    """Why a sample's storyboard has no plan, without reading its pictures."""
-    failure = json.loads((_folder(out, sample) / "storyboard.json").read_bytes())["failure"]
-    return None if failure is None else failure["message"]
+    """Why a sample's storyboard has no plan, without reading its pictures.
+
+    Raises:
+        DatasetError: the storyboard is damaged.
+    """
+    path = _folder(out, sample) / "storyboard.json"
+    try:
+        failure = json.loads(path.read_bytes())["failure"]
+        return None if failure is None else str(failure["message"])
+    except (ValueError, KeyError, TypeError) as e:
+        raise DatasetError(f"{path}: damaged: remove {path.parent} and run the same command again") from e
 
 
 def _planned(out: Path, sample: Sample) -> bool:

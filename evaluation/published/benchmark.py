@@ -34,13 +34,14 @@ class Sample:
 
     def task(self, seed: int) -> Task:
         """The task of a storyboard; the first step is edited from the last picture given, if any."""
-        given = [*self.images, *(step.image for step in self.done if step.image is not None)]
+        images, done = tuple(self.images), tuple(self.done)  # read once
+        given = [*images, *(step.image for step in done if step.image is not None)]
         return Task(
             id=self.id,
             instruction=self.instruction,
             image=given[-1] if given else None,
-            images=tuple(self.images),
-            done=tuple(self.done),
+            images=images,
+            done=done,
             seed=seed,
         )
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from goalreel.evaluation.published.answers import Answers
-from goalreel.evaluation.published.benchmark import Benchmark
+from goalreel.evaluation.published.benchmark import BenchAnswer, Benchmark, Sample
 from goalreel.evaluation.published.judging import Asker
 from goalreel.planners.chat import Conversation
 
@@ -18,8 +18,10 @@ REPLY_TOKENS = 200
 
 @dataclass(frozen=True)
 class Estimate:
-    """Calls that the journal does not answer, and the tokens they send. What depends on a reply still to
-    come, such as CoMM's third question, is not counted."""
+    """Calls that the journal does not answer, and the tokens they send; no calls only where all is known.
+
+    What depends on a reply still to come, such as CoMM's third question, is not counted.
+    """
 
     calls: int
     prompt_tokens: int
@@ -37,17 +39,34 @@ class Estimate:
         return f"{said}: ${cost:,.2f} at your prices and {REPLY_TOKENS} tokens a reply"
 
 
-def estimate(benchmark: Benchmark, answers: Answers, asker: Asker) -> Estimate:
-    """Look at some samples, evenly spread, and take the others to be like them."""
+def estimate(benchmark: Benchmark, answers: Sequence[tuple[Sample, BenchAnswer]], asker: Asker) -> Estimate:
+    """Look at some samples, evenly spread, and take the others to be like them.
+
+    Where the journal answers all of these, the others are looked at too: nobody is to be called unasked.
+    """
     step = max(1, -(-len(answers) // LOOKED_AT))
     looked = range(0, len(answers), step)
-    new: list[Conversation] = []
-    for index in looked:
-        sample, answer = answers[index]
-        asked = benchmark.inquiries(sample, answer, {})
-        new += [inquiry.conversation for inquiry in asked if not asker.known(inquiry)]
+    new = [asked for index in looked for asked in _new(benchmark, answers, index, asker)]
+    if not new:
+        looked = range(len(answers))
+        new = [asked for index in looked if index % step for asked in _new(benchmark, answers, index, asker)]
     share = len(answers) / max(1, len(looked))
     return Estimate(round(len(new) * share), round(sum(map(_tokens, new)) * share))
+
+
+def _new(
+    benchmark: Benchmark, answers: Sequence[tuple[Sample, BenchAnswer]], index: int, asker: Asker
+) -> list[Conversation]:
+    """What is to be asked about one answer, as far as the journal's marks tell."""
+    sample, answer = answers[index]
+    marks: dict[str, Any] = {}
+    while True:
+        asked = [i for i in benchmark.inquiries(sample, answer, marks) if i.name not in marks]
+        known = [asker.recall(inquiry) for inquiry in asked]
+        new = [i.conversation for i, (settled, _) in zip(asked, known, strict=True) if not settled]
+        if new or not asked:
+            return new
+        marks |= {inquiry.name: mark for inquiry, (_, mark) in zip(asked, known, strict=True)}
 
 
 def _tokens(conversation: Conversation) -> float:

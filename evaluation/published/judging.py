@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 TRIES = 3
 """Replies asked for until one can be read."""
+DEAF = 16
+"""Questions without any reply, from the first on, that end the run: an address of something else."""
 
 
 @dataclass(frozen=True)
@@ -119,26 +121,28 @@ class Asker:
     _answered: bool = field(default=False, init=False)
     _failed: int = field(default=0, init=False)
     """Calls in a row that came to nothing."""
+    _heard: bool = field(default=False, init=False)
+    """The judge has ever replied, in this run or before."""
+    _unheard: int = field(default=0, init=False)
 
     def ask(self, asked: Sequence[tuple[str, Inquiry]]) -> list[Any]:
         """Give the mark of each (sample's id, inquiry); None where the judge gave none that can be read."""
-        marks: list[Any] = [None] * len(asked)
+        known = [self.recall(inquiry) for _, inquiry in asked]
+        marks = [mark for _, mark in known]
         for number in range(TRIES):
-            still = [i for i, mark in enumerate(marks) if mark is None]
+            still = [i for i, (settled, _) in enumerate(known) if not settled and marks[i] is None]
             replies = self._replies([asked[i] for i in still], number)
             for i, reply in zip(still, replies, strict=True):
                 marks[i] = None if reply is None else asked[i][1].read(reply)
         return marks
 
-    def known(self, inquiry: Inquiry) -> bool:
-        """Whether asking it calls nobody."""
-        for number in range(TRIES):
-            reply = _read(self._path(inquiry.conversation, number))
-            if reply is None:
-                return False
-            if inquiry.read(reply) is not None:
-                return True
-        return True
+    def recall(self, inquiry: Inquiry) -> tuple[bool, Any]:
+        """Read the journal alone: whether asking calls nobody, and the mark."""
+        replies = [_read(self._path(inquiry.conversation, number)) for number in range(TRIES)]
+        marks = [None if reply is None else inquiry.read(reply) for reply in replies]
+        self._heard = self._heard or any(reply is not None for reply in replies)
+        mark = next((mark for mark in marks if mark is not None), None)
+        return mark is not None or None not in replies, mark
 
     def _replies(self, asked: Sequence[tuple[str, Inquiry]], number: int) -> list[str | None]:
         paths = [self._path(inquiry.conversation, number) for _, inquiry in asked]
@@ -172,6 +176,7 @@ class Asker:
         pairs: list[tuple[Path, str | None]] = []
         for (path, (sample, inquiry)), reply in zip(items, replies, strict=True):
             if isinstance(reply, NoReply):
+                self._silent(reply.reason)
                 log.warning("%s, %s: the judge gave no reply: %s", sample, inquiry.name, reply.reason)
             else:
                 self._keep(path, sample, inquiry.name, reply)
@@ -182,7 +187,7 @@ class Asker:
         record = {"judge": self.judge.name, "sample": sample, "inquiry": name, "reply": reply}
         write_bytes(path, json.dumps(record, ensure_ascii=False, indent=1).encode())
         with self._lock:
-            self._answered, self._failed = True, 0
+            self._answered, self._heard, self._failed = True, True, 0
 
     def _missed(self, error: BackendError) -> None:
         """Let one call pass that came to nothing; not the first, and not many in a row."""
@@ -193,6 +198,14 @@ class Asker:
             said = str(error) or type(error).__name__
             raise UserError(f"{said}: every reply so far is kept, run the same command again") from error
         log.warning("the judge could not be called: %s", error)
+
+    def _silent(self, reason: str) -> None:
+        """Let a question pass that got no reply; not DEAF of them before the first reply."""
+        with self._lock:
+            self._unheard += 1
+            deaf = not self._heard and self._unheard >= DEAF
+        if deaf:
+            raise UserError(f"the judge answers nothing ({reason}): look at its name and address")
 
     def _path(self, conversation: Conversation, number: int) -> Path:
         parts: list[str | bytes] = [self.judge.name, str(number)]

@@ -24,8 +24,9 @@ WARNINGS = {
         PICTURE,
     ),
     "rise": (
-        "RISE changed its rule for items without a consistency score on 2026-04-13; the paper's rows are "
-        "from before: compare them with the measures of the old rule.",
+        "RISE changed its rule for items without a consistency score on 2026-04-13. The paper's baselines "
+        "are by the rule from before; it does not say by which one its InterleaveThinker rows are. All rows "
+        "are compared with the measures of the old rule (_prefix).",
         PICTURE,
     ),
     "comm": (
@@ -71,14 +72,13 @@ def tables_of(benchmark: str, task: int | None = None) -> list[PaperTable]:
     return [t for t in tables() if t.benchmark == benchmark and t.task in (None, task)]
 
 
-def check_row(benchmark: str, name: str) -> None:
+def check_row(benchmark: str, task: int | None, name: str) -> None:
     """Say which rows there are where there is none called `name`.
 
     Raises:
         InputError: the paper's tables about the benchmark have no such row.
     """
-    names = dict.fromkeys(row for table in tables_of(benchmark, None) for row in table.rows)
-    names |= dict.fromkeys(row for t in tables() if t.benchmark == benchmark for row in t.rows)
+    names = dict.fromkeys(row for table in tables_of(benchmark, task) for row in table.rows)
     if name not in names:
         raise InputError(f"the paper has no row {name!r} for {benchmark}; there are {', '.join(names)}")
 

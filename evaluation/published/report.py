@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
-from rich.table import Table
+from rich.table import Column, Table
 
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.published.paper import tables_of
@@ -47,9 +47,11 @@ class PublishedReport(BaseModel):
         return json.dumps(flat | {f"{key}_paper": value for key, (value, _) in self.paper().items()})
 
     def table(self) -> Table:
-        """Make a table of ours beside the paper's."""
+        """Make a table of ours beside the paper's; no measure and no value of ours is cut at 60 columns."""
         title = f"{self.benchmark}: {self.answered} of {self.samples} samples"
-        table = Table(*self._head(), box=None, title=title)
+        measure, paper, ours, *others = self._head()
+        kept = (Column(measure, no_wrap=True), paper, Column(ours, no_wrap=True))
+        table = Table(*kept, *others, box=None, title=title)
         for row in self._rows():
             table.add_row(*row)
         return table

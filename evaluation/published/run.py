@@ -24,7 +24,7 @@ from goalreel.evaluation.published.answers import FOLDER, Answers, generate
 from goalreel.evaluation.published.benchmark import AnswerPart, BenchAnswer, Benchmark, Sample
 from goalreel.evaluation.published.estimate import Estimate, estimate
 from goalreel.evaluation.published.judging import Asker, BenchJudge, judge_all
-from goalreel.evaluation.published.paper import KLEIN, WARNINGS, check_row, row_for, tables_of
+from goalreel.evaluation.published.paper import KLEIN, QWEN, WARNINGS, check_row, row_for, tables_of
 from goalreel.evaluation.published.report import PublishedReport
 from goalreel.files import digest, exclusive, write_bytes
 from goalreel.image import Image
@@ -36,6 +36,7 @@ from goalreel.progress import OnProgress
 type Only = Literal["generate", "judge"]
 type Confirm = Callable[[Estimate], bool]
 
+_SAID = {"data": "data, or questions from another --clone"}
 _PROBE = BenchAnswer((AnswerPart("text", Image(np.zeros((8, 8, 3), np.uint8))),))
 
 
@@ -79,7 +80,7 @@ def run_benchmark(
     """
     benchmark, out = order.benchmark, order.out
     if order.paper_row is not None:
-        check_row(benchmark.name, order.paper_row)
+        check_row(benchmark.name, order.task, order.paper_row)
     every = benchmark.samples(order.data)
     samples = _drawn(every, order.limit)
     if judge is not None:  # without its prompts, now rather than when all answers are made
@@ -134,12 +135,12 @@ def _settle(order: PublishedOrder, models: Trio | None, every: Sequence[Sample])
         write_bytes(path, json.dumps(here, indent=1).encode())
         return here
     try:
-        there: dict[str, Any] = json.loads(path.read_bytes())
-    except ValueError as e:
+        there: dict[str, Any] = {**json.loads(path.read_bytes())}
+    except (ValueError, TypeError) as e:
         raise DatasetError(f"{path}: damaged: choose another --out") from e
     for key, value in here.items():
         if there.get(key) != value:
-            was = f"{order.out} was made with another {key} ({there.get(key)}, now {value})"
+            was = f"{order.out} was made with another {_SAID.get(key, key)} ({there.get(key)}, now {value})"
             raise InputError(f"{was}: choose another --out")
     return there
 
@@ -152,14 +153,14 @@ def _facts(models: Trio, seed: int) -> dict[str, Any]:
 
 
 def _fingerprint(every: Sequence[Sample]) -> str:
-    """What tells these data from others."""
-    parts: list[str | bytes] = []
-    for sample in every:
-        row = json.dumps(dict(sample.row), sort_keys=True, default=repr)
-        parts += [sample.id, sample.group, sample.instruction, row]
-        pictures = [*sample.images, *(s.image for s in sample.done if s.image is not None)]
-        parts += [picture.pixels.tobytes() for picture in pictures]
-    return digest(*parts)[:16]
+    """What tells these data from others; holds the pictures of one sample at a time."""
+    return digest(*map(_digest, every))[:16]
+
+
+def _digest(sample: Sample) -> str:
+    row = json.dumps(dict(sample.row), sort_keys=True, default=repr)
+    pictures = [*sample.images, *(s.image for s in sample.done if s.image is not None)]
+    return digest(sample.id, sample.group, sample.instruction, row, *(p.pixels.tobytes() for p in pictures))
 
 
 def _report(
@@ -198,7 +199,7 @@ def _notes(
     """What differs from the paper, then what must be known of the benchmark."""
     notes = [f"The {role}: {note}." for role, note in settings.get("notes", {}).items()]
     facts = order.benchmark.judge
-    theirs = {t.samples for t in tables_of(order.benchmark.name, order.task)} - {None}
+    theirs = next((t.samples for t in tables_of(order.benchmark.name, order.task)), None)
     if judge is not None and not _same_model(judge.name, facts.model):
         notes.append(f"Another judge: the paper's was {facts.model}, this one is {judge.name}.")
     if judge is not None and judge.temperature != facts.temperature:
@@ -206,8 +207,8 @@ def _notes(
         notes.append(f"The judge was asked at {asked}, not {facts.temperature:g}.")
     if judge is not None and not facts.official_prompts:
         notes.append("The judge was asked in goalreel's words: --clone gives it the benchmark's own.")
-    if theirs and every not in theirs:
-        notes.append(f"The data have {every} samples, the published ones {min(filter(None, theirs))}.")
+    if theirs is not None and every != theirs:
+        notes.append(f"The data have {every} samples, the published ones {theirs}.")
     if len(answers) < every:
         notes.append(f"Only {len(answers)} of {every} samples are in these numbers.")
     if unplanned:
@@ -216,7 +217,7 @@ def _notes(
         notes.append("The paper's tables have no such editor: --paper-row names a row to compare with.")
     elif row == KLEIN and "klein-9b" not in (editor := settings.get("editor", "")).lower():
         notes.append(f"The row's editor is FLUX.2-klein-9B, this one is {editor}.")
-    if row is not None and settings.get("max_attempts") != 5:
+    if row in (KLEIN, QWEN) and settings.get("max_attempts") != 5:
         notes.append(f"The paper's T is 5; here it is {settings.get('max_attempts')}.")
     return notes + list(WARNINGS.get(order.benchmark.name, ()))
 

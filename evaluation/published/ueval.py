@@ -49,7 +49,15 @@ OURS = {
     "IMAGE_RUBRIC_TEMPLATE": "Criterion:\n<<rubric_item>>",
 }
 _MET = re.compile(r'"criteria_met"\s*:\s*(true|false|"[^"]*")', re.IGNORECASE)
-_SAID = {"true": True, "yes": True, "false": False, "no": False, "not sure": "not sure", "unsure": "not sure"}
+_SAID = {
+    "true": True,
+    "yes": True,
+    "false": False,
+    "no": False,
+    "not sure": "not sure",
+    "unsure": "not sure",
+    "unknown": "not sure",
+}
 
 
 @dataclass(frozen=True)
@@ -167,11 +175,11 @@ def _read(path: Path) -> Iterable[Mapping[str, Any]]:
         if path.suffix == ".parquet":
             return _parquet(path)
         text = path.read_text(encoding="utf-8")
-        rows = (
-            [json.loads(line) for line in text.splitlines() if line.strip()] if path.suffix == ".jsonl" else 0
-        )
-        rows = rows or json.loads(text)
-    except ValueError as e:  # pyarrow's errors are ValueErrors too
+        if path.suffix == ".jsonl":
+            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+        else:
+            rows = json.loads(text)
+    except (ValueError, RecursionError) as e:  # pyarrow's errors are ValueErrors too
         raise InputError(f"{path}: cannot be read ({type(e).__name__}): {WHERE}") from e
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{path}: no list of rows: {WHERE}")
@@ -192,18 +200,27 @@ def _sample(row: Mapping[str, Any], data: Path) -> Sample:
     if wrong or task not in TASKS:
         lacks = f"lacks {', '.join(wrong)}" if wrong else f"has the unknown task {task!r}"
         raise InputError(f"{data}: a row {lacks}: {WHERE}")
-    rubrics = {f"{side}_rubrics": [_criterion(r) for r in row[f"{side}_rubrics"] or ()] for side in SIDES}
+    name = re.sub(r"[^\w-]", "_", str(row["id"]))
+    rubrics = {key: _criteria(row[key]) for key in (f"{side}_rubrics" for side in SIDES)}
+    if not name or not isinstance(row["prompt"], str) or None in rubrics.values():
+        raise InputError(f"{data}: the row of id {row['id']!r} is not in the published shape: {WHERE}")
     return Sample(
-        id=re.sub(r"[^\w.-]", "_", str(row["id"])),
+        id=name,
         group=task,
-        instruction=str(row["prompt"]).replace(BOTH_WAYS, ""),
-        row={"id": row["id"], "prompt": str(row["prompt"]), **rubrics},
+        instruction=row["prompt"].replace(BOTH_WAYS, ""),
+        row={"id": row["id"], "prompt": row["prompt"], **rubrics},
     )
 
 
-def _criterion(rubric: object) -> str:
-    """A rubric is a text, or an object that has one."""
-    return str(rubric.get("criterion", "")) if isinstance(rubric, dict) else str(rubric)
+def _criteria(rubrics: object) -> list[str] | None:
+    """Each rubric is a text, or an object that has one; None for anything else."""
+    if rubrics is None:
+        return []
+    if not isinstance(rubrics, list):
+        return None
+    said = [rubric.get("criterion") if isinstance(rubric, dict) else rubric for rubric in rubrics]
+    texts = [text for text in said if isinstance(text, str) and text.strip()]
+    return texts if len(texts) == len(said) else None
 
 
 def _rate(one: Marked, side: str) -> float | None:
