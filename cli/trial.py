@@ -17,7 +17,7 @@ SHOWN = 4_000
 
 def trial(
     preset: str,
-    given: dict[str, str | None],
+    given: dict[str, object],
     frame: Path | None,
     instruction: str | None,
     out: Path,

@@ -11,9 +11,9 @@ import pytest
 from support.cli import goalreel, invoke
 from support.places import ROOT
 
-from goalreel.cli import doctor as module
+from goalreel.cli import checks as module
 from goalreel.cli import probe
-from goalreel.cli.doctor import Check
+from goalreel.cli.checks import Check
 
 PROFILES = module.PROFILES
 LOOK = """
@@ -21,7 +21,7 @@ import json, sys
 from dataclasses import asdict
 from pathlib import Path
 from goalreel import checkpoints
-from goalreel.cli import doctor
+from goalreel.cli import checks as doctor
 {first}
 checks = doctor.run_checks()
 print(json.dumps({{"checks": [asdict(check) for check in checks], "loaded": sorted(sys.modules)}}))
