@@ -18,6 +18,7 @@ from goalreel.cli.models import (
     MaxSteps,
     Planner,
     Preset,
+    choices,
 )
 from goalreel.cli.options import INTERRUPTED, Episodes, Json, OnUnverified, UseUnverified, numbers
 
@@ -79,18 +80,7 @@ def annotate(
         from goalreel.models import presets
 
         topics = bags.BagOptions(image_topic, state_topic, action_topic, instruction_topic, task, fps, clock)
-        names = presets.load(
-            preset,
-            planner=planner,
-            editor=editor,
-            critic=critic,
-            max_attempts=max_attempts,
-            critic_mode=critic_mode,
-            critic_scores=critic_scores,
-            critic_threshold=critic_threshold,
-            max_steps=max_steps,
-            keep=keep,
-        )
+        names = presets.load(preset, **choices(locals()))
         options = Options(
             camera=camera,
             subgoal_key=subgoal_key,

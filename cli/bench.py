@@ -17,6 +17,7 @@ from goalreel.cli.models import (
     MaxAttempts,
     MaxSteps,
     Planner,
+    choices,
 )
 from goalreel.cli.options import SPLITS, Json
 from goalreel.errors import InputError
@@ -58,18 +59,7 @@ def tabletop(
         from goalreel.evaluation.tabletop.bench import BenchOrder, evaluate
         from goalreel.models import presets
 
-        names = presets.load(
-            preset,
-            planner=planner,
-            editor=editor,
-            critic=critic,
-            max_attempts=max_attempts,
-            critic_mode=critic_mode,
-            critic_scores=critic_scores,
-            critic_threshold=critic_threshold,
-            max_steps=max_steps,
-            keep=keep,
-        )
+        names = presets.load(preset, **choices(locals()))
         order = BenchOrder(names, split, episodes, first, chosen, out)
         with progress_bars() as progress:
             report = evaluate(order, progress)

@@ -18,6 +18,7 @@ from goalreel.cli.models import (
     Editor,
     MaxSteps,
     Planner,
+    choices,
 )
 from goalreel.cli.options import Json
 from goalreel.cli.trial import trial
@@ -87,15 +88,7 @@ def command(
 ) -> None:
     """Check what is installed here, and name the command that installs what is missing."""
     with one_line_errors():
-        given: dict[str, object] = {
-            "planner": planner,
-            "editor": editor,
-            "critic": critic,
-            "critic_mode": critic_mode,
-            "critic_scores": critic_scores,
-            "critic_threshold": critic_threshold,
-            "max_steps": max_steps,
-        }
+        given = choices(locals())
         if models is not None:
             raise typer.Exit(trial(models, given, frame, instruction, out, json_output))
         if frame or instruction or any(value is not None for value in given.values()):

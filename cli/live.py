@@ -56,6 +56,7 @@ def live_view() -> Iterator[Observer]:
     board, console = _Board(), Console(stderr=True)
     if not console.is_terminal:
         yield board.observe
+        board.note = ""
         console.print(board)
         return
     with Live(board, console=console, refresh_per_second=4):

@@ -1,5 +1,6 @@
 """The options with which commands choose models, and help that lists the kinds there are."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -35,6 +36,23 @@ CriticThreshold = Annotated[
 ]
 MaxSteps = Annotated[int | None, typer.Option(min=1, max=1000, help=f"No longer plans. {_PRESETS}")]
 Keep = Annotated[KEEPS | None, typer.Option(help=f"{KEEP_HELP.capitalize()} {_PRESETS}")]
+
+CHOICES = (
+    "planner",
+    "editor",
+    "critic",
+    "max_attempts",
+    "critic_mode",
+    "critic_scores",
+    "critic_threshold",
+    "max_steps",
+    "keep",
+)
+
+
+def choices(given: Mapping[str, object]) -> dict[str, object]:
+    """What a command's `locals()` hold of these options, for `presets.load`; None leaves the preset's."""
+    return {name: given[name] for name in CHOICES if name in given}
 
 
 class ModelCommand(TyperCommand):

@@ -17,6 +17,7 @@ from goalreel.cli.models import (
     MaxAttempts,
     MaxSteps,
     Planner,
+    choices,
 )
 from goalreel.cli.options import INTERRUPTED, Json, OnUnverified, picture
 from goalreel.errors import InputError
@@ -81,18 +82,7 @@ def plan(
 
         words = task or []
         ordered = _fresh(words, done, seed) if going_on is None else _rest(going_on, words, done, out, seed)
-        names = presets.load(
-            preset,
-            planner=planner,
-            editor=editor,
-            critic=critic,
-            max_attempts=max_attempts,
-            critic_mode=critic_mode,
-            critic_scores=critic_scores,
-            critic_threshold=critic_threshold,
-            max_steps=max_steps,
-            keep=keep,
-        )
+        names = presets.load(preset, **choices(locals()))
         models = load(names, roles=())
         with live_view() as observe:
             board = plan_task(ordered, out, models, on_unverified=on_unverified, observe=observe)

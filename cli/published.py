@@ -20,6 +20,7 @@ from goalreel.cli.models import (
     MaxSteps,
     Planner,
     Preset,
+    choices,
 )
 from goalreel.cli.options import Json
 from goalreel.errors import InputError
@@ -88,18 +89,7 @@ def published(name: str) -> Callable[..., None]:
             from goalreel.evaluation.published.run import PublishedOrder
             from goalreel.models import presets
 
-            names = presets.load(
-                preset,
-                planner=planner,
-                editor=editor,
-                critic=critic,
-                max_attempts=max_attempts,
-                critic_mode=critic_mode,
-                critic_scores=critic_scores,
-                critic_threshold=critic_threshold,
-                max_steps=max_steps,
-                keep=keep,
-            )
+            names = presets.load(preset, **choices(locals()))
             if task != 3 and name != "comm":
                 raise InputError("--task is of eval comm alone")
             order = PublishedOrder(
