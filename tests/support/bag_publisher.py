@@ -44,6 +44,7 @@ def main() -> None:
         sys.stdin.readline()
         while not all(p.get_subscription_count() for p in (goals, images, joints, commands)):
             time.sleep(0.01)
+        goals.wait_for_all_acked()  # what is latched travels on its own, and may come after what is sent now
         for i in range(frames):
             if i == frames // 2:
                 goal(1)
