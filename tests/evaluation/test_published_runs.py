@@ -17,6 +17,7 @@ from support.cli import fails, goalreel, invoke
 
 from goalreel.folder import load_storyboard
 from goalreel.image import Image
+from goalreel.planners.openai import OpenAIChat
 
 RUN = "from goalreel.cli.main import app; app()"
 
@@ -30,6 +31,12 @@ def editor(tmp_path_factory):
 def agents():
     with ChatServer(bench.agents) as server:
         yield server
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """A server that is gone is not waited for."""
+    monkeypatch.setitem(OpenAIChat.__init__.__kwdefaults__, "retries", 0)
 
 
 def words(name, agents, editor, data, out, *more):
@@ -226,8 +233,7 @@ def test_the_estimate_comes_before_the_first_call(tmp_path, agents, editor):
     assert 6 * 20 < tokens < 6 * 400
 
 
-@pytest.mark.long
-def test_a_dead_judge_ends_the_run_in_one_line_and_what_it_said_is_kept(tmp_path, agents, editor):
+def test_a_dead_judge_ends_the_run_in_one_line_and_what_it_said_is_kept(tmp_path, agents, editor, at_once):
     data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
     run = words("ueval", agents, editor, data, out)
     with ChatServer(ueval_judge) as judge:
@@ -236,8 +242,7 @@ def test_a_dead_judge_ends_the_run_in_one_line_and_what_it_said_is_kept(tmp_path
     assert len(list((out / "samples").iterdir())) == 3
 
 
-@pytest.mark.long
-def test_a_dead_planner_ends_the_run_and_is_no_answer(tmp_path, editor):
+def test_a_dead_planner_ends_the_run_and_is_no_answer(tmp_path, editor, at_once):
     data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
     with ChatServer(bench.agents) as agents:
         pass
@@ -282,7 +287,9 @@ def test_a_kill_while_answers_are_made_and_while_they_are_judged_asks_nothing_tw
 def test_at_a_terminal_it_asks_before_it_judges_and_no_is_no(tmp_path, agents, editor):
     data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
     with ChatServer(ueval_judge) as judge:
-        run = words("ueval", agents, editor, data, out, "--judge", f"openai:j@{judge.url}")
+        goalreel(*words("ueval", agents, editor, data, out))
+        run = ("eval", "ueval", "--data", data, "--out", out, "--only", "judge")
+        run += ("--judge", f"openai:j@{judge.url}")
         ours, theirs = pty.openpty()
         os.write(ours, b"n\n")
         child = subprocess.run(
