@@ -1,5 +1,5 @@
-"""The kinematic planner on real robots. There is no ground truth: these hold what was seen by eye to be right
-(docs/hindsight.md says what is not)."""
+"""The kinematic planner on real robots. These hold what was seen by eye to be right (docs/hindsight.md says
+what is not, and how far its cuts are from labels)."""
 
 import itertools
 

@@ -1,0 +1,135 @@
+"""The labels of the real episodes, made by eye, and how cuts are scored against them."""
+
+import json
+
+import pytest
+from support.places import DATA
+
+from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError
+from goalreel.evaluation.real import boundary_score, kinematic_cuts, read_labels
+from goalreel.types import Segment
+
+LABELS = DATA / "real/labels.json"
+
+
+def test_every_real_episode_is_labelled_in_order_and_inside_it(real_motions):
+    """`read_labels` holds order, seconds and events; here they meet the episodes."""
+    labels, source = read_labels(LABELS).datasets[real_motions.name], Source.open(real_motions)
+    assert labels.fps == source.fps
+    assert {e.episode: e.frames for e in labels.episodes} == {
+        i: len(source.episode(i)) for i in source.indices
+    }
+    for episode in labels.episodes:
+        assert all(0 < e.frame < episode.frames for e in episode.events)
+
+
+def test_what_the_hand_does_fits_what_it_touches():
+    """A reach ends in contact, a move or a try begins in it; only the last segment is a retreat."""
+    begins = {"held", "touched"}
+    for dataset in read_labels(LABELS).datasets.values():
+        for episode in dataset.episodes:
+            kinds = [s.kind for s in episode.segments]
+            events = [e.kind for e in episode.events]
+            assert [k in ("move", "try") for k in kinds[1:]] == [e in begins for e in events]
+            assert "retreat" not in kinds[:-1]
+
+
+def test_the_second_look_moved_what_the_readme_says():
+    moves = [
+        abs(e.frame - e.first_look) / d.fps
+        for d in read_labels(LABELS).datasets.values()
+        for episode in d.episodes
+        for e in episode.events
+    ]
+    said = (DATA / "real/README.md").read_text()
+    moved = [m for m in moves if m]
+    assert f"{len(moved)} of {len(moves)} boundaries" in said
+    assert f"{sum(m > 0.5 for m in moved)} by more than 0.5 s" in said
+    assert f"at most {max(moved):.1f} s" in said
+
+
+def made(**changes):
+    """One episode of 40 frames at 10 fps: reach, carry from frame 10, retreat from frame 30."""
+    kinds = (("reach", 0, 10), ("move", 10, 30), ("retreat", 30, 40))
+    episode = {
+        "episode": 3,
+        "frames": 40,
+        "instruction_done": None,
+        "segments": [
+            {"start": a, "end": b, "start_s": a / 10, "end_s": b / 10, "kind": kind, "name": kind}
+            for kind, a, b in kinds
+        ],
+        "events": [
+            {"kind": "held", "frame": 10, "first_look": 12},
+            {"kind": "released", "frame": 30, "first_look": 30},
+        ],
+        "unsure": [{"what": "done", "frame": None, "reason": "out of the picture"}],
+        "note": None,
+    }
+    return {"datasets": {"made": {"fps": 10, "episodes": [episode | changes]}}}
+
+
+def read(tmp_path, content):
+    path = tmp_path / "labels.json"
+    path.write_text(json.dumps(content))
+    return read_labels(path)
+
+
+def cut(*starts):
+    return {3: [Segment(start=a, end=b) for a, b in zip((0, *starts), (*starts, 40), strict=True)]}
+
+
+def test_boundaries_within_the_tolerance_are_found(tmp_path):
+    labels = read(tmp_path, made()).datasets["made"]
+    score = boundary_score(cut(5, 20, 36), labels)
+    assert (score.matched, score.predicted, score.true) == (1, 3, 2)
+    assert score.precision.value == pytest.approx(1 / 3)
+    assert score.recall.value == pytest.approx(1 / 2)
+    assert score.f1.value == pytest.approx(2 / 5)
+    assert boundary_score(cut(5, 20, 36), labels, tolerance_s=0.6).matched == 2
+    assert boundary_score(cut(4), labels).matched == 0
+
+
+def test_a_retreat_may_belong_to_what_it_follows(tmp_path):
+    labels = read(tmp_path, made()).datasets["made"]
+    joined = boundary_score(cut(10), labels, retreats_apart=False)
+    assert (joined.true, joined.f1.value) == (1, 1.0)
+    assert boundary_score(cut(10), labels).recall.value == 0.5
+
+
+def test_no_cut_at_all_has_no_precision(tmp_path):
+    score = boundary_score(cut(), read(tmp_path, made()).datasets["made"])
+    assert (score.precision.value, score.recall.value, score.f1.value) == (None, 0, 0)
+
+
+def test_labels_that_cannot_be_right_are_refused_in_one_line(tmp_path):
+    whole = made()["datasets"]["made"]["episodes"][0]
+    first, second, last = whole["segments"]
+    for changes, words in (
+        ({"segments": [first, last]}, "do not cover 40 frames in order"),
+        ({"frames": 50}, "do not cover 50 frames"),
+        ({"segments": [first, second, last | {"end": 30, "end_s": 3.0}], "frames": 30}, "holds no frame"),
+        ({"segments": [first | {"end_s": 1.2}, second, last]}, "1.2 s not 10"),
+        ({"events": whole["events"][:1]}, "not where contact changes"),
+        ({"unsure": [{"what": "done", "frame": 7, "reason": "?"}]}, "unsure.0.frame"),
+    ):
+        with pytest.raises(DatasetError, match=words) as caught:
+            read(tmp_path, made(**changes))
+        assert len(str(caught.value).splitlines()) == 1
+    with pytest.raises(DatasetError, match="cannot be read"):
+        read_labels(tmp_path / "nothing.json")
+
+
+def test_cuts_of_another_dataset_are_refused(tmp_path):
+    labels = read(tmp_path, made()).datasets["made"]
+    for cuts, words in (({}, "none in the cuts"), ({3: [Segment(start=0, end=39)]}, "39 in the cuts")):
+        with pytest.raises(DatasetError, match=words):
+            boundary_score(cuts, labels)
+
+
+def test_the_kinematic_planner_is_scored(real_motions):
+    labels = read_labels(LABELS).datasets[real_motions.name]
+    scores = {g: boundary_score(kinematic_cuts(real_motions, g), labels) for g in ("subtask", "phase")}
+    assert scores["phase"].matched > 0
+    assert all(s.true == sum(len(e.events) for e in labels.episodes) for s in scores.values())
