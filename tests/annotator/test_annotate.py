@@ -166,6 +166,9 @@ def test_command_line_errors_are_one_line(video_dataset, annotated, tmp_path):
     )
     assert "such as 0-4,7" in fails("annotate", video_dataset, "--out", out, "--episodes", "first")
     assert "no preset 'magic'" in fails("annotate", video_dataset, "--out", out, "--preset", "magic")
+    assert "use --planner kinematic" in fails(
+        "annotate", video_dataset, "--out", out, "--planner", "openai:m@http://127.0.0.1:9/v1"
+    )
     assert "never" in fails("annotate", video_dataset, "--out", video_dataset / "inside")
     assert "no annotated episode" in fails("show", video_dataset)
     assert "episode 9 is not annotated" in fails("show", annotated, "--episodes", "9")
