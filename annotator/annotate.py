@@ -121,6 +121,7 @@ def annotate(
     recorded = options.recorded(source)
     wanted = source.select(episodes)
     check_apart(source.root, out)
+    source.check_data()
     summary = Summary(out=out, camera=recorded.camera)
     with Records.open(out, _facts(models, options, recorded.camera), source.fingerprint()) as records:
         done = records.done()

@@ -81,6 +81,7 @@ class Build:
                 f"{source.root}: {key!r} cannot hold the goal images: "
                 "name a new camera for them, observation.images.NAME"
             )
+        source.check_data()
         clock = clocks(data_files(source.root), source.fps)
         if late := [e for e, c in clock.items() if c.jitter_s > TOLERANCE_S]:
             log.warning(

@@ -127,6 +127,14 @@ def test_a_broken_episode_is_left_out_and_named(sharded_dataset, tmp_path):
     assert Records(out / FOLDER, source="").done() == {0, 2, 3}
 
 
+def test_a_missing_data_file_is_one_line_before_anything_is_written(video_dataset, tmp_path):
+    root, out = shutil.copytree(video_dataset, tmp_path / "in"), tmp_path / "out"
+    (root / "data/chunk-000/file-000.parquet").unlink()
+    assert "episode 0: " in (line := fails("annotate", root, "--out", out))
+    assert line.endswith("file-000.parquet is missing: copy the dataset again")
+    assert not out.exists()
+
+
 @pytest.fixture(scope="module")
 def stopped(video_dataset, tmp_path_factory) -> dict[int, dict]:
     """What became of runs that got a signal as soon as an episode was written, by the signal."""

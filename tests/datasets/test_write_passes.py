@@ -128,6 +128,28 @@ def test_a_first_pass_over_one_episode_leaves_the_rows_of_all_others(video_datas
     assert not info["features"][FRONT].keys() ^ info["features"][KEY].keys()
 
 
+def test_linked_folders_are_passed_on_whole(video_dataset, annotated, tmp_path):
+    root, disk = shutil.copytree(video_dataset, tmp_path / "in"), tmp_path / "disk"
+    shutil.move(root / "videos", disk)
+    (root / "videos").symlink_to(disk)
+    (disk / "back").symlink_to(root)
+    assert Source.open(root).fingerprint() == Source.open(video_dataset).fingerprint()
+    out = annotated(root, tmp_path / "out", {0: {}})
+    assert tree(out / "videos" / FRONT) == tree(video_dataset / "videos" / FRONT)
+    assert not (out / "videos" / "back").exists()
+    assert shown(out, 20, FRONT).shape == (3, 48, 48)
+
+
+def test_a_dataset_without_one_of_its_data_files_is_one_line(sharded_dataset, annotated, tmp_path):
+    root = shutil.copytree(sharded_dataset, tmp_path / "in")
+    (root / "data/chunk-000/file-001.parquet").unlink()
+    with pytest.raises(
+        DatasetError, match=r"episode \d: .*file-001.parquet is missing: copy the dataset again"
+    ):
+        annotated(root, tmp_path / "out", {0: {}})
+    assert not (tmp_path / "out/meta/info.json").exists()
+
+
 def test_an_episode_without_a_plan_stays_as_it_was(video_dataset, annotated, tmp_path):
     from goalreel.types import Failure, Storyboard, Task
 
