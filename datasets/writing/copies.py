@@ -42,7 +42,7 @@ def pass_on(root: Path, out: Path) -> None:
         relative = path.relative_to(root)
         if relative.is_relative_to(FOLDER):
             inner = relative.relative_to(FOLDER)
-            if inner.parts[0] not in ("lock", "build"):
+            if inner.parts[0] not in ("lock", "build", "answers"):
                 copy(path, out / _PREVIOUS / inner)
         elif relative.parts[0] in _LINKED:
             link_or_copy(path, out / relative)
