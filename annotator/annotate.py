@@ -48,7 +48,7 @@ class Options:
     """State dimensions, such as `gripper=6,position=0:3`; None finds them."""
     on_unverified: OnUnverified = "continue"
     use_unverified: bool = False
-    """Let unverified images become training data."""
+    """Let steps without an accepted image become training data, image and words."""
     seed: int = 0
 
     def recorded(self, source: Source) -> Recorded:
