@@ -1,8 +1,8 @@
 """Annotate a recorded LeRobot dataset: episodes in, storyboards committed one by one, a new dataset out.
 
 While models that predict are at work, their answers are kept in OUT/meta/goalreel/answers, so that a killed
-run asks no model twice. An episode's answers are removed once its record is safe, and the folder when no
-episode is left that failed.
+run asks no model twice. An episode's answers are removed once its record is safe, and the folder with the
+last of them.
 """
 
 import logging
@@ -88,8 +88,8 @@ def annotate(
     Finished episodes are saved at once; run again after a kill, it goes on where it stopped. An episode
     that cannot be read, whose models failed, or that meets a bug, is left unannotated and reported in the
     summary. When a model answers nobody any more, the run stops, and `Summary.stopped` says so. `retry`
-    tries recorded episodes again (see `to_retry`); what has fewer accepted pictures than its record is
-    dropped. `source` is never written to.
+    tries recorded episodes again (see `to_retry`); one that then has fewer accepted pictures keeps its
+    record. `source` is never written to.
 
     Raises:
         DatasetError: the dataset as a whole cannot be read, or `out` cannot be written.
@@ -106,9 +106,9 @@ def annotate(
         again = _again(records, sorted(done & set(wanted)), models, retry)
         todo = [i for i in wanted if i not in done or i in again]
         summary.resumed = len(wanted) - len(todo)
-        journal = Journal(records.folder / "answers")
         if todo:
             models.prepare()
+        journal = Journal(records.folder / "answers")
         job = _Job(source, recorded, models, options, limits, journal)
         for episode, board in job.run(todo):
             _commit(records, episode.index, board, again.get(episode.index, 0), summary)
@@ -116,7 +116,9 @@ def annotate(
             progress("annotate", job.finished, len(todo))
         summary.failures, summary.stopped = job.failures, job.stopped
         summary.not_begun = len(todo) - job.finished
-        if not summary.failures:
+        if summary.failures or set(source.indices) - done - set(todo):
+            journal.remove_if_empty()
+        else:
             journal.remove()
         if again:
             records.drop_unused_images()
@@ -138,8 +140,8 @@ def _again(records: Records, done: Sequence[int], models: Trio, retry: Retry | N
     """Recorded episode to try again -> how many accepted pictures its record has."""
     if retry is None:
         return {}
-    boards = {index: records.outline(index) for index in done}
-    return {i: _accepted(b) for i, b in boards.items() if to_retry(b, retry, _fixed(models))}
+    boards = ((index, records.outline(index)) for index in done)
+    return {index: _accepted(board) for index, board in boards if to_retry(board, retry, _fixed(models))}
 
 
 def _commit(records: Records, index: int, board: Storyboard, before: int, summary: Summary) -> None:

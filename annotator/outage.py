@@ -91,6 +91,6 @@ class Watched:
         # One odd episode, asked about again and again, is no outage.
         if len(lost) >= IN_A_ROW and len(set().union(*lost)) >= IN_A_ROW:
             raise Outage(
-                f"stopped: the {role} answered none of its last {len(lost)} calls ({message}): "
-                "see to it and run the same command again to go on"
+                f"stopped: the {role} answered none of its last {len(lost)} calls "
+                f"({message.splitlines()[0]}): see to it and run the same command again to go on"
             )

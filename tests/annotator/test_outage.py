@@ -46,10 +46,17 @@ class Server:
         return [Verdict(success=int(c.image.pixels[0, 0, 0]) < self.accepts) for c in candidates]
 
 
-def work(root: Path, out: Path, model: Server, size: int = 1, retry: Retry | None = None) -> Summary:
-    limits = Limits(batch_size=size, in_flight=size)
+def work(
+    root: Path,
+    out: Path,
+    model: Server,
+    size: int = 1,
+    retry: Retry | None = None,
+    episodes: Sequence[int] | None = None,
+) -> Summary:
+    source, limits = open_dataset(root), Limits(batch_size=size, in_flight=size)
     trio = Trio(model, model, model, NAMES)
-    return annotate(open_dataset(root), out, trio, Options(), limits=limits, retry=retry)
+    return annotate(source, out, trio, Options(), limits=limits, retry=retry, episodes=episodes)
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -69,6 +76,7 @@ def test_an_episode_whose_model_failed_is_tried_again(sharded_dataset, whole, tm
     assert first.failures == {1: "step 1: the editor failed: no reply from the editor"}
     assert (first.annotated, first.not_begun, first.stopped) == (3, 0, None), "one odd episode is no outage"
     assert not first.clean
+    work(sharded_dataset, tmp_path / "out", Server(), episodes=[0])
     server = Server()
     second = work(sharded_dataset, tmp_path / "out", server)
     assert (second.annotated, second.resumed, second.clean) == (1, 3, True)
