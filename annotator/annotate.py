@@ -1,20 +1,20 @@
 """Annotate a recorded LeRobot dataset: episodes in, storyboards committed one by one, a new dataset out.
 
 While models that predict are at work, their answers are kept in OUT/meta/goalreel/answers, so that a killed
-run asks no model twice. An episode's answers are removed once its record is safe, and the folder before the
-dataset is written: it is never pushed or trained on.
+run asks no model twice. An episode's answers are removed once its record is safe, and the folder with the
+last of them.
 """
 
-import json
 import logging
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from goalreel import __version__
 from goalreel.annotator.align import align
 from goalreel.annotator.guard import Guarded, reported
+from goalreel.annotator.outage import Outage, Retry, Watched, spoiled, to_retry
+from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits, run
 from goalreel.datasets.build import SUBGOAL, build
 from goalreel.datasets.episode import Episode
@@ -26,6 +26,7 @@ from goalreel.loop import OnUnverified
 from goalreel.models.journal import Journal
 from goalreel.models.load import build_planner
 from goalreel.models.recorded import Recorded
+from goalreel.models.registry import Role
 from goalreel.models.trio import Trio
 from goalreel.planners.kinematic import Granularity, Layout
 from goalreel.progress import OnProgress
@@ -47,7 +48,7 @@ class Options:
     """State dimensions, such as `gripper=6,position=0:3`; None finds them."""
     on_unverified: OnUnverified = "continue"
     use_unverified: bool = False
-    """Let unverified images become training data."""
+    """Let steps without an accepted image become training data, image and words."""
     seed: int = 0
 
     def recorded(self, source: Source) -> Recorded:
@@ -60,32 +61,6 @@ class Options:
         layout = Layout.parse(self.layout) if self.layout else None
         words = tuple(source.tasks.values())
         return Recorded(source.recording, source.camera(self.camera), words, self.granularity, layout)
-
-
-@dataclass
-class Summary:
-    """What a run did. `steps` counts the steps of the episodes annotated in this run by status."""
-
-    out: Path
-    camera: str
-    annotated: int = 0
-    resumed: int = 0
-    steps: Counter[str] = field(default_factory=Counter)
-    failures: dict[int, str] = field(default_factory=dict)
-    """Episode -> why it has no storyboard."""
-
-    def as_json(self) -> str:
-        """One JSON object on one line."""
-        return json.dumps(
-            {
-                "out": str(self.out),
-                "camera": self.camera,
-                "annotated": self.annotated,
-                "resumed": self.resumed,
-                "steps": dict(self.steps),
-                "failures": self.failures,
-            }
-        )
 
 
 def open_dataset(root: Path | str) -> Source:
@@ -104,14 +79,17 @@ def annotate(
     options: Options | None = None,
     *,
     episodes: Sequence[int] | None = None,
+    retry: Retry | None = None,
     limits: Limits | None = None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> Summary:
     """Annotate `episodes` (default: all) of the dataset `source` into the new dataset `out`.
 
     Finished episodes are saved at once; run again after a kill, it goes on where it stopped. An episode
-    that cannot be read, or that meets a bug, is left unannotated and reported in the summary. `source` is
-    never written to.
+    that cannot be read, whose models failed, or that meets a bug, is left unannotated and reported in the
+    summary. When a model answers nobody any more, the run stops, and `Summary.stopped` says so. `retry`
+    tries recorded episodes again (see `to_retry`); one that then has fewer accepted pictures keeps its
+    record. `source` is never written to.
 
     Raises:
         DatasetError: the dataset as a whole cannot be read, or `out` cannot be written.
@@ -121,23 +99,31 @@ def annotate(
     recorded = options.recorded(source)
     wanted = source.select(episodes)
     check_apart(source.root, out)
+    source.check_data()
     summary = Summary(out=out, camera=recorded.camera)
     with Records.open(out, _facts(models, options, recorded.camera), source.fingerprint()) as records:
         done = records.done()
-        summary.resumed = len(done & set(wanted))
-        todo = [i for i in wanted if i not in done]
-        journal = Journal(records.folder / "answers")
+        again = _again(records, sorted(done & set(wanted)), models, retry)
+        todo = [i for i in wanted if i not in done or i in again]
+        summary.resumed = len(wanted) - len(todo)
         if todo:
             models.prepare()
+        journal = Journal(records.folder / "answers")
         job = _Job(source, recorded, models, options, limits, journal)
         for episode, board in job.run(todo):
-            records.commit(episode.index, board)
+            _commit(records, episode.index, board, again.get(episode.index, 0), summary)
             journal.forget(episode.id)
-            summary.annotated += 1
-            summary.steps.update(s.status for s in board.steps)
-            progress("annotate", summary.annotated + len(job.failures), len(todo))
-        summary.failures = job.failures
-        journal.remove()
+            progress("annotate", job.finished, len(todo))
+        summary.failures, summary.stopped = job.failures, job.stopped
+        summary.not_begun = len(todo) - job.finished
+        if summary.failures or set(source.indices) - done - set(todo):
+            journal.remove_if_empty()
+        else:
+            journal.remove()
+        if again:
+            records.drop_unused_images()
+        if job.stopped and not records.done():
+            return summary
         build(
             source,
             out,
@@ -148,6 +134,35 @@ def annotate(
             progress=lambda done, total: progress("write", done, total),
         )
     return summary
+
+
+def _again(records: Records, done: Sequence[int], models: Trio, retry: Retry | None) -> dict[int, int]:
+    """Recorded episode to try again -> how many accepted pictures its record has."""
+    if retry is None:
+        return {}
+    boards = ((index, records.outline(index)) for index in done)
+    return {index: _accepted(board) for index, board in boards if to_retry(board, retry, _fixed(models))}
+
+
+def _commit(records: Records, index: int, board: Storyboard, before: int, summary: Summary) -> None:
+    """Record an episode, unless its record has more accepted pictures (`before`) than the new storyboard."""
+    if _accepted(board) < before:
+        log.info("episode %d keeps its record: it has more accepted pictures", index)
+        summary.resumed += 1
+        return
+    records.commit(index, board)
+    summary.annotated += 1
+    summary.unverified += not board.complete
+    summary.steps.update(s.status for s in board.steps)
+
+
+def _accepted(board: Storyboard) -> int:
+    return sum(step.status == "verified" for step in board.steps)
+
+
+def _fixed(models: Trio) -> frozenset[Role]:
+    """The roles of rules, whose failures are no outage; models without a name may be anything."""
+    return frozenset() if models.names is None else models.names.unkept
 
 
 def _facts(models: Trio, options: Options, camera: str) -> dict[str, object]:
@@ -170,15 +185,33 @@ class _Job:
         journal: Journal,
     ) -> None:
         self.failures: dict[int, str] = {}
+        self.finished = 0
+        """Episodes that came to an end, be it a failure."""
+        self.stopped: str | None = None
+        self._fixed = _fixed(models)
         self._source, self._camera, self._options = source, recorded.camera, options
         self._open: dict[str, Episode] = {}
         self._limits = limits
-        self._guarded = guarded = Guarded(models)
+        watched = Watched(models, self._fixed)
+        self._guarded = guarded = Guarded(Trio(watched, watched, watched, models.names))
         self._models = Trio(guarded, guarded, guarded, models.called).kept(journal)
         self._kinematic = build_planner("kinematic", recorded)
 
     def run(self, indices: Sequence[int]) -> Iterator[tuple[Episode, Storyboard]]:
-        """Storyboards as they finish; an episode that cannot be read, planned or aligned is a failure."""
+        """Storyboards as they finish, until all are or a model is out.
+
+        An episode that cannot be read, planned, rendered or aligned is a failure, and so are those under way
+        when a model is out.
+        """
+        try:
+            yield from self._finished(indices)
+        except Outage as e:
+            self.stopped = str(e)
+            log.error("%s", e)
+            for episode in list(self._open.values()):
+                self._fail(episode.index, f"under way when the run {e}")
+
+    def _finished(self, indices: Sequence[int]) -> Iterator[tuple[Episode, Storyboard]]:
         boards = run(
             self._tasks(indices),
             self._models.planner,
@@ -202,11 +235,12 @@ class _Job:
             except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
                 self._fail(episode.index, reported(e, episode.id))
             else:
+                self.finished += 1
                 yield episode, aligned
 
     def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
-        if board.failure is not None:
-            raise DatasetError(board.failure.message)
+        if lost := spoiled(board, self._fixed):
+            raise DatasetError(lost)
         if board.steps[0].segment is not None:
             return board
         read_off = self._kinematic.plan([board.task])[0]
@@ -234,3 +268,4 @@ class _Job:
     def _fail(self, index: int, message: str) -> None:
         log.error("episode %d is left without annotation: %s", index, message)
         self.failures[index] = message
+        self.finished += 1

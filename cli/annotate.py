@@ -1,12 +1,12 @@
 """`goalreel annotate`. What it needs is imported when it runs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
 from goalreel.cli import bags
-from goalreel.cli.errors import one_line_errors
+from goalreel.cli.errors import fail, one_line_errors
 from goalreel.cli.models import (
     Critic,
     CriticMode,
@@ -31,8 +31,17 @@ EPILOG = (
     "- `goalreel annotate pusht --out pusht-goals`\n\n"
     "- `goalreel annotate droid --out droid-goals --camera exterior_1 --episodes 0-9,12`\n\n"
     "- `goalreel annotate g1 --out g1-goals --layout gripper=20:26,position=7:14 --granularity phase`\n\n"
+    "- `goalreel annotate droid --out droid-goals --retry unverified`\n\n"
     "- `goalreel annotate run.mcap --out run-goals --state-topic /joint_states --task 'open the drawer'`"
 )
+
+
+class Work(NamedTuple):
+    """What a run is to do, beside what decides its result."""
+
+    episodes: list[int] | None
+    retry: Literal["failed", "unverified"] | None
+    batch_size: int
 
 
 def annotate(
@@ -63,6 +72,10 @@ def annotate(
     subgoal_key: Annotated[str, typer.Option(help="Feature name of the sub-goal camera.")] = (
         "observation.images.subgoal"
     ),
+    retry: Annotated[
+        Literal["failed", "unverified"] | None,
+        typer.Option(help="Try recorded episodes again in which steps failed, or also were not accepted."),
+    ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Requests of one kind in one model call.")] = 16,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     json_output: Json = False,
@@ -90,7 +103,8 @@ def annotate(
             use_unverified=use_unverified,
             seed=seed,
         )
-        _annotate(dataset, out, topics, names, options, numbers(episodes), batch_size, json_output)
+        work = Work(numbers(episodes), retry, batch_size)
+        _annotate(dataset, out, topics, names, options, work, json_output)
 
 
 def _annotate(
@@ -99,24 +113,34 @@ def _annotate(
     topics: bags.BagOptions,
     names: "Names",
     options: "Options",
-    episodes: list[int] | None,
-    batch_size: int,
+    work: Work,
     json_output: bool,
 ) -> None:
-    from goalreel.annotator.annotate import annotate as work
+    from goalreel.annotator.annotate import annotate as run
     from goalreel.annotator.annotate import open_dataset
     from goalreel.batch import Limits
     from goalreel.cli.console import progress_bars, show_summary
     from goalreel.models.load import load
 
-    limits = Limits(batch_size, in_flight=4 * batch_size)
+    limits = Limits(work.batch_size, in_flight=4 * work.batch_size)
     with progress_bars() as progress:
         source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
         models = load(names, recordings=options.recorded(source), roles=())
-        summary = work(source, out, models, options, episodes=episodes, limits=limits, progress=progress)
+        summary = run(
+            source,
+            out,
+            models,
+            options,
+            episodes=work.episodes,
+            retry=work.retry,
+            limits=limits,
+            progress=progress,
+        )
     if json_output:
         typer.echo(summary.as_json())
     else:
         show_summary(summary)
-    if summary.failures:
+    if summary.stopped:
+        fail(summary.stopped)
+    if not summary.clean:
         raise typer.Exit(1)

@@ -61,10 +61,14 @@ def show_summary(summary: "Summary") -> None:
     """Print what an annotation run did, and what to do next."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_row("episodes annotated", str(summary.annotated))
+    if summary.unverified:
+        table.add_row("... with unverified steps", str(summary.unverified))
     if summary.resumed:
         table.add_row("episodes already done", str(summary.resumed))
     if summary.failures:
-        table.add_row("episodes left out", str(len(summary.failures)), style="red")
+        table.add_row("episodes failed", str(len(summary.failures)), style="red")
+    if summary.not_begun:
+        table.add_row("episodes not begun", str(summary.not_begun), style="red")
     for status in ("verified", "unverified", "failed", "skipped", "text"):
         if summary.steps[status]:
             table.add_row(f"steps {status}", str(summary.steps[status]))
@@ -72,6 +76,11 @@ def show_summary(summary: "Summary") -> None:
     table.add_row("dataset", str(summary.out))
     console = Console()
     console.print(table)
+    alike: dict[str, list[int]] = {}
     for episode, reason in sorted(summary.failures.items()):
-        console.print(f"episode {episode}: {reason}", style="red", highlight=False)
-    console.print(f"Look at it:  goalreel show {summary.out}", highlight=False)
+        alike.setdefault(reason, []).append(episode)
+    for reason, episodes in alike.items():
+        which = f"episode{'s' if len(episodes) > 1 else ''} {', '.join(map(str, episodes))}"
+        console.print(f"{which}: {reason}", style="red", highlight=False, markup=False)
+    if summary.annotated or summary.resumed:
+        console.print(f"Look at it:  goalreel show {summary.out}", highlight=False)

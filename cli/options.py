@@ -19,7 +19,9 @@ Split = Annotated[SPLITS, typer.Option(help="Seed range: see datasets/tabletop/s
 OnUnverified = Annotated[
     Literal["continue", "stop"], typer.Option(help="After a step without an accepted image.")
 ]
-UseUnverified = Annotated[bool, typer.Option(help="Let unverified images become training data.")]
+UseUnverified = Annotated[
+    bool, typer.Option(help="Let steps without an accepted image become training data, image and words.")
+]
 
 
 def numbers(text: str | None) -> list[int] | None:

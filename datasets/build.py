@@ -36,7 +36,8 @@ def build(
 
     `camera` is the camera of `source` that the goal images come from (None: its first fixed one) and gives
     their size. The new camera `camera_key` shows, on every frame of a step, the picture of that step's goal.
-    Frames without one are black and True in the column `Build.pad_key`. `progress(done, total)` counts files.
+    Frames without one are black and True in the column `Build.pad_key`. Steps without an accepted picture
+    have no sub-task row either, unless `use_unverified`. `progress(done, total)` counts files.
 
     Raises:
         DatasetError: `source` or a record is broken, `out` overlaps `source`, or the disk is full.

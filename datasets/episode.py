@@ -43,7 +43,7 @@ class Episode:
             DatasetError: rows missing, frames out of order, NaN in state or action, no instruction.
         """
         index, where = row["episode_index"], f"{root}: episode {row['episode_index']}"
-        path = _path(root, info["data_path"], row, "data")
+        path = stored(root, info["data_path"], row, "data")
         table = _rows(path, index, where)
         if len(table) != row["length"] or not len(table):
             raise DatasetError(
@@ -118,17 +118,26 @@ class Episode:
         where = f"{self.root}: episode {self.index}"
         try:
             start = float(self.row[f"{prefix}/from_timestamp"])
-            path = _path(self.root, self.info["video_path"], self.row, prefix, video_key=camera)
+            path = stored(self.root, self.info["video_path"], self.row, prefix, video_key=camera)
         except (KeyError, TypeError) as e:
             raise DatasetError(f"{where}: meta/episodes does not say where {camera} is stored") from e
         try:
             video = video_index(path)
         except DatasetError as e:
             raise DatasetError(f"{e} (episode {self.index})") from e
-        seconds = start + self.timestamps[list(indices)].astype(np.float64)
-        pts = video.find(seconds, tolerance_s=0.5 / self.fps)
+        times = self.timestamps.astype(np.float64)
+        pts = video.find(start + times[list(indices)], tolerance_s=0.5 / self.fps)
         found = [p for p in pts if p is not None]
         if len(set(found)) != len(set(indices)):
+            steady = np.arange(len(times)) / self.fps
+            steady += np.median(times - steady)
+            if None not in video.find(start + steady, tolerance_s=0.5 / self.fps):
+                raise DatasetError(
+                    f"{path}: the timestamps of episode {self.index} are up to "
+                    f"{np.abs(times - steady).max():.3f} s off a constant {self.fps:g} frames a second, "
+                    "which the video has, so they do not tell its frames apart: "
+                    "write frame_index / fps into timestamp"
+                )
             raise DatasetError(
                 f"{path}: frame count mismatch in episode {self.index}: "
                 f"{len(set(found))} of {len(set(indices))} frames are in the video: truncated?"
@@ -150,7 +159,12 @@ class Episode:
         return pictures
 
 
-def _path(root: Path, template: str, row: dict[str, Any], prefix: str, **keys: str) -> Path:
+def stored(root: Path, template: str, row: dict[str, Any], prefix: str, **keys: str) -> Path:
+    """Where the row of meta/episodes says that a file of the episode is.
+
+    Raises:
+        DatasetError: outside the dataset.
+    """
     relative = template.format(
         chunk_index=row[f"{prefix}/chunk_index"], file_index=row[f"{prefix}/file_index"], **keys
     )

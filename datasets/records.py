@@ -137,6 +137,17 @@ class Records:
             raise ValueError(f"{path}: damaged picture")
         return Image.decode(data)
 
+    def drop_unused_images(self) -> None:
+        """Remove the pictures that no record names any more."""
+        used = {
+            found.group()
+            for path in (self.folder / "episodes").glob("chunk-*/episode_*.json")
+            for found in _STORED.finditer(path.read_text(encoding="utf-8", errors="replace"))
+        }
+        for path in (self.folder / "images").glob("*/*.png"):
+            if path.relative_to(self.folder).as_posix() not in used:
+                path.unlink()
+
     def digest(self, episode: int) -> str:
         """SHA-256 of the record's bytes: pictures are named by content, so they are covered."""
         return digest(self.path(episode).read_bytes())

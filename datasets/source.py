@@ -17,8 +17,9 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from goalreel.datasets.episode import Episode
+from goalreel.datasets.episode import Episode, stored
 from goalreel.errors import DatasetError
+from goalreel.files import files_below
 
 CONVERTERS = {
     "v2.0": "first lerobot 0.3's lerobot/datasets/v21/convert_dataset_v20_to_v21.py, then "
@@ -90,12 +91,27 @@ class Source:
     def fingerprint(self) -> str:
         """SHA-256 of the metadata and the data files, and of every video's name, size and ends."""
         digest = hashlib.sha256(json.dumps([self.info, self.rows, self.tasks], default=str).encode())
-        for path in sorted((p for f in ("data", "videos") for p in (self.root / f).rglob("*")), key=str):
-            if path.is_file():
-                digest.update(f"{path.relative_to(self.root)} {path.stat().st_size}\n".encode())
-                with path.open("rb") as file:
-                    digest.update(file.read() if path.suffix == ".parquet" else _ends(file))
+        above = (self.root.resolve(),)
+        files = (path for name in ("data", "videos") for path in files_below(self.root / name, above))
+        for path in sorted(files, key=str):
+            digest.update(f"{path.relative_to(self.root)} {path.stat().st_size}\n".encode())
+            with path.open("rb") as file:
+                digest.update(file.read() if path.suffix == ".parquet" else _ends(file))
         return digest.hexdigest()
+
+    def check_data(self) -> None:
+        """Find the data files of all episodes: without one of them no copy of the dataset is whole.
+
+        Raises:
+            DatasetError: one is missing; the line names it and an episode in it.
+        """
+        places = {(r["data/chunk_index"], r["data/file_index"]): r for r in reversed(self.rows)}
+        for _, row in sorted(places.items()):
+            path = stored(self.root, self.info["data_path"], row, "data")
+            if not path.is_file():
+                raise DatasetError(
+                    f"{self.root}: episode {row['episode_index']}: {path} is missing: copy the dataset again"
+                )
 
     def episode(self, index: int) -> Episode:
         """Read one episode's rows (not its frames) and check them."""
@@ -146,6 +162,10 @@ def _read_info(root: Path) -> dict[str, Any]:
     if not version.startswith("v3."):
         advice = CONVERTERS.get(version, "a newer goalreel may read it")
         raise DatasetError(f"{path}: codebase version {version}, but goalreel reads v3.0: {advice}")
+    if info.get("storage_format") == "lance":
+        raise DatasetError(
+            f"{path}: stored as lance, but goalreel reads parquet and mp4: convert it to those"
+        )
     if fps <= 0 or not features:
         raise DatasetError(f"{path}: fps {fps} and {len(features)} features make no dataset")
     return info

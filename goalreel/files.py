@@ -110,6 +110,21 @@ def copy(source: Path, target: Path) -> None:
         shutil.copy2(real, tmp)
 
 
+def files_below(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """Every file below `folder` in order, none where there is no such folder.
+
+    Linked folders are entered, for large ones often lie on another disk; those `above` are not entered again.
+    """
+    real = folder.resolve()
+    if real in above or not real.is_dir():
+        return
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            yield from files_below(path, (*above, real))
+        elif path.is_file():
+            yield path
+
+
 def sweep(folder: Path) -> None:
     """Remove what a killed run left half-written below `folder`."""
     for path in folder.rglob(TMP + "*"):

@@ -81,6 +81,11 @@ class Journal:
         """Remove the whole folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def remove_if_empty(self) -> None:
+        """Remove the folder where no answer is left in it."""
+        if self.folder.is_dir() and not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
     def _path(self, name: str, question: BaseModel) -> Path:
         text = f"{name}\n{type(question).__name__}\n{question.model_dump_json()}"
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()}.json"

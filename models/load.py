@@ -10,7 +10,7 @@ from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.later import LaterCritic, LaterEditor, LaterPlanner
-from goalreel.models.lookup import AnyKind, find
+from goalreel.models.lookup import AnyKind, find, kinds
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.models.recorded import Recorded
@@ -55,10 +55,12 @@ def load(
         journal: keeps the answers of models that predict.
 
     Raises:
+        InputError: the editor takes pictures from a recording, and the planner reads no segments off it.
         UserError, OSError, ModuleNotFoundError: a model cannot be built; the first two say why in one line.
     """
     names = presets.load(preset) if isinstance(preset, str) else preset
     found = kinds_of(names, recordings is not None)
+    _check_segments(names, found)
     spoken = dialects_of(names)
     shared: Shared = {}
     planner = LaterPlanner(
@@ -106,6 +108,21 @@ def kinds_of(preset: Preset, recordings: bool = True) -> dict[Role, AnyKind]:
             does not fit.
     """
     return {role: _checked(role, ModelName.parse(getattr(preset, role)), recordings) for role in ROLES}
+
+
+def _check_segments(preset: Preset, found: dict[Role, AnyKind]) -> None:
+    """An editor that takes pictures from a recording finds them by the segments of a plan read off it."""
+    if found["planner"].needs_recording:
+        return
+    name = ModelName.parse(preset.editor)
+    for editor in name.parts or (name,):
+        if find("editor", editor).needs_recording:
+            readers = " or ".join(kind.form for kind in kinds("planner") if kind.needs_recording)
+            raise InputError(
+                f"--editor {editor.plain()} takes pictures from segments of the recording, and --planner "
+                f"{ModelName.parse(preset.planner).public()} gives none: use --planner {readers}, "
+                "or an --editor that renders"
+            )
 
 
 def _checked(role: Role, name: ModelName, recordings: bool) -> AnyKind:

@@ -20,7 +20,7 @@ from goalreel.files import digest
 _CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
 log = logging.getLogger(__name__)
 
-FORMAT = "1"
+FORMAT = "2"
 """Counts up when the same records give other bytes (another encoder setting): an older OUT is built anew."""
 
 
@@ -81,6 +81,7 @@ class Build:
                 f"{source.root}: {key!r} cannot hold the goal images: "
                 "name a new camera for them, observation.images.NAME"
             )
+        source.check_data()
         clock = clocks(data_files(source.root), source.fps)
         if late := [e for e, c in clock.items() if c.jitter_s > TOLERANCE_S]:
             log.warning(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from goalreel.datasets.records import FOLDER
 from goalreel.errors import DatasetError
-from goalreel.files import copy, digest, link_or_copy
+from goalreel.files import copy, digest, files_below, link_or_copy
 
 _LINKED = ("videos", "images")
 _IGNORED = {".cache", ".git"}
@@ -42,7 +42,7 @@ def pass_on(root: Path, out: Path) -> None:
         relative = path.relative_to(root)
         if relative.is_relative_to(FOLDER):
             inner = relative.relative_to(FOLDER)
-            if inner.parts[0] not in ("lock", "build"):
+            if inner.parts[0] not in ("lock", "build", "answers"):
                 copy(path, out / _PREVIOUS / inner)
         elif relative.parts[0] in _LINKED:
             link_or_copy(path, out / relative)
@@ -61,8 +61,8 @@ def episode_files(root: Path) -> list[Path]:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    for path in sorted(root.rglob("*")):
-        if path.is_file() and path.relative_to(root).parts[0] not in _IGNORED:
+    for path in files_below(root):
+        if path.relative_to(root).parts[0] not in _IGNORED:
             yield path
 
 

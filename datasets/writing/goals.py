@@ -16,7 +16,8 @@ class GoalSpan:
 
     start: int
     end: int
-    name: str
+    name: str | None
+    """What the frames are of; None where it may not be said."""
     picture: str | None
     """Reference of the goal image as the records store it; None where none may be used."""
 
@@ -26,6 +27,7 @@ class Goals:
     """One annotated episode: its plan in words, its spans in order, and the digest of all of it."""
 
     episode: int
+    instruction: str
     plan: tuple[str, ...]
     spans: tuple[GoalSpan, ...]
     digest: str
@@ -46,7 +48,8 @@ def read_goals(
     """Episode -> goals, for those with a record that holds a plan.
 
     An episode without a plan stays exactly as it was. Steps that were never aligned to frames count in the
-    plan but have no span. Only `verified` steps give a picture, unless `use_unverified`.
+    plan but have no span. Steps without an accepted picture give neither picture nor name, unless
+    `use_unverified`; steps in words alone keep their name.
 
     Raises:
         DatasetError: a record does not fit its episode.
@@ -66,11 +69,13 @@ def _goals(records: Records, episode: int, board: Storyboard, length: int, use_u
         if step.segment is None:
             continue
         picture = step.goal_image.frame if step.goal_image and step.status in usable else None
-        spans.append(GoalSpan(step.segment.start, step.segment.end, step.step.name, picture))
+        name = step.step.name if use_unverified or step.status in ("verified", "text") else None
+        spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture))
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
         raise DatasetError(
             f"{records.path(episode)}: its segments do not fit the episode's {length} frames: "
             "remove this file and annotate the episode again"
         )
     plan = tuple(step.step.name for step in board.steps)
-    return Goals(episode, plan, tuple(spans), digest(records.digest(episode), str(use_unverified)))
+    made_from = digest(records.digest(episode), str(use_unverified))
+    return Goals(episode, board.task.instruction, plan, tuple(spans), made_from)

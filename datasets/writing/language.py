@@ -17,20 +17,25 @@ from numpy.typing import NDArray
 from goalreel.datasets.writing.goals import Goals
 from goalreel.errors import DatasetError
 
-OURS = ("subtask", "plan")
 type LanguageRow = dict[str, Any]
 
 
 def goal_rows(goals: Goals, timestamps: NDArray[np.float32]) -> list[LanguageRow]:
-    """Our rows of an episode: the whole plan at its first frame, a subtask at each span's first frame.
+    """Our rows of an episode: the whole plan at its first frame, a subtask at each named span's first frame.
 
-    Timestamps are the parquet's own float32 values.
+    To lerobot's `active_at` a row holds until the next one. So the row of a span without a name, after one
+    with a name, is the instruction. Timestamps are the parquet's own float32 values.
     """
     rows = []
     if goals.plan:
         text = "\n".join(f"{i}. {name}" for i, name in enumerate(goals.plan, start=1))
         rows.append(_row("plan", text, timestamps[0]))
-    rows += [_row("subtask", span.name, timestamps[span.start]) for span in goals.spans]
+    named = False
+    for span in goals.spans:
+        if named or span.name is not None:
+            text = goals.instruction if span.name is None else span.name
+            rows.append(_row("subtask", text, timestamps[span.start]))
+        named = span.name is not None
     return rows
 
 
@@ -48,16 +53,17 @@ def _row(style: str, content: str, timestamp: np.float32) -> LanguageRow:
 def merge_rows(
     old: Sequence[LanguageRow], new: Sequence[LanguageRow], interjected: set[float]
 ) -> list[LanguageRow]:
-    """Replace our two styles and keep the rest, in lerobot's order of rows.
+    """Replace the styles that `new` has and keep the rest, in lerobot's order of rows.
 
     A plan refreshed at an interjection stays: lerobot's validator wants one at that very moment.
     """
+    styles = {row["style"] for row in new}
     planned = {row["timestamp"] for row in new if row["style"] == "plan"}
 
     def kept(row: LanguageRow) -> bool:
-        if row["style"] == "plan":
-            return row["timestamp"] in interjected and row["timestamp"] not in planned
-        return row["style"] not in OURS
+        if row["style"] not in styles:
+            return True
+        return row["style"] == "plan" and row["timestamp"] in interjected and row["timestamp"] not in planned
 
     rows = [row for row in old if kept(row)] + list(new)
     return sorted(rows, key=lambda r: (r["timestamp"], r["style"] or "", r["role"] or ""))

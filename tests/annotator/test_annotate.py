@@ -127,6 +127,14 @@ def test_a_broken_episode_is_left_out_and_named(sharded_dataset, tmp_path):
     assert Records(out / FOLDER, source="").done() == {0, 2, 3}
 
 
+def test_a_missing_data_file_is_one_line_before_anything_is_written(video_dataset, tmp_path):
+    root, out = shutil.copytree(video_dataset, tmp_path / "in"), tmp_path / "out"
+    (root / "data/chunk-000/file-000.parquet").unlink()
+    assert "episode 0: " in (line := fails("annotate", root, "--out", out))
+    assert line.endswith("file-000.parquet is missing: copy the dataset again")
+    assert not out.exists()
+
+
 @pytest.fixture(scope="module")
 def stopped(video_dataset, tmp_path_factory) -> dict[int, dict]:
     """What became of runs that got a signal as soon as an episode was written, by the signal."""
@@ -166,6 +174,9 @@ def test_command_line_errors_are_one_line(video_dataset, annotated, tmp_path):
     )
     assert "such as 0-4,7" in fails("annotate", video_dataset, "--out", out, "--episodes", "first")
     assert "no preset 'magic'" in fails("annotate", video_dataset, "--out", out, "--preset", "magic")
+    assert "use --planner kinematic" in fails(
+        "annotate", video_dataset, "--out", out, "--planner", "openai:m@http://127.0.0.1:9/v1"
+    )
     assert "never" in fails("annotate", video_dataset, "--out", video_dataset / "inside")
     assert "no annotated episode" in fails("show", video_dataset)
     assert "episode 9 is not annotated" in fails("show", annotated, "--episodes", "9")

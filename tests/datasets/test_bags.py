@@ -262,14 +262,16 @@ def test_the_language_rows_are_those_of_annotate(streamed):
     assert sorted(told) == [
         ("plan", "1. pick\n2. place\n3. push", 0.0),
         ("subtask", "pick", 0.0),
-        ("subtask", "place", 0.8),
+        ("subtask", "tidy the table", 0.8),
     ]
 
 
-def test_unverified_pictures_only_when_asked(streamed, tmp_path):
+def test_unverified_steps_only_when_asked(streamed, tmp_path):
     bag, _ = streamed
     source = convert(bag, tmp_path / "out", *TOPICS, "--use-unverified")
     assert numbers(source, 0, SUBGOAL)[8:] == [30] * 6
+    rows = LeRobotDataset("local/bag", root=source.root, video_backend="pyav")[0]["language_persistent"]
+    assert [r["content"] for r in rows if r["style"] == "subtask"] == ["pick", "place"]
 
 
 def test_show_makes_its_report(streamed, tmp_path):

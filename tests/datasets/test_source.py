@@ -132,6 +132,11 @@ def shorten_video(root: Path) -> None:
     short.replace(path)
 
 
+def jitter(times: list) -> list:
+    """Whole episodes, some frames nearer to their neighbour's place in the video (0.1 s a frame)."""
+    return [t + (0.06 if 0.35 < t < 0.45 else 0) for t in times]
+
+
 def set_nan(states: list) -> list:
     states[5][1] = float("nan")
     return states
@@ -163,6 +168,11 @@ BROKEN = {
         lambda r: edit_table(data(r), "timestamp", lambda t: [0.0, 0.0, *t[2:]]),
         "episode 0: timestamps in file-000.parquet do not increase",
     ),
+    "jittered time": (
+        lambda r: edit_table(data(r), "timestamp", jitter),
+        r"timestamps of episode 0 are up to 0\.060 s off a constant 10 frames a second",
+    ),
+    "lance": (lambda r: edit_info(r, storage_format="lance"), r"info.json: stored as lance, .*parquet"),
     "old version": (
         lambda r: edit_info(r, codebase_version="v2.1"),
         r"info.json: codebase version v2.1, .*convert_dataset_v21_to_v30",

@@ -125,12 +125,13 @@ def test_language_rows_are_those_of_lerobots_own_writer(pair, board, tmp_path):
     source, out = pair
     shutil.copytree(source, tmp_path / "theirs")
     records = list(iter_episodes(tmp_path / "theirs"))
-    names = ["reach the block", "grasp the block", "put it in the bowl"]
     for record in records[: len(EPISODES)]:
         times = record.frame_timestamps
-        segments = [s.segment for s in board(len(times), **EPISODES[record.episode_index]).steps]
+        mine = board(len(times), **EPISODES[record.episode_index])
         texts = [("plan", "1. reach the block\n2. grasp the block\n3. put it in the bowl", 0)]
-        texts += [("subtask", name, s.start) for name, s in zip(names, segments, strict=True)]
+        for step in mine.steps:
+            name = step.step.name if step.status == "verified" else mine.task.instruction
+            texts.append(("subtask", name, step.segment.start))
         rows = [
             {"role": "assistant", "content": c, "style": s, "timestamp": times[i], "camera": None}
             for s, c, i in texts

@@ -128,6 +128,28 @@ def test_a_first_pass_over_one_episode_leaves_the_rows_of_all_others(video_datas
     assert not info["features"][FRONT].keys() ^ info["features"][KEY].keys()
 
 
+def test_linked_folders_are_passed_on_whole(video_dataset, annotated, tmp_path):
+    root, disk = shutil.copytree(video_dataset, tmp_path / "in"), tmp_path / "disk"
+    shutil.move(root / "videos", disk)
+    (root / "videos").symlink_to(disk)
+    (disk / "back").symlink_to(root)
+    assert Source.open(root).fingerprint() == Source.open(video_dataset).fingerprint()
+    out = annotated(root, tmp_path / "out", {0: {}})
+    assert tree(out / "videos" / FRONT) == tree(video_dataset / "videos" / FRONT)
+    assert not (out / "videos" / "back").exists()
+    assert shown(out, 20, FRONT).shape == (3, 48, 48)
+
+
+def test_a_dataset_without_one_of_its_data_files_is_one_line(sharded_dataset, annotated, tmp_path):
+    root = shutil.copytree(sharded_dataset, tmp_path / "in")
+    (root / "data/chunk-000/file-001.parquet").unlink()
+    with pytest.raises(
+        DatasetError, match=r"episode \d: .*file-001.parquet is missing: copy the dataset again"
+    ):
+        annotated(root, tmp_path / "out", {0: {}})
+    assert not (tmp_path / "out/meta/info.json").exists()
+
+
 def test_an_episode_without_a_plan_stays_as_it_was(video_dataset, annotated, tmp_path):
     from goalreel.types import Failure, Storyboard, Task
 
@@ -139,13 +161,29 @@ def test_an_episode_without_a_plan_stays_as_it_was(video_dataset, annotated, tmp
     assert not any(r["language_persistent"] or not r[PAD] for r in rows(tmp_path / "out")[0])
 
 
-def test_unverified_pictures_are_shown_only_when_asked_for(video_dataset, annotated, tmp_path):
+def subtasks(root: Path) -> list[tuple[str, int]]:
+    """Of episode 0: the text of each row and the frame it begins at."""
+    frames = rows(root)[0]
+    at = {row["timestamp"]: i for i, row in enumerate(frames)}
+    said = [row for row in frames[0]["language_persistent"] if row["style"] == "subtask"]
+    return [(row["content"], at[np.float32(row["timestamp"])]) for row in said]
+
+
+def test_unverified_steps_are_training_data_only_when_asked_for(video_dataset, annotated, tmp_path):
     statuses = {0: {"statuses": ("verified", "unverified", "unverified")}}
     strict = annotated(video_dataset, tmp_path / "strict", statuses)
     loose = annotated(video_dataset, tmp_path / "loose", statuses, use_unverified=True)
     assert [r[PAD] for r in rows(strict)[0]] == [False] * 4 + [True] * 8
     assert [r[PAD] for r in rows(loose)[0]] == [False] * 12
-    assert len(rows(strict)[0][0]["language_persistent"]) == 4
+    instruction = "put the block in the bowl"
+    assert subtasks(strict) == [("reach the block", 0), (instruction, 4)], "else the first would hold on"
+    assert subtasks(loose) == [("reach the block", 0), ("grasp the block", 4), ("put it in the bowl", 8)]
+
+
+def test_what_comes_before_the_first_accepted_step_has_no_words(video_dataset, annotated, tmp_path):
+    statuses = {0: {"statuses": ("unverified", "verified", "unverified")}}
+    out = annotated(video_dataset, tmp_path / "out", statuses)
+    assert subtasks(out) == [("grasp the block", 4), ("put the block in the bowl", 8)]
 
 
 @pytest.fixture
@@ -219,6 +257,12 @@ def test_rows_of_others_are_kept(spoken, annotated, tmp_path):
     schema = pq.read_schema(next((out / "data").glob("*/*.parquet")))
     assert schema.field("language_persistent").type == language_persistent_arrow_type()
     assert schema.field("language_events").type == language_events_arrow_type()
+
+
+def test_rows_of_others_are_kept_where_no_step_of_ours_was_accepted(spoken, annotated, tmp_path):
+    out = annotated(spoken, tmp_path / "out", {1: {"statuses": ("unverified",) * 3}})
+    said = [r["content"] for r in rows(out)[1][0]["language_persistent"] if r["style"] == "subtask"]
+    assert said == ["theirs"]
 
 
 def test_the_loader_reads_kept_rows(spoken, annotated, tmp_path):

@@ -198,6 +198,17 @@ def test_models_that_read_recordings_say_so():
     assert trio.called.unkept == {"planner", "editor", "critic"}
 
 
+@pytest.mark.parametrize("editor", ["hindsight", "flux2-klein-4b+hindsight"])
+def test_an_editor_of_segments_wants_a_planner_that_reads_them_off(editor):
+    preset = presets.load("hindsight", editor=editor, planner="openai:m@http://h/v1")
+    with pytest.raises(InputError) as caught:
+        load(preset, recordings=Recorded({}, "front"), roles=())
+    said = "--planner openai:m@http://h/v1 gives none: use --planner kinematic, or an --editor that renders"
+    assert said in str(caught.value)
+    assert str(caught.value).startswith("--editor hindsight takes pictures from segments")
+    load(preset.model_copy(update={"planner": "kinematic"}), recordings=Recorded({}, "front"), roles=())
+
+
 def test_the_old_name_of_the_edit_server():
     assert find("editor", ModelName.parse("seed:http://h")) is find(
         "editor", ModelName.parse("interleavethinker:http://h")

@@ -1,0 +1,49 @@
+"""What came of a run of `annotate`."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Summary:
+    """What a run did. `steps` counts the steps of the episodes annotated in this run by status."""
+
+    out: Path
+    camera: str
+    annotated: int = 0
+    """Episodes recorded in this run."""
+    unverified: int = 0
+    """Those of them with a step that has no accepted picture."""
+    resumed: int = 0
+    """Episodes that had a record already, and keep it."""
+    not_begun: int = 0
+    """Episodes that the run did not get to before it stopped."""
+    steps: Counter[str] = field(default_factory=Counter)
+    failures: dict[int, str] = field(default_factory=dict)
+    """Episode -> why it was not recorded. The same call tries it again."""
+    stopped: str | None = None
+    """Why the run ended early; None where it went through."""
+
+    @property
+    def clean(self) -> bool:
+        """No episode and no step failed, and none is left to do."""
+        return not (self.failures or self.not_begun or self.stopped or self.steps["failed"])
+
+    def as_json(self) -> str:
+        """One JSON object on one line."""
+        return json.dumps(
+            {
+                "out": str(self.out),
+                "camera": self.camera,
+                "annotated": self.annotated,
+                "unverified": self.unverified,
+                "failed": len(self.failures),
+                "not_begun": self.not_begun,
+                "resumed": self.resumed,
+                "steps": dict(self.steps),
+                "failures": self.failures,
+                "stopped": self.stopped,
+            }
+        )
