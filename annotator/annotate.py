@@ -174,7 +174,7 @@ class _Job:
         self._open: dict[str, Episode] = {}
         self._limits = limits
         self._guarded = guarded = Guarded(models)
-        self._models = Trio(guarded, guarded, guarded, models.called).kept(journal)
+        self._models = Trio(guarded, guarded, guarded, models.called, models.remote).kept(journal)
         self._kinematic = build_planner("kinematic", recorded)
 
     def run(self, indices: Sequence[int]) -> Iterator[tuple[Episode, Storyboard]]:
@@ -188,6 +188,7 @@ class _Job:
             on_unverified=self._options.on_unverified,
             keep=self._models.called.keep,
             limits=self._limits,
+            remote=self._models.remote,
         )
         for board in boards:
             episode = self._open.pop(board.task.id)

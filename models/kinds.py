@@ -56,7 +56,11 @@ def _hf(asked: Asked[HfOptions]) -> Chat:
 
 
 @chats.kind(
-    "openai:MODEL@URL", "An OpenAI-compatible server; without @URL, OpenAI's own.", HttpOptions, extra="api"
+    "openai:MODEL@URL",
+    "An OpenAI-compatible server; without @URL, OpenAI's own.",
+    HttpOptions,
+    extra="api",
+    remote=True,
 )
 def _openai(asked: Asked[HttpOptions]) -> Chat:
     from goalreel.planners.openai import OpenAIChat
@@ -65,7 +69,11 @@ def _openai(asked: Asked[HttpOptions]) -> Chat:
 
 
 @chats.kind(
-    "server:URL", "A goalreel server (`goalreel serve`), asked for the role.", HttpOptions, extra="api"
+    "server:URL",
+    "A goalreel server (`goalreel serve`), asked for the role.",
+    HttpOptions,
+    extra="api",
+    remote=True,
 )
 def _server(asked: Asked[HttpOptions]) -> Chat:
     from goalreel.planners.openai import OpenAIChat
@@ -106,7 +114,11 @@ def _diffusers(asked: Asked[EditorOptions]) -> Editor:
 
 
 @editors.kind(
-    "openai:MODEL@URL", "An OpenAI-compatible server; without @URL, OpenAI's own.", ModelOptions, extra="api"
+    "openai:MODEL@URL",
+    "An OpenAI-compatible server; without @URL, OpenAI's own.",
+    ModelOptions,
+    extra="api",
+    remote=True,
 )
 def _openai_editor(asked: Asked[ModelOptions]) -> Editor:
     from goalreel.editors.remote import remote_editor
@@ -114,14 +126,16 @@ def _openai_editor(asked: Asked[ModelOptions]) -> Editor:
     return remote_editor("openai", asked.name.target)
 
 
-@editors.kind("server:URL", "A goalreel server (`goalreel serve`).", ModelOptions, extra="api")
+@editors.kind("server:URL", "A goalreel server (`goalreel serve`).", ModelOptions, extra="api", remote=True)
 def _server_editor(asked: Asked[ModelOptions]) -> Editor:
     from goalreel.editors.remote import remote_editor
 
     return remote_editor("server", asked.name.target)
 
 
-@editors.kind("interleavethinker:URL", "InterleaveThinker's own edit server.", ModelOptions, extra="api")
+@editors.kind(
+    "interleavethinker:URL", "InterleaveThinker's own edit server.", ModelOptions, extra="api", remote=True
+)
 def _interleavethinker(asked: Asked[ModelOptions]) -> Editor:
     from goalreel.editors.remote import remote_editor
 

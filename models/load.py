@@ -10,12 +10,13 @@ from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.later import LaterCritic, LaterEditor, LaterPlanner
-from goalreel.models.lookup import AnyKind, find
+from goalreel.models.lookup import AnyKind, find, is_remote
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.models.recorded import Recorded
 from goalreel.models.registry import (
     ROLES,
+    STAGES,
     DialectOptions,
     Role,
     chats,
@@ -80,11 +81,13 @@ def load(
     )
     notes: dict[Role, str] = {role: how.note for role, how in spoken.items() if how is not None and how.note}
     unkept = frozenset[Role](role for role in ROLES if not found[role].predicts)
+    remote = [role for role in ROLES if is_remote(role, ModelName.parse(getattr(names, role)))]
     trio = Trio(
         planner.model if "planner" in roles else planner,
         editor.model if "editor" in roles else editor,
         critic.model if "critic" in roles else critic,
         Names.of(names, unkept, notes=notes),
+        frozenset(STAGES[role] for role in remote),
     )
     return trio if journal is None else trio.kept(journal)
 
