@@ -7,10 +7,10 @@ requests at once each. Every role has a floor, the time of its requests in full 
 than the slowest role's.
 
 Keys of --json: `speedup` (of wall time), `floor_share` (the slowest role's floor over our wall time),
-`identical` (all storyboards are equal), `seconds`, `serial_seconds`, `floor_seconds`, `longest_seconds` (the
-longest storyboard, had it all servers to itself), `narrow_speedup` (against one kind at a time with 8 edits
-at once, as a remote editor has without `?concurrency=`), `narrow_serial_seconds`, `episodes`, and `requests`
-and `calls` by kind.
+`busy_share` (of our wall time in which the slowest role is at work), `identical` (all storyboards are equal),
+`seconds`, `serial_seconds`, `floor_seconds`, `longest_seconds` (the longest storyboard, had it all servers to
+itself), `narrow_speedup` (against one kind at a time with 8 edits at once, as a remote editor has without
+`?concurrency=`), `narrow_serial_seconds`, `episodes`, and `requests` and `calls` by kind.
 """
 
 import argparse
@@ -136,10 +136,12 @@ def measure(episodes: int) -> dict[str, object]:
         seconds.append(time.perf_counter() - start)
         found.append(sorted(boards, key=lambda b: b.task.id))
     floor = max(math.ceil(n / BATCH) * SECONDS[stage] for stage, n in ours.requests.items())
+    busy = max(n * SECONDS[stage] for stage, n in ours.calls.items())
     narrow_s, serial_s, our_s = seconds
     return {
         "speedup": serial_s / our_s,
         "floor_share": floor / our_s,
+        "busy_share": busy / our_s,
         "identical": found[0] == found[1] == found[2],
         "seconds": our_s,
         "serial_seconds": serial_s,

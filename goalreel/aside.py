@@ -1,8 +1,9 @@
 """Calls that are made aside, in threads that nobody waits for at the end."""
 
 import threading
-from collections.abc import Callable
-from queue import SimpleQueue
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 
 class AsideThread[Order, Result]:
@@ -29,6 +30,37 @@ class AsideThread[Order, Result]:
     def close(self) -> None:
         """The thread ends after what it was given."""
         self._orders.put(None)
+
+
+def each_aside[Order, Result](
+    call: Callable[[Order], Result], orders: Sequence[Order], threads: int
+) -> list[Result]:
+    """Result i is that of order i; up to `threads` calls are made at once, in daemon threads.
+
+    What a call raises is raised here, and what has not begun is left: as it is on Ctrl-C.
+    """
+    todo: SimpleQueue[tuple[int, Order] | None] = SimpleQueue()
+    back: SimpleQueue[tuple[tuple[int, Order], Result | BaseException]] = SimpleQueue()
+    for numbered in enumerate(orders):
+        todo.put(numbered)
+    threads = min(threads, len(orders))
+    work = (lambda numbered: call(numbered[1]), todo, back)
+    for _ in range(threads):
+        threading.Thread(target=_work, args=work, name="goalreel-call", daemon=True).start()
+    found: dict[int, Result] = {}
+    try:
+        while len(found) < len(orders):
+            (number, _), result = back.get()
+            if isinstance(result, BaseException):
+                raise result
+            found[number] = result
+    finally:
+        with suppress(Empty):
+            while True:
+                todo.get_nowait()
+        for _ in range(threads):
+            todo.put(None)
+    return [found[number] for number in range(len(orders))]
 
 
 def _work[Order, Result](

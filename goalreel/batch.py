@@ -105,8 +105,10 @@ class _Driver:
         self._finished: deque[Storyboard] = deque()
         self._live = 0
         self._back: SimpleQueue[tuple[_Batch, Sequence[Answer] | BaseException]] = SimpleQueue()
-        self._threads = {
-            s: AsideThread(f"goalreel-{s}", self._ask, self._back) for s in models if s in remote
+        self._threads: dict[Stage, AsideThread[_Batch, Sequence[Answer]]] = {
+            stage: AsideThread(f"goalreel-{stage}", self._ask, self._back)
+            for stage in models
+            if stage in remote
         }
         self._busy: set[Stage] = set()
 
@@ -152,12 +154,16 @@ class _Driver:
 
     def _ask_here(self) -> bool:
         """Ask one of the models that are not remote; tells whether there was anything to ask."""
-        sizes = {s: min(len(w), self._limits.batch_size) for s, w in self._waiting.items()}
-        here = [stage for stage, size in sizes.items() if size and stage not in self._threads]
-        if not here:
+        most = self._limits.batch_size
+        sizes: dict[Stage, int] = {
+            stage: min(len(waiting), most)
+            for stage, waiting in self._waiting.items()
+            if waiting and stage not in self._threads
+        }
+        if not sizes:
             return False
         # The fullest queue makes the fullest batch; on a tie the later stage goes first, to finish work.
-        batch = self._batch(max(reversed(here), key=sizes.__getitem__))
+        batch = self._batch(max(reversed(sizes), key=sizes.__getitem__))
         self._go_on(batch, self._ask(batch))
         return True
 

@@ -46,6 +46,12 @@ class EditorOptions(ModelOptions):
     quantize: Literal["fp8", "int8"] | None = None
 
 
+class RemoteEditorOptions(ModelOptions):
+    """What may follow the address of an editor; see `goalreel.editors.remote.RemoteEditor`."""
+
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+
+
 @chats.kind(
     "hf:DIR", "A vision-language checkpoint, loaded by transformers.", HfOptions, extra="gpu", shared=True
 )
@@ -116,30 +122,38 @@ def _diffusers(asked: Asked[EditorOptions]) -> Editor:
 @editors.kind(
     "openai:MODEL@URL",
     "An OpenAI-compatible server; without @URL, OpenAI's own.",
-    ModelOptions,
+    RemoteEditorOptions,
     extra="api",
     remote=True,
 )
-def _openai_editor(asked: Asked[ModelOptions]) -> Editor:
+def _openai_editor(asked: Asked[RemoteEditorOptions]) -> Editor:
     from goalreel.editors.remote import remote_editor
 
-    return remote_editor("openai", asked.name.target)
-
-
-@editors.kind("server:URL", "A goalreel server (`goalreel serve`).", ModelOptions, extra="api", remote=True)
-def _server_editor(asked: Asked[ModelOptions]) -> Editor:
-    from goalreel.editors.remote import remote_editor
-
-    return remote_editor("server", asked.name.target)
+    return remote_editor("openai", asked.name.target, **asked.options.model_dump(exclude_none=True))
 
 
 @editors.kind(
-    "interleavethinker:URL", "InterleaveThinker's own edit server.", ModelOptions, extra="api", remote=True
+    "server:URL", "A goalreel server (`goalreel serve`).", RemoteEditorOptions, extra="api", remote=True
 )
-def _interleavethinker(asked: Asked[ModelOptions]) -> Editor:
+def _server_editor(asked: Asked[RemoteEditorOptions]) -> Editor:
     from goalreel.editors.remote import remote_editor
 
-    return remote_editor("interleavethinker", asked.name.target)
+    return remote_editor("server", asked.name.target, **asked.options.model_dump(exclude_none=True))
+
+
+@editors.kind(
+    "interleavethinker:URL",
+    "InterleaveThinker's own edit server.",
+    RemoteEditorOptions,
+    extra="api",
+    remote=True,
+)
+def _interleavethinker(asked: Asked[RemoteEditorOptions]) -> Editor:
+    from goalreel.editors.remote import remote_editor
+
+    return remote_editor(
+        "interleavethinker", asked.name.target, **asked.options.model_dump(exclude_none=True)
+    )
 
 
 @editors.kind(
