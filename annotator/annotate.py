@@ -194,7 +194,7 @@ class _Job:
         self._limits = limits
         watched = Watched(models, self._fixed)
         self._guarded = guarded = Guarded(Trio(watched, watched, watched, models.names))
-        self._models = Trio(guarded, guarded, guarded, models.called).kept(journal)
+        self._models = Trio(guarded, guarded, guarded, models.called, models.remote).kept(journal)
         self._kinematic = build_planner("kinematic", recorded)
 
     def run(self, indices: Sequence[int]) -> Iterator[tuple[Episode, Storyboard]]:
@@ -221,6 +221,7 @@ class _Job:
             on_unverified=self._options.on_unverified,
             keep=self._models.called.keep,
             limits=self._limits,
+            remote=self._models.remote,
         )
         for board in boards:
             episode = self._open.pop(board.task.id)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from goalreel.errors import BackendError, UserError
 from goalreel.image import Image
-from goalreel.models.registry import Role
+from goalreel.models.registry import STAGES, Role
 from goalreel.models.trio import Trio
 from goalreel.types import Candidate, Edit, Failure, Plan, Stage, Storyboard, Task, Verdict
 
@@ -14,7 +14,7 @@ type Retry = Literal["failed", "unverified"]
 
 IN_A_ROW = 3
 """Calls of one model without an answer to any request, and episodes in them, that make an outage."""
-_ROLES: Mapping[Stage, Role] = {"plan": "planner", "edit": "editor", "judge": "critic"}
+_ROLES: Mapping[Stage, Role] = {stage: role for role, stage in STAGES.items()}
 
 
 class Outage(UserError):

@@ -4,11 +4,11 @@ import logging
 import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import httpx2
 
+from goalreel.aside import each_aside
 from goalreel.editors.protocols import (
     InterleaveThinkerServer,
     OpenAIImages,
@@ -23,6 +23,8 @@ from goalreel.types import Edit, Failure
 log = logging.getLogger(__name__)
 
 MAX_REPLY_BYTES = 64 * 2**20
+CONCURRENCY = 8
+"""Edits under way at once."""
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504})
 _LOST = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.RemoteProtocolError, httpx2.ReadError)
 
@@ -52,7 +54,7 @@ class RemoteEditor:
         protocol: Protocol,
         *,
         key: str | None = None,
-        concurrency: int = 8,
+        concurrency: int = CONCURRENCY,
         patience: Patience | None = None,
     ) -> None:
         """`key` is sent as a bearer token and kept out of every message."""
@@ -70,8 +72,7 @@ class RemoteEditor:
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
         """Answer i is the picture of edit i in the size that the server works in, or why not."""
-        with ThreadPoolExecutor(self._concurrency) as pool:
-            return list(pool.map(self._edit, edits))
+        return each_aside(self._edit, edits, self._concurrency)
 
     def _edit(self, edit: Edit) -> Image | Failure:
         try:
@@ -121,7 +122,9 @@ class RemoteEditor:
         return response.status_code, bytes(body), float(asked) if asked.isdecimal() else 0.0
 
 
-def remote_editor(kind: str, rest: str, *, patience: Patience | None = None) -> RemoteEditor:
+def remote_editor(
+    kind: str, rest: str, *, concurrency: int = CONCURRENCY, patience: Patience | None = None
+) -> RemoteEditor:
     """Make the editor that `KIND:REST` names.
 
     `openai` is followed by MODEL@URL (MODEL alone is OpenAI's own), `server` and `interleavethinker` by URL.
@@ -132,19 +135,23 @@ def remote_editor(kind: str, rest: str, *, patience: Patience | None = None) -> 
         InputError: no such kind, no address, or no key where one is needed or one that no header can carry.
     """
     if kind == "openai":
-        return _openai_editor(rest, patience)
+        return _openai_editor(rest, concurrency, patience)
     if kind == "server":
         key = _key("GOALREEL_TOKEN", "GOALREEL_API_KEY")
-        return RemoteEditor(goalreel_server(_address(rest)), key=key, patience=patience)
+        return RemoteEditor(
+            goalreel_server(_address(rest)), key=key, concurrency=concurrency, patience=patience
+        )
     if kind == "interleavethinker":
         key = _key("GOALREEL_API_KEY")
-        return RemoteEditor(InterleaveThinkerServer(_address(rest)), key=key, patience=patience)
+        return RemoteEditor(
+            InterleaveThinkerServer(_address(rest)), key=key, concurrency=concurrency, patience=patience
+        )
     raise InputError(
         f"no remote editor of kind {kind!r}: use openai:MODEL@URL, server:URL or interleavethinker:URL"
     )
 
 
-def _openai_editor(name: str, patience: Patience | None) -> RemoteEditor:
+def _openai_editor(name: str, concurrency: int, patience: Patience | None) -> RemoteEditor:
     model, at, url = name.partition("@")
     if not model:
         raise InputError(
@@ -156,7 +163,9 @@ def _openai_editor(name: str, patience: Patience | None) -> RemoteEditor:
         url, key = "https://api.openai.com/v1", _key("OPENAI_API_KEY")
         if not key:
             raise InputError(f"{model} at OpenAI needs a key: set OPENAI_API_KEY, or give another address")
-    return RemoteEditor(OpenAIImages(_address(url), model), key=key, patience=patience)
+    return RemoteEditor(
+        OpenAIImages(_address(url), model), key=key, concurrency=concurrency, patience=patience
+    )
 
 
 def _key(*variables: str) -> str | None:

@@ -2,20 +2,30 @@
 
 It knows nothing of files. A storyboard is handed over the moment it is finished, so that whoever
 consumes the stream can save it; what was handed over before a KeyboardInterrupt stays saved.
+
+A batch is what waits when its model is free, of the storyboards with the most steps left first: so the last
+ones end together, in full batches. Models behind servers (`remote`) each have a thread and one batch at a
+time, and work all at once; what is less than a batch goes out when all answers that came are dealt with.
+All other models may share a device: they are asked one at a time, in the caller's thread. That is also the
+only one that goes on with storyboards, observes and hands over.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
 
+from goalreel.aside import AsideThread
 from goalreel.errors import BackendError, InputError
 from goalreel.loop import Answer, Keep, OnUnverified, Request, Trajectory, stage_of, storyboard
-from goalreel.types import Critic, Editor, Failure, Planner, Stage, Storyboard, Task
+from goalreel.types import Critic, Editor, Failure, Plan, Planner, Stage, Storyboard, Task
 
 log = logging.getLogger(__name__)
 
 type Observer = Callable[[Request, Answer], None]
+type _Models = Mapping[Stage, Callable[[Sequence], Sequence]]
 
 
 @dataclass(frozen=True)
@@ -41,48 +51,144 @@ def run(
     keep: Keep = "best",
     limits: Limits | None = None,
     observe: Observer | None = None,
+    remote: Collection[Stage] = (),
 ) -> Iterator[Storyboard]:
     """Yield one storyboard a task, as they finish; `Storyboard.task` says whose it is.
 
     `observe` is told every request with its answer before the loop goes on. The result does not depend on
-    `limits` as long as each answer depends on its own request alone.
+    `limits` or `remote` as long as each answer depends on its own request alone; the order of calls depends
+    on how fast servers are. `remote` names the stages that are asked while the others are at work
+    (`Trio.remote`). Who stops early does not wait for a call to one of them.
 
     Raises:
         ValueError: a back end broke its contract (not one answer a request, or of the wrong kind).
     """
-    limits = limits or Limits()
-    calls: dict[Stage, Callable[[Sequence], Sequence]] = {
-        "plan": planner.plan,
-        "edit": editor.edit,
-        "judge": critic.judge,
-    }
-    queues: dict[Stage, deque[tuple[Trajectory[Storyboard], Request]]] = {k: deque() for k in calls}
-    upcoming = iter(tasks)
+    models: _Models = {"plan": planner.plan, "edit": editor.edit, "judge": critic.judge}
+    start = partial(storyboard, max_attempts=max_attempts, on_unverified=on_unverified, keep=keep)
+    yield from _Driver((start(task) for task in tasks), models, limits or Limits(), observe, remote).boards()
 
-    def waiting() -> int:
-        return sum(map(len, queues.values()))
 
-    def admit() -> None:
-        while waiting() < limits.in_flight and (task := next(upcoming, None)) is not None:
-            trajectory = storyboard(task, max_attempts=max_attempts, on_unverified=on_unverified, keep=keep)
-            queues["plan"].append((trajectory, next(trajectory)))
+@dataclass(slots=True)
+class _Underway:
+    """A trajectory, and what it waits for."""
 
-    admit()
-    while waiting():
+    trajectory: Trajectory[Storyboard]
+    request: Request
+    steps: int = 0
+    """Of its plan; 0 before it has one."""
+
+    @property
+    def left(self) -> int:
+        """How many steps are not behind it."""
+        return 0 if isinstance(self.request, Task) else self.steps - self.request.step
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    stage: Stage
+    underway: list[_Underway]
+
+
+class _Driver:
+    """One run: what waits, what is with a model, and what is finished."""
+
+    def __init__(
+        self,
+        trajectories: Iterator[Trajectory[Storyboard]],
+        models: _Models,
+        limits: Limits,
+        observe: Observer | None,
+        remote: Collection[Stage],
+    ) -> None:
+        self._upcoming, self._models, self._limits, self._observe = trajectories, models, limits, observe
+        self._waiting: dict[Stage, list[_Underway]] = {stage: [] for stage in models}
+        self._finished: deque[Storyboard] = deque()
+        self._live = 0
+        self._back: SimpleQueue[tuple[_Batch, Sequence[Answer] | BaseException]] = SimpleQueue()
+        self._threads: dict[Stage, AsideThread[_Batch, Sequence[Answer]]] = {
+            stage: AsideThread(f"goalreel-{stage}", self._ask, self._back)
+            for stage in models
+            if stage in remote
+        }
+        self._busy: set[Stage] = set()
+
+    def boards(self) -> Iterator[Storyboard]:
+        try:
+            while self._live or self._finished or self._admit():
+                if not self._back.empty():
+                    yield from self._receive()
+                    continue
+                self._send(least=1)
+                if self._finished:
+                    yield self._finished.popleft()
+                elif not self._admit() and not self._ask_here():
+                    yield from self._receive()
+        finally:
+            for thread in self._threads.values():
+                thread.close()
+
+    def _admit(self) -> bool:
+        """Begin with as many as may be under way; tells whether there was one."""
+        before = self._live
+        while self._live < self._limits.in_flight and (begun := next(self._upcoming, None)) is not None:
+            self._live += 1
+            self._waiting["plan"].append(_Underway(begun, next(begun)))
+            self._send(least=self._limits.batch_size)
+        return self._live > before
+
+    def _send(self, *, least: int) -> None:
+        """Give each free remote model what waits for it, where that is `least` requests or more."""
+        for stage, thread in self._threads.items():
+            if stage not in self._busy and len(self._waiting[stage]) >= least:
+                self._busy.add(stage)
+                thread.put(self._batch(stage))
+
+    def _receive(self) -> Iterator[Storyboard]:
+        """Wait for a remote model and go on; before an error ends the run, hand over what is finished."""
+        batch, answers = self._back.get()
+        if isinstance(answers, BaseException):
+            yield from self._finished
+            raise answers
+        self._busy.remove(batch.stage)
+        self._go_on(batch, answers)
+
+    def _ask_here(self) -> bool:
+        """Ask one of the models that are not remote; tells whether there was anything to ask."""
+        most = self._limits.batch_size
+        sizes: dict[Stage, int] = {
+            stage: min(len(waiting), most)
+            for stage, waiting in self._waiting.items()
+            if waiting and stage not in self._threads
+        }
+        if not sizes:
+            return False
         # The fullest queue makes the fullest batch; on a tie the later stage goes first, to finish work.
-        stage = max(reversed(queues), key=lambda k: min(len(queues[k]), limits.batch_size))
-        batch = [queues[stage].popleft() for _ in range(min(len(queues[stage]), limits.batch_size))]
-        answers = _call(stage, calls[stage], [request for _, request in batch])
-        for (trajectory, request), answer in zip(batch, answers, strict=True):
-            if observe:
-                observe(request, answer)
+        batch = self._batch(max(reversed(sizes), key=sizes.__getitem__))
+        self._go_on(batch, self._ask(batch))
+        return True
+
+    def _batch(self, stage: Stage) -> _Batch:
+        waiting, size = self._waiting[stage], self._limits.batch_size
+        waiting.sort(key=lambda one: one.left, reverse=True)
+        batch, waiting[:] = waiting[:size], waiting[size:]
+        return _Batch(stage, batch)
+
+    def _ask(self, batch: _Batch) -> Sequence[Answer]:
+        return _call(batch.stage, self._models[batch.stage], [one.request for one in batch.underway])
+
+    def _go_on(self, batch: _Batch, answers: Sequence[Answer]) -> None:
+        for one, answer in zip(batch.underway, answers, strict=True):
+            if self._observe:
+                self._observe(one.request, answer)
+            if isinstance(answer, Plan):
+                one.steps = len(answer.steps)
             try:
-                request = trajectory.send(answer)
+                one.request = one.trajectory.send(answer)
             except StopIteration as finished:
-                yield finished.value
+                self._live -= 1
+                self._finished.append(finished.value)
             else:
-                queues[stage_of(request)].append((trajectory, request))
-        admit()
+                self._waiting[stage_of(one.request)].append(one)
 
 
 def _call(stage: Stage, model: Callable[[Sequence], Sequence], requests: list[Request]) -> Sequence[Answer]:

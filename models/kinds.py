@@ -46,6 +46,12 @@ class EditorOptions(ModelOptions):
     quantize: Literal["fp8", "int8"] | None = None
 
 
+class RemoteEditorOptions(ModelOptions):
+    """What may follow the address of an editor; see `goalreel.editors.remote.RemoteEditor`."""
+
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+
+
 @chats.kind(
     "hf:DIR", "A vision-language checkpoint, loaded by transformers.", HfOptions, extra="gpu", shared=True
 )
@@ -56,7 +62,11 @@ def _hf(asked: Asked[HfOptions]) -> Chat:
 
 
 @chats.kind(
-    "openai:MODEL@URL", "An OpenAI-compatible server; without @URL, OpenAI's own.", HttpOptions, extra="api"
+    "openai:MODEL@URL",
+    "An OpenAI-compatible server; without @URL, OpenAI's own.",
+    HttpOptions,
+    extra="api",
+    remote=True,
 )
 def _openai(asked: Asked[HttpOptions]) -> Chat:
     from goalreel.planners.openai import OpenAIChat
@@ -65,7 +75,11 @@ def _openai(asked: Asked[HttpOptions]) -> Chat:
 
 
 @chats.kind(
-    "server:URL", "A goalreel server (`goalreel serve`), asked for the role.", HttpOptions, extra="api"
+    "server:URL",
+    "A goalreel server (`goalreel serve`), asked for the role.",
+    HttpOptions,
+    extra="api",
+    remote=True,
 )
 def _server(asked: Asked[HttpOptions]) -> Chat:
     from goalreel.planners.openai import OpenAIChat
@@ -106,26 +120,40 @@ def _diffusers(asked: Asked[EditorOptions]) -> Editor:
 
 
 @editors.kind(
-    "openai:MODEL@URL", "An OpenAI-compatible server; without @URL, OpenAI's own.", ModelOptions, extra="api"
+    "openai:MODEL@URL",
+    "An OpenAI-compatible server; without @URL, OpenAI's own.",
+    RemoteEditorOptions,
+    extra="api",
+    remote=True,
 )
-def _openai_editor(asked: Asked[ModelOptions]) -> Editor:
+def _openai_editor(asked: Asked[RemoteEditorOptions]) -> Editor:
     from goalreel.editors.remote import remote_editor
 
-    return remote_editor("openai", asked.name.target)
+    return remote_editor("openai", asked.name.target, **asked.options.model_dump(exclude_none=True))
 
 
-@editors.kind("server:URL", "A goalreel server (`goalreel serve`).", ModelOptions, extra="api")
-def _server_editor(asked: Asked[ModelOptions]) -> Editor:
+@editors.kind(
+    "server:URL", "A goalreel server (`goalreel serve`).", RemoteEditorOptions, extra="api", remote=True
+)
+def _server_editor(asked: Asked[RemoteEditorOptions]) -> Editor:
     from goalreel.editors.remote import remote_editor
 
-    return remote_editor("server", asked.name.target)
+    return remote_editor("server", asked.name.target, **asked.options.model_dump(exclude_none=True))
 
 
-@editors.kind("interleavethinker:URL", "InterleaveThinker's own edit server.", ModelOptions, extra="api")
-def _interleavethinker(asked: Asked[ModelOptions]) -> Editor:
+@editors.kind(
+    "interleavethinker:URL",
+    "InterleaveThinker's own edit server.",
+    RemoteEditorOptions,
+    extra="api",
+    remote=True,
+)
+def _interleavethinker(asked: Asked[RemoteEditorOptions]) -> Editor:
     from goalreel.editors.remote import remote_editor
 
-    return remote_editor("interleavethinker", asked.name.target)
+    return remote_editor(
+        "interleavethinker", asked.name.target, **asked.options.model_dump(exclude_none=True)
+    )
 
 
 @editors.kind(

@@ -10,12 +10,13 @@ from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.later import LaterCritic, LaterEditor, LaterPlanner
-from goalreel.models.lookup import AnyKind, find, kinds
+from goalreel.models.lookup import AnyKind, find, is_remote, kinds
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.models.recorded import Recorded
 from goalreel.models.registry import (
     ROLES,
+    STAGES,
     DialectOptions,
     Role,
     chats,
@@ -26,7 +27,7 @@ from goalreel.models.registry import (
 )
 from goalreel.models.trio import Names, Trio
 from goalreel.planners.chat import Chat
-from goalreel.types import Critic, Editor, Planner
+from goalreel.types import Critic, Editor, Planner, Stage
 
 if TYPE_CHECKING:
     from goalreel.planners.critic import Mode
@@ -82,11 +83,13 @@ def load(
     )
     notes: dict[Role, str] = {role: how.note for role, how in spoken.items() if how is not None and how.note}
     unkept = frozenset[Role](role for role in ROLES if not found[role].predicts)
+    remote: list[Role] = [role for role in ROLES if is_remote(role, ModelName.parse(getattr(names, role)))]
     trio = Trio(
         planner.model if "planner" in roles else planner,
         editor.model if "editor" in roles else editor,
         critic.model if "critic" in roles else critic,
         Names.of(names, unkept, notes=notes),
+        frozenset[Stage](STAGES[role] for role in remote),
     )
     return trio if journal is None else trio.kept(journal)
 

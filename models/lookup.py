@@ -58,6 +58,17 @@ def find(role: Role, name: ModelName, *, recordings: bool = True) -> AnyKind:
     return kind
 
 
+def is_remote(role: Role, name: ModelName) -> bool:
+    """Tell whether a name's model answers from a server; `DRAW+EDIT` does where both do.
+
+    Raises:
+        InputError: as `find`.
+    """
+    if name.parts:
+        return all(is_remote(role, part) for part in name.parts)
+    return find(role, name).remote
+
+
 def broken_plugins(role: Role) -> list[str]:
     """One line for each plugin of a role that cannot be used."""
     return [problem for entry in _entries(role) if (problem := _plug_in(role, entry))]

@@ -17,7 +17,7 @@ when a name asks for its kind, or when all kinds are listed.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -28,10 +28,12 @@ from goalreel.errors import InputError
 from goalreel.models.names import ModelName
 from goalreel.models.recorded import Recorded
 from goalreel.planners.chat import Chat
-from goalreel.types import Critic, Editor, Frozen, Planner
+from goalreel.types import Critic, Editor, Frozen, Planner, Stage
 
 type Role = Literal["planner", "editor", "critic"]
 ROLES: tuple[Role, ...] = ("planner", "editor", "critic")
+STAGES: Mapping[Role, Stage] = {"planner": "plan", "editor": "edit", "critic": "judge"}
+"""What each role answers."""
 _ADVICE = "put it into the environment, GOALREEL_API_KEY"
 _KEYED = re.compile(r"://[^/]*@")
 _SECRET = re.compile(r"(key|token|secret|auth|bearer|passw.*|credentials?|signature)$", re.IGNORECASE)
@@ -98,6 +100,8 @@ class Kind[M]:
     """Its answers cost something, so a journal keeps them; False for fixed rules."""
     shared: bool = False
     """It runs in this process: one that is named for two roles is loaded once."""
+    remote: bool = False
+    """It answers from a server, in any thread: it is asked while other models are at work."""
 
     @property
     def plugin(self) -> str | None:
@@ -122,6 +126,7 @@ class Registry[M]:
         needs_recording: bool = False,
         predicts: bool = True,
         shared: bool = False,
+        remote: bool = False,
     ) -> Callable[[Callable[[Asked[O]], M]], Callable[[Asked[O]], M]]:
         """Register the decorated function as what builds the models of a kind; see `Kind` for the rest.
 
@@ -151,6 +156,7 @@ class Registry[M]:
                 needs_recording,
                 predicts and not needs_recording,
                 shared,
+                remote,
             )
             return build
 

@@ -10,7 +10,7 @@ from goalreel.models.later import Later
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.models.registry import ROLES, Role
-from goalreel.types import Critic, Editor, Planner
+from goalreel.types import Critic, Editor, Planner, Stage
 
 if TYPE_CHECKING:
     from goalreel.planners.critic import Mode
@@ -88,6 +88,8 @@ class Trio:
     critic: Critic
     names: Names | None = None
     """None for objects of your own that have no names."""
+    remote: frozenset[Stage] = frozenset()
+    """Whose models answer from servers, in any thread, and are asked while the others are at work."""
 
     @property
     def called(self) -> Names:
@@ -116,4 +118,5 @@ class Trio:
             editor if "editor" in names.unkept else journal.editor(editor, names.key("editor")),
             critic if "critic" in names.unkept else journal.critic(critic, names.key("critic")),
             self.names,
+            self.remote,
         )

@@ -78,7 +78,7 @@ def generate(
         return
     models.prepare()
     journal, stopping = Journal(out / "answers"), _Stopping(models)
-    kept = Trio(stopping, stopping, stopping, models.called).kept(journal)
+    kept = Trio(stopping, stopping, stopping, models.called, models.remote).kept(journal)
     boards = run(
         (sample.task(_seed(seed, sample)) for sample in todo),
         kept.planner,
@@ -87,6 +87,7 @@ def generate(
         max_attempts=models.called.max_attempts,
         keep=models.called.keep,
         limits=Limits(concurrency, concurrency),
+        remote=kept.remote,
     )
     progress("generate", 0, len(todo))
     for done, board in enumerate(boards, start=1):

@@ -1,8 +1,9 @@
 """Annotating with models of one's own: answers survive a kill, and a bug costs one episode."""
 
 import logging
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from goalreel import Edit, Failure, Image, Options, Plan, Step, Task, Trio, Verdict, annotate, open_dataset
 from goalreel.batch import Limits
 from goalreel.models.trio import Names
+from goalreel.types import Stage
 
 NAMES = Names("steady", "steady", "steady")
 
@@ -40,8 +42,8 @@ class Models:
         return [Verdict(success=int(c.image.pixels[0, 0, 0]) % 2 == 0) for c in candidates]
 
 
-def work(root: Path, out: Path, models: Models, names: Names | None = NAMES):
-    trio = Trio(models, models, models, names)
+def work(root: Path, out: Path, models: Models, names: Names | None = NAMES, remote: Collection[Stage] = ()):
+    trio = Trio(models, models, models, names, frozenset(remote))
     return annotate(open_dataset(root), out, trio, Options(), limits=Limits(batch_size=2, in_flight=4))
 
 
@@ -60,6 +62,20 @@ def test_a_killed_run_asks_no_model_twice(video_dataset, tmp_path):
         assert first.asked[stage] + second.asked[stage] == whole.asked[stage], stage
     assert contents(tmp_path / "out") == contents(tmp_path / "whole"), "and leaves no answer behind"
     assert not (tmp_path / "out/meta/goalreel/answers").exists()
+
+
+def test_remote_models_are_asked_aside_and_give_the_same_bytes(video_dataset, tmp_path):
+    class Aside(Models):
+        def edit(self, edits):
+            threads.add(threading.current_thread())
+            return super().edit(edits)
+
+    threads: set[threading.Thread] = set()
+    work(video_dataset, tmp_path / "whole", Models())
+    work(video_dataset, tmp_path / "out", Aside(), remote=["plan", "edit", "judge"])
+    assert len(threads) == 1
+    assert threading.current_thread() not in threads
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
 def test_what_decides_the_result_is_kept_with_it(video_dataset, tmp_path):

@@ -2,6 +2,10 @@
 
 import base64
 import json
+import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -280,6 +284,64 @@ def test_sends_several_at_once_but_not_too_many(server):
     editor = openai(server)
     editor.edit([edit(image=picture(64, 64))] * 12)
     assert 2 <= server.busiest <= 8
+
+
+@pytest.mark.parametrize("name", ["openai:painter@{}/v1", "server:{}", "interleavethinker:{}"])
+def test_how_many_at_once_is_an_option_of_its_name(server, name):
+    together = threading.Barrier(10)
+
+    def reply(path, fields):
+        together.wait(60)
+        return 404, {}, {}
+
+    server.reply = reply
+    editor = build_editor(f"{name.format(server.url)}?concurrency=10")
+    answers = editor.edit([edit(image=picture(64, 64))] * 10)
+    assert server.busiest == 10
+    assert all("404" in a.message for a in answers)
+
+
+def test_no_edit_at_once_is_refused(server):
+    with pytest.raises(InputError, match="concurrency is wrong"):
+        build_editor(f"server:{server.url}?concurrency=0")
+
+
+HANGING = """
+import sys
+from goalreel import Image, Plan, Step, Task, run
+from goalreel.models.load import build_editor
+from goalreel.planners.difference import DifferenceCritic
+
+class OneStep:
+    def plan(self, tasks):
+        return [Plan(steps=(Step(name="s", instruction="i", prompt="p"),)) for _ in tasks]
+
+editor = build_editor(sys.argv[1])
+task = Task(id="t", instruction="go", image=Image.decode(open(sys.argv[2], "rb").read()))
+list(run([task], OneStep(), editor, DifferenceCritic(), max_attempts=1, remote=sys.argv[3:]))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("remote", [[], ["edit"]])
+def test_ctrl_c_does_not_wait_for_a_server_that_hangs(remote, tmp_path):
+    (tmp_path / "frame.png").write_bytes(picture(64, 64).png())
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(120)
+        name = f"server:http://127.0.0.1:{silent.getsockname()[1]}"
+        command = [sys.executable, "-c", HANGING, name, str(tmp_path / "frame.png"), *remote]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE)
+        try:
+            connection, _ = silent.accept()
+            with connection:
+                assert connection.recv(1)
+                process.send_signal(signal.SIGINT)
+                _, said = process.communicate(timeout=120)
+        finally:
+            process.kill()
+            process.communicate()
+    assert process.returncode == -signal.SIGINT
+    assert b"KeyboardInterrupt" in said
 
 
 @pytest.mark.parametrize(

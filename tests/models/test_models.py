@@ -8,6 +8,7 @@ from support.places import ROOT
 
 from goalreel.errors import InputError
 from goalreel.models import presets
+from goalreel.models.journal import Journal
 from goalreel.models.kinds import EditorOptions, HfOptions
 from goalreel.models.load import build_chat, build_editor, build_planner, dialect_of, load
 from goalreel.models.lookup import find, forms, kinds
@@ -213,6 +214,22 @@ def test_the_old_name_of_the_edit_server():
     assert find("editor", ModelName.parse("seed:http://h")) is find(
         "editor", ModelName.parse("interleavethinker:http://h")
     )
+
+
+@pytest.mark.parametrize(
+    ("planner", "editor", "critic", "remote"),
+    [
+        ("openai:m@http://h/v1", "openai:e@http://h/v1", "server:http://h", {"plan", "edit", "judge"}),
+        ("hf:a", "interleavethinker:http://h", "difference", {"edit"}),
+        ("server:http://h", "flux2-klein-4b+server:http://h", "hf:a", {"plan"}),
+        ("server:http://h", "server:http://a+server:http://h", "hf:a", {"plan", "edit"}),
+        ("hf:a", "diffusers:b", "hf:a", set()),
+    ],
+)
+def test_which_models_are_asked_while_others_are_at_work(planner, editor, critic, remote, tmp_path):
+    trio = load(presets.load("nano", planner=planner, editor=editor, critic=critic), roles=())
+    assert trio.remote == remote
+    assert trio.kept(Journal(tmp_path)).remote == remote
 
 
 def test_a_local_chat_model_for_both_agents_is_loaded_once(monkeypatch):

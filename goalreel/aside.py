@@ -1,0 +1,77 @@
+"""Calls that are made aside, in threads that nobody waits for at the end."""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+
+
+class AsideThread[Order, Result]:
+    """Makes one call after the other, in a daemon thread; what comes of each goes into `back`.
+
+    That is the order with its result, or with what the call raised. A call that hangs holds up neither
+    `close` nor the end of the program.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        call: Callable[[Order], Result],
+        back: "SimpleQueue[tuple[Order, Result | BaseException]]",
+    ) -> None:
+        self._orders: SimpleQueue[Order | None] = SimpleQueue()
+        work = (call, self._orders, back)
+        threading.Thread(target=_work, args=work, name=name, daemon=True).start()
+
+    def put(self, order: Order) -> None:
+        """Have the call made, after those that wait."""
+        self._orders.put(order)
+
+    def close(self) -> None:
+        """The thread ends after what it was given."""
+        self._orders.put(None)
+
+
+def each_aside[Order, Result](
+    call: Callable[[Order], Result], orders: Sequence[Order], threads: int
+) -> list[Result]:
+    """Result i is that of order i; up to `threads` calls are made at once, in daemon threads.
+
+    What a call raises is raised here, and what has not begun is left: as it is on Ctrl-C.
+    """
+    todo: SimpleQueue[tuple[int, Order] | None] = SimpleQueue()
+    back: SimpleQueue[tuple[tuple[int, Order], Result | BaseException]] = SimpleQueue()
+    for numbered in enumerate(orders):
+        todo.put(numbered)
+    threads = min(threads, len(orders))
+    work = (lambda numbered: call(numbered[1]), todo, back)
+    for _ in range(threads):
+        threading.Thread(target=_work, args=work, name="goalreel-call", daemon=True).start()
+    found: dict[int, Result] = {}
+    try:
+        while len(found) < len(orders):
+            (number, _), result = back.get()
+            if isinstance(result, BaseException):
+                raise result
+            found[number] = result
+    finally:
+        with suppress(Empty):
+            while True:
+                todo.get_nowait()
+        for _ in range(threads):
+            todo.put(None)
+    return [found[number] for number in range(len(orders))]
+
+
+def _work[Order, Result](
+    call: Callable[[Order], Result],
+    orders: "SimpleQueue[Order | None]",
+    back: "SimpleQueue[tuple[Order, Result | BaseException]]",
+) -> None:
+    while (order := orders.get()) is not None:
+        try:
+            result = call(order)
+        except BaseException as e:  # noqa: BLE001  (whoever reads `back` raises it)
+            result = e
+        back.put((order, result))
+        del order, result
