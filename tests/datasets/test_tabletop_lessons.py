@@ -92,6 +92,7 @@ def test_training_never_shows_what_is_held_out():
         assert row.origin.held_out == held_out(row.goals) == ()
 
 
+@pytest.mark.long
 def test_other_splits_show_it_and_say_so(edits):
     chosen = list(islice((s for s in seeds("validation", 150) if held_out(sample_episode(s).goals)), 4))
     plans = list(plan_rows(chosen, 64))
@@ -116,6 +117,7 @@ def test_a_plan_is_the_episodes_sub_goals_in_words():
             assert np.array_equal(row.image.pixels, env.render("front", 128))
 
 
+@pytest.mark.long
 def test_an_edits_pictures_are_of_its_origin(edits):
     for row in edits[::9]:
         env, goal = layout_when(row.origin)
@@ -165,6 +167,7 @@ def test_an_explicit_order_says_from_where_to_where():
     )
 
 
+@pytest.mark.long
 def test_half_of_the_candidates_are_right_and_every_mistake_is_made():
     rows = list(verdict_rows(seeds("validation", 20, first=600), 64))
     counts = Counter(row.mistake for row in rows)
@@ -247,6 +250,7 @@ def test_the_studio_sees_what_the_tabletop_renders():
                 assert np.array_equal(studio.look(env).pixels, first)
 
 
+@pytest.mark.long
 def test_reading_an_editors_picture_agrees_with_the_truth():
     right, wrong, asked = Counter(), Counter(), 0
     for done in walk(seeds("validation", 8, first=700), 128, stream=9):

@@ -261,6 +261,7 @@ def test_a_second_run_asks_no_model_twice(scenes, tmp_path):
     assert editor.asked > asked[0]
 
 
+@pytest.mark.long
 def test_all_parts_together_have_the_headlines(scenes, journal):
     few = scenes[:2]
     made = list(verdict_rows([w.seed for w in few], SIZE))

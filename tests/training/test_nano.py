@@ -140,6 +140,7 @@ def shown(board: Storyboard) -> None:
         assert step.goal_image is not None
 
 
+@pytest.mark.long
 def test_plan_writes_a_storyboard_with_steps_attempts_and_verdicts(planned, scenes):
     board = load_storyboard(planned)
     assert (board.task.instruction, board.task.image) == (scenes[2].task.instruction, scenes[2].task.image)
@@ -151,6 +152,7 @@ def test_plan_writes_a_storyboard_with_steps_attempts_and_verdicts(planned, scen
     assert board.steps[0].step.instruction in page
 
 
+@pytest.mark.long
 def test_the_same_seed_is_the_same_storyboard(planned, scenes, frame, tmp_path):
     command = ("plan", frame, scenes[2].task.instruction, "--preset", "nano", "--out")
     goalreel(*command, tmp_path / "again", "--seed", 0)
@@ -160,6 +162,7 @@ def test_the_same_seed_is_the_same_storyboard(planned, scenes, frame, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (planned / name).read_bytes(), name
 
 
+@pytest.mark.long
 def test_another_seed_is_another_picture(planned, scenes, frame, tmp_path):
     command = ("plan", frame, scenes[2].task.instruction, "--out", tmp_path / "other")
     goalreel(*command, "--seed", 1, "--max-attempts", 1)
@@ -197,6 +200,7 @@ def test_words_it_never_learned_end_in_a_storyboard_or_one_line(frame, tmp_path)
 # -- how good
 
 
+@pytest.mark.long
 def test_plans_of_validation_scenes(trio, scenes):
     exact = measure_plans(scenes, trio.planner, lambda *_: None)["exact"].value
     assert round(exact * SCENES) >= MIN_PLANS

@@ -195,6 +195,7 @@ def test_a_critic_learns_its_rows_exactly(tmp_path, verdicts):
     assert "eval_mean_token_accuracy | 1 |" in (tmp_path / "critic/README.md").read_text()
 
 
+@pytest.mark.long
 def test_the_weight_of_the_verdict_reaches_the_loss(tmp_path, verdicts):
     losses = {}
     for weight in (1, 10):
@@ -263,6 +264,7 @@ def test_what_is_frozen_stays_and_adapters_go_where_they_should(tmp_path, verdic
     assert "visual" not in targets
 
 
+@pytest.mark.long
 def test_lora_trains_adapters_alone_and_saves_a_plain_checkpoint(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
     config = LanguageConfig(
@@ -318,6 +320,7 @@ def test_a_bad_config_is_one_clear_line(tmp_path, verdicts, change, said):
     assert said in one_line(["critic", "--config", str(path), "--out", str(tmp_path / "out")])
 
 
+@pytest.mark.long
 def test_words_of_a_later_corpus_are_learned_with_the_first(tmp_path, plans, verdicts):
     """So that a Critic can go on from a Planner: its replies are as short as with a tokenizer of its own."""
     settings = {"role": "planner", "model": "nano", "nano": SHAPE, "steps": 1, "batch_size": 2, "bf16": False}
