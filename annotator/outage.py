@@ -21,6 +21,11 @@ class Outage(UserError):
     """A model answers nobody: whatever else it were asked would be lost too."""
 
 
+def fixed_roles(models: Trio) -> frozenset[Role]:
+    """The roles of rules, whose failures are no outage; models without a name may be anything."""
+    return frozenset() if models.names is None else models.names.unkept
+
+
 def spoiled(board: Storyboard, fixed: Collection[Role]) -> str | None:
     """Why a storyboard is not to be taken for done, in one line; None where it is.
 

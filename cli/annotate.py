@@ -23,7 +23,7 @@ from goalreel.cli.models import (
 from goalreel.cli.options import INTERRUPTED, Episodes, Json, OnUnverified, UseUnverified, numbers
 
 if TYPE_CHECKING:
-    from goalreel.annotator.annotate import Options
+    from goalreel.annotator.options import Options
     from goalreel.models.presets import Preset as Names
 
 EPILOG = (
@@ -89,7 +89,7 @@ def annotate(
 ) -> None:
     """Write sub-tasks and goal images into a copy of a LeRobot dataset, or of what a ROS 2 bag holds."""
     with one_line_errors(INTERRUPTED):
-        from goalreel.annotator.annotate import Options
+        from goalreel.annotator.options import Options
         from goalreel.models import presets
 
         topics = bags.BagOptions(image_topic, state_topic, action_topic, instruction_topic, task, fps, clock)

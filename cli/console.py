@@ -22,7 +22,7 @@ from rich.text import Text
 from goalreel.progress import OnProgress
 
 if TYPE_CHECKING:
-    from goalreel.annotator.annotate import Summary
+    from goalreel.annotator.summary import Summary
 
 
 class _Rate(ProgressColumn):

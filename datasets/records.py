@@ -1,7 +1,7 @@
 """The durable part of a run: one record an episode in OUT/meta/goalreel, committed atomically.
 
+OUT/.cache/huggingface/goalreel/lock     held while a run writes
 OUT/meta/goalreel/
-    lock                                 held while a run writes
     settings.json                        what decided the result; another run must agree
     episodes/chunk-000/episode_000003.json   the storyboard
     images/ab/<sha256>.png               pictures that are no frame of the recording, by content
@@ -30,6 +30,11 @@ from goalreel.types import Storyboard
 log = logging.getLogger(__name__)
 
 FOLDER = Path("meta") / "goalreel"
+LOCAL = Path(".cache") / "huggingface" / "goalreel"
+"""Of this machine alone, and no loss: the lock, the marks of built files, answers that are not recorded yet.
+
+Below the one folder that huggingface_hub uploads from nowhere.
+"""
 FORMAT = 1
 _FRAME = "frame:"
 _STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
@@ -55,10 +60,11 @@ class Records:
             DatasetError: `out` is in use, was made with other settings or from another dataset, or holds
                 files that goalreel did not write.
         """
-        folder = Path(out) / FOLDER
-        if not folder.is_dir() and any(p.is_file() for p in Path(out).rglob("*")):
+        folder, local = Path(out) / FOLDER, Path(out) / LOCAL
+        others = (p for p in Path(out).rglob("*") if p.is_file() and not p.is_relative_to(local))
+        if not folder.is_dir() and any(others):
             raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
-        with exclusive(folder, Path(out)):
+        with exclusive(local, Path(out)):
             sweep(folder)
             _agree(folder / "settings.json", settings, source_fingerprint, Path(out))
             yield cls(folder, source_fingerprint)

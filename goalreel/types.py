@@ -81,6 +81,8 @@ class Step(Frozen):
     """The imperative edit given to the image editor; None for a step in words alone, without a picture."""
     auxiliary_text: str | None = None
     """The words for a reader; a step without a picture has them."""
+    outcome: Literal["done", "failed"] = "done"
+    """`failed` where a recording shows that the step was tried in vain: it is nothing to train on as done."""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Step":

@@ -41,9 +41,7 @@ def pass_on(root: Path, out: Path) -> None:
     for path in _files(root):
         relative = path.relative_to(root)
         if relative.is_relative_to(FOLDER):
-            inner = relative.relative_to(FOLDER)
-            if inner.parts[0] not in ("lock", "build", "answers"):
-                copy(path, out / _PREVIOUS / inner)
+            copy(path, out / _PREVIOUS / relative.relative_to(FOLDER))
         elif relative.parts[0] in _LINKED:
             link_or_copy(path, out / relative)
         elif not _rebuilt(relative):

@@ -48,8 +48,8 @@ def read_goals(
     """Episode -> goals, for those with a record that holds a plan.
 
     An episode without a plan stays exactly as it was. Steps that were never aligned to frames count in the
-    plan but have no span. Steps without an accepted picture give neither picture nor name, unless
-    `use_unverified`; steps in words alone keep their name.
+    plan but have no span. Steps without an accepted picture, or tried in vain, give neither picture nor
+    name, unless `use_unverified`; steps in words alone keep their name.
 
     Raises:
         DatasetError: a record does not fit its episode.
@@ -68,8 +68,9 @@ def _goals(records: Records, episode: int, board: Storyboard, length: int, use_u
     for step in board.steps:
         if step.segment is None:
             continue
-        picture = step.goal_image.frame if step.goal_image and step.status in usable else None
-        name = step.step.name if use_unverified or step.status in ("verified", "text") else None
+        done = use_unverified or step.step.outcome == "done"
+        picture = step.goal_image.frame if step.goal_image and done and step.status in usable else None
+        name = step.step.name if use_unverified or (done and step.status in ("verified", "text")) else None
         spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture))
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
         raise DatasetError(

@@ -1,4 +1,4 @@
-"""Completion marks in meta/goalreel/build: what each built file was made from, so that it is made once."""
+"""Completion marks in LOCAL/build: what each built file was made from, so that it is made once."""
 
 import json
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goalreel.datasets.records import FOLDER
+from goalreel.datasets.records import LOCAL
 from goalreel.files import write_bytes
 
 
@@ -45,4 +45,4 @@ class Marks:
     def path(self, file: Path) -> Path:
         """Where the mark of a file of OUT is kept."""
         relative = file.relative_to(self.out)
-        return self.out / FOLDER / "build" / relative.with_name(relative.name + ".json")
+        return self.out / LOCAL / "build" / relative.with_name(relative.name + ".json")

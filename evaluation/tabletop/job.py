@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from goalreel.annotator.annotate import Options, annotate
+from goalreel.annotator.annotate import annotate
+from goalreel.annotator.options import Options
 from goalreel.annotator.show import episode_view
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source

@@ -12,9 +12,11 @@ import pytest
 from support.cli import fails, goalreel, invoke
 from support.places import SUPPORT
 
-from goalreel.annotator.annotate import Options, Summary, open_dataset
 from goalreel.annotator.annotate import annotate as annotate_with
+from goalreel.annotator.annotate import open_dataset
+from goalreel.annotator.options import Options
 from goalreel.annotator.show import show
+from goalreel.annotator.summary import Summary
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.models.load import load

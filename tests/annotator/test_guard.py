@@ -56,12 +56,12 @@ def test_a_killed_run_asks_no_model_twice(video_dataset, tmp_path):
     work(video_dataset, tmp_path / "whole", whole)
     with pytest.raises(KeyboardInterrupt):
         work(video_dataset, tmp_path / "out", first)
-    assert list((tmp_path / "out/meta/goalreel/answers").glob("*.json"))
+    assert list((tmp_path / "out/.cache/huggingface/goalreel/answers").glob("*.json"))
     work(video_dataset, tmp_path / "out", second)
     for stage in ("plan", "edit", "judge"):
         assert first.asked[stage] + second.asked[stage] == whole.asked[stage], stage
     assert contents(tmp_path / "out") == contents(tmp_path / "whole"), "and leaves no answer behind"
-    assert not (tmp_path / "out/meta/goalreel/answers").exists()
+    assert not (tmp_path / "out/.cache/huggingface/goalreel/answers").exists()
 
 
 def test_remote_models_are_asked_aside_and_give_the_same_bytes(video_dataset, tmp_path):
@@ -100,7 +100,7 @@ def test_a_bug_costs_one_episode_and_shows_itself(video_dataset, tmp_path, caplo
 
 
 def test_an_episode_that_cannot_be_aligned_for_a_bug(video_dataset, tmp_path, monkeypatch):
-    from goalreel.annotator import annotate as module
+    from goalreel.annotator import job as module
 
     def align(board, episode, camera, boundaries=()):
         if episode.index == 2:

@@ -11,7 +11,7 @@ from goalreel import Edit, Failure, Image, Options, Plan, Step, Task, Trio, Verd
 from goalreel.annotator.outage import Retry, spoiled
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
-from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.errors import BackendError
 from goalreel.models.trio import Names
 from goalreel.types import Attempt, Segment, Storyboard, StoryboardStep
@@ -100,7 +100,7 @@ def test_an_editor_that_dies_leaves_what_was_finished(sharded_dataset, whole, tm
     assert "the editor answered none of its last" in (first.stopped or "")
     assert "under way when the run stopped" in first.failures[3]
     assert (tmp_path / "out/meta/info.json").is_file(), "what there is can be looked at"
-    assert list((tmp_path / "out" / FOLDER / "answers").iterdir()), "and what was planned is not asked again"
+    assert list((tmp_path / "out" / LOCAL / "answers").iterdir()), "and what was planned is not asked again"
     assert work(sharded_dataset, tmp_path / "out", Server()).clean
     assert contents(tmp_path / "out") == contents(whole)
 

@@ -8,13 +8,15 @@ import PIL.Image
 import pytest
 
 from goalreel import load_storyboard
-from goalreel.annotator.annotate import Options, Summary, annotate, open_dataset
+from goalreel.annotator.annotate import annotate, open_dataset
+from goalreel.annotator.options import Options
 from goalreel.annotator.plan import plan
 from goalreel.annotator.report.cards import episode_card
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.pages import Pages
 from goalreel.annotator.report.sheet import MARKS, contact_sheet
 from goalreel.annotator.show import show
+from goalreel.annotator.summary import Summary
 from goalreel.cli.console import show_summary
 from goalreel.cli.live import live_view
 from goalreel.datasets.records import FOLDER, Records

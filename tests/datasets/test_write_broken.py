@@ -70,7 +70,7 @@ def test_a_full_disk_is_one_clear_line_and_is_resumed(sharded_dataset, annotated
     """The disk grows page by page, so it fills up at every stage: records, copies, shards, videos, meta."""
     episodes = {e: {"drawn": (e % 3,)} for e in range(4)}
     want = tree(annotated(sharded_dataset, tmp_path / "want", episodes))
-    where, messages, size = set(), [], 8 * 4096
+    where, messages, size = set(), [], 4096
     while True:
         disk = small_disk(size)
         try:

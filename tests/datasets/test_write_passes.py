@@ -180,6 +180,13 @@ def test_unverified_steps_are_training_data_only_when_asked_for(video_dataset, a
     assert subtasks(loose) == [("reach the block", 0), ("grasp the block", 4), ("put it in the bowl", 8)]
 
 
+def test_a_step_tried_in_vain_is_no_training_data(video_dataset, annotated, tmp_path):
+    tried = annotated(video_dataset, tmp_path / "tried", {0: {"vain": (1,)}})
+    assert [r[PAD] for r in rows(tried)[0]] == [False] * 4 + [True] * 4 + [False] * 4
+    said = [("reach the block", 0), ("put the block in the bowl", 4), ("put it in the bowl", 8)]
+    assert subtasks(tried) == said
+
+
 def test_what_comes_before_the_first_accepted_step_has_no_words(video_dataset, annotated, tmp_path):
     statuses = {0: {"statuses": ("unverified", "verified", "unverified")}}
     out = annotated(video_dataset, tmp_path / "out", statuses)
@@ -316,7 +323,7 @@ def test_other_files_come_along(video_dataset, annotated, tmp_path):
     assert (out / "README.md").read_text() == "hello"
     assert (out / "README.md").stat().st_nlink == 1
     assert (out / "meta/tabletop.json").read_text() == "{}"
-    assert not (out / ".cache").exists()
+    assert not (out / ".cache/huggingface/x").exists()
 
 
 @pytest.mark.parametrize("where", ["in/out", "in", "."])

@@ -56,7 +56,7 @@ def test_annotate_with_the_editor_of_a_package(installed, video_dataset, tmp_pat
     settings = json.loads((out / "meta/goalreel/settings.json").read_text())["settings"]
     assert settings["editor"] == "mine:8?shade=250"
     assert list((out / "meta/goalreel/images").rglob("*.png")), "a predicted picture is kept with the records"
-    assert not (out / "meta/goalreel/answers").exists()
+    assert not (out / ".cache/huggingface/goalreel/answers").exists()
 
 
 def test_help_lists_it_and_passes_over_what_is_broken(installed):

@@ -62,11 +62,12 @@ def storyboard(
     camera: str = "observation.images.front",
     names: Sequence[str] = ("reach the block", "grasp the block", "put it in the bowl"),
     drawn: Sequence[int] = (),
+    vain: Sequence[int] = (),
     tail: int = 0,
 ):
     """A storyboard of an episode of `length` frames, its last `tail` frames outside every segment.
 
-    Steps in `drawn` have a picture that is no frame of the recording.
+    Steps in `drawn` have a picture that is no frame of the recording, those in `vain` were tried in vain.
     """
     from goalreel.image import Image
     from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
@@ -79,7 +80,8 @@ def storyboard(
             pixels[:, :, i % 3], frame = 40 * (i + 1), None
         verdict = Verdict(success=status == "verified")
         attempt = Attempt(prompt="p", seed=i, image=Image(pixels, frame=frame), verdict=verdict)
-        step = Step(name=names[i], instruction=names[i], prompt=names[i])
+        outcome = "failed" if i in vain else "done"
+        step = Step(name=names[i], instruction=names[i], prompt=names[i], outcome=outcome)
         segment = Segment(start=cuts[i], end=cuts[i + 1])
         steps.append(StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=0))
     return Storyboard(task=Task(id="t", instruction="put the block in the bowl"), steps=tuple(steps))

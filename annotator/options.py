@@ -1,0 +1,37 @@
+"""What decides an annotation beside the models."""
+
+from dataclasses import dataclass
+
+from goalreel.datasets.build import SUBGOAL
+from goalreel.datasets.source import Source
+from goalreel.loop import OnUnverified
+from goalreel.models.recorded import Recorded
+from goalreel.planners.kinematic import Granularity, Layout
+
+
+@dataclass(frozen=True)
+class Options:
+    """What decides the result beside the models; kept in OUT, and a second run must agree with it."""
+
+    camera: str | None = None
+    """Of the goal images; None is the first that is not on the wrist."""
+    subgoal_key: str = SUBGOAL
+    """The feature that the goal images are written to."""
+    granularity: Granularity = "subtask"
+    layout: str | None = None
+    """State dimensions, such as `gripper=6,position=0:3`; None finds them."""
+    on_unverified: OnUnverified = "continue"
+    use_unverified: bool = False
+    """Let steps without an accepted image become training data, image and words."""
+    seed: int = 0
+
+    def recorded(self, source: Source) -> Recorded:
+        """What models that read recordings are to read: `load(preset, recordings=options.recorded(source))`.
+
+        Raises:
+            DatasetError: there is no such camera.
+            InputError: the layout cannot be read.
+        """
+        layout = Layout.parse(self.layout) if self.layout else None
+        words = tuple(source.tasks.values())
+        return Recorded(source.recording, source.camera(self.camera), words, self.granularity, layout)
