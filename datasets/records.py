@@ -100,7 +100,20 @@ class Records:
         Raises:
             DatasetError: the disk is full.
         """
-        text = storyboard.model_dump_json(indent=1, context={"put_image": self._put})
+        pictures: dict[str, bytes] = {}
+
+        def put(image: Image) -> str:
+            if image.frame:
+                return _FRAME + image.frame
+            data = image.png()
+            name = hashlib.sha256(data).hexdigest()
+            reference = f"images/{name[:2]}/{name}.png"
+            pictures[reference] = data
+            return reference
+
+        text = storyboard.model_dump_json(indent=1, context={"put_image": put})
+        for reference, data in pictures.items():
+            write_bytes(self.folder / reference, data)
         write_bytes(self.path(episode), text.encode() + b"\n")
 
     def load(self, episode: int, get_frame: Callable[[str], Image]) -> Storyboard:
@@ -164,15 +177,6 @@ class Records:
             return Storyboard.model_validate_json(path.read_bytes(), context={"get_image": get})
         except (ValueError, OSError) as e:
             raise DatasetError(f"{path}: damaged record ({_line(e)})") from e
-
-    def _put(self, image: Image) -> str:
-        if image.frame:
-            return _FRAME + image.frame
-        data = image.png()
-        name = hashlib.sha256(data).hexdigest()
-        reference = f"images/{name[:2]}/{name}.png"
-        write_bytes(self.folder / reference, data)
-        return reference
 
     def _stored(self, reference: str) -> Path:
         if not _STORED.fullmatch(reference):
