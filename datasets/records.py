@@ -1,6 +1,8 @@
 """The durable part of a run: one record an episode in OUT/meta/goalreel, committed atomically.
 
-OUT/.cache/huggingface/goalreel/lock     held while a run writes
+OUT/.cache/huggingface/goalreel/         (LOCAL)
+    lock                                 held while a run writes
+    source                               the folder of the dataset annotated
 OUT/meta/goalreel/
     settings.json                        what decided the result; another run must agree
     episodes/chunk-000/episode_000003.json   the storyboard
@@ -13,6 +15,7 @@ name enters a record, so a resumed run leaves the same bytes as an unbroken one.
 import hashlib
 import json
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -68,6 +71,25 @@ class Records:
             sweep(folder)
             _agree(folder / "settings.json", settings, source_fingerprint, Path(out))
             yield cls(folder, source_fingerprint)
+
+    @property
+    def _local(self) -> Path:
+        return self.folder.parent.parent / LOCAL
+
+    def remember(self, source_root: Path) -> None:
+        """Keep, on this machine alone, which dataset is annotated.
+
+        Raises:
+            DatasetError: the disk is full.
+        """
+        write_bytes(self._local / "source", os.fsencode(source_root.resolve()))
+
+    def source_root(self) -> Path | None:
+        """The dataset annotated; None where nothing tells, as on another machine."""
+        try:
+            return Path(os.fsdecode((self._local / "source").read_bytes()))
+        except OSError:
+            return None
 
     def path(self, episode: int) -> Path:
         """Where an episode's record is kept."""

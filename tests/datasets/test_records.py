@@ -161,3 +161,11 @@ def test_a_folder_with_other_files_is_refused(out):
     with pytest.raises(DatasetError, match="did not write"), opened(out):
         pass
     assert [p.name for p in out.rglob("*")] == ["thesis.tex"]
+
+
+def test_the_dataset_annotated_is_known_on_this_machine_alone(out, tmp_path):
+    with opened(out) as records:
+        assert records.source_root() is None
+        records.remember(tmp_path / "in")
+        assert records.source_root() == tmp_path / "in"
+    assert str(tmp_path).encode() not in b"".join(files(out / "meta").values())
