@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
 from goalreel.image import Image
@@ -19,8 +20,11 @@ def out(tmp_path) -> Path:
     return tmp_path / "out"
 
 
-def opened(out: Path, settings=None, source="s"):
-    return Records.open(out, settings or {"planner": "kinematic"}, source)
+RECORDINGS = {episode: f"{episode:064x}" for episode in (0, 1, 2, 3, 5, 7, 1003)}
+
+
+def opened(out: Path, settings=None, source="s", recordings=RECORDINGS):
+    return Records.open(out, settings or {"planner": "kinematic"}, Fingerprint(source, recordings))
 
 
 def frame(reference: str) -> Image:

@@ -345,10 +345,11 @@ def test_a_camera_that_is_taken_or_is_none_is_refused(image_dataset, annotated, 
 
 
 def test_segments_beyond_the_episode_are_refused(video_dataset, board, tmp_path):
-    with Records.open(tmp_path / "out", {}, "s") as records:
+    dataset = Source.open(video_dataset)
+    with Records.open(tmp_path / "out", {}, dataset.fingerprint()) as records:
         records.commit(1, board(30))
         with pytest.raises(DatasetError, match=r"episode_000001\.json: its segments do not fit .* 9 frames"):
-            build(Source.open(video_dataset), tmp_path / "out", records, camera=FRONT)
+            build(dataset, tmp_path / "out", records, camera=FRONT)
 
 
 def test_goals_of_another_shape_are_letterboxed_and_odd_sizes_made_even():
