@@ -200,6 +200,23 @@ def test_a_step_tried_in_vain_is_no_training_data(video_dataset, annotated, tmp_
     assert subtasks(tried) == said
 
 
+def test_the_plan_tells_only_what_may_be_said(video_dataset, annotated, tmp_path):
+    def plan(out: Path) -> list[str]:
+        return [r["content"] for r in rows(out)[0][0]["language_persistent"] if r["style"] == "plan"]
+
+    some = {0: {"statuses": ("verified", "unverified", "verified")}}
+    none = {0: {"statuses": ("unverified",) * 3}}
+    assert plan(annotated(video_dataset, tmp_path / "some", some)) == [
+        "1. reach the block\n2. put it in the bowl"
+    ]
+    assert plan(annotated(video_dataset, tmp_path / "vain", {0: {"vain": (0, 1)}})) == [
+        "1. put it in the bowl"
+    ]
+    assert plan(annotated(video_dataset, tmp_path / "none", none)) == []
+    loose = annotated(video_dataset, tmp_path / "loose", none, use_unverified=True)
+    assert plan(loose) == ["1. reach the block\n2. grasp the block\n3. put it in the bowl"]
+
+
 def test_what_comes_before_the_first_accepted_step_has_no_words(video_dataset, annotated, tmp_path):
     statuses = {0: {"statuses": ("unverified", "verified", "unverified")}}
     out = annotated(video_dataset, tmp_path / "out", statuses)
@@ -365,7 +382,7 @@ def test_segments_beyond_the_episode_are_refused(video_dataset, board, tmp_path)
             build(dataset, tmp_path / "out", records, camera=FRONT)
 
 
-def test_goals_of_another_shape_are_letterboxed_and_odd_sizes_made_even():
+def test_goals_of_another_shape_are_letterboxed():
     from goalreel.datasets.writing.build import picture_size
     from goalreel.datasets.writing.video import fit
 
