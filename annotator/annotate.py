@@ -67,6 +67,7 @@ def annotate(
     source.check_data()
     summary = Summary(out=out, camera=recorded.camera)
     with Records.open(out, _facts(models, options, recorded.camera), source.fingerprint()) as records:
+        records.remember(source.root)
         done = records.done()
         again = _again(records, sorted(done & set(wanted)), models, retry)
         todo = [i for i in wanted if i not in done or i in again]

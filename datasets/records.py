@@ -1,6 +1,8 @@
 """The durable part of a run: one record an episode in OUT/meta/goalreel, committed atomically.
 
-OUT/.cache/huggingface/goalreel/lock     held while a run writes
+OUT/.cache/huggingface/goalreel/         (LOCAL)
+    lock                                 held while a run writes
+    source                               the folder of the dataset annotated
 OUT/meta/goalreel/
     settings.json                        what decided the result; another run must agree
     episodes/chunk-000/episode_000003.json   the storyboard
@@ -13,17 +15,20 @@ name enters a record, so a resumed run leaves the same bytes as an unbroken one.
 import hashlib
 import json
 import logging
+import os
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from goalreel.datasets.shards import Shard
 from goalreel.errors import DatasetError
-from goalreel.files import digest, exclusive, sweep, write_bytes
+from goalreel.files import digest, exclusive, held, sweep, write_bytes
 from goalreel.image import Image
 from goalreel.types import Storyboard
 
@@ -50,8 +55,10 @@ class Records:
 
     @classmethod
     @contextmanager
-    def open(cls, out: Path, settings: Mapping[str, Any], source_fingerprint: str) -> Iterator[Self]:
-        """Create or resume the records of `out` under an exclusive lock.
+    def open(
+        cls, out: Path, settings: Mapping[str, Any], source_fingerprint: str, shard: Shard | None = None
+    ) -> Iterator[Self]:
+        """Create or resume the records of `out` under an exclusive lock, or that of one `shard`.
 
         `settings` is JSON: everything that decides the result, and nothing else (so not which episodes,
         nor how many workers). The kernel drops the lock with the process, however that ends.
@@ -62,12 +69,36 @@ class Records:
         """
         folder, local = Path(out) / FOLDER, Path(out) / LOCAL
         others = (p for p in Path(out).rglob("*") if p.is_file() and not p.is_relative_to(local))
-        if not folder.is_dir() and any(others):
+        # Looked for twice: another shard may have made it meanwhile.
+        if not folder.is_dir() and any(others) and not folder.is_dir():
             raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
-        with exclusive(local, Path(out)):
-            sweep(folder)
-            _agree(folder / "settings.json", settings, source_fingerprint, Path(out))
+        with exclusive(local, Path(out)) if shard is None else shard.held(local, Path(out)):
+            if shard is None:
+                shutil.rmtree(local / "shards", ignore_errors=True)
+                sweep(folder)
+            # One after the other: of two shards that begin at once, the second agrees with the first.
+            with held(local / "shards" / "settings", "", wait=True) if shard else nullcontext():
+                _agree(folder / "settings.json", settings, source_fingerprint, Path(out))
             yield cls(folder, source_fingerprint)
+
+    @property
+    def _local(self) -> Path:
+        return self.folder.parent.parent / LOCAL
+
+    def remember(self, source_root: Path) -> None:
+        """Keep, on this machine alone, which dataset is annotated.
+
+        Raises:
+            DatasetError: the disk is full.
+        """
+        write_bytes(self._local / "source", os.fsencode(source_root.resolve()))
+
+    def source_root(self) -> Path | None:
+        """The dataset annotated; None where nothing tells, as on another machine."""
+        try:
+            return Path(os.fsdecode((self._local / "source").read_bytes()))
+        except OSError:
+            return None
 
     def path(self, episode: int) -> Path:
         """Where an episode's record is kept."""
