@@ -20,7 +20,7 @@ from goalreel.types import Plan, Storyboard, Task
 log = logging.getLogger(__name__)
 
 
-class Job:
+class AnnotationJob:
     """The episodes under way. Models that read recordings find them open in the source."""
 
     def __init__(
