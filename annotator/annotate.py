@@ -17,6 +17,7 @@ from goalreel.annotator.outage import Retry, fixed_roles, to_retry
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.build import build
+from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import LOCAL, Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
@@ -81,11 +82,16 @@ def annotate(
             models.prepare()
         journal = Journal(out / LOCAL / "answers")
         job = AnnotationJob(source, recorded, models, options, limits, journal)
-        for episode, board in job.run(todo):
-            _commit(records, episode.index, board, again.get(episode.index, 0), summary)
+
+        def keep(episode: Episode, board: Storyboard) -> Storyboard | None:
+            kept = _commit(records, episode.index, board, again.get(episode.index, 0))
             journal.forget(episode.id)
+            return kept
+
+        for board in job.run(todo, keep):
+            _count(board, summary)
             progress("annotate", job.finished, len(todo))
-        summary.failures, summary.stopped = job.failures, job.stopped
+        summary.failures, summary.stopped = dict(sorted(job.failures.items())), job.stopped
         summary.not_begun = len(todo) - job.finished
         if shard:
             return summary
@@ -128,13 +134,19 @@ def _again(records: Records, done: Sequence[int], models: Trio, retry: Retry | N
     return {index: _accepted(board) for index, board in boards if to_retry(board, retry, fixed_roles(models))}
 
 
-def _commit(records: Records, index: int, board: Storyboard, before: int, summary: Summary) -> None:
-    """Record an episode, unless its record has more accepted pictures (`before`) than the new storyboard."""
+def _commit(records: Records, index: int, board: Storyboard, before: int) -> Storyboard | None:
+    """Record an episode; None where its record has more accepted pictures (`before`), and stays."""
     if _accepted(board) < before:
         log.info("episode %d keeps its record: it has more accepted pictures", index)
+        return None
+    records.commit(index, board)
+    return board
+
+
+def _count(board: Storyboard | None, summary: Summary) -> None:
+    if board is None:
         summary.resumed += 1
         return
-    records.commit(index, board)
     summary.annotated += 1
     summary.unverified += not board.complete
     summary.steps.update(s.status for s in board.steps)
