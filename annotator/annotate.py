@@ -14,6 +14,7 @@ from goalreel import __version__
 from goalreel.annotator.job import Job
 from goalreel.annotator.options import Options
 from goalreel.annotator.outage import Retry, fixed_roles, to_retry
+from goalreel.annotator.rows import check_rows
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.build import build
@@ -57,6 +58,7 @@ def annotate(
     record. `source` is never written to.
 
     Raises:
+        InputError: an episode has sub-task rows, and the models would replace them unasked.
         DatasetError: the dataset as a whole cannot be read, or `out` cannot be written.
         UserError, OSError: a model cannot be loaded.
     """
@@ -65,6 +67,7 @@ def annotate(
     wanted = source.select(episodes)
     check_apart(source.root, out)
     source.check_data()
+    check_rows(source, wanted, models.called.planner, options.replace_rows)
     summary = Summary(out=out, camera=recorded.camera)
     with Records.open(out, _facts(models, options, recorded.camera), source.fingerprint()) as records:
         done = records.done()
@@ -96,6 +99,7 @@ def annotate(
             camera_key=options.subgoal_key,
             camera=recorded.camera,
             use_unverified=options.use_unverified,
+            replace_rows=options.replace_rows,
             progress=lambda done, total: progress("write", done, total),
         )
     return summary

@@ -30,6 +30,7 @@ def build(
     camera: str | None = None,
     camera_key: str = SUBGOAL,
     use_unverified: bool = False,
+    replace_rows: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write the dataset `out` from the open dataset `source` and the open `records` of `out`.
@@ -37,14 +38,15 @@ def build(
     `camera` is the camera of `source` that the goal images come from (None: its first fixed one) and gives
     their size. The new camera `camera_key` shows, on every frame of a step, the picture of that step's goal.
     Frames without one are black and True in the column `Build.pad_key`. Steps without an accepted picture
-    have no sub-task row either, unless `use_unverified`. `progress(done, total)` counts files.
+    have no sub-task row either, unless `use_unverified`. An episode of `source` that has sub-task rows
+    already keeps all its language rows, unless `replace_rows`. `progress(done, total)` counts files.
 
     Raises:
         DatasetError: `source` or a record is broken, `out` overlaps `source`, or the disk is full.
     """
     root, out = source.root, Path(out)
     check_apart(root, out)
-    job = Build.prepare(source, out, records, camera, camera_key, use_unverified)
+    job = Build.prepare(source, out, records, camera, camera_key, use_unverified, replace_rows)
     annotated = set(job.clock) if not job.had_camera else set(job.goals)
     videos = arrange(job.source, job.clock, annotated, camera_key)
     shards, episodes = data_files(root), episode_files(root)
@@ -95,5 +97,5 @@ def _steps(
 def _make_shard(job: Build, path: Path) -> None:
     target = job.out / path.relative_to(job.source.root)
     made_from = job.made_from(path.name, episodes=[e for e, c in job.clock.items() if c.shard == path])
-    write = partial(rewrite_shard, path, target, job.goals, job.pad_key, job.had_camera)
+    write = partial(rewrite_shard, path, target, job.goals, job.pad_key, job.had_camera, job.replace_rows)
     job.marks.once(target, made_from, write)

@@ -125,6 +125,7 @@ def annotated(board):
     def annotate(source: Path, out: Path, episodes: dict[int, dict], **options: object) -> Path:
         dataset = Source.open(source)
         options.setdefault("camera", dataset.camera(None))
+        options.setdefault("replace_rows", True)
         with Records.open(out, {"test": 1}, dataset.fingerprint()) as records:
             for episode, keywords in episodes.items():
                 length = dataset.episode(episode).timestamps.size

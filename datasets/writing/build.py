@@ -39,6 +39,8 @@ class Build:
     """(width, height), even."""
     goals: dict[int, Goals]
     clock: dict[int, EpisodeClock]
+    replace_rows: bool = False
+    """Whether an episode's subtask rows give way to ours."""
 
     @property
     def pad_key(self) -> str:
@@ -61,12 +63,20 @@ class Build:
     def made_from(self, *parts: object, episodes: Sequence[int]) -> str:
         """Digest of all that a file with these episodes is made from."""
         marks = [f"{e} {self.goals[e].digest if e in self.goals else ''}" for e in episodes]
-        settings = json.dumps([FORMAT, self.records.source, self.key, self.camera, self.size, list(parts)])
+        how = [FORMAT, self.records.source, self.key, self.camera, self.size, self.replace_rows]
+        settings = json.dumps([*how, list(parts)])
         return digest(settings, *marks)
 
     @classmethod
     def prepare(
-        cls, source: Source, out: Path, records: Records, camera: str | None, key: str, use_unverified: bool
+        cls,
+        source: Source,
+        out: Path,
+        records: Records,
+        camera: str | None,
+        key: str,
+        use_unverified: bool,
+        replace_rows: bool = False,
     ) -> Self:
         """Read IN's clocks and the records of OUT.
 
@@ -93,7 +103,7 @@ class Build:
         goals = read_goals(records, chosen, {e: c.frames for e, c in clock.items()}, use_unverified)
         width, height = picture_size(feature or source.features[name])
         size = (width + width % 2, height + height % 2)  # as yuv420p wants it
-        return cls(source, out, records, key, name, size, goals, clock)
+        return cls(source, out, records, key, name, size, goals, clock, replace_rows)
 
 
 def picture_size(feature: dict) -> tuple[int, int]:

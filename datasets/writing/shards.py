@@ -16,13 +16,18 @@ from goalreel.files import atomic
 
 
 def rewrite_shard(
-    original: Path, target: Path, goals: Mapping[int, Goals], pad_key: str, had_camera: bool
+    original: Path,
+    target: Path,
+    goals: Mapping[int, Goals],
+    pad_key: str,
+    had_camera: bool,
+    replace_rows: bool = False,
 ) -> None:
     """Write `target`, one row group an episode, from `original`.
 
     `goals` are those of this run's episodes; the rows of all others stay. `pad_key` is True on frames
     without an accepted goal. An episode outside this run keeps its mask; without one it is False throughout
-    if it `had_camera`, else True.
+    if it `had_camera`, else True. An episode that has subtask rows keeps its rows, unless `replace_rows`.
 
     Raises:
         DatasetError: rows that lerobot would reject, or a full disk.
@@ -40,7 +45,7 @@ def rewrite_shard(
     for episode, part in _episodes(table):
         columns = _old_columns(part, kinds, had_camera)
         if episode in goals:
-            columns |= _new_columns(part, columns, goals[episode], pad_key, target)
+            columns |= _new_columns(part, columns, goals[episode], pad_key, target, replace_rows)
         for name, values in columns.items():
             new[name].append(values)
     for name, kind in kinds.items():
@@ -90,18 +95,25 @@ def _old_columns(part: pa.Table, kinds: Mapping[str, pa.DataType], had_camera: b
 
 
 def _new_columns(
-    part: pa.Table, old: Mapping[str, pa.Array], goals: Goals, pad_key: str, path: Path
+    part: pa.Table,
+    old: Mapping[str, pa.Array],
+    goals: Goals,
+    pad_key: str,
+    path: Path,
+    replace_rows: bool,
 ) -> dict[str, pa.Array]:
     frame = part["frame_index"].to_numpy() if "frame_index" in part.column_names else np.arange(len(part))
     order = np.argsort(frame, kind="stable")
+    pad = np.empty(len(part), bool)
+    pad[order] = goal_pad(goals, len(part))
+    kept = old["language_persistent"][0].as_py() or []
+    if not replace_rows and any(row["style"] == "subtask" for row in kept):
+        return {pad_key: pa.array(pad)}
     timestamps = part["timestamp"].to_numpy()[order]
     rows = language.goal_rows(goals, timestamps)
     language.validate(rows, goals.episode, timestamps, path)
     kind = old["language_persistent"].type
-    kept = old["language_persistent"][0].as_py() or []
     interjected = _interjected(old["language_events"], part["timestamp"].to_numpy())
-    pad = np.empty(len(part), bool)
-    pad[order] = goal_pad(goals, len(part))
     return {
         "language_persistent": language.broadcast(
             language.merge_rows(kept, rows, interjected), len(part), kind
