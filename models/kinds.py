@@ -97,6 +97,20 @@ def _kinematic(asked: Asked[ModelOptions]) -> Planner:
     return KinematicPlanner(given.recordings, given.granularity, given.layout, given.camera, given.words)
 
 
+@planners.kind(
+    "watch:CHAT",
+    "A chat model that looks at the recorded frames: CHAT is its name, such as `hf:DIR`.",
+    ModelOptions,
+    needs_recording=True,
+    asks_chat=True,
+)
+def _watch(asked: Asked[ModelOptions]) -> Planner:
+    from goalreel.planners.watching import WatchingPlanner
+
+    given = asked.recorded
+    return WatchingPlanner(given.recordings, asked.asked_chat, given.watched, given.layout)
+
+
 @critics.kind(
     "difference", "Rejects pictures that are unusable or show no change.", ModelOptions, predicts=False
 )
