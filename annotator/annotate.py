@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from goalreel import __version__
+from goalreel.annotator.cost import say_cost
 from goalreel.annotator.job import Job
 from goalreel.annotator.options import Options
 from goalreel.annotator.outage import Retry, fixed_roles, to_retry
@@ -72,6 +73,7 @@ def annotate(
         todo = [i for i in wanted if i not in done or i in again]
         summary.resumed = len(wanted) - len(todo)
         if todo:
+            say_cost(models, source, recorded, todo)
             models.prepare()
         journal = Journal(out / LOCAL / "answers")
         job = Job(source, recorded, models, options, limits, journal)

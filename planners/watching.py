@@ -114,6 +114,12 @@ class WatchCost:
             self.calls + other.calls, self.pictures + other.pictures, self.text_tokens + other.text_tokens
         )
 
+    def times(self, factor: float) -> "WatchCost":
+        """The cost of `factor` times as much."""
+        return WatchCost(
+            round(self.calls * factor), round(self.pictures * factor), round(self.text_tokens * factor)
+        )
+
 
 def watch_cost(recording: Recording, cameras: Sequence[str], layout: Layout | None = None) -> WatchCost:
     """Reckon what an episode will cost, without a call or a look at its frames.
