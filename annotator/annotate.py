@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from goalreel import __version__
+from goalreel.annotator.addresses import without_addresses
 from goalreel.annotator.job import Job
 from goalreel.annotator.options import Options
 from goalreel.annotator.outage import Retry, fixed_roles, to_retry
@@ -78,6 +79,7 @@ def annotate(
         journal = Journal(out / LOCAL / "answers")
         job = Job(source, recorded, models, options, limits, journal)
         for episode, board in job.run(todo):
+            board = without_addresses(board, models.called)
             _commit(records, episode.index, board, again.get(episode.index, 0), summary)
             journal.forget(episode.id)
             progress("annotate", job.finished, len(todo))
@@ -129,6 +131,6 @@ def _accepted(board: Storyboard) -> int:
 
 def _facts(models: Trio, options: Options, camera: str) -> dict[str, object]:
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
-    names = asdict(models.called)
+    names = asdict(models.called.identified())
     del names["unkept"]
     return {**asdict(options), **names, "camera": camera, "goalreel": __version__}
