@@ -18,8 +18,9 @@ import json
 import logging
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -27,8 +28,9 @@ from typing import Any, Self
 import numpy as np
 
 from goalreel.datasets.fingerprint import Fingerprint
+from goalreel.datasets.shards import Shard
 from goalreel.errors import DatasetError
-from goalreel.files import digest, exclusive, sweep, write_bytes
+from goalreel.files import digest, exclusive, held, sweep, write_bytes
 from goalreel.image import Image
 from goalreel.types import Storyboard
 
@@ -60,8 +62,10 @@ class Records:
 
     @classmethod
     @contextmanager
-    def open(cls, out: Path, settings: Mapping[str, Any], source: Fingerprint) -> Iterator[Self]:
-        """Create or resume the records of `out` under an exclusive lock.
+    def open(
+        cls, out: Path, settings: Mapping[str, Any], source: Fingerprint, shard: Shard | None = None
+    ) -> Iterator[Self]:
+        """Create or resume the records of `out` under an exclusive lock, or that of one `shard`.
 
         `settings` is JSON: everything that decides the result, and nothing else (so not which episodes,
         nor how many workers). The kernel drops the lock with the process, however that ends.
@@ -72,11 +76,16 @@ class Records:
         """
         folder, local = Path(out) / FOLDER, Path(out) / LOCAL
         others = (p for p in Path(out).rglob("*") if p.is_file() and not p.is_relative_to(local))
-        if not folder.is_dir() and any(others):
+        # Looked for twice: another shard may have made it meanwhile.
+        if not folder.is_dir() and any(others) and not folder.is_dir():
             raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
-        with exclusive(local, Path(out)):
-            sweep(folder)
-            _agree(folder / "settings.json", settings, source.shared, Path(out))
+        with exclusive(local, Path(out)) if shard is None else shard.held(local, Path(out)):
+            if shard is None:
+                shutil.rmtree(local / "shards", ignore_errors=True)
+                sweep(folder)
+            # One after the other: of two shards that begin at once, the second agrees with the first.
+            with held(local / "shards" / "settings", "", wait=True) if shard else nullcontext():
+                _agree(folder / "settings.json", settings, source.shared, Path(out))
             records = cls(folder, source.shared, source.episodes)
             recorded = records.recorded()
             if recorded and all(map(records.outdated, sorted(recorded))):

@@ -1,6 +1,6 @@
 """Everything of IN that OUT only passes on: linked where it is large, copied where somebody may edit it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from goalreel.datasets.records import FOLDER
@@ -34,8 +34,8 @@ def meta_digest(root: Path) -> str:
     return digest(*(path.read_bytes() for path in paths if path.is_file()))
 
 
-def pass_on(root: Path, out: Path) -> None:
-    """Link or copy what `build` does not write itself.
+def pass_on(root: Path, out: Path, besides: Collection[Path] = ()) -> None:
+    """Link or copy what `build` does not write itself, `besides` (relative) included.
 
     Raises:
         DatasetError: the disk is full.
@@ -46,7 +46,7 @@ def pass_on(root: Path, out: Path) -> None:
             copy(path, out / _PREVIOUS / relative.relative_to(FOLDER))
         elif relative.parts[0] in _LINKED:
             link_or_copy(path, out / relative)
-        elif not _rebuilt(relative):
+        elif not _rebuilt(relative) and relative not in besides:
             copy(path, out / relative)
 
 

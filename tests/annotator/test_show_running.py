@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from support.cli import fails, goalreel
+from support.wait import until
 
 from goalreel import Edit, Editor, Failure, Image, Options, annotate, load_models, open_dataset
 from goalreel.batch import Limits
-from goalreel.datasets.records import LOCAL
+from goalreel.datasets.records import FOLDER, LOCAL
 
 
 class Gate:
@@ -39,6 +40,7 @@ def test_a_run_is_shown_while_it_is_going_on(video_dataset, tmp_path):
     run.start()
     try:
         assert gate.reached.wait(60)
+        until(lambda: len(list((out / FOLDER / "episodes").rglob("*.json"))) == 2)
         goalreel("show", out)
         copied = shutil.copytree(out, tmp_path / "copied")
         (copied / LOCAL / "source").unlink()
