@@ -41,7 +41,7 @@ class _Lost:
     message: str
 
 
-type Keep[Kept] = Callable[[Episode, Storyboard], Kept]
+type OnFinished[Kept] = Callable[[Episode, Storyboard], Kept]
 """Makes a finished storyboard safe; called in any thread."""
 
 
@@ -70,7 +70,7 @@ class AnnotationJob:
         self._models = Trio(guarded, guarded, guarded, models.called, models.remote).kept(journal)
         self._kinematic = build_planner("kinematic", recorded)
 
-    def run[Kept](self, indices: Sequence[int], keep: Keep[Kept]) -> Iterator[Kept]:
+    def run[Kept](self, indices: Sequence[int], keep: OnFinished[Kept]) -> Iterator[Kept]:
         """What `keep` gives for each storyboard, as they are finished, until all are or a model is out.
 
         An episode that cannot be read, planned, rendered or aligned is a failure, and so are those under way
@@ -120,7 +120,7 @@ class AnnotationJob:
                 remote=self._models.remote,
             )
 
-    def _finish[Kept](self, board: Storyboard, episode: Episode, keep: Keep[Kept]) -> Kept | _Lost:
+    def _finish[Kept](self, board: Storyboard, episode: Episode, keep: OnFinished[Kept]) -> Kept | _Lost:
         try:
             if bug := self._guarded.bugs.get(episode.id):
                 raise DatasetError(bug)

@@ -101,7 +101,8 @@ class Kind[M]:
     shared: bool = False
     """It runs in this process: one that is named for two roles is loaded once."""
     remote: bool = False
-    """It answers from a server, in any thread: it is asked while other models are at work."""
+    """It answers from a server, in any thread: it is asked while other models are at work, in several calls
+    at once."""
 
     @property
     def plugin(self) -> str | None:
