@@ -78,6 +78,7 @@ def annotate(
         again = _again(records, sorted(done & set(wanted)), models, retry)
         todo = [i for i in wanted if i not in done or i in again]
         summary.resumed = len(wanted) - len(todo)
+        replaced = records.recorded() & set(todo)
         if todo:
             models.prepare()
         journal = Journal(out / LOCAL / "answers")
@@ -99,7 +100,7 @@ def annotate(
             journal.remove_if_empty()
         else:
             journal.remove()
-        if again:
+        if replaced:
             records.drop_unused_images()
         if job.stopped and not records.done():
             return summary

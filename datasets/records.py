@@ -8,8 +8,9 @@ OUT/meta/goalreel/
     episodes/chunk-000/episode_000003.json   the storyboard
     images/ab/<sha256>.png               pictures that are no frame of the recording, by content
 
-A picture in a record is "frame:CAMERA#INDEX" or "images/ab/<sha256>.png". No clock, no path, no random
-name enters a record, so a resumed run leaves the same bytes as an unbroken one.
+A record is a storyboard's JSON after a line with the fingerprint of the recording that it tells of. A picture
+in it is "frame:CAMERA#INDEX" or "images/ab/<sha256>.png". No clock, no path, no random name enters a record,
+so a resumed run leaves the same bytes as an unbroken one.
 """
 
 import hashlib
@@ -26,6 +27,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.shards import Shard
 from goalreel.errors import DatasetError
 from goalreel.files import digest, exclusive, held, sweep, write_bytes
@@ -40,8 +42,11 @@ LOCAL = Path(".cache") / "huggingface" / "goalreel"
 
 Below the one folder that huggingface_hub uploads from nowhere.
 """
-FORMAT = 1
+FORMAT = 2
 _FRAME = "frame:"
+_HEAD_BYTES = 128
+"""So much of a record holds the line of its recording."""
+_RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f]*)",')
 _STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
 
 
@@ -51,12 +56,14 @@ class Records:
 
     folder: Path
     source: str
-    """Fingerprint of the dataset annotated."""
+    """What the episodes of the dataset annotated have in common (`Fingerprint.shared`)."""
+    recordings: Mapping[int, str] | None = None
+    """Episode -> fingerprint of its recording; None where the records are only read."""
 
     @classmethod
     @contextmanager
     def open(
-        cls, out: Path, settings: Mapping[str, Any], source_fingerprint: str, shard: Shard | None = None
+        cls, out: Path, settings: Mapping[str, Any], source: Fingerprint, shard: Shard | None = None
     ) -> Iterator[Self]:
         """Create or resume the records of `out` under an exclusive lock, or that of one `shard`.
 
@@ -78,8 +85,12 @@ class Records:
                 sweep(folder)
             # One after the other: of two shards that begin at once, the second agrees with the first.
             with held(local / "shards" / "settings", "", wait=True) if shard else nullcontext():
-                _agree(folder / "settings.json", settings, source_fingerprint, Path(out))
-            yield cls(folder, source_fingerprint)
+                _agree(folder / "settings.json", settings, source.shared, Path(out))
+            records = cls(folder, source.shared, source.episodes)
+            recorded = records.recorded()
+            if recorded and all(map(records.outdated, sorted(recorded))):
+                raise DatasetError(f"{out}: made from another dataset: choose another --out")
+            yield records
 
     @property
     def _local(self) -> Path:
@@ -112,18 +123,34 @@ class Records:
             log.warning("%s: no settings to read (%s)", self.folder, type(e).__name__)
             return {}
 
+    def recorded(self) -> set[int]:
+        """Episodes with a record, whole or not."""
+        found = (self.folder / "episodes").glob("chunk-*/episode_*.json")
+        numbers = (path.stem.removeprefix("episode_") for path in found)
+        return {int(number) for number in numbers if number.isdecimal()}
+
     def done(self) -> set[int]:
-        """Episodes with a whole record. A damaged one is reported and counts as not done."""
+        """Episodes with a whole record of the recording as it is now. Any other record is reported."""
         episodes = set()
-        for path in sorted((self.folder / "episodes").glob("chunk-*/episode_*.json")):
+        for episode in sorted(self.recorded()):
             try:
-                episode = int(path.stem.removeprefix("episode_"))
                 self.outline(episode)
-            except (DatasetError, ValueError) as e:
+            except DatasetError as e:
                 log.warning("%s; the episode will be annotated again", _line(e))
+                continue
+            if self.outdated(episode):
+                log.warning("%s: its recording has changed and is to be annotated again", self.path(episode))
                 continue
             episodes.add(episode)
         return episodes
+
+    def outdated(self, episode: int) -> bool:
+        """Tell whether an episode's record tells of another recording than the dataset now has."""
+        if self.recordings is None:
+            return False
+        with self.path(episode).open("rb") as file:
+            found = _RECORDING.match(file.read(_HEAD_BYTES))
+        return found is not None and found[1].decode() != self.recordings.get(episode)
 
     def commit(self, episode: int, storyboard: Storyboard) -> None:
         """Store an episode's storyboard, pictures first: the record appears only when all of it is there.
@@ -143,6 +170,8 @@ class Records:
             return reference
 
         text = storyboard.model_dump_json(indent=1, context={"put_image": put})
+        if self.recordings is not None:
+            text = f'{{\n "recording": "{self.recordings[episode]}",{text.removeprefix("{")}'
         for reference, data in pictures.items():
             write_bytes(self.folder / reference, data)
         write_bytes(self.path(episode), text.encode() + b"\n")
@@ -205,7 +234,8 @@ class Records:
     def _read(self, episode: int, get: Callable[[str], Image]) -> Storyboard:
         path = self.path(episode)
         try:
-            return Storyboard.model_validate_json(path.read_bytes(), context={"get_image": get})
+            data = _RECORDING.sub(b"{", path.read_bytes(), count=1)
+            return Storyboard.model_validate_json(data, context={"get_image": get})
         except (ValueError, OSError) as e:
             raise DatasetError(f"{path}: damaged record ({_line(e)})") from e
 

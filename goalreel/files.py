@@ -157,6 +157,12 @@ def digest(*parts: str | bytes) -> str:
     return sha.hexdigest()
 
 
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, as hex, without holding them all."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _same_stamp(a: Path, b: Path) -> bool:
     one, two = a.stat(), b.stat()
     return (one.st_size, one.st_mtime_ns) == (two.st_size, two.st_mtime_ns)
