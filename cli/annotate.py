@@ -21,6 +21,7 @@ from goalreel.cli.models import (
     choices,
 )
 from goalreel.cli.options import INTERRUPTED, Episodes, Json, OnUnverified, UseUnverified, numbers
+from goalreel.errors import InputError
 
 if TYPE_CHECKING:
     from goalreel.annotator.options import Options
@@ -35,6 +36,7 @@ EPILOG = (
     "- `goalreel annotate droid --out droid-goals --retry unverified`\n\n"
     "- `goalreel annotate droid --out droid-goals --shard 2/8`, on eight machines, then "
     "`goalreel build droid-goals`\n\n"
+    "- `goalreel annotate droid --out droid-goals --ray --workers 4 --preset server`\n\n"
     "- `goalreel annotate run.mcap --out run-goals --state-topic /joint_states --task 'open the drawer'`"
 )
 
@@ -46,6 +48,15 @@ class Work(NamedTuple):
     retry: Literal["failed", "unverified"] | None
     batch_size: int
     shard: str | None
+    cluster: "Cluster | None"
+
+
+class Cluster(NamedTuple):
+    """What --ray is told."""
+
+    workers: int
+    gpus: float
+    address: str | None
 
 
 def annotate(
@@ -89,6 +100,12 @@ def annotate(
         str | None,
         typer.Option(metavar="i/n", help="Record one of n parts at once; end with `goalreel build OUT`."),
     ] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="Have workers of a Ray cluster do it.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="With --ray; each has models of its own.")] = 1,
+    gpus: Annotated[float, typer.Option(min=0, help="GPUs of a worker, with --ray.")] = 0.0,
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster. [default: RAY_ADDRESS, or one is started here]")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     json_output: Json = False,
     image_topic: bags.ImageTopic = None,
@@ -116,7 +133,12 @@ def annotate(
             replace_rows=replace_rows,
             seed=seed,
         )
-        work = Work(numbers(episodes), retry, batch_size, shard)
+        if not ray and (workers > 1 or gpus or address):
+            raise InputError("--workers, --gpus and --address need --ray")
+        if ray and shard:
+            raise InputError("--shard is for processes without --ray: leave one of them out")
+        cluster = Cluster(workers, gpus, address) if ray else None
+        work = Work(numbers(episodes), retry, batch_size, shard, cluster)
         _annotate(dataset, out, topics, names, options, work, json_output)
 
 
@@ -131,6 +153,7 @@ def _annotate(
 ) -> None:
     from goalreel.annotator.annotate import annotate as run
     from goalreel.annotator.annotate import open_dataset
+    from goalreel.annotator.workers import Workers
     from goalreel.batch import Limits
     from goalreel.cli.console import progress_bars, show_summary
     from goalreel.datasets.shards import Shard
@@ -140,6 +163,7 @@ def _annotate(
     limits = Limits(work.batch_size, in_flight=4 * work.batch_size)
     with progress_bars() as progress:
         source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
+        workers = Workers(names, *work.cluster) if work.cluster else None
         models = load(names, recordings=options.recorded(source), roles=())
         summary = run(
             source,
@@ -150,6 +174,7 @@ def _annotate(
             retry=work.retry,
             limits=limits,
             shard=shard,
+            workers=workers,
             progress=progress,
         )
     if json_output:
