@@ -8,10 +8,12 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from goalreel.datasets.build import build
+from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
@@ -383,7 +385,7 @@ def test_long_files_are_split_and_every_timestamp_is_found(tmp_path):
     from goalreel.datasets.writing.layout import MAX_SECONDS, EpisodeClock, arrange, places
 
     class Sparse:
-        rows, info, fps = ({"episode_index": 0},), {"chunks_size": 2}, 30.0
+        rows, info, fps = EpisodeRows(pa.table({"episode_index": [0]})), {"chunks_size": 2}, 30.0
 
     clock = {e: EpisodeClock(30 * 60 + 7, 0.0, 0.0, Path("a")) for e in range(40)}
     files = arrange(Sparse, clock, set(clock), KEY)
