@@ -4,7 +4,7 @@ One episode is in memory at a time, however many a file holds.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,43 +15,90 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.writing import language
 from goalreel.datasets.writing.goals import Goals
+from goalreel.datasets.writing.tasks import frame_tasks
+from goalreel.datasets.writing.text import TextOptions
 from goalreel.files import atomic
 
 ROWS = 512
 """Rows read at a time."""
+GROUPS = 4096
+"""Row groups of a file at most: each takes 25 KB of memory until the file is written, whenever it is read."""
 
 
 def rewrite_shard(
-    original: Path, target: Path, goals: Mapping[int, Goals], pad_key: str, had_camera: bool
+    original: Path,
+    target: Path,
+    goals: Mapping[int, Goals],
+    pad_key: str,
+    had_camera: bool,
+    text: TextOptions,
+    tasks: Mapping[str, int],
 ) -> None:
-    """Write `target`, one row group an episode, from `original`.
+    """Write `target` from `original`, one row group an episode, or several where there are more than GROUPS.
 
     `goals` are those of this run's episodes; the rows of all others stay. `pad_key` is True on frames
     without an accepted goal. An episode outside this run keeps its mask; without one it is False throughout
-    if it `had_camera`, else True.
+    if it `had_camera`, else True. `tasks` are the indices of the sub-tasks that frames shall have as their
+    tasks, empty where they keep their own.
 
     Raises:
         DatasetError: rows that lerobot would reject, or a full disk.
     """
-    from lerobot.datasets.language import language_events_arrow_type, language_persistent_arrow_type
-
-    kinds = {
-        "language_persistent": language_persistent_arrow_type(),
-        "language_events": language_events_arrow_type(),
-        pad_key: pa.bool_(),
-    }
     with pq.ParquetFile(original) as file, atomic(target) as tmp:
-        schema = file.schema_arrow
+        schema = file.schema_arrow if text.language else drop_fields(file.schema_arrow, _language_types())
+        kinds = {**(_language_types() if text.language else {}), pad_key: pa.bool_()}
         for name, kind in kinds.items():
             schema = put_field(schema, pa.field(name, kind))
+        if tasks:
+            kinds["task_index"] = schema.field("task_index").type
         # As lerobot's write_table_one_row_group_per_episode does, which wants the whole table.
         with pq.ParquetWriter(tmp, schema, compression="snappy", use_dictionary=True) as writer:
+            together, held = _together(file), list[pa.Table]()
             for episode, part in _episodes(file):
                 columns = _old_columns(part, kinds, had_camera)
                 if episode in goals:
-                    columns |= _new_columns(part, columns, goals[episode], pad_key, target)
+                    columns |= _new_columns(part, columns, goals[episode], pad_key, target, text, tasks)
                 arrays = [columns[n] if n in columns else part[n] for n in schema.names]
-                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+                held.append(pa.Table.from_arrays(arrays, schema=schema))
+                if len(held) == together:
+                    _write_group(writer, held)
+            if held:
+                _write_group(writer, held)
+
+
+def _together(file: pq.ParquetFile) -> int:
+    """Episodes to write a row group."""
+    episodes = len(file.read(columns=["episode_index"])["episode_index"].unique())
+    return max(-(-episodes // GROUPS), 1)
+
+
+def _write_group(writer: pq.ParquetWriter, held: list[pa.Table]) -> None:
+    """Write what is held as one row group, and hold it no longer."""
+    table = pa.concat_tables(held)
+    writer.write_table(table, row_group_size=len(table))
+    held.clear()
+
+
+def _language_types() -> dict[str, pa.DataType]:
+    from lerobot.datasets.language import language_events_arrow_type, language_persistent_arrow_type
+
+    return {
+        "language_persistent": language_persistent_arrow_type(),
+        "language_events": language_events_arrow_type(),
+    }
+
+
+def drop_fields(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """Leave fields out, and out of the Hugging Face features in the metadata."""
+    metadata = dict(schema.metadata or {})
+    if b"huggingface" in metadata:
+        known = json.loads(metadata[b"huggingface"])
+        features = known.get("info", {}).get("features") or {}
+        for name in names:
+            features.pop(name, None)
+        metadata[b"huggingface"] = json.dumps(known).encode()
+    kept = [field for field in schema if field.name not in names]
+    return pa.schema(kept, metadata or None)
 
 
 def put_column(table: pa.Table, field: pa.Field, values: pa.ChunkedArray) -> pa.Table:
@@ -109,7 +156,9 @@ def _old_columns(part: pa.Table, kinds: Mapping[str, pa.DataType], had_camera: b
     columns = {}
     for name, kind in kinds.items():
         stored = part[name].combine_chunks() if name in part.column_names else None
-        if pa.types.is_boolean(kind):
+        if name == "task_index":
+            columns[name] = stored
+        elif pa.types.is_boolean(kind):
             columns[name] = stored if stored is not None else pa.array(np.full(len(part), not had_camera))
         elif stored is None:
             columns[name] = language.broadcast([], len(part), kind)
@@ -119,24 +168,40 @@ def _old_columns(part: pa.Table, kinds: Mapping[str, pa.DataType], had_camera: b
 
 
 def _new_columns(
-    part: pa.Table, old: Mapping[str, pa.Array], goals: Goals, pad_key: str, path: Path
+    part: pa.Table,
+    old: Mapping[str, pa.Array],
+    goals: Goals,
+    pad_key: str,
+    path: Path,
+    text: TextOptions,
+    tasks: Mapping[str, int],
 ) -> dict[str, pa.Array]:
     frame = part["frame_index"].to_numpy() if "frame_index" in part.column_names else np.arange(len(part))
     order = np.argsort(frame, kind="stable")
-    timestamps = part["timestamp"].to_numpy()[order]
-    rows = language.goal_rows(goals, timestamps)
-    language.validate(rows, goals.episode, timestamps, path)
-    kind = old["language_persistent"].type
-    kept = old["language_persistent"][0].as_py() or []
-    interjected = _interjected(old["language_events"], part["timestamp"].to_numpy())
     pad = np.empty(len(part), bool)
     pad[order] = goal_pad(goals, len(part))
-    return {
-        "language_persistent": language.broadcast(
-            language.merge_rows(kept, rows, interjected), len(part), kind
-        ),
-        pad_key: pa.array(pad),
-    }
+    columns: dict[str, pa.Array] = {pad_key: pa.array(pad)}
+    if tasks:
+        index = old["task_index"].to_numpy()
+        mine = np.empty_like(index)
+        mine[order] = frame_tasks(goals, tasks, index[order])
+        columns["task_index"] = pa.array(mine, old["task_index"].type)
+    if text.language:
+        columns["language_persistent"] = _rows(part, old, goals, part["timestamp"].to_numpy()[order], path)
+    return columns
+
+
+def _rows(
+    part: pa.Table, old: Mapping[str, pa.Array], goals: Goals, timestamps: NDArray[np.float32], path: Path
+) -> pa.Array:
+    """The episode's rows on each of its frames; `timestamps` are in frame order."""
+    rows = language.goal_rows(goals, timestamps)
+    language.validate(rows, goals.episode, timestamps, path)
+    kept = old["language_persistent"][0].as_py() or []
+    merged = language.merge_rows(
+        kept, rows, _interjected(old["language_events"], part["timestamp"].to_numpy())
+    )
+    return language.broadcast(merged, len(part), old["language_persistent"].type)
 
 
 def goal_pad(goals: Goals, length: int) -> NDArray[np.bool_]:
