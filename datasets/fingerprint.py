@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 import av
@@ -61,12 +62,14 @@ class _Episodes(Mapping[int, str]):
         for at, place in enumerate(places):
             self._inside.setdefault(place, []).append(at)
         self._known: dict[int, str] = {}
+        self._reading = Lock()
 
     def __getitem__(self, episode: int) -> str:
-        if episode not in self._known:
-            inside = self._inside[self._places[episode]]
-            self._known |= self._read([self._rows[at] for at in inside])
-        return self._known[episode]
+        with self._reading:
+            if episode not in self._known:
+                inside = self._inside[self._places[episode]]
+                self._known |= self._read([self._rows[at] for at in inside])
+            return self._known[episode]
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._places)
