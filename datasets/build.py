@@ -93,9 +93,9 @@ def _steps(
         yield
     prune(job, set(files))
     placed = places(videos, job.clock, job.source.fps)
+    said = {e: goals.names for e, goals in job.goals.items()} if job.tasks else {}
     for path in episodes:
         target = job.out / path.relative_to(root)
-        said = {e: goals.names for e, goals in job.goals.items()} if job.tasks else {}
         write = partial(meta.write_episodes, path, target, job.key, placed, stats, said)
         job.marks.once(target, everything, write)
         yield
@@ -112,8 +112,6 @@ def _steps(
 
 def _make_shard(job: Build, path: Path) -> None:
     target = job.out / path.relative_to(job.source.root)
-    made_from = job.made_from(
-        path.name, file_digest(path), episodes=[e for e, c in job.clock.items() if c.shard == path]
-    )
+    made_from = job.made_from(path.name, file_digest(path), episodes=job.inside.get(path, []))
     write = partial(rewrite_shard, path, target, job.goals, job.pad_key, job.had_camera, job.text, job.tasks)
     job.marks.once(target, made_from, write)

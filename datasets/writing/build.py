@@ -58,6 +58,14 @@ class Build:
     def marks(self) -> Marks:
         return Marks(self.out)
 
+    @cached_property
+    def inside(self) -> dict[Path, list[int]]:
+        """The episodes of each data file."""
+        found: dict[Path, list[int]] = {}
+        for episode, clock in self.clock.items():
+            found.setdefault(clock.shard, []).append(episode)
+        return found
+
     @property
     def had_camera(self) -> bool:
         return self.key in self.source.features
