@@ -96,6 +96,7 @@ def annotate(
             camera_key=options.subgoal_key,
             camera=recorded.camera,
             use_unverified=options.use_unverified,
+            text=options.text,
             progress=lambda done, total: progress("write", done, total),
         )
     return summary

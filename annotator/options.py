@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from goalreel.datasets.build import SUBGOAL
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.text import TextOptions
+from goalreel.errors import InputError
 from goalreel.loop import OnUnverified
 from goalreel.models.recorded import Recorded
 from goalreel.planners.kinematic import Granularity, Layout
@@ -24,6 +26,23 @@ class Options:
     use_unverified: bool = False
     """Let steps without an accepted image become training data, image and words."""
     seed: int = 0
+    language: bool = True
+    """Write language columns; plain loaders, such as torch's own, fail on them."""
+    motion_rows: bool = False
+    """Write the phases below the sub-tasks too, as rows of style `motion`, where the planner reads motion."""
+    task_aug: bool = False
+    """Write the instruction in other words too, as rows of style `task_aug`."""
+    task_per_frame: bool = False
+    """Let `task_index` tell each frame's sub-task; without one, the instruction."""
+
+    def __post_init__(self) -> None:
+        if not self.language and (self.motion_rows or self.task_aug):
+            raise InputError("--motion-rows and --task-aug write language rows: leave out --no-language")
+
+    @property
+    def text(self) -> TextOptions:
+        """Which words the dataset is built with."""
+        return TextOptions(self.language, self.task_aug, self.task_per_frame)
 
     def recorded(self, source: Source) -> Recorded:
         """What models that read recordings are to read: `load(preset, recordings=options.recorded(source))`.
@@ -34,4 +53,5 @@ class Options:
         """
         layout = Layout.parse(self.layout) if self.layout else None
         words = tuple(source.tasks.values())
-        return Recorded(source.recording, source.camera(self.camera), words, self.granularity, layout)
+        camera = source.camera(self.camera)
+        return Recorded(source.recording, camera, words, self.granularity, layout, self.motion_rows)

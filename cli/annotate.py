@@ -72,6 +72,18 @@ def annotate(
     subgoal_key: Annotated[str, typer.Option(help="Feature name of the sub-goal camera.")] = (
         "observation.images.subgoal"
     ),
+    language: Annotated[
+        bool, typer.Option(help="Write language columns; plain data loaders fail on them.")
+    ] = True,
+    motion_rows: Annotated[
+        bool, typer.Option("--motion-rows", help="Write the phases below the sub-tasks too.")
+    ] = False,
+    task_aug: Annotated[
+        bool, typer.Option("--task-aug", help="Write the instruction in other words too.")
+    ] = False,
+    task_per_frame: Annotated[
+        bool, typer.Option("--task-per-frame", help="Let task_index tell the sub-task of each frame.")
+    ] = False,
     retry: Annotated[
         Literal["failed", "unverified"] | None,
         typer.Option(help="Try recorded episodes again in which steps failed, or also were not accepted."),
@@ -102,6 +114,10 @@ def annotate(
             on_unverified=on_unverified,
             use_unverified=use_unverified,
             seed=seed,
+            language=language,
+            motion_rows=motion_rows,
+            task_aug=task_aug,
+            task_per_frame=task_per_frame,
         )
         work = Work(numbers(episodes), retry, batch_size)
         _annotate(dataset, out, topics, names, options, work, json_output)

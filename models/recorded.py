@@ -21,3 +21,5 @@ class Recorded:
     granularity: "Granularity" = "subtask"
     layout: "Layout | None" = None
     """Which state dimensions are the gripper and the position; None finds them."""
+    with_phases: bool = False
+    """Let the planner that reads motion name the phases below its steps too."""

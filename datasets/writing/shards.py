@@ -141,15 +141,22 @@ def _new_columns(
         mine[order] = frame_tasks(goals, tasks, index[order])
         columns["task_index"] = pa.array(mine, old["task_index"].type)
     if text.language:
-        columns["language_persistent"] = _rows(part, old, goals, part["timestamp"].to_numpy()[order], path)
+        columns["language_persistent"] = _rows(
+            part, old, goals, part["timestamp"].to_numpy()[order], path, text.task_aug
+        )
     return columns
 
 
 def _rows(
-    part: pa.Table, old: Mapping[str, pa.Array], goals: Goals, timestamps: NDArray[np.float32], path: Path
+    part: pa.Table,
+    old: Mapping[str, pa.Array],
+    goals: Goals,
+    timestamps: NDArray[np.float32],
+    path: Path,
+    task_aug: bool,
 ) -> pa.Array:
     """The episode's rows on each of its frames; `timestamps` are in frame order."""
-    rows = language.goal_rows(goals, timestamps)
+    rows = language.goal_rows(goals, timestamps, task_aug)
     language.validate(rows, goals.episode, timestamps, path)
     kept = old["language_persistent"][0].as_py() or []
     merged = language.merge_rows(
