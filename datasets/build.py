@@ -14,13 +14,20 @@ from goalreel.datasets.writing import meta
 from goalreel.datasets.writing.build import Build
 from goalreel.datasets.writing.camera import make_video, prune
 from goalreel.datasets.writing.card import CARD, write_card
-from goalreel.datasets.writing.copies import check_apart, data_files, episode_files, meta_digest, pass_on
+from goalreel.datasets.writing.copies import (
+    check_apart,
+    data_files,
+    drop_gone,
+    episode_files,
+    meta_digest,
+    pass_on,
+)
 from goalreel.datasets.writing.layout import VideoFile, arrange, places
 from goalreel.datasets.writing.shards import rewrite_shard
 from goalreel.datasets.writing.stats import Stats
 from goalreel.datasets.writing.tasks import TASKS, tasks_file
 from goalreel.datasets.writing.text import TextOptions
-from goalreel.files import sweep, write_bytes
+from goalreel.files import file_digest, sweep, write_bytes
 
 SUBGOAL = "observation.images.subgoal"
 
@@ -62,6 +69,7 @@ def build(
     if job.marks.fresh(info, everything) is None:
         job.marks.drop(info)
         info.unlink(missing_ok=True)
+    drop_gone(job.source, out, camera_key, job.marks)
     pass_on(root, out, besides={CARD, TASKS} if text.task_per_frame else {CARD})
     for done, _ in enumerate(_steps(job, shards, videos, episodes, everything), start=1):
         if progress:
@@ -105,6 +113,8 @@ def _steps(
 
 def _make_shard(job: Build, path: Path) -> None:
     target = job.out / path.relative_to(job.source.root)
-    made_from = job.made_from(path.name, episodes=[e for e, c in job.clock.items() if c.shard == path])
+    made_from = job.made_from(
+        path.name, file_digest(path), episodes=[e for e, c in job.clock.items() if c.shard == path]
+    )
     write = partial(rewrite_shard, path, target, job.goals, job.pad_key, job.had_camera, job.text, job.tasks)
     job.marks.once(target, made_from, write)

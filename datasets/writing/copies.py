@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from goalreel.datasets.records import FOLDER
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.marks import Marks
 from goalreel.errors import DatasetError
 from goalreel.files import copy, digest, files_below, link_or_copy
 
@@ -46,6 +48,19 @@ def pass_on(root: Path, out: Path, besides: Collection[Path] = ()) -> None:
             link_or_copy(path, out / relative)
         elif not _rebuilt(relative) and relative not in besides:
             copy(path, out / relative)
+
+
+def drop_gone(source: Source, out: Path, key: str, marks: Marks) -> None:
+    """Remove what OUT has of files that IN has no longer: a dataset that was merged lies in others.
+
+    Those of the sub-goal camera `key` are left alone.
+    """
+    cameras = [out / "videos" / camera for camera in source.cameras if camera != key]
+    videos = (path for camera in cameras for path in camera.glob("*/*.mp4"))
+    for path in [*data_files(out), *episode_files(out), *videos]:
+        if not (source.root / path.relative_to(out)).exists():
+            path.unlink()
+            marks.drop(path)
 
 
 def data_files(root: Path) -> list[Path]:

@@ -1,7 +1,10 @@
-"""Data files rewritten with the language columns and the goal mask; every other column as it was."""
+"""Data files rewritten with the language columns and the goal mask; every other column as it was.
+
+One episode is in memory at a time, however many a file holds.
+"""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,9 @@ from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.tasks import frame_tasks
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.files import atomic
+
+ROWS = 512
+"""Rows read at a time."""
 
 
 def rewrite_shard(
@@ -36,25 +42,21 @@ def rewrite_shard(
     Raises:
         DatasetError: rows that lerobot would reject, or a full disk.
     """
-    from lerobot.datasets.io_utils import write_table_one_row_group_per_episode
-
-    table = pq.read_table(original)
-    if not text.language:
-        table = drop_columns(table, _language_types())
-    kinds = {**(_language_types() if text.language else {}), pad_key: pa.bool_()}
-    if tasks:
-        kinds["task_index"] = table.schema.field("task_index").type
-    new: dict[str, list[pa.Array]] = {name: [] for name in kinds}
-    for episode, part in _episodes(table):
-        columns = _old_columns(part, kinds, had_camera)
-        if episode in goals:
-            columns |= _new_columns(part, columns, goals[episode], pad_key, target, text, tasks)
-        for name, values in columns.items():
-            new[name].append(values)
-    for name, kind in kinds.items():
-        table = put_column(table, pa.field(name, kind), pa.chunked_array(new[name], kind))
-    with atomic(target) as tmp:
-        write_table_one_row_group_per_episode(table, tmp)
+    with pq.ParquetFile(original) as file, atomic(target) as tmp:
+        schema = file.schema_arrow if text.language else drop_fields(file.schema_arrow, _language_types())
+        kinds = {**(_language_types() if text.language else {}), pad_key: pa.bool_()}
+        for name, kind in kinds.items():
+            schema = put_field(schema, pa.field(name, kind))
+        if tasks:
+            kinds["task_index"] = schema.field("task_index").type
+        # As lerobot's write_table_one_row_group_per_episode does, which wants the whole table.
+        with pq.ParquetWriter(tmp, schema, compression="snappy", use_dictionary=True) as writer:
+            for episode, part in _episodes(file):
+                columns = _old_columns(part, kinds, had_camera)
+                if episode in goals:
+                    columns |= _new_columns(part, columns, goals[episode], pad_key, target, text, tasks)
+                arrays = [columns[n] if n in columns else part[n] for n in schema.names]
+                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
 
 def _language_types() -> dict[str, pa.DataType]:
@@ -66,17 +68,17 @@ def _language_types() -> dict[str, pa.DataType]:
     }
 
 
-def drop_columns(table: pa.Table, names: Iterable[str]) -> pa.Table:
-    """Leave columns out, and out of the Hugging Face features in the schema metadata."""
-    names = [name for name in names if name in table.column_names]
-    metadata = dict(table.schema.metadata or {})
+def drop_fields(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """Leave fields out, and out of the Hugging Face features in the metadata."""
+    metadata = dict(schema.metadata or {})
     if b"huggingface" in metadata:
         known = json.loads(metadata[b"huggingface"])
         features = known.get("info", {}).get("features") or {}
         for name in names:
             features.pop(name, None)
         metadata[b"huggingface"] = json.dumps(known).encode()
-    return table.drop_columns(names).replace_schema_metadata(metadata or None)
+    kept = [field for field in schema if field.name not in names]
+    return pa.schema(kept, metadata or None)
 
 
 def put_column(table: pa.Table, field: pa.Field, values: pa.ChunkedArray) -> pa.Table:
@@ -85,6 +87,13 @@ def put_column(table: pa.Table, field: pa.Field, values: pa.ChunkedArray) -> pa.
     metadata = _declare(table.schema.metadata, field)
     table = table.append_column(field, values) if at < 0 else table.set_column(at, field, values)
     return table.replace_schema_metadata(metadata)
+
+
+def put_field(schema: pa.Schema, field: pa.Field) -> pa.Schema:
+    """The schema of what `put_column` gives."""
+    at = schema.get_field_index(field.name)
+    metadata = _declare(schema.metadata, field)
+    return (schema.append(field) if at < 0 else schema.set(at, field)).with_metadata(metadata)
 
 
 def _declare(metadata: Mapping[bytes, bytes] | None, field: pa.Field) -> dict[bytes, bytes] | None:
@@ -98,12 +107,29 @@ def _declare(metadata: Mapping[bytes, bytes] | None, field: pa.Field) -> dict[by
     return {**metadata, b"huggingface": json.dumps(known).encode()}
 
 
-def _episodes(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+def _episodes(file: pq.ParquetFile) -> Iterator[tuple[int, pa.Table]]:
     """Runs of equal `episode_index`, in file order."""
-    episode = table["episode_index"].to_numpy()
-    starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
-    for start, stop in zip(starts, [*starts[1:], len(episode)], strict=True):
-        yield int(episode[start]), table.slice(start, stop - start)
+    held: list[pa.Table] = []
+    for part in _pieces(file):
+        if held and part["episode_index"][0] != held[0]["episode_index"][0]:
+            yield _whole(held)
+            held = []
+        held.append(part)
+    if held:
+        yield _whole(held)
+
+
+def _whole(parts: list[pa.Table]) -> tuple[int, pa.Table]:
+    return parts[0]["episode_index"][0].as_py(), pa.concat_tables(parts).combine_chunks()
+
+
+def _pieces(file: pq.ParquetFile) -> Iterator[pa.Table]:
+    """The rows in order, no piece with two episodes in it."""
+    for batch in file.iter_batches(ROWS):
+        episode = batch.column("episode_index").to_numpy()
+        starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
+        for start, stop in zip(starts, [*starts[1:], len(episode)], strict=True):
+            yield pa.Table.from_batches([batch.slice(start, stop - start)])
 
 
 def _old_columns(part: pa.Table, kinds: Mapping[str, pa.DataType], had_camera: bool) -> dict[str, pa.Array]:

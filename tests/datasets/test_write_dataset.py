@@ -104,6 +104,20 @@ def test_columns_have_exactly_lerobots_types_in_every_shard(pair):
         assert table.schema.field(PAD).type == pa.bool_()
 
 
+def test_row_groups_are_those_of_lerobots_own_writer(pair, tmp_path):
+    from lerobot.datasets.io_utils import write_table_one_row_group_per_episode
+
+    for path in sorted((pair[1] / "data").glob("*/*.parquet")):
+        write_table_one_row_group_per_episode(pq.read_table(path), tmp_path / path.name)
+        assert row_groups(path) == row_groups(tmp_path / path.name)
+
+
+def row_groups(path: Path) -> bytes:
+    """All but the footer."""
+    content = path.read_bytes()
+    return content[: -8 - int.from_bytes(content[-8:-4], "little")]
+
+
 def test_shards_open_without_info_json(pair):
     """The Hugging Face features in the parquet metadata are in step with the columns."""
     import datasets

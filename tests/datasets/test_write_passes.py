@@ -128,6 +128,19 @@ def test_a_first_pass_over_one_episode_leaves_the_rows_of_all_others(video_datas
     assert not info["features"][FRONT].keys() ^ info["features"][KEY].keys()
 
 
+def test_a_file_that_is_one_row_group_gives_the_same_rows(video_dataset, annotated, tmp_path, monkeypatch):
+    shutil.copytree(video_dataset, tmp_path / "in")
+    (path,) = (tmp_path / "in" / "data").glob("*/*.parquet")
+    pq.write_table(pq.read_table(path), path)
+    monkeypatch.setattr("goalreel.datasets.writing.shards.ROWS", 5)  # an episode does not fit into one read
+    one, many = (
+        annotated(r, tmp_path / n, {1: {}}) for r, n in ((tmp_path / "in", "one"), (video_dataset, "many"))
+    )
+    (ours,), (theirs,) = ((out / "data").glob("*/*.parquet") for out in (one, many))
+    assert pq.read_table(ours).equals(pq.read_table(theirs))
+    assert pq.ParquetFile(ours).num_row_groups == 3
+
+
 def test_linked_folders_are_passed_on_whole(video_dataset, annotated, tmp_path):
     root, disk = shutil.copytree(video_dataset, tmp_path / "in"), tmp_path / "disk"
     shutil.move(root / "videos", disk)
@@ -362,10 +375,11 @@ def test_a_camera_that_is_taken_or_is_none_is_refused(image_dataset, annotated, 
 
 
 def test_segments_beyond_the_episode_are_refused(video_dataset, board, tmp_path):
-    with Records.open(tmp_path / "out", {}, "s") as records:
+    dataset = Source.open(video_dataset)
+    with Records.open(tmp_path / "out", {}, dataset.fingerprint()) as records:
         records.commit(1, board(30))
         with pytest.raises(DatasetError, match=r"episode_000001\.json: its segments do not fit .* 9 frames"):
-            build(Source.open(video_dataset), tmp_path / "out", records, camera=FRONT)
+            build(dataset, tmp_path / "out", records, camera=FRONT)
 
 
 def test_goals_of_another_shape_are_letterboxed():
