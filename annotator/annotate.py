@@ -11,9 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from goalreel import __version__
+from goalreel.annotator.cost import say_cost
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
 from goalreel.annotator.outage import Retry, fixed_roles, to_retry
+from goalreel.annotator.rows import check_rows
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.build import build
@@ -61,6 +63,7 @@ def annotate(
     written; `goalreel.annotator.shards.build_records` makes the dataset of all of them.
 
     Raises:
+        InputError: an episode has sub-task rows, and the models would replace them unasked.
         DatasetError: the dataset as a whole cannot be read, or `out` cannot be written.
         UserError, OSError: a model cannot be loaded.
     """
@@ -70,6 +73,7 @@ def annotate(
     wanted = shard.of(wanted) if shard else wanted
     check_apart(source.root, out)
     source.check_data()
+    check_rows(source, wanted, models.called.planner, options.replace_rows)
     summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None)
     facts = _facts(models, options, recorded.camera)
     with Records.open(out, facts, source.fingerprint(), shard) as records:
@@ -80,6 +84,7 @@ def annotate(
         summary.resumed = len(wanted) - len(todo)
         replaced = records.recorded() & set(todo)
         if todo:
+            say_cost(models, source, recorded, todo)
             models.prepare()
         journal = Journal(out / LOCAL / "answers")
         job = AnnotationJob(source, recorded, models, options, limits, journal)

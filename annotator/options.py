@@ -27,6 +27,8 @@ class Options:
     on_unverified: OnUnverified = "continue"
     use_unverified: bool = False
     """Let steps without an accepted image become training data, image and words."""
+    replace_rows: bool = False
+    """Let new sub-task rows take the place of those that the dataset has."""
     seed: int = 0
     language: bool = True
     """Write language columns; plain loaders, such as torch's own, fail on them."""
@@ -44,7 +46,7 @@ class Options:
     @property
     def text(self) -> TextOptions:
         """Which words the dataset is built with."""
-        return TextOptions(self.language, self.task_aug, self.task_per_frame)
+        return TextOptions(self.language, self.replace_rows, self.task_aug, self.task_per_frame)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
@@ -61,4 +63,5 @@ class Options:
         layout = Layout.parse(self.layout) if self.layout else None
         words = tuple(source.tasks.values())
         camera = source.camera(self.camera)
-        return Recorded(source.recording, camera, words, self.granularity, layout, self.motion_rows)
+        views = source.views(camera)
+        return Recorded(source.recording, camera, words, self.granularity, layout, views, self.motion_rows)

@@ -36,8 +36,9 @@ def rewrite_shard(
 
     `goals` are those of this run's episodes; the rows of all others stay. `pad_key` is True on frames
     without an accepted goal. An episode outside this run keeps its mask; without one it is False throughout
-    if it `had_camera`, else True. `tasks` are the indices of the sub-tasks that frames shall have as their
-    tasks, empty where they keep their own.
+    if it `had_camera`, else True. An episode that has subtask rows keeps its rows, unless `text` replaces
+    them. `tasks` are the indices of the sub-tasks that frames shall have as their tasks, empty where they
+    keep their own.
 
     Raises:
         DatasetError: rows that lerobot would reject, or a full disk.
@@ -168,7 +169,7 @@ def _new_columns(
         columns["task_index"] = pa.array(mine, old["task_index"].type)
     if text.language:
         columns["language_persistent"] = _rows(
-            part, old, goals, part["timestamp"].to_numpy()[order], path, text.task_aug
+            part, old, goals, part["timestamp"].to_numpy()[order], path, text
         )
     return columns
 
@@ -179,12 +180,19 @@ def _rows(
     goals: Goals,
     timestamps: NDArray[np.float32],
     path: Path,
-    task_aug: bool,
+    text: TextOptions,
 ) -> pa.Array:
-    """The episode's rows on each of its frames; `timestamps` are in frame order."""
-    rows = language.goal_rows(goals, timestamps, task_aug)
-    language.validate(rows, goals.episode, timestamps, path)
+    """The episode's rows on each of its frames; `timestamps` are in frame order.
+
+    Where it has subtask rows that stay, so does its plan.
+    """
     kept = old["language_persistent"][0].as_py() or []
+    rows = language.goal_rows(goals, timestamps, text.task_aug)
+    if not text.replace_rows and any(row["style"] == "subtask" for row in kept):
+        rows = [row for row in rows if row["style"] in ("motion", "task_aug")]
+    if not rows:
+        return old["language_persistent"]
+    language.validate(rows, goals.episode, timestamps, path)
     merged = language.merge_rows(
         kept, rows, _interjected(old["language_events"], part["timestamp"].to_numpy())
     )
