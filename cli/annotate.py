@@ -21,6 +21,7 @@ from goalreel.cli.models import (
     choices,
 )
 from goalreel.cli.options import INTERRUPTED, Episodes, Json, OnUnverified, UseUnverified, numbers
+from goalreel.errors import InputError
 
 if TYPE_CHECKING:
     from goalreel.annotator.options import Options
@@ -118,6 +119,8 @@ def annotate(
 
         topics = bags.BagOptions(image_topic, state_topic, action_topic, instruction_topic, task, fps, clock)
         names = presets.load(preset, **choices(locals()))
+        if motion_rows and names.planner != "kinematic":
+            raise InputError("--motion-rows come from the motion: use them with --planner kinematic")
         options = Options(
             camera=camera,
             subgoal_key=subgoal_key,

@@ -144,6 +144,16 @@ def test_the_instruction_in_other_words(video_dataset, annotated, tmp_path):
     assert said(plain, 0, "task_aug") == []
 
 
+def test_rows_that_stay_get_others_beside_them(annotated, spoken, tmp_path):
+    text = TextOptions(task_aug=True)
+    new = {"names": ("a", "b", "c"), "phases": [("reach", 0, 12)]}
+    out = annotated(spoken, tmp_path / "out", {0: new}, text=text)
+    for style in ("subtask", "plan"):
+        assert said(out, 0, style) == said(spoken, 0, style) != []
+    assert said(out, 0, "motion") == [("reach", 0)]
+    assert len(said(out, 0, "task_aug")) == 8
+
+
 def test_annotate_writes_what_it_is_asked_to(video_dataset, tmp_path):
     from goalreel import Options, annotate, load_models, open_dataset
 
