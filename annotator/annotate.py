@@ -25,7 +25,6 @@ from goalreel.datasets.records import LOCAL, Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
-from goalreel.datasets.writing.text import TextOptions
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
@@ -156,7 +155,7 @@ def write_dataset(
         camera_key=options.subgoal_key,
         camera=camera,
         use_unverified=options.use_unverified,
-        text=TextOptions(replace_rows=options.replace_rows),
+        text=options.text,
         progress=lambda done, total: progress("write", done, total),
     )
 

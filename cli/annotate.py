@@ -91,6 +91,18 @@ def annotate(
     subgoal_key: Annotated[str, typer.Option(help="Feature name of the sub-goal camera.")] = (
         "observation.images.subgoal"
     ),
+    language: Annotated[
+        bool, typer.Option(help="Write language columns; plain data loaders fail on them.")
+    ] = True,
+    motion_rows: Annotated[
+        bool, typer.Option("--motion-rows", help="Write the phases below the sub-tasks too.")
+    ] = False,
+    task_aug: Annotated[
+        bool, typer.Option("--task-aug", help="Write the instruction in other words too.")
+    ] = False,
+    task_per_frame: Annotated[
+        bool, typer.Option("--task-per-frame", help="Let task_index tell the sub-task of each frame.")
+    ] = False,
     retry: Annotated[
         Literal["failed", "unverified"] | None,
         typer.Option(help="Try recorded episodes again in which steps failed, or also were not accepted."),
@@ -123,6 +135,8 @@ def annotate(
 
         topics = bags.BagOptions(image_topic, state_topic, action_topic, instruction_topic, task, fps, clock)
         names = presets.load(preset, **choices(locals()))
+        if motion_rows and names.planner != "kinematic":
+            raise InputError("--motion-rows come from the motion: use them with --planner kinematic")
         options = Options(
             camera=camera,
             subgoal_key=subgoal_key,
@@ -132,6 +146,10 @@ def annotate(
             use_unverified=use_unverified,
             replace_rows=replace_rows,
             seed=seed,
+            language=language,
+            motion_rows=motion_rows,
+            task_aug=task_aug,
+            task_per_frame=task_per_frame,
         )
         if not ray and (workers > 1 or gpus or address):
             raise InputError("--workers, --gpus and --address need --ray")

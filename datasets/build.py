@@ -13,6 +13,7 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing import meta
 from goalreel.datasets.writing.build import Build
 from goalreel.datasets.writing.camera import make_video, prune
+from goalreel.datasets.writing.card import CARD, write_card
 from goalreel.datasets.writing.copies import (
     check_apart,
     data_files,
@@ -70,7 +71,7 @@ def build(
         job.marks.drop(info)
         info.unlink(missing_ok=True)
     drop_gone(job.source, out, camera_key, job.marks)
-    pass_on(root, out, besides={TASKS} if text.task_per_frame else set())
+    pass_on(root, out, besides={CARD, TASKS} if text.task_per_frame else {CARD})
     for done, _ in enumerate(_steps(job, shards, videos, episodes, everything), start=1):
         if progress:
             progress(done, total)
@@ -99,6 +100,7 @@ def _steps(
         write = partial(meta.write_episodes, path, target, job.key, placed, stats, said)
         job.marks.once(target, everything, write)
         yield
+    write_card(job)
     if job.tasks:
         write_bytes(job.out / TASKS, tasks_file(job.source.tasks, job.tasks))
     yield

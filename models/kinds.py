@@ -94,7 +94,9 @@ def _kinematic(asked: Asked[ModelOptions]) -> Planner:
     from goalreel.planners.kinematic import KinematicPlanner
 
     given = asked.recorded
-    return KinematicPlanner(given.recordings, given.granularity, given.layout, given.camera, given.words)
+    return KinematicPlanner(
+        given.recordings, given.granularity, given.layout, given.camera, given.words, given.with_phases
+    )
 
 
 @planners.kind(

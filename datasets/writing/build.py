@@ -78,8 +78,9 @@ class Build:
     def made_from(self, *parts: object, episodes: Sequence[int]) -> str:
         """Digest of all that a file with these episodes is made from."""
         marks = [f"{e} {self.goals[e].digest if e in self.goals else ''}" for e in episodes]
-        named = {name for e in episodes if e in self.goals for name in self.goals[e].names}
-        tasks = sorted((name, self.tasks[name]) for name in named) if self.tasks else []
+        goals = [self.goals[e] for e in episodes if e in self.goals]
+        named = {name for g in goals for name in (g.instruction, *g.names)}
+        tasks = sorted((name, self.tasks[name]) for name in named & set(self.tasks))
         how = [FORMAT, self.records.source, self.key, self.camera, self.size, astuple(self.text), tasks]
         return digest(json.dumps([*how, list(parts)]), *marks)
 

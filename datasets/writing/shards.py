@@ -187,20 +187,32 @@ def _new_columns(
         mine = np.empty_like(index)
         mine[order] = frame_tasks(goals, tasks, index[order])
         columns["task_index"] = pa.array(mine, old["task_index"].type)
-    kept = old["language_persistent"][0].as_py() or [] if text.language else []
-    labelled = any(row["style"] == "subtask" for row in kept)
-    if text.language and (text.replace_rows or not labelled):
-        columns["language_persistent"] = _rows(part, old, goals, part["timestamp"].to_numpy()[order], path)
+    if text.language:
+        columns["language_persistent"] = _rows(
+            part, old, goals, part["timestamp"].to_numpy()[order], path, text
+        )
     return columns
 
 
 def _rows(
-    part: pa.Table, old: Mapping[str, pa.Array], goals: Goals, timestamps: NDArray[np.float32], path: Path
+    part: pa.Table,
+    old: Mapping[str, pa.Array],
+    goals: Goals,
+    timestamps: NDArray[np.float32],
+    path: Path,
+    text: TextOptions,
 ) -> pa.Array:
-    """The episode's rows on each of its frames; `timestamps` are in frame order."""
-    rows = language.goal_rows(goals, timestamps)
-    language.validate(rows, goals.episode, timestamps, path)
+    """The episode's rows on each of its frames; `timestamps` are in frame order.
+
+    Where it has subtask rows that stay, so does its plan.
+    """
     kept = old["language_persistent"][0].as_py() or []
+    rows = language.goal_rows(goals, timestamps, text.task_aug)
+    if not text.replace_rows and any(row["style"] == "subtask" for row in kept):
+        rows = [row for row in rows if row["style"] in ("motion", "task_aug")]
+    if not rows:
+        return old["language_persistent"]
+    language.validate(rows, goals.episode, timestamps, path)
     merged = language.merge_rows(
         kept, rows, _interjected(old["language_events"], part["timestamp"].to_numpy())
     )
