@@ -28,7 +28,7 @@ def main() -> None:
     options = parser.parse_args()
     rows: list[dict[str, object]] = []
     for name, labels in read_labels(REAL / "labels.json").datasets.items():
-        for granularity in ("subtask", "phase"):
+        for granularity in ("event", "subtask", "phase"):
             cuts = kinematic_cuts(REAL / name, granularity)
             for retreats in ("apart", "joined"):
                 score = boundary_score(cuts, labels, options.tolerance, retreats_apart=retreats == "apart")

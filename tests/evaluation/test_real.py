@@ -128,8 +128,14 @@ def test_cuts_of_another_dataset_are_refused(tmp_path):
             boundary_score(cuts, labels)
 
 
-def test_the_kinematic_planner_is_scored(real_motions):
+def test_events_are_where_contact_changes(real_motions):
+    """No cut that the labels do not have, most of those that they have, and no granularity nearer to them."""
     labels = read_labels(LABELS).datasets[real_motions.name]
-    scores = {g: boundary_score(kinematic_cuts(real_motions, g), labels) for g in ("subtask", "phase")}
-    assert scores["phase"].matched > 0
-    assert all(s.true == sum(len(e.events) for e in labels.episodes) for s in scores.values())
+    scores = {
+        g: boundary_score(kinematic_cuts(real_motions, g), labels, retreats_apart=False)
+        for g in ("event", "subtask", "phase")
+    }
+    assert scores["event"].precision.value == 1
+    assert scores["event"].recall.value >= 0.8
+    assert scores["event"].f1.value >= max(s.f1.value for s in scores.values())
+    assert len({s.true for s in scores.values()}) == 1
