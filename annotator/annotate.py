@@ -14,6 +14,7 @@ from goalreel import __version__
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
 from goalreel.annotator.outage import Retry, fixed_roles, to_retry
+from goalreel.annotator.rows import check_rows
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.build import build
@@ -22,6 +23,7 @@ from goalreel.datasets.records import LOCAL, Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
+from goalreel.datasets.writing.text import TextOptions
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
@@ -61,6 +63,7 @@ def annotate(
     written; `goalreel.annotator.shards.build_records` makes the dataset of all of them.
 
     Raises:
+        InputError: an episode has sub-task rows, and the models would replace them unasked.
         DatasetError: the dataset as a whole cannot be read, or `out` cannot be written.
         UserError, OSError: a model cannot be loaded.
     """
@@ -70,6 +73,7 @@ def annotate(
     wanted = shard.of(wanted) if shard else wanted
     check_apart(source.root, out)
     source.check_data()
+    check_rows(source, wanted, models.called.planner, options.replace_rows)
     summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None)
     facts = _facts(models, options, recorded.camera)
     with Records.open(out, facts, source.fingerprint(), shard) as records:
@@ -123,6 +127,7 @@ def write_dataset(
         camera_key=options.subgoal_key,
         camera=camera,
         use_unverified=options.use_unverified,
+        text=TextOptions(replace_rows=options.replace_rows),
         progress=lambda done, total: progress("write", done, total),
     )
 

@@ -25,6 +25,8 @@ class Options:
     on_unverified: OnUnverified = "continue"
     use_unverified: bool = False
     """Let steps without an accepted image become training data, image and words."""
+    replace_rows: bool = False
+    """Let new sub-task rows take the place of those that the dataset has."""
     seed: int = 0
 
     @classmethod

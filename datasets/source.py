@@ -104,6 +104,10 @@ class Source:
                     f"{self.root}: episode {row['episode_index']}: {path} is missing: copy the dataset again"
                 )
 
+    def data_path(self, index: int) -> Path:
+        """The data file that holds an episode's rows."""
+        return stored(self.root, self.info["data_path"], self._by_index[index], "data")
+
     def episode(self, index: int) -> Episode:
         """Read one episode's rows (not its frames) and check them."""
         self.select([index])

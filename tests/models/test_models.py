@@ -204,7 +204,7 @@ def test_an_editor_of_segments_wants_a_planner_that_reads_them_off(editor):
     preset = presets.load("hindsight", editor=editor, planner="openai:m@http://h/v1")
     with pytest.raises(InputError) as caught:
         load(preset, recordings=Recorded({}, "front"), roles=())
-    said = "--planner openai:m@http://h/v1 gives none: use --planner kinematic, or an --editor that renders"
+    said = "--planner openai:m@http://h/v1 gives none: use --planner kinematic"
     assert said in str(caught.value)
     assert str(caught.value).startswith("--editor hindsight takes pictures from segments")
     load(preset.model_copy(update={"planner": "kinematic"}), recordings=Recorded({}, "front"), roles=())
