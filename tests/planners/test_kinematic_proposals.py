@@ -57,4 +57,4 @@ def test_the_planners_own_cuts_are_proposed_but_for_slips(real_motions):
             s.end for step, s in zip(plan.steps, plan.segments, strict=True) if step.outcome == "failed"
         }
         cuts = {s.start for s in plan.segments[1:]} - slipped
-        assert cuts <= {p.frame for p in proposals(episode)}
+        assert cuts <= {p.frame + (p.cue == "closed") for p in proposals(episode)}
