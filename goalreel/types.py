@@ -36,6 +36,8 @@ class Failure(Frozen):
     message: Text
     reply: str | None = None
     """The model's raw reply, when it gave one."""
+    refused: bool = False
+    """The server is well, but will not take this very request."""
 
 
 class DoneStep(Frozen):

@@ -23,7 +23,7 @@ class Gate:
     def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
         if any(edit.task_id == "episode_000002" for edit in edits):
             self.reached.set()
-            assert self.open.wait(60)
+            assert self.open.wait(600)
         return self.editor.edit(edits)
 
 
@@ -39,7 +39,7 @@ def test_a_run_is_shown_while_it_is_going_on(video_dataset, tmp_path):
     )
     run.start()
     try:
-        assert gate.reached.wait(60)
+        assert gate.reached.wait(600)
         until(lambda: len(list((out / FOLDER / "episodes").rglob("*.json"))) == 2)
         goalreel("show", out)
         copied = shutil.copytree(out, tmp_path / "copied")
@@ -48,7 +48,7 @@ def test_a_run_is_shown_while_it_is_going_on(video_dataset, tmp_path):
         goalreel("show", copied, "--source", video_dataset)
     finally:
         gate.open.set()
-        run.join(60)
+        run.join(600)
     for report in ("out-report", "copied-report"):
         page = html.unescape((tmp_path / report / "index.html").read_text())
         assert "2 of 3" in page
