@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goalreel import __version__
+from goalreel.annotator.addresses import without_addresses
+from goalreel.annotator.cost import say_cost
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
 from goalreel.annotator.outage import Retry, fixed_roles, to_retry
+from goalreel.annotator.rows import check_rows
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.build import build
@@ -23,8 +26,9 @@ from goalreel.datasets.records import LOCAL, Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
+from goalreel.datasets.writing.text import TextOptions
 from goalreel.models.journal import Journal
-from goalreel.models.trio import Trio
+from goalreel.models.trio import Names, Trio
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 
@@ -67,6 +71,7 @@ def annotate(
     `workers` these ask the models, not this process; `models` then says what they are called.
 
     Raises:
+        InputError: an episode has sub-task rows, and the models would replace them unasked.
         DatasetError: the dataset as a whole cannot be read, or `out` cannot be written.
         UserError, OSError: a model cannot be loaded.
     """
@@ -76,6 +81,7 @@ def annotate(
     wanted = shard.of(wanted) if shard else wanted
     check_apart(source.root, out)
     source.check_data()
+    check_rows(source, wanted, models.called.planner, options.replace_rows)
     summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None)
     facts = _facts(models, options, recorded.camera)
     with Records.open(out, facts, source.fingerprint(), shard) as records:
@@ -86,13 +92,16 @@ def annotate(
         summary.resumed = len(wanted) - len(todo)
         replaced = records.recorded() & set(todo)
         journal = Journal(out / LOCAL / "answers")
+        if todo:
+            say_cost(models, source, recorded, todo)
         if workers and todo:
             order = {index: again.get(index) for index in todo}
             workers.run(records, source, options, limits or Limits(), order, summary, progress)
         elif todo:
             models.prepare()
             job = AnnotationJob(source, recorded, models, options, limits, journal)
-            record(job, records, journal, {index: again.get(index, 0) for index in todo}, summary, progress)
+            before = {index: again.get(index, 0) for index in todo}
+            record(job, records, journal, models.called, before, summary, progress)
         summary.failures = dict(sorted(summary.failures.items()))
         summary.not_begun = len(wanted) - summary.ended
         if shard:
@@ -113,16 +122,19 @@ def record(
     job: AnnotationJob,
     records: Records,
     journal: Journal,
+    called: Names,
     todo: Mapping[int, int],
     summary: Summary,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> None:
     """Have the episodes `todo` annotated, record each when it is finished, and count it in `summary`.
 
-    `todo` has how many accepted pictures the record of each has that is tried again; else 0.
+    `called` are the models' names, whose addresses are left out of records. `todo` has how many accepted
+    pictures the record of each has that is tried again; else 0.
     """
 
     def keep(episode: Episode, board: Storyboard) -> Storyboard | None:
+        board = without_addresses(board, called)
         kept = _commit(records, episode.index, board, todo[episode.index])
         journal.forget(episode.id)
         return kept
@@ -149,6 +161,7 @@ def write_dataset(
         camera_key=options.subgoal_key,
         camera=camera,
         use_unverified=options.use_unverified,
+        text=TextOptions(replace_rows=options.replace_rows),
         progress=lambda done, total: progress("write", done, total),
     )
 
@@ -186,6 +199,6 @@ def _accepted(board: Storyboard) -> int:
 
 def _facts(models: Trio, options: Options, camera: str) -> dict[str, object]:
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
-    names = asdict(models.called)
+    names = asdict(models.called.identified())
     del names["unkept"]
     return {**asdict(options), **names, "camera": camera, "goalreel": __version__}

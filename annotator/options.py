@@ -25,6 +25,8 @@ class Options:
     on_unverified: OnUnverified = "continue"
     use_unverified: bool = False
     """Let steps without an accepted image become training data, image and words."""
+    replace_rows: bool = False
+    """Let new sub-task rows take the place of those that the dataset has."""
     seed: int = 0
 
     @classmethod
@@ -41,4 +43,6 @@ class Options:
         """
         layout = Layout.parse(self.layout) if self.layout else None
         words = tuple(source.tasks.values())
-        return Recorded(source.recording, source.camera(self.camera), words, self.granularity, layout)
+        camera = source.camera(self.camera)
+        views = source.views(camera)
+        return Recorded(source.recording, camera, words, self.granularity, layout, views)

@@ -32,6 +32,7 @@ EPILOG = (
     "- `goalreel annotate pusht --out pusht-goals`\n\n"
     "- `goalreel annotate droid --out droid-goals --camera exterior_1 --episodes 0-9,12`\n\n"
     "- `goalreel annotate g1 --out g1-goals --layout gripper=20:26,position=7:14 --granularity phase`\n\n"
+    "- `goalreel annotate labelled --out labelled-goals --planner rows`\n\n"
     "- `goalreel annotate droid --out droid-goals --retry unverified`\n\n"
     "- `goalreel annotate droid --out droid-goals --shard 2/8`, on eight machines, then "
     "`goalreel build droid-goals`\n\n"
@@ -83,6 +84,10 @@ def annotate(
     keep: Keep = None,
     on_unverified: OnUnverified = "continue",
     use_unverified: UseUnverified = False,
+    replace_rows: Annotated[
+        bool,
+        typer.Option("--replace-rows", help="Write new sub-task rows in the place of those the dataset has."),
+    ] = False,
     subgoal_key: Annotated[str, typer.Option(help="Feature name of the sub-goal camera.")] = (
         "observation.images.subgoal"
     ),
@@ -125,6 +130,7 @@ def annotate(
             layout=layout,
             on_unverified=on_unverified,
             use_unverified=use_unverified,
+            replace_rows=replace_rows,
             seed=seed,
         )
         if not ray and (workers > 1 or gpus or address):

@@ -47,8 +47,9 @@ def build(
     `camera` is the camera of `source` that the goal images come from (None: its first fixed one) and gives
     their size. The new camera `camera_key` shows, on every frame of a step, the picture of that step's goal.
     Frames without one are black and True in the column `Build.pad_key`. Steps without an accepted picture
-    have no sub-task row either, unless `use_unverified`. `text` says which words are written, and where.
-    `progress(done, total)` counts files.
+    have no sub-task row either, unless `use_unverified`. An episode of `source` that has sub-task rows
+    already keeps all its language rows, unless `text` replaces them; `text` says which words are written,
+    and where. `progress(done, total)` counts files.
 
     Raises:
         DatasetError: `source` or a record is broken, `out` overlaps `source`, or the disk is full.

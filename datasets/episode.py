@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from goalreel.datasets.labels import Label, subtask_labels
 from goalreel.datasets.video import VideoIndex, decode, video_index
 from goalreel.errors import DatasetError
 from goalreel.image import Image
@@ -106,6 +107,14 @@ class Episode:
         else:
             pictures = self._stored_images(camera, indices)
         return [Image(p, frame=f"{camera}#{i}") for p, i in zip(pictures, indices, strict=True)]
+
+    def subtasks(self) -> tuple[Label, ...]:
+        """The subtask rows of `language_persistent`, in order of time; empty without any.
+
+        Raises:
+            DatasetError: the file cannot be read.
+        """
+        return subtask_labels(self.data_path).get(self.index, ())
 
     def _is_video(self, camera: str) -> bool:
         feature = self.info["features"].get(camera)

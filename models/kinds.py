@@ -97,6 +97,32 @@ def _kinematic(asked: Asked[ModelOptions]) -> Planner:
     return KinematicPlanner(given.recordings, given.granularity, given.layout, given.camera, given.words)
 
 
+@planners.kind(
+    "rows",
+    "Takes the subtask rows that the dataset has, and leaves them as they are.",
+    ModelOptions,
+    needs_recording=True,
+)
+def _rows(asked: Asked[ModelOptions]) -> Planner:
+    from goalreel.planners.rows import RowsPlanner
+
+    return RowsPlanner(asked.recorded.recordings)
+
+
+@planners.kind(
+    "watch:CHAT",
+    "A chat model that looks at the recorded frames: CHAT is its name, such as `hf:DIR`.",
+    ModelOptions,
+    needs_recording=True,
+    asks_chat=True,
+)
+def _watch(asked: Asked[ModelOptions]) -> Planner:
+    from goalreel.planners.watching import WatchingPlanner
+
+    given = asked.recorded
+    return WatchingPlanner(given.recordings, asked.asked_chat, given.watched, given.layout)
+
+
 @critics.kind(
     "difference", "Rejects pictures that are unusable or show no change.", ModelOptions, predicts=False
 )

@@ -3,6 +3,7 @@
     hf:DIR?dtype=bfloat16     KIND:TARGET, with options
     openai:MODEL@URL          KIND:MODEL@URL, with options too: an address here has no query of its own
     server:URL                KIND:URL
+    watch:hf:DIR?dtype=...    KIND:NAME: a chat model, options and all, that is asked in another way
     flux2-klein-4b@FOLDER     no KIND: an entry of the editors' catalogue, or a model of fixed rules
     DRAW+EDIT                 two editors: one draws first pictures, the other edits
 
@@ -20,14 +21,19 @@ from urllib.parse import parse_qsl
 from goalreel import __version__
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
+from goalreel.files import digest
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _CREDENTIALS = re.compile(r"//[^@/]*@")
+_ADDRESS = re.compile(r"(^|[@:])[A-Za-z][\w+.-]*://.*")
 SHOWN = frozenset(
     {"device", "dtype", "batch_size", "max_new_tokens", "max_tokens", "temperature", "top_p", "top_k"}
     | {"processor", "dialect", "prompts", "concurrency", "timeout_s", "offload", "vae_tiling", "quantize"}
 )
 """The options whose values `ModelName.public` shows: those of goalreel's own kinds, none of them a secret."""
+
+UNDECIDING = frozenset({"device", "batch_size", "concurrency", "timeout_s", "offload"})
+"""The options that change no answer: where a model runs, and how many it is asked at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,11 @@ class ModelName:
             raise InputError(f"{self.plain()}: options are written as ?key=value&key=value") from None
 
     @property
+    def inner(self) -> "ModelName":
+        """The name that follows the colon, with its options, as in `watch:hf:DIR`."""
+        return ModelName.parse(self.text.partition(":")[2])
+
+    @property
     def model(self) -> str:
         """The target up to its `@`."""
         return self.target.partition("@")[0]
@@ -111,6 +122,37 @@ class ModelName:
         shown = "&".join(f"{key}={value if key in SHOWN else '***'}" for key, _, value in pairs)
         return f"{self.plain()}?{shown}" if shown else self.plain()
 
+    def identity(self) -> str:
+        """What decides the answers: the kind, the model and the options that count, but no address.
+
+        A digest stands for the value of an option that might be a secret. A model that only its address tells
+        from others is its kind alone.
+
+        >>> ModelName.parse("openai:gpt@http://node7:8000/v1?top_p=0.9&concurrency=4").identity()
+        'openai:gpt?top_p=0.9'
+        >>> ModelName.parse("server:http://node7:8000").identity()
+        'server'
+        """
+        if self.parts:
+            return "+".join(part.identity() for part in self.parts)
+        target = _ADDRESS.sub("", self.target)
+        model = ":".join(word for word in (self.kind, target) if word)
+        pairs = (option.partition("=") for option in sorted(self.query.split("&")) if option)
+        options = (
+            f"{key}={value if key in SHOWN else digest(value)[:8]}"
+            for key, _, value in pairs
+            if key not in UNDECIDING
+        )
+        return f"{model}?{query}" if (query := "&".join(options)) else model
+
+    @property
+    def nameless(self) -> bool:
+        """Nothing but an address tells the model from others."""
+        if self.parts:
+            return any(part.nameless for part in self.parts)
+        found = _ADDRESS.search(self.target)
+        return found is not None and found[1] != "@"
+
     def brief(self) -> str:
         """The model alone: without its kind, its options, and the folder or address that it is kept in.
 
@@ -127,8 +169,9 @@ class ModelName:
         A journal's keys are made from it.
         """
         target = self.parts[1].target if self.parts else self.target
-        folder = Path(located(target or self.text))
-        if not folder.is_dir():
+        folders = (Path(located(name)) for name in (target or self.text, self.inner.target) if name)
+        folder = next((folder for folder in folders if folder.is_dir()), None)
+        if folder is None:
             return __version__
         files = sorted(p for p in folder.rglob("*") if p.is_file())
         facts = [(str(p.relative_to(folder)), p.stat().st_size, p.stat().st_mtime_ns) for p in files]

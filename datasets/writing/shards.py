@@ -36,8 +36,9 @@ def rewrite_shard(
 
     `goals` are those of this run's episodes; the rows of all others stay. `pad_key` is True on frames
     without an accepted goal. An episode outside this run keeps its mask; without one it is False throughout
-    if it `had_camera`, else True. `tasks` are the indices of the sub-tasks that frames shall have as their
-    tasks, empty where they keep their own.
+    if it `had_camera`, else True. An episode that has subtask rows keeps its rows, unless `text` replaces
+    them. `tasks` are the indices of the sub-tasks that frames shall have as their tasks, empty where they
+    keep their own.
 
     Raises:
         DatasetError: rows that lerobot would reject, or a full disk.
@@ -166,7 +167,9 @@ def _new_columns(
         mine = np.empty_like(index)
         mine[order] = frame_tasks(goals, tasks, index[order])
         columns["task_index"] = pa.array(mine, old["task_index"].type)
-    if text.language:
+    kept = old["language_persistent"][0].as_py() or [] if text.language else []
+    labelled = any(row["style"] == "subtask" for row in kept)
+    if text.language and (text.replace_rows or not labelled):
         columns["language_persistent"] = _rows(part, old, goals, part["timestamp"].to_numpy()[order], path)
     return columns
 
