@@ -89,16 +89,17 @@ def annotate(
         todo = [i for i in wanted if i not in done or i in again]
         summary.resumed = len(wanted) - len(todo)
         replaced = records.recorded() & set(todo)
+        journal = Journal(out / LOCAL / "answers")
         if todo:
             say_cost(models, source, recorded, todo)
-        journal = Journal(out / LOCAL / "answers")
         if workers and todo:
             order = {index: again.get(index) for index in todo}
             workers.run(records, source, options, limits or Limits(), order, summary, progress)
         elif todo:
             models.prepare()
             job = AnnotationJob(source, recorded, models, options, limits, journal)
-            record(job, records, journal, {index: again.get(index, 0) for index in todo}, summary, progress)
+            before = {index: again.get(index, 0) for index in todo}
+            record(job, records, journal, before, summary, progress)
         summary.failures = dict(sorted(summary.failures.items()))
         summary.not_begun = len(wanted) - summary.ended
         if shard:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from goalreel.errors import DatasetError, UserError
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
 from goalreel.models.presets import Preset
+from goalreel.models.recorded import Recorded
+from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 
 INIT_DEATHS = 3
@@ -43,7 +46,7 @@ class Workers:
     gpus: float = 0.0
     """Of each."""
     address: str | None = None
-    """The Ray cluster's; None: RAY_ADDRESS, or else Ray is started here, on loopback."""
+    """The Ray cluster's; None: RAY_ADDRESS, or else Ray is started here."""
 
     def run(
         self,
@@ -116,32 +119,34 @@ class _Worker:
 
     def __init__(self, order: _Order) -> None:
         self._order = order
-        self._source = Source.open(order.root)
-        self._recorded = order.options.recorded(self._source)
-        self._models = load(order.preset, recordings=self._recorded, roles=())
+
+    @cached_property
+    def _dataset(self) -> tuple[Source, Recorded, Trio]:
+        source = Source.open(self._order.root)
+        recorded = self._order.options.recorded(source)
+        return source, recorded, load(self._order.preset, recordings=recorded)
 
     def __call__(self, rows: dict[str, Any]) -> dict[str, list[str]]:
-        order = self._order
-        out = order.records.parents[1]
-        part = Summary(out, self._recorded.camera)
+        part = Summary(self._order.records.parents[1], "")
+        try:
+            self._work(rows, part)
+        except (UserError, OSError) as e:
+            part.stopped = str(e).splitlines()[0]
+        return {"summary": [part.as_json()]}
+
+    def _work(self, rows: dict[str, Any], part: Summary) -> None:
+        order, (source, recorded, models) = self._order, self._dataset
         known = dict(zip(map(int, rows["episode"]), rows["of"], strict=True))
-        records = Records(order.records, order.source, known)
         before = dict(zip(known, map(int, rows["before"]), strict=True))
+        records = Records(order.records, order.source, known)
         # A worker that was killed may have recorded some of them.
         done = {index for index in known if before[index] < 0 and _whole(records, index)}
         for index in done:
             count(records.outline(index), part)
         todo = {index: max(n, 0) for index, n in before.items() if index not in done}
-        journal = Journal(out / LOCAL / "answers")
-        try:
-            self._models.prepare()
-            job = AnnotationJob(
-                self._source, self._recorded, self._models, order.options, order.limits, journal
-            )
-            record(job, records, journal, todo, part)
-        except (UserError, OSError) as e:
-            part.stopped = str(e).splitlines()[0]
-        return {"summary": [part.as_json()]}
+        journal = Journal(part.out / LOCAL / "answers")
+        job = AnnotationJob(source, recorded, models, order.options, order.limits, journal)
+        record(job, records, journal, todo, part)
 
 
 def _whole(records: Records, index: int) -> bool:
@@ -165,14 +170,8 @@ def _cluster(workers: Workers) -> Iterator[None]:
     if address:
         ray.init(address, log_to_driver=False)
     else:
-        # One more for what feeds them. Named as local, it joins nobody else's cluster on this machine.
-        ray.init(
-            "local",
-            num_cpus=workers.count + 1,
-            include_dashboard=False,
-            log_to_driver=False,
-            _node_ip_address="127.0.0.1",
-        )
+        # Named as local, it joins nobody else's cluster on this machine. One CPU more for what feeds them.
+        ray.init("local", num_cpus=workers.count + 1, include_dashboard=False, log_to_driver=False)
     try:
         yield
     finally:
