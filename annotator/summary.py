@@ -25,6 +25,8 @@ class Summary:
     """Episode -> why it was not recorded. The same call tries it again."""
     stopped: str | None = None
     """Why the run ended early; None where it went through."""
+    shard: str | None = None
+    """Such as "2/3" where the run was a part of one: then the dataset is not written yet."""
 
     @property
     def clean(self) -> bool:
@@ -45,5 +47,6 @@ class Summary:
                 "steps": dict(self.steps),
                 "failures": self.failures,
                 "stopped": self.stopped,
+                "shard": self.shard,
             }
         )

@@ -112,6 +112,18 @@ def _watch(asked: Asked[ModelOptions]) -> Planner:
     return WatchingPlanner(given.recordings, asked.asked_chat, given.watched, given.layout)
 
 
+@planners.kind(
+    "rows",
+    "Takes the subtask rows that the dataset has, and leaves them as they are.",
+    ModelOptions,
+    needs_recording=True,
+)
+def _rows(asked: Asked[ModelOptions]) -> Planner:
+    from goalreel.planners.rows import RowsPlanner
+
+    return RowsPlanner(asked.recorded.recordings)
+
+
 @critics.kind(
     "difference", "Rejects pictures that are unusable or show no change.", ModelOptions, predicts=False
 )

@@ -45,7 +45,7 @@ def annotated(
             size=SIZE,
             progress=lambda done, total: progress("record", done, total),
         )
-    source, options = Source.open(recording), Options()
+    source, options = Source.open(recording), Options(replace_rows=True)
     annotate(source, result, models(options.recorded(source)), options, progress=progress)
     records = Records(result / FOLDER, source="")
     done = records.done()

@@ -96,7 +96,7 @@ def test_other_settings_are_refused(video_dataset, annotated):
 
 def test_a_second_pass_over_the_result(annotated, tmp_path):
     out = tmp_path / "again"
-    summary = annotate(annotated, out, Options(granularity="phase"))
+    summary = annotate(annotated, out, Options(granularity="phase", replace_rows=True))
     assert summary.annotated == 3
     assert summary.camera == "observation.images.front", "never the sub-goal camera itself"
     show(out, tmp_path / "report")
@@ -106,7 +106,7 @@ def test_one_episode_later_leaves_the_others_untouched(annotated, video_dataset,
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     out = tmp_path / "again"
-    annotate(annotated, out, Options(granularity="phase"), episodes=[2])
+    annotate(annotated, out, Options(granularity="phase", replace_rows=True), episodes=[2])
     one, two = LeRobotDataset("local/a", root=annotated), LeRobotDataset("local/b", root=out)
     changed = set()
     for i in range(len(one)):
@@ -163,7 +163,7 @@ def test_stopped_and_resumed_ends_with_the_same_bytes(stop, stopped, video_datas
 def test_two_runs_into_one_out(video_dataset, annotated, tmp_path):
     out = shutil.copytree(annotated, tmp_path / "out")
     settings = json.loads((out / FOLDER / "settings.json").read_text())
-    with Records.open(out, settings["settings"], settings["source"]):
+    with Records.open(out, settings["settings"], Source.open(video_dataset).fingerprint()):
         assert "another goalreel run" in fails("annotate", video_dataset, "--out", out)
 
 

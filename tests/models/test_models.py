@@ -207,7 +207,7 @@ def test_an_editor_of_segments_wants_a_planner_that_reads_them_off(editor):
     preset = presets.load("hindsight", editor=editor, planner="openai:m@http://h/v1")
     with pytest.raises(InputError) as caught:
         load(preset, recordings=Recorded({}, "front"), roles=())
-    said = "--planner openai:m@http://h/v1 gives none: use --planner kinematic or "
+    said = "--planner openai:m@http://h/v1 gives none: use --planner kinematic"
     assert said in str(caught.value)
     assert str(caught.value).endswith("or an --editor that renders")
     assert str(caught.value).startswith("--editor hindsight takes pictures from segments")
