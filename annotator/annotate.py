@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from goalreel import __version__
+from goalreel.annotator.addresses import without_addresses
 from goalreel.annotator.cost import say_cost
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
@@ -91,6 +92,7 @@ def annotate(
         job = AnnotationJob(source, recorded, models, options, limits, journal)
 
         def keep(episode: Episode, board: Storyboard) -> Storyboard | None:
+            board = without_addresses(board, models.called)
             kept = _commit(records, episode.index, board, again.get(episode.index, 0))
             journal.forget(episode.id)
             return kept
@@ -166,6 +168,6 @@ def _accepted(board: Storyboard) -> int:
 
 def _facts(models: Trio, options: Options, camera: str) -> dict[str, object]:
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
-    names = asdict(models.called)
+    names = asdict(models.called.identified())
     del names["unkept"]
     return {**asdict(options), **names, "camera": camera, "goalreel": __version__}

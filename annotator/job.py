@@ -67,7 +67,8 @@ class AnnotationJob:
         self._limits = limits
         watched = Watched(models, self._fixed)
         self._guarded = guarded = Guarded(Trio(watched, watched, watched, models.names))
-        self._models = Trio(guarded, guarded, guarded, models.called, models.remote).kept(journal)
+        names = models.called.identified()
+        self._models = Trio(guarded, guarded, guarded, names, models.remote).kept(journal)
         self._kinematic = build_planner("kinematic", recorded)
 
     def run[Kept](self, indices: Sequence[int], keep: Keep[Kept]) -> Iterator[Kept]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 import av
@@ -58,11 +59,13 @@ class _Episodes(Mapping[int, str]):
         for row in rows:
             self._rows.setdefault(_place(row), []).append(row)
         self._known: dict[int, str] = {}
+        self._reading = Lock()
 
     def __getitem__(self, episode: int) -> str:
-        if episode not in self._known:
-            self._known |= self._read(self._rows[self._places[episode]])
-        return self._known[episode]
+        with self._reading:
+            if episode not in self._known:
+                self._known |= self._read(self._rows[self._places[episode]])
+            return self._known[episode]
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._places)

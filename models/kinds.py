@@ -99,6 +99,18 @@ def _kinematic(asked: Asked[ModelOptions]) -> Planner:
 
 
 @planners.kind(
+    "rows",
+    "Takes the subtask rows that the dataset has, and leaves them as they are.",
+    ModelOptions,
+    needs_recording=True,
+)
+def _rows(asked: Asked[ModelOptions]) -> Planner:
+    from goalreel.planners.rows import RowsPlanner
+
+    return RowsPlanner(asked.recorded.recordings)
+
+
+@planners.kind(
     "watch:CHAT",
     "A chat model that looks at the recorded frames: CHAT is its name, such as `hf:DIR`.",
     ModelOptions,
@@ -110,18 +122,6 @@ def _watch(asked: Asked[ModelOptions]) -> Planner:
 
     given = asked.recorded
     return WatchingPlanner(given.recordings, asked.asked_chat, given.watched, given.layout)
-
-
-@planners.kind(
-    "rows",
-    "Takes the subtask rows that the dataset has, and leaves them as they are.",
-    ModelOptions,
-    needs_recording=True,
-)
-def _rows(asked: Asked[ModelOptions]) -> Planner:
-    from goalreel.planners.rows import RowsPlanner
-
-    return RowsPlanner(asked.recorded.recordings)
 
 
 @critics.kind(

@@ -74,6 +74,41 @@ def test_what_is_shown_of_a_name(text, public, brief):
     assert (name.public(), name.brief()) == (public, brief)
 
 
+@pytest.mark.parametrize(
+    ("text", "identity", "nameless"),
+    [
+        ("openai:a/b@http://h:8000/v1", "openai:a/b", False),
+        ("openai:gpt", "openai:gpt", False),
+        ("openai:m@https://[::1]:80/v1?top_p=0.9&timeout_s=3&concurrency=4", "openai:m?top_p=0.9", False),
+        ("watch:openai:m@http://h/v1", "watch:openai:m", False),
+        ("server:http://h:8000?temperature=0.5", "server?temperature=0.5", True),
+        ("watch:server:http://h", "watch:server", True),
+        ("qwen-image?offload=model+server:http://h", "qwen-image+server", True),
+        ("hf:/home/me@there/model?dtype=x&device=cuda:1", "hf:/home/me@there/model?dtype=x", False),
+        ("flux2-klein-4b@/weights", "flux2-klein-4b@/weights", False),
+        ("kinematic", "kinematic", False),
+    ],
+)
+def test_a_model_is_the_same_at_another_address(text, identity, nameless):
+    name = ModelName.parse(text)
+    assert (name.identity(), name.nameless) == (identity, nameless)
+
+
+def test_the_identity_tells_options_apart_that_might_be_secrets():
+    one, two = (ModelName.parse(f"mine:8?seal={value}").identity() for value in ("s3cret", "another"))
+    assert one != two
+    assert "s3cret" not in one
+
+
+def test_answers_are_found_again_at_another_address_of_a_model_with_a_name():
+    def key(name: str) -> str:
+        return Names("p", name, "c").key("editor")
+
+    assert key("openai:m@http://a/v1") == key("openai:m@http://b:8000/v1?concurrency=2")
+    assert key("openai:m@http://a/v1") != key("openai:n@http://a/v1")
+    assert key("server:http://a") != key("server:http://b"), "nothing else tells them apart"
+
+
 def test_options_get_their_types():
     name = ModelName.parse("hf:dir?dtype=float32&batch_size=4&temperature=0.5")
     assert read_options(name, HfOptions).model_dump(exclude_none=True) == {
@@ -207,7 +242,7 @@ def test_an_editor_of_segments_wants_a_planner_that_reads_them_off(editor):
     preset = presets.load("hindsight", editor=editor, planner="openai:m@http://h/v1")
     with pytest.raises(InputError) as caught:
         load(preset, recordings=Recorded({}, "front"), roles=())
-    said = "--planner openai:m@http://h/v1 gives none: use --planner kinematic"
+    said = "--planner openai:m@http://h/v1 gives none: use --planner kinematic or "
     assert said in str(caught.value)
     assert str(caught.value).endswith("or an --editor that renders")
     assert str(caught.value).startswith("--editor hindsight takes pictures from segments")
