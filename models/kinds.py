@@ -33,6 +33,7 @@ class HttpOptions(DialectOptions):
     max_tokens: int | None = None
     concurrency: int | None = None
     timeout_s: float | None = None
+    jpeg_quality: Annotated[int, Field(ge=1, le=100)] | None = None
 
 
 class EditorOptions(ModelOptions):

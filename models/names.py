@@ -28,7 +28,17 @@ _CREDENTIALS = re.compile(r"//[^@/]*@")
 _ADDRESS = re.compile(r"(^|[@:])[A-Za-z][\w+.-]*://.*")
 SHOWN = frozenset(
     {"device", "dtype", "batch_size", "max_new_tokens", "max_tokens", "temperature", "top_p", "top_k"}
-    | {"processor", "dialect", "prompts", "concurrency", "timeout_s", "offload", "vae_tiling", "quantize"}
+    | {
+        "processor",
+        "dialect",
+        "prompts",
+        "concurrency",
+        "timeout_s",
+        "jpeg_quality",
+        "offload",
+        "vae_tiling",
+        "quantize",
+    }
 )
 """The options whose values `ModelName.public` shows: those of goalreel's own kinds, none of them a secret."""
 

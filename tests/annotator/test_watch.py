@@ -63,7 +63,8 @@ def test_preset_watch(video_dataset, tmp_path, caplog):
     assert tried["step"]["auxiliary_text"] == "not as instructed: a red bowl, no block"
     assert tried["step"]["outcome"] == "failed"
     kept = "".join(path.read_text() for path in (tmp_path / "out" / FOLDER).rglob("*.json"))
-    assert "You watch a recorded" not in kept
+    assert "watch:openai:seer" in kept
+    assert "127.0.0.1" not in kept
 
 
 def test_garbage_and_errors_cost_no_episode(sharded_dataset, tmp_path):

@@ -10,7 +10,7 @@ from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.kinds import EditorOptions, HfOptions
-from goalreel.models.load import build_chat, build_editor, build_planner, dialect_of, load
+from goalreel.models.load import build_chat, build_critic, build_editor, build_planner, dialect_of, load
 from goalreel.models.lookup import find, forms, is_remote, kinds
 from goalreel.models.names import SHOWN, ModelName
 from goalreel.models.recorded import Recorded
@@ -21,6 +21,7 @@ from goalreel.planners.difference import DifferenceCritic
 from goalreel.planners.watching import WatchingPlanner
 from goalreel.serving.build import build_models
 from goalreel.streaming.engine_loop import one_line
+from goalreel.types import Task
 
 
 @pytest.mark.parametrize(
@@ -264,6 +265,29 @@ def test_a_planner_that_watches_asks_a_chat_model(tmp_path):
     assert name.fingerprint() != before
     assert is_remote("planner", ModelName.parse("watch:server:http://h"))
     assert not is_remote("planner", name)
+
+
+def test_one_checkpoint_watches_and_judges(video_dataset, tmp_path):
+    """It has learned nothing: what it says is no answer, and is kept."""
+    from support.tiny import tiny_vlm
+
+    from goalreel.annotator.annotate import open_dataset
+
+    vlm = f"hf:{tiny_vlm(tmp_path / 'vlm')}?max_new_tokens=4"
+    source = open_dataset(video_dataset)
+    episode = source.episode(0)
+    recorded = Recorded(source.recording, "observation.images.front", cameras=source.cameras)
+    shared = {}
+    planner = build_planner(f"watch:{vlm}", recorded, shared)
+    build_critic(vlm, recorded, shared)
+    assert len(shared) == 1
+    (plan,) = planner.plan([Task(id=episode.id, instruction=episode.instruction)])
+    assert plan.reply is not None
+    assert plan.message.startswith("no usable answer in 3 replies")
+
+
+def test_pictures_may_go_out_as_jpeg():
+    assert build_chat("openai:m@http://h/v1?jpeg_quality=85", role="planner").jpeg_quality == 85
 
 
 @pytest.mark.parametrize(
