@@ -123,6 +123,7 @@ def _commit(records: Records, index: int, board: Storyboard, before: int, summar
     summary.annotated += 1
     summary.unverified += not board.complete
     summary.steps.update(s.status for s in board.steps)
+    summary.unaligned += sum(s.unaligned for s in board.steps)
 
 
 def _accepted(board: Storyboard) -> int:

@@ -12,10 +12,9 @@ from goalreel.datasets.episode import Episode
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, UserError
 from goalreel.models.journal import Journal
-from goalreel.models.load import build_planner
 from goalreel.models.recorded import Recorded
 from goalreel.models.trio import Trio
-from goalreel.types import Plan, Storyboard, Task
+from goalreel.types import Storyboard, Task
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +42,7 @@ class Job:
         watched = Watched(models, self._fixed)
         self._guarded = guarded = Guarded(Trio(watched, watched, watched, models.names))
         self._models = Trio(guarded, guarded, guarded, models.called, models.remote).kept(journal)
-        self._kinematic = build_planner("kinematic", recorded)
+        self._layout = recorded.layout
 
     def run(self, indices: Sequence[int]) -> Iterator[tuple[Episode, Storyboard]]:
         """Storyboards as they finish, until all are or a model is out.
@@ -90,11 +89,9 @@ class Job:
     def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
         if lost := spoiled(board, self._fixed):
             raise DatasetError(lost)
-        if board.steps[0].segment is not None:
+        if any(step.segment is not None for step in board.steps):
             return board
-        read_off = self._kinematic.plan([board.task])[0]
-        known = read_off.segments if isinstance(read_off, Plan) else None
-        return align(board, episode, self._camera, boundaries=[s.end - 1 for s in known or ()])
+        return align(board, episode, self._camera, self._layout)
 
     def _tasks(self, indices: Sequence[int]) -> Iterator[Task]:
         for index in indices:

@@ -44,11 +44,13 @@ def show(
         raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
     totals: Counter[str] = Counter()
     for index in wanted:
-        totals.update(s.status for s in records.outline(index).steps)
+        steps = records.outline(index).steps
+        totals.update(s.status for s in steps)
+        totals["unaligned"] += sum(s.unaligned for s in steps)
     summary = {
         "episodes": str(len(wanted)),
         **_models(records),
-        **{f"steps {k}": str(v) for k, v in sorted(totals.items())},
+        **{f"steps {k}": str(v) for k, v in sorted(totals.items()) if v},
     }
 
     def views() -> Iterator[EpisodeView]:
