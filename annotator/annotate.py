@@ -11,16 +11,19 @@ from dataclasses import asdict
 from pathlib import Path
 
 from goalreel import __version__
-from goalreel.annotator.job import Job
+from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
 from goalreel.annotator.outage import Retry, fixed_roles, to_retry
 from goalreel.annotator.rows import check_rows
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.build import build
+from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import LOCAL, Records
+from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
+from goalreel.datasets.writing.text import TextOptions
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
@@ -47,6 +50,7 @@ def annotate(
     episodes: Sequence[int] | None = None,
     retry: Retry | None = None,
     limits: Limits | None = None,
+    shard: Shard | None = None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> Summary:
     """Annotate `episodes` (default: all) of the dataset `source` into the new dataset `out`.
@@ -55,7 +59,8 @@ def annotate(
     that cannot be read, whose models failed, or that meets a bug, is left unannotated and reported in the
     summary. When a model answers nobody any more, the run stops, and `Summary.stopped` says so. `retry`
     tries recorded episodes again (see `to_retry`); one that then has fewer accepted pictures keeps its
-    record. `source` is never written to.
+    record. `source` is never written to. Of a `shard`, one of several processes at once, only the records are
+    written; `goalreel.annotator.shards.build_records` makes the dataset of all of them.
 
     Raises:
         InputError: an episode has sub-task rows, and the models would replace them unasked.
@@ -65,44 +70,66 @@ def annotate(
     options, out = options or Options(), Path(out)
     recorded = options.recorded(source)
     wanted = source.select(episodes)
+    wanted = shard.of(wanted) if shard else wanted
     check_apart(source.root, out)
     source.check_data()
     check_rows(source, wanted, models.called.planner, options.replace_rows)
-    summary = Summary(out=out, camera=recorded.camera)
-    with Records.open(out, _facts(models, options, recorded.camera), source.fingerprint()) as records:
+    summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None)
+    facts = _facts(models, options, recorded.camera)
+    with Records.open(out, facts, source.fingerprint(), shard) as records:
+        records.remember(source.root)
         done = records.done()
         again = _again(records, sorted(done & set(wanted)), models, retry)
         todo = [i for i in wanted if i not in done or i in again]
         summary.resumed = len(wanted) - len(todo)
+        replaced = records.recorded() & set(todo)
         if todo:
             models.prepare()
         journal = Journal(out / LOCAL / "answers")
-        job = Job(source, recorded, models, options, limits, journal)
-        for episode, board in job.run(todo):
-            _commit(records, episode.index, board, again.get(episode.index, 0), summary)
+        job = AnnotationJob(source, recorded, models, options, limits, journal)
+
+        def keep(episode: Episode, board: Storyboard) -> Storyboard | None:
+            kept = _commit(records, episode.index, board, again.get(episode.index, 0))
             journal.forget(episode.id)
+            return kept
+
+        for board in job.run(todo, keep):
+            _count(board, summary)
             progress("annotate", job.finished, len(todo))
-        summary.failures, summary.stopped = job.failures, job.stopped
+        summary.failures, summary.stopped = dict(sorted(job.failures.items())), job.stopped
         summary.not_begun = len(todo) - job.finished
+        if shard:
+            return summary
         if summary.failures or set(source.indices) - done - set(todo):
             journal.remove_if_empty()
         else:
             journal.remove()
-        if again:
+        if replaced:
             records.drop_unused_images()
         if job.stopped and not records.done():
             return summary
-        build(
-            source,
-            out,
-            records,
-            camera_key=options.subgoal_key,
-            camera=recorded.camera,
-            use_unverified=options.use_unverified,
-            replace_rows=options.replace_rows,
-            progress=lambda done, total: progress("write", done, total),
-        )
+        write_dataset(source, out, records, options, recorded.camera, progress)
     return summary
+
+
+def write_dataset(
+    source: Source, out: Path, records: Records, options: Options, camera: str, progress: OnProgress
+) -> None:
+    """Write the dataset `out` from `source` and what is recorded, with goal images of `camera`'s size.
+
+    Raises:
+        DatasetError: as `build`.
+    """
+    build(
+        source,
+        out,
+        records,
+        camera_key=options.subgoal_key,
+        camera=camera,
+        use_unverified=options.use_unverified,
+        text=TextOptions(replace_rows=options.replace_rows),
+        progress=lambda done, total: progress("write", done, total),
+    )
 
 
 def _again(records: Records, done: Sequence[int], models: Trio, retry: Retry | None) -> dict[int, int]:
@@ -113,13 +140,19 @@ def _again(records: Records, done: Sequence[int], models: Trio, retry: Retry | N
     return {index: _accepted(board) for index, board in boards if to_retry(board, retry, fixed_roles(models))}
 
 
-def _commit(records: Records, index: int, board: Storyboard, before: int, summary: Summary) -> None:
-    """Record an episode, unless its record has more accepted pictures (`before`) than the new storyboard."""
+def _commit(records: Records, index: int, board: Storyboard, before: int) -> Storyboard | None:
+    """Record an episode; None where its record has more accepted pictures (`before`), and stays."""
     if _accepted(board) < before:
         log.info("episode %d keeps its record: it has more accepted pictures", index)
+        return None
+    records.commit(index, board)
+    return board
+
+
+def _count(board: Storyboard | None, summary: Summary) -> None:
+    if board is None:
         summary.resumed += 1
         return
-    records.commit(index, board)
     summary.annotated += 1
     summary.unverified += not board.complete
     summary.steps.update(s.status for s in board.steps)

@@ -1,16 +1,25 @@
-"""The episodes of one run under way: from the source through the models to finished storyboards."""
+"""The episodes of one run under way: from the source through the models to finished storyboards.
+
+Episodes are read ahead, aligned and kept in threads of their own, so that models are not kept waiting; models
+that are not remote are asked in the caller's thread.
+"""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 
 from goalreel.annotator.align import align
 from goalreel.annotator.guard import Guarded, reported
 from goalreel.annotator.options import Options
 from goalreel.annotator.outage import Outage, Watched, fixed_roles, spoiled
+from goalreel.aside import ahead
 from goalreel.batch import Limits, run
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, UserError
+from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.recorded import Recorded
 from goalreel.models.trio import Trio
@@ -18,8 +27,24 @@ from goalreel.types import Storyboard, Task
 
 log = logging.getLogger(__name__)
 
+THREADS = 2
+"""That align and keep; each decodes an episode's frames."""
+AHEAD = BEHIND = 16
+"""Episodes that are read before they are begun with, and that wait to be aligned and kept."""
 
-class Job:
+
+@dataclass(frozen=True)
+class _Lost:
+    """An episode that came to nothing, and why."""
+
+    message: str
+
+
+type Keep[Kept] = Callable[[Episode, Storyboard], Kept]
+"""Makes a finished storyboard safe; called in any thread."""
+
+
+class AnnotationJob:
     """The episodes under way. Models that read recordings find them open in the source."""
 
     def __init__(
@@ -44,47 +69,68 @@ class Job:
         self._models = Trio(guarded, guarded, guarded, models.called, models.remote).kept(journal)
         self._layout = recorded.layout
 
-    def run(self, indices: Sequence[int]) -> Iterator[tuple[Episode, Storyboard]]:
-        """Storyboards as they finish, until all are or a model is out.
+    def run[Kept](self, indices: Sequence[int], keep: Keep[Kept]) -> Iterator[Kept]:
+        """What `keep` gives for each storyboard, as they are finished, until all are or a model is out.
 
         An episode that cannot be read, planned, rendered or aligned is a failure, and so are those under way
-        when a model is out.
+        when a model is out. What `keep` raises is raised here.
         """
-        try:
-            yield from self._finished(indices)
-        except Outage as e:
-            self.stopped = str(e)
-            log.error("%s", e)
-            for episode in list(self._open.values()):
-                self._fail(episode.index, f"under way when the run {e}")
-
-    def _finished(self, indices: Sequence[int]) -> Iterator[tuple[Episode, Storyboard]]:
-        boards = run(
-            self._tasks(indices),
-            self._models.planner,
-            self._models.editor,
-            self._models.critic,
-            max_attempts=self._models.called.max_attempts,
-            on_unverified=self._options.on_unverified,
-            keep=self._models.called.keep,
-            limits=self._limits,
-            remote=self._models.remote,
-        )
-        for board in boards:
-            episode = self._open.pop(board.task.id)
+        with _threads() as pool:
+            under_way: list[tuple[Episode, Future[Kept | _Lost]]] = []
             try:
-                if bug := self._guarded.bugs.get(episode.id):
-                    raise DatasetError(bug)
-                aligned = self._aligned(board, episode)
-            except UserError as e:
-                self._fail(episode.index, str(e))
-            except OSError:
-                raise
-            except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
-                self._fail(episode.index, reported(e, episode.id))
-            else:
-                self.finished += 1
-                yield episode, aligned
+                for board in self._boards(indices):
+                    episode = self._open.pop(board.task.id)
+                    under_way.append((episode, pool.submit(self._finish, board, episode, keep)))
+                    yield from self._through(under_way, most=BEHIND)
+            except Outage as e:
+                self.stopped = str(e)
+                log.error("%s", e)
+            yield from self._through(under_way, most=0)
+        for episode in self._open.values():
+            self._fail(episode.index, f"under way when the run {self.stopped}")
+
+    def _through[Kept](
+        self, under_way: list[tuple[Episode, Future[Kept | _Lost]]], most: int
+    ) -> Iterator[Kept]:
+        """Take out what is through; wait until no more than `most` are left."""
+        for one in list(under_way):
+            episode, future = one
+            if not future.done() and len(under_way) <= most:
+                continue
+            under_way.remove(one)
+            match future.result():
+                case _Lost(message):
+                    self._fail(episode.index, message)
+                case kept:
+                    self.finished += 1
+                    yield kept
+
+    def _boards(self, indices: Sequence[int]) -> Iterator[Storyboard]:
+        with closing(ahead(self._read, indices, AHEAD)) as read:
+            yield from run(
+                self._tasks(indices, read),
+                self._models.planner,
+                self._models.editor,
+                self._models.critic,
+                max_attempts=self._models.called.max_attempts,
+                on_unverified=self._options.on_unverified,
+                keep=self._models.called.keep,
+                limits=self._limits,
+                remote=self._models.remote,
+            )
+
+    def _finish[Kept](self, board: Storyboard, episode: Episode, keep: Keep[Kept]) -> Kept | _Lost:
+        try:
+            if bug := self._guarded.bugs.get(episode.id):
+                raise DatasetError(bug)
+            aligned = self._aligned(board, episode)
+        except UserError as e:
+            return _Lost(str(e))
+        except OSError:
+            raise
+        except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
+            return _Lost(reported(e, episode.id))
+        return keep(episode, aligned)
 
     def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
         if lost := spoiled(board, self._fixed):
@@ -93,25 +139,43 @@ class Job:
             return board
         return align(board, episode, self._camera, self._layout)
 
-    def _tasks(self, indices: Sequence[int]) -> Iterator[Task]:
-        for index in indices:
-            try:
-                episode = self._source.episode(index)
-                episode.check(self._camera)
-                first = episode.frames(self._camera, [0])[0]
-            except UserError as e:
-                self._fail(index, str(e))
+    def _tasks(self, indices: Sequence[int], read: Iterator[tuple[Episode, Image] | _Lost]) -> Iterator[Task]:
+        for index, found in zip(indices, read, strict=True):
+            if isinstance(found, _Lost):
+                self._fail(index, found.message)
                 continue
-            except OSError:
-                raise
-            except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
-                self._fail(index, reported(e, f"episode {index}"))
-                continue
+            episode, first = found
             self._open[episode.id] = episode
             seed = self._options.seed + index
             yield Task(id=episode.id, instruction=episode.instruction, image=first, seed=seed)
+
+    def _read(self, index: int) -> tuple[Episode, Image] | _Lost:
+        """An episode and its first frame."""
+        try:
+            episode = self._source.episode(index)
+            episode.check(self._camera)
+            return episode, episode.frames(self._camera, [0])[0]
+        except UserError as e:
+            return _Lost(str(e))
+        except OSError:
+            raise
+        except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
+            return _Lost(reported(e, f"episode {index}"))
 
     def _fail(self, index: int, message: str) -> None:
         log.error("episode %d is left without annotation: %s", index, message)
         self.failures[index] = message
         self.finished += 1
+
+
+@contextmanager
+def _threads() -> Iterator[ThreadPoolExecutor]:
+    """Threads that do all that they were given, unless it is Ctrl-C: then what they have begun."""
+    pool = ThreadPoolExecutor(THREADS, "goalreel-finish")
+    try:
+        yield pool
+    except KeyboardInterrupt:
+        pool.shutdown(cancel_futures=True)
+        raise
+    finally:
+        pool.shutdown()

@@ -1,6 +1,8 @@
 """What decides an annotation beside the models."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 from goalreel.datasets.build import SUBGOAL
 from goalreel.datasets.source import Source
@@ -26,6 +28,11 @@ class Options:
     replace_rows: bool = False
     """Let new sub-task rows take the place of those that the dataset has."""
     seed: int = 0
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """The options among the settings that OUT keeps."""
+        return cls(**{field.name: settings[field.name] for field in fields(cls) if field.name in settings})
 
     def recorded(self, source: Source) -> Recorded:
         """What models that read recordings are to read: `load(preset, recordings=options.recorded(source))`.

@@ -27,6 +27,8 @@ class Summary:
     """Episode -> why it was not recorded. The same call tries it again."""
     stopped: str | None = None
     """Why the run ended early; None where it went through."""
+    shard: str | None = None
+    """Such as "2/3" where the run was a part of one: then the dataset is not written yet."""
 
     @property
     def clean(self) -> bool:
@@ -48,5 +50,6 @@ class Summary:
                 "unaligned": self.unaligned,
                 "failures": self.failures,
                 "stopped": self.stopped,
+                "shard": self.shard,
             }
         )

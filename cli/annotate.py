@@ -33,6 +33,8 @@ EPILOG = (
     "- `goalreel annotate g1 --out g1-goals --layout gripper=20:26,position=7:14 --granularity phase`\n\n"
     "- `goalreel annotate labelled --out labelled-goals --planner rows`\n\n"
     "- `goalreel annotate droid --out droid-goals --retry unverified`\n\n"
+    "- `goalreel annotate droid --out droid-goals --shard 2/8`, on eight machines, then "
+    "`goalreel build droid-goals`\n\n"
     "- `goalreel annotate run.mcap --out run-goals --state-topic /joint_states --task 'open the drawer'`"
 )
 
@@ -43,6 +45,7 @@ class Work(NamedTuple):
     episodes: list[int] | None
     retry: Literal["failed", "unverified"] | None
     batch_size: int
+    shard: str | None
 
 
 def annotate(
@@ -82,6 +85,10 @@ def annotate(
         typer.Option(help="Try recorded episodes again in which steps failed, or also were not accepted."),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Requests of one kind in one model call.")] = 16,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="i/n", help="Record one of n parts at once; end with `goalreel build OUT`."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     json_output: Json = False,
     image_topic: bags.ImageTopic = None,
@@ -109,7 +116,7 @@ def annotate(
             replace_rows=replace_rows,
             seed=seed,
         )
-        work = Work(numbers(episodes), retry, batch_size)
+        work = Work(numbers(episodes), retry, batch_size, shard)
         _annotate(dataset, out, topics, names, options, work, json_output)
 
 
@@ -126,8 +133,10 @@ def _annotate(
     from goalreel.annotator.annotate import open_dataset
     from goalreel.batch import Limits
     from goalreel.cli.console import progress_bars, show_summary
+    from goalreel.datasets.shards import Shard
     from goalreel.models.load import load
 
+    shard = Shard.parse(work.shard) if work.shard else None
     limits = Limits(work.batch_size, in_flight=4 * work.batch_size)
     with progress_bars() as progress:
         source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
@@ -140,6 +149,7 @@ def _annotate(
             episodes=work.episodes,
             retry=work.retry,
             limits=limits,
+            shard=shard,
             progress=progress,
         )
     if json_output:

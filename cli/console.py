@@ -84,5 +84,8 @@ def show_summary(summary: "Summary") -> None:
     for reason, episodes in alike.items():
         which = f"episode{'s' if len(episodes) > 1 else ''} {', '.join(map(str, episodes))}"
         console.print(f"{which}: {reason}", style="red", highlight=False, markup=False)
-    if summary.annotated or summary.resumed:
+    if summary.shard:
+        note = f"Recorded, not written. When all shards are done:  goalreel build {summary.out}"
+        console.print(note, highlight=False, markup=False)
+    elif summary.annotated or summary.resumed:
         console.print(f"Look at it:  goalreel show {summary.out}", highlight=False)

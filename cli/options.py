@@ -1,5 +1,7 @@
 """Options and readings that several commands share."""
 
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -42,6 +44,17 @@ def numbers(text: str | None) -> list[int] | None:
             raise InputError(f"--episodes takes numbers and ranges such as 0-4,7, not {text!r}")
         found.update(range(int(first), int(last or first) + 1))
     return sorted(found)
+
+
+def spans(episodes: Sequence[int]) -> str:
+    """Episode numbers in order as `numbers` reads them.
+
+    >>> spans([0, 1, 2, 7])
+    '0-2,7'
+    """
+    groups = groupby(enumerate(episodes), key=lambda numbered: numbered[1] - numbered[0])
+    runs = [[episode for _, episode in group] for _, group in groups]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def picture(path: Path) -> "Image":

@@ -13,11 +13,20 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing import meta
 from goalreel.datasets.writing.build import Build
 from goalreel.datasets.writing.camera import make_video, prune
-from goalreel.datasets.writing.copies import check_apart, data_files, episode_files, meta_digest, pass_on
+from goalreel.datasets.writing.copies import (
+    check_apart,
+    data_files,
+    drop_gone,
+    episode_files,
+    meta_digest,
+    pass_on,
+)
 from goalreel.datasets.writing.layout import VideoFile, arrange, places
 from goalreel.datasets.writing.shards import rewrite_shard
 from goalreel.datasets.writing.stats import Stats
-from goalreel.files import sweep
+from goalreel.datasets.writing.tasks import TASKS, tasks_file
+from goalreel.datasets.writing.text import TextOptions
+from goalreel.files import file_digest, sweep, write_bytes
 
 SUBGOAL = "observation.images.subgoal"
 
@@ -30,7 +39,7 @@ def build(
     camera: str | None = None,
     camera_key: str = SUBGOAL,
     use_unverified: bool = False,
-    replace_rows: bool = False,
+    text: TextOptions | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write the dataset `out` from the open dataset `source` and the open `records` of `out`.
@@ -39,18 +48,20 @@ def build(
     their size. The new camera `camera_key` shows, on every frame of a step, the picture of that step's goal.
     Frames without one are black and True in the column `Build.pad_key`. Steps without an accepted picture
     have no sub-task row either, unless `use_unverified`. An episode of `source` that has sub-task rows
-    already keeps all its language rows, unless `replace_rows`. `progress(done, total)` counts files.
+    already keeps all its language rows, unless `text` replaces them; `text` says which words are written,
+    and where. `progress(done, total)` counts files.
 
     Raises:
         DatasetError: `source` or a record is broken, `out` overlaps `source`, or the disk is full.
     """
     root, out = source.root, Path(out)
     check_apart(root, out)
-    job = Build.prepare(source, out, records, camera, camera_key, use_unverified, replace_rows)
+    text = text or TextOptions()
+    job = Build.prepare(source, out, records, camera, camera_key, use_unverified, text)
     annotated = set(job.clock) if not job.had_camera else set(job.goals)
     videos = arrange(job.source, job.clock, annotated, camera_key)
     shards, episodes = data_files(root), episode_files(root)
-    total = len(shards) + len(videos) + len(episodes) + 2
+    total = len(shards) + len(videos) + len(episodes) + 3
 
     sweep(out)
     info = out / "meta" / "info.json"
@@ -58,7 +69,8 @@ def build(
     if job.marks.fresh(info, everything) is None:
         job.marks.drop(info)
         info.unlink(missing_ok=True)
-    pass_on(root, out)
+    drop_gone(job.source, out, camera_key, job.marks)
+    pass_on(root, out, besides={TASKS} if text.task_per_frame else set())
     for done, _ in enumerate(_steps(job, shards, videos, episodes, everything), start=1):
         if progress:
             progress(done, total)
@@ -83,19 +95,25 @@ def _steps(
     placed = places(videos, job.clock, job.source.fps)
     for path in episodes:
         target = job.out / path.relative_to(root)
-        write = partial(meta.write_episodes, path, target, job.key, placed, stats)
+        said = {e: goals.names for e, goals in job.goals.items()} if job.tasks else {}
+        write = partial(meta.write_episodes, path, target, job.key, placed, stats, said)
         job.marks.once(target, everything, write)
         yield
+    if job.tasks:
+        write_bytes(job.out / TASKS, tasks_file(job.source.tasks, job.tasks))
+    yield
     job.marks.once(meta_folder / "stats.json", everything, partial(meta.write_stats, root, job.out, job.key))
     yield
     probe = None if job.had_camera else min(files)
-    describe = partial(meta.write_info, job.source, job.out, job.key, job.pad_key, job.size, probe)
+    describe = partial(meta.write_info, job, probe)
     job.marks.once(meta_folder / "info.json", everything, describe)
     yield
 
 
 def _make_shard(job: Build, path: Path) -> None:
     target = job.out / path.relative_to(job.source.root)
-    made_from = job.made_from(path.name, episodes=[e for e, c in job.clock.items() if c.shard == path])
-    write = partial(rewrite_shard, path, target, job.goals, job.pad_key, job.had_camera, job.replace_rows)
+    made_from = job.made_from(
+        path.name, file_digest(path), episodes=[e for e, c in job.clock.items() if c.shard == path]
+    )
+    write = partial(rewrite_shard, path, target, job.goals, job.pad_key, job.had_camera, job.text, job.tasks)
     job.marks.once(target, made_from, write)

@@ -53,7 +53,7 @@ class Episode:
         timestamps = _column(table, "timestamp", where)[:, 0]
         if np.isnan(timestamps).any() or (np.diff(timestamps) <= 0).any():
             raise DatasetError(f"{where}: timestamps in {path.name} do not increase")
-        task = tasks.get(table["task_index"][0].as_py()) if "task_index" in table.column_names else None
+        task = _instruction(table, row, tasks)
         if not (task or "").strip():
             raise DatasetError(f"{where}: empty instruction: name its task in meta/tasks.parquet")
         features = info["features"]
@@ -209,6 +209,16 @@ def _shard(path: Path, mtime_ns: int, size: int) -> pa.Table:
 
 def _of(table: pa.Table, episode: int) -> pa.Table:
     return table.filter(pa.array(table["episode_index"].to_numpy() == episode)).sort_by("frame_index")
+
+
+def _instruction(table: pa.Table, row: dict[str, Any], tasks: dict[int, str]) -> str | None:
+    """The task of the first frame; of an episode with several tasks the first one that meta/episodes lists.
+
+    Frames may have their sub-tasks as tasks; the instruction is listed first then (`writing.tasks`).
+    """
+    if len(listed := row.get("tasks") or ()) > 1:
+        return listed[0]
+    return tasks.get(table["task_index"][0].as_py()) if "task_index" in table.column_names else None
 
 
 def _column(table: pa.Table, name: str, where: str) -> NDArray[np.float32]:

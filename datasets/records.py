@@ -1,29 +1,36 @@
 """The durable part of a run: one record an episode in OUT/meta/goalreel, committed atomically.
 
-OUT/.cache/huggingface/goalreel/lock     held while a run writes
+OUT/.cache/huggingface/goalreel/         (LOCAL)
+    lock                                 held while a run writes
+    source                               the folder of the dataset annotated
 OUT/meta/goalreel/
     settings.json                        what decided the result; another run must agree
     episodes/chunk-000/episode_000003.json   the storyboard
     images/ab/<sha256>.png               pictures that are no frame of the recording, by content
 
-A picture in a record is "frame:CAMERA#INDEX" or "images/ab/<sha256>.png". No clock, no path, no random
-name enters a record, so a resumed run leaves the same bytes as an unbroken one.
+A record is a storyboard's JSON after a line with the fingerprint of the recording that it tells of. A picture
+in it is "frame:CAMERA#INDEX" or "images/ab/<sha256>.png". No clock, no path, no random name enters a record,
+so a resumed run leaves the same bytes as an unbroken one.
 """
 
 import hashlib
 import json
 import logging
+import os
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from goalreel.datasets.fingerprint import Fingerprint
+from goalreel.datasets.shards import Shard
 from goalreel.errors import DatasetError
-from goalreel.files import digest, exclusive, sweep, write_bytes
+from goalreel.files import digest, exclusive, held, sweep, write_bytes
 from goalreel.image import Image
 from goalreel.types import Storyboard
 
@@ -35,8 +42,11 @@ LOCAL = Path(".cache") / "huggingface" / "goalreel"
 
 Below the one folder that huggingface_hub uploads from nowhere.
 """
-FORMAT = 1
+FORMAT = 2
 _FRAME = "frame:"
+_HEAD_BYTES = 128
+"""So much of a record holds the line of its recording."""
+_RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f]*)",')
 _STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
 
 
@@ -46,12 +56,16 @@ class Records:
 
     folder: Path
     source: str
-    """Fingerprint of the dataset annotated."""
+    """What the episodes of the dataset annotated have in common (`Fingerprint.shared`)."""
+    recordings: Mapping[int, str] | None = None
+    """Episode -> fingerprint of its recording; None where the records are only read."""
 
     @classmethod
     @contextmanager
-    def open(cls, out: Path, settings: Mapping[str, Any], source_fingerprint: str) -> Iterator[Self]:
-        """Create or resume the records of `out` under an exclusive lock.
+    def open(
+        cls, out: Path, settings: Mapping[str, Any], source: Fingerprint, shard: Shard | None = None
+    ) -> Iterator[Self]:
+        """Create or resume the records of `out` under an exclusive lock, or that of one `shard`.
 
         `settings` is JSON: everything that decides the result, and nothing else (so not which episodes,
         nor how many workers). The kernel drops the lock with the process, however that ends.
@@ -62,12 +76,40 @@ class Records:
         """
         folder, local = Path(out) / FOLDER, Path(out) / LOCAL
         others = (p for p in Path(out).rglob("*") if p.is_file() and not p.is_relative_to(local))
-        if not folder.is_dir() and any(others):
+        # Looked for twice: another shard may have made it meanwhile.
+        if not folder.is_dir() and any(others) and not folder.is_dir():
             raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
-        with exclusive(local, Path(out)):
-            sweep(folder)
-            _agree(folder / "settings.json", settings, source_fingerprint, Path(out))
-            yield cls(folder, source_fingerprint)
+        with exclusive(local, Path(out)) if shard is None else shard.held(local, Path(out)):
+            if shard is None:
+                shutil.rmtree(local / "shards", ignore_errors=True)
+                sweep(folder)
+            # One after the other: of two shards that begin at once, the second agrees with the first.
+            with held(local / "shards" / "settings", "", wait=True) if shard else nullcontext():
+                _agree(folder / "settings.json", settings, source.shared, Path(out))
+            records = cls(folder, source.shared, source.episodes)
+            recorded = records.recorded()
+            if recorded and all(map(records.outdated, sorted(recorded))):
+                raise DatasetError(f"{out}: made from another dataset: choose another --out")
+            yield records
+
+    @property
+    def _local(self) -> Path:
+        return self.folder.parent.parent / LOCAL
+
+    def remember(self, source_root: Path) -> None:
+        """Keep, on this machine alone, which dataset is annotated.
+
+        Raises:
+            DatasetError: the disk is full.
+        """
+        write_bytes(self._local / "source", os.fsencode(source_root.resolve()))
+
+    def source_root(self) -> Path | None:
+        """The dataset annotated; None where nothing tells, as on another machine."""
+        try:
+            return Path(os.fsdecode((self._local / "source").read_bytes()))
+        except OSError:
+            return None
 
     def path(self, episode: int) -> Path:
         """Where an episode's record is kept."""
@@ -81,18 +123,34 @@ class Records:
             log.warning("%s: no settings to read (%s)", self.folder, type(e).__name__)
             return {}
 
+    def recorded(self) -> set[int]:
+        """Episodes with a record, whole or not."""
+        found = (self.folder / "episodes").glob("chunk-*/episode_*.json")
+        numbers = (path.stem.removeprefix("episode_") for path in found)
+        return {int(number) for number in numbers if number.isdecimal()}
+
     def done(self) -> set[int]:
-        """Episodes with a whole record. A damaged one is reported and counts as not done."""
+        """Episodes with a whole record of the recording as it is now. Any other record is reported."""
         episodes = set()
-        for path in sorted((self.folder / "episodes").glob("chunk-*/episode_*.json")):
+        for episode in sorted(self.recorded()):
             try:
-                episode = int(path.stem.removeprefix("episode_"))
                 self.outline(episode)
-            except (DatasetError, ValueError) as e:
+            except DatasetError as e:
                 log.warning("%s; the episode will be annotated again", _line(e))
+                continue
+            if self.outdated(episode):
+                log.warning("%s: its recording has changed and is to be annotated again", self.path(episode))
                 continue
             episodes.add(episode)
         return episodes
+
+    def outdated(self, episode: int) -> bool:
+        """Tell whether an episode's record tells of another recording than the dataset now has."""
+        if self.recordings is None:
+            return False
+        with self.path(episode).open("rb") as file:
+            found = _RECORDING.match(file.read(_HEAD_BYTES))
+        return found is not None and found[1].decode() != self.recordings.get(episode)
 
     def commit(self, episode: int, storyboard: Storyboard) -> None:
         """Store an episode's storyboard, pictures first: the record appears only when all of it is there.
@@ -112,6 +170,8 @@ class Records:
             return reference
 
         text = storyboard.model_dump_json(indent=1, context={"put_image": put})
+        if self.recordings is not None:
+            text = f'{{\n "recording": "{self.recordings[episode]}",{text.removeprefix("{")}'
         for reference, data in pictures.items():
             write_bytes(self.folder / reference, data)
         write_bytes(self.path(episode), text.encode() + b"\n")
@@ -174,7 +234,8 @@ class Records:
     def _read(self, episode: int, get: Callable[[str], Image]) -> Storyboard:
         path = self.path(episode)
         try:
-            return Storyboard.model_validate_json(path.read_bytes(), context={"get_image": get})
+            data = _RECORDING.sub(b"{", path.read_bytes(), count=1)
+            return Storyboard.model_validate_json(data, context={"get_image": get})
         except (ValueError, OSError) as e:
             raise DatasetError(f"{path}: damaged record ({_line(e)})") from e
 

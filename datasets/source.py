@@ -4,22 +4,20 @@ Nothing is ever written; timestamps are those of the parquet, never recomputed. 
 `lerobot.datasets` 0.6: `meta/info.json`, `meta/tasks.parquet`, `meta/episodes/**`, `data/**`, `videos/**`.
 """
 
-import hashlib
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from goalreel.datasets.episode import Episode, stored
+from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.errors import DatasetError
-from goalreel.files import files_below
 
 CONVERTERS = {
     "v2.0": "first lerobot 0.3's lerobot/datasets/v21/convert_dataset_v20_to_v21.py, then "
@@ -88,16 +86,9 @@ class Source:
                 return camera
         raise DatasetError(f"{self.root}: no camera {name!r}; it has {', '.join(self.cameras)}")
 
-    def fingerprint(self) -> str:
-        """SHA-256 of the metadata and the data files, and of every video's name, size and ends."""
-        digest = hashlib.sha256(json.dumps([self.info, self.rows, self.tasks], default=str).encode())
-        above = (self.root.resolve(),)
-        files = (path for name in ("data", "videos") for path in files_below(self.root / name, above))
-        for path in sorted(files, key=str):
-            digest.update(f"{path.relative_to(self.root)} {path.stat().st_size}\n".encode())
-            with path.open("rb") as file:
-                digest.update(file.read() if path.suffix == ".parquet" else _ends(file))
-        return digest.hexdigest()
+    def fingerprint(self) -> Fingerprint:
+        """What tells this dataset and each of its episodes from others."""
+        return Fingerprint.of(self.root, self.info, self.rows, self.tasks)
 
     def check_data(self) -> None:
         """Find the data files of all episodes: without one of them no copy of the dataset is whole.
@@ -210,14 +201,6 @@ def _read_tasks(root: Path) -> dict[int, str]:
 def _depth(feature: dict[str, Any]) -> bool:
     info = feature.get("info") or feature.get("video_info") or {}
     return bool(info.get("is_depth_map") or info.get("video.is_depth_map"))
-
-
-def _ends(file: BinaryIO, size: int = 65536) -> bytes:
-    """Enough of a video to tell it from another of the same length: reading terabytes is not worth more."""
-    head = file.read(size)
-    file.seek(0, os.SEEK_END)
-    file.seek(max(file.tell() - size, 0))
-    return head + file.read()
 
 
 def _span(indices: tuple[int, ...]) -> str:

@@ -3,9 +3,10 @@
 Timestamps follow lerobot v3.0: one file holds many episodes, and a frame is found by its presentation time.
 """
 
-import bisect
+import os
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,14 +21,17 @@ from numpy.typing import NDArray
 from goalreel.errors import DatasetError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class VideoIndex:
     """Which frames a file holds, from its packets alone (nothing is decoded)."""
 
     path: Path
-    pts: tuple[int, ...]
-    """Presentation times in units of `time_base`, ascending."""
-    keyframes: tuple[int, ...]
+    pts: NDArray[np.int64]
+    """Presentation times in units of `time_base`, ascending, (frames,)."""
+    times: NDArray[np.float64]
+    """The same in seconds."""
+    keyframes: NDArray[np.int64]
+    """Those of the keyframes."""
     time_base: float
     """Seconds a unit."""
 
@@ -44,29 +48,29 @@ class VideoIndex:
             packets, time_base = _packets(path)
         except (FFmpegError, IndexError, OSError) as e:
             raise DatasetError(f"{path}: not a readable video ({e}): truncated or corrupt?") from e
-        if not packets or not time_base:
+        if not len(packets) or not time_base:
             raise DatasetError(f"{path}: the video holds no frames: truncated or corrupt?")
-        keyframes = sorted(t for t, is_keyframe in packets if is_keyframe)
-        return cls(path, tuple(sorted(t for t, _ in packets)), tuple(keyframes), time_base)
+        pts = np.sort(packets["pts"])
+        return cls(path, pts, pts * time_base, np.sort(packets["pts"][packets["key"]]), time_base)
 
     def find(self, seconds: NDArray[np.float64], tolerance_s: float) -> list[int | None]:
         """The frame nearest to each time, as pts; None where none is within the tolerance (s)."""
-        pts = np.asarray(self.pts, np.int64)
-        times = pts * self.time_base
+        times = self.times
         right = np.clip(np.searchsorted(times, seconds), 1, max(len(times) - 1, 1))
         right = np.minimum(right, len(times) - 1)
         left = np.maximum(right - 1, 0)
         nearest = np.where(np.abs(times[left] - seconds) <= np.abs(times[right] - seconds), left, right)
         close = np.abs(times[nearest] - seconds) <= tolerance_s
-        return [int(pts[n]) if ok else None for n, ok in zip(nearest, close, strict=True)]
+        return [int(self.pts[n]) if ok else None for n, ok in zip(nearest, close, strict=True)]
 
 
-def _packets(path: Path) -> tuple[list[tuple[int, bool]], float]:
-    """Of every packet in file order its pts and whether it is a keyframe; and the seconds a unit of pts."""
+def _packets(path: Path) -> tuple[NDArray[np.void], float]:
+    """Of every packet in file order its `pts` and whether it is a `key` frame; and the seconds a unit of pts."""
     with closing(av.open(str(path))) as container:
         stream = container.streams.video[0]
-        packets = [(p.pts, p.is_keyframe) for p in container.demux(stream) if p.pts is not None]
-        return packets, float(stream.time_base or 0)
+        packets = ((p.pts, p.is_keyframe) for p in container.demux(stream) if p.pts is not None)
+        found = np.fromiter(packets, np.dtype([("pts", np.int64), ("key", np.bool_)]))
+        return found, float(stream.time_base or 0)
 
 
 @lru_cache(maxsize=8)
@@ -83,6 +87,48 @@ def video_index(path: Path) -> VideoIndex:
     return _index(path, status.st_mtime_ns, status.st_size)
 
 
+class _Idle:
+    """The last few files that were decoded from, open: to open one is to read the list of all its frames."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.forget()
+
+    def forget(self) -> None:
+        """A forked process shares its parent's place in each file, so it opens them anew."""
+        self._lock = threading.Lock()
+        self._open: list[tuple[VideoIndex, InputContainer]] = []
+
+    @contextmanager
+    def container(self, index: VideoIndex) -> Iterator[InputContainer]:
+        """The file of `index`, nobody else's meanwhile."""
+        with self._lock:
+            at = next((i for i, (of, _) in enumerate(self._open) if of is index), None)
+            container = None if at is None else self._open.pop(at)[1]
+        container = container or _opened(index.path)
+        try:
+            yield container
+        except BaseException:
+            container.close()
+            raise
+        with self._lock:
+            self._open.append((index, container))
+            old, self._open = self._open[: -self._most], self._open[-self._most :]
+        for _, container in old:
+            container.close()
+
+
+def _opened(path: Path) -> InputContainer:
+    container = av.open(str(path))
+    # A decoder's threads do not pay for a few frames, and do not live on in a forked process.
+    container.streams.video[0].codec_context.thread_count = 1
+    return container
+
+
+_idle = _Idle(4)
+os.register_at_fork(after_in_child=_idle.forget)
+
+
 def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]]:
     """Decode the frames shown at `pts`: pts -> (height, width, 3) RGB.
 
@@ -93,7 +139,8 @@ def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]
     if not wanted:
         return {}
     try:
-        frames = _frames(index, wanted)
+        with _idle.container(index) as container:
+            frames = dict(_walk(container, index, wanted))
     except (FFmpegError, OSError) as e:
         raise DatasetError(f"{index.path}: decoding failed ({e}): truncated or corrupt?") from e
     if lost := [p for p in wanted if p not in frames]:
@@ -102,20 +149,14 @@ def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]
     return frames
 
 
-def _frames(index: VideoIndex, wanted: list[int]) -> dict[int, NDArray[np.uint8]]:
-    with closing(av.open(str(index.path))) as container:
-        container.streams.video[0].thread_type = "AUTO"
-        return dict(_walk(container, index, wanted))
-
-
 def _walk(
     container: InputContainer, index: VideoIndex, wanted: list[int]
 ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
     """Decode forward, jumping ahead whenever a keyframe lies between here and the next wanted frame."""
     stream = container.streams.video[0]
     position, upcoming = None, None
-    for target in wanted:
-        key = index.keyframes[max(bisect.bisect_right(index.keyframes, target) - 1, 0)]
+    before = np.maximum(np.searchsorted(index.keyframes, wanted, side="right") - 1, 0)
+    for target, key in zip(wanted, index.keyframes[before].tolist(), strict=True):
         if position is None or key > position:
             container.seek(key, stream=stream, backward=True)
             upcoming = container.decode(stream)

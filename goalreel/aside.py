@@ -1,7 +1,9 @@
-"""Calls that are made aside, in threads that nobody waits for at the end."""
+"""Calls that are made aside, in threads."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
@@ -61,6 +63,25 @@ def each_aside[Order, Result](
         for _ in range(threads):
             todo.put(None)
     return [found[number] for number in range(len(orders))]
+
+
+def ahead[Order, Result](
+    call: Callable[[Order], Result], orders: Iterable[Order], most: int
+) -> Generator[Result]:
+    """Yield the results in the order of `orders`, of which a thread calls up to `most` before they are read.
+
+    What a call raises is raised here. Closing it waits for the call that has begun.
+    """
+    pool, made = ThreadPoolExecutor(1, "goalreel-ahead"), deque[Future[Result]]()
+    try:
+        for order in orders:
+            made.append(pool.submit(call, order))
+            if len(made) > most:
+                yield made.popleft().result()
+        while made:
+            yield made.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _work[Order, Result](

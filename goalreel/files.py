@@ -4,6 +4,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,21 +36,36 @@ def disk(path: Path) -> Iterator[None]:
 
 @contextmanager
 def exclusive(folder: Path, out: Path) -> Iterator[None]:
-    """Hold `folder`/lock, made if need be; the kernel drops it with the process, however that ends.
+    """Hold `folder`/lock alone (see `held`); `out` is what the message names.
 
     Raises:
-        DatasetError: another run holds it (`out` is what the message names), or the disk is full.
+        DatasetError: another run holds it, or the disk is full.
     """
-    with disk(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    with held(
+        folder / "lock", f"{out}: another goalreel run is writing there: wait, or choose another --out"
+    ):
+        yield
+
+
+@contextmanager
+def held(lock: Path, busy: str, *, shared: bool = False, wait: bool = False) -> Iterator[None]:
+    """Hold the file `lock`, made if need be; the kernel drops it with the process, however that ends.
+
+    `shared` holds it together with others that do so. On NFS the lock holds between machines too.
+
+    Raises:
+        DatasetError: another process holds it (`busy` says so) and this one does not `wait`, or the disk is
+            full.
+    """
+    with disk(lock.parent):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+            fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
         except BlockingIOError as e:
-            raise DatasetError(
-                f"{out}: another goalreel run is writing there: wait, or choose another --out"
-            ) from e
+            raise DatasetError(busy) from e
         yield
     finally:
         os.close(handle)
@@ -64,7 +80,8 @@ def atomic(path: Path) -> Iterator[Path]:
     Raises:
         DatasetError: the disk is full; nothing is left behind.
     """
-    tmp = path.with_name(TMP + path.name)
+    # Two runs may write the same picture at once, on two machines.
+    tmp = path.with_name(f"{TMP}{secrets.token_hex(4)}-{path.name}")
     with disk(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -138,6 +155,12 @@ def digest(*parts: str | bytes) -> str:
         data = part.encode() if isinstance(part, str) else part
         sha.update(len(data).to_bytes(8, "big") + data)
     return sha.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, as hex, without holding them all."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _same_stamp(a: Path, b: Path) -> bool:

@@ -4,7 +4,8 @@ import json
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -14,13 +15,15 @@ from goalreel.datasets.writing.copies import data_files
 from goalreel.datasets.writing.goals import Goals, read_goals
 from goalreel.datasets.writing.layout import TOLERANCE_S, EpisodeClock, clocks
 from goalreel.datasets.writing.marks import Marks
+from goalreel.datasets.writing.tasks import task_indices
+from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import DatasetError
 from goalreel.files import digest
 
 _CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
 log = logging.getLogger(__name__)
 
-FORMAT = "2"
+FORMAT = "3"
 """Counts up when the same records give other bytes (another encoder setting): an older OUT is built anew."""
 
 
@@ -36,11 +39,10 @@ class Build:
     camera: str
     """The camera of IN that gives its size."""
     size: tuple[int, int]
-    """(width, height), even."""
+    """(width, height)."""
     goals: dict[int, Goals]
     clock: dict[int, EpisodeClock]
-    replace_rows: bool = False
-    """Whether an episode's subtask rows give way to ours."""
+    text: TextOptions
 
     @property
     def pad_key(self) -> str:
@@ -60,12 +62,18 @@ class Build:
     def had_camera(self) -> bool:
         return self.key in self.source.features
 
+    @cached_property
+    def tasks(self) -> dict[str, int]:
+        """Text -> task index, where every frame has its sub-task's; else empty."""
+        return task_indices(self.source.tasks, self.goals.values()) if self.text.task_per_frame else {}
+
     def made_from(self, *parts: object, episodes: Sequence[int]) -> str:
         """Digest of all that a file with these episodes is made from."""
         marks = [f"{e} {self.goals[e].digest if e in self.goals else ''}" for e in episodes]
-        how = [FORMAT, self.records.source, self.key, self.camera, self.size, self.replace_rows]
-        settings = json.dumps([*how, list(parts)])
-        return digest(settings, *marks)
+        named = {name for e in episodes if e in self.goals for name in self.goals[e].names}
+        tasks = sorted((name, self.tasks[name]) for name in named) if self.tasks else []
+        how = [FORMAT, self.records.source, self.key, self.camera, self.size, astuple(self.text), tasks]
+        return digest(json.dumps([*how, list(parts)]), *marks)
 
     @classmethod
     def prepare(
@@ -76,7 +84,7 @@ class Build:
         camera: str | None,
         key: str,
         use_unverified: bool,
-        replace_rows: bool = False,
+        text: TextOptions,
     ) -> Self:
         """Read IN's clocks and the records of OUT.
 
@@ -101,9 +109,8 @@ class Build:
             )
         chosen = sorted(records.done() & set(clock))
         goals = read_goals(records, chosen, {e: c.frames for e, c in clock.items()}, use_unverified)
-        width, height = picture_size(feature or source.features[name])
-        size = (width + width % 2, height + height % 2)  # as yuv420p wants it
-        return cls(source, out, records, key, name, size, goals, clock, replace_rows)
+        size = picture_size(feature or source.features[name])
+        return cls(source, out, records, key, name, size, goals, clock, text)
 
 
 def picture_size(feature: dict) -> tuple[int, int]:

@@ -1,9 +1,11 @@
 """Everything of IN that OUT only passes on: linked where it is large, copied where somebody may edit it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from goalreel.datasets.records import FOLDER
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.marks import Marks
 from goalreel.errors import DatasetError
 from goalreel.files import copy, digest, files_below, link_or_copy
 
@@ -32,8 +34,8 @@ def meta_digest(root: Path) -> str:
     return digest(*(path.read_bytes() for path in paths if path.is_file()))
 
 
-def pass_on(root: Path, out: Path) -> None:
-    """Link or copy what `build` does not write itself.
+def pass_on(root: Path, out: Path, besides: Collection[Path] = ()) -> None:
+    """Link or copy what `build` does not write itself, `besides` (relative) included.
 
     Raises:
         DatasetError: the disk is full.
@@ -44,8 +46,21 @@ def pass_on(root: Path, out: Path) -> None:
             copy(path, out / _PREVIOUS / relative.relative_to(FOLDER))
         elif relative.parts[0] in _LINKED:
             link_or_copy(path, out / relative)
-        elif not _rebuilt(relative):
+        elif not _rebuilt(relative) and relative not in besides:
             copy(path, out / relative)
+
+
+def drop_gone(source: Source, out: Path, key: str, marks: Marks) -> None:
+    """Remove what OUT has of files that IN has no longer: a dataset that was merged lies in others.
+
+    Those of the sub-goal camera `key` are left alone.
+    """
+    cameras = [out / "videos" / camera for camera in source.cameras if camera != key]
+    videos = (path for camera in cameras for path in camera.glob("*/*.mp4"))
+    for path in [*data_files(out), *episode_files(out), *videos]:
+        if not (source.root / path.relative_to(out)).exists():
+            path.unlink()
+            marks.drop(path)
 
 
 def data_files(root: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
 from goalreel.files import digest
-from goalreel.types import Storyboard
+from goalreel.types import Status, Storyboard, StoryboardStep
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,16 @@ class Goals:
     episode: int
     instruction: str
     plan: tuple[str, ...]
+    """The steps that may be said."""
     spans: tuple[GoalSpan, ...]
+    statuses: tuple[Status, ...]
+    """One a step, with or without a span."""
     digest: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its frames are of, each name once, in order."""
+        return tuple(dict.fromkeys(span.name for span in self.spans if span.name is not None))
 
     def runs(self, length: int) -> list[tuple[int, str | None]]:
         """The episode as (frame count, picture) runs that add up to `length` frames."""
@@ -47,9 +55,9 @@ def read_goals(
 ) -> dict[int, Goals]:
     """Episode -> goals, for those with a record that holds a plan.
 
-    An episode without a plan stays exactly as it was. Steps that were never aligned to frames count in the
-    plan but have no span. Steps without an accepted picture, or tried in vain, give neither picture nor
-    name, unless `use_unverified`; steps in words alone keep their name.
+    An episode without a plan stays exactly as it was. Steps without an accepted picture, or tried in vain,
+    give neither picture nor name and are left out of the plan, unless `use_unverified`; steps in words alone
+    keep their name. Steps that were never aligned to frames have no span.
 
     Raises:
         DatasetError: a record does not fit its episode.
@@ -70,13 +78,20 @@ def _goals(records: Records, episode: int, board: Storyboard, length: int, use_u
             continue
         done = use_unverified or step.step.outcome == "done"
         picture = step.goal_image.frame if step.goal_image and done and step.status in usable else None
-        name = step.step.name if use_unverified or (done and step.status in ("verified", "text")) else None
+        name = step.step.name if _said(step, use_unverified) else None
         spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture))
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
         raise DatasetError(
             f"{records.path(episode)}: its segments do not fit the episode's {length} frames: "
             "remove this file and annotate the episode again"
         )
-    plan = tuple(step.step.name for step in board.steps)
+    plan = tuple(step.step.name for step in board.steps if _said(step, use_unverified))
     made_from = digest(records.digest(episode), str(use_unverified))
-    return Goals(episode, board.task.instruction, plan, tuple(spans), made_from)
+    statuses: tuple[Status, ...] = tuple(step.status for step in board.steps)
+    return Goals(episode, board.task.instruction, plan, tuple(spans), statuses, made_from)
+
+
+def _said(step: StoryboardStep, use_unverified: bool) -> bool:
+    """Whether a policy may be told that this is what happened."""
+    done = step.step.outcome == "done" and step.status in ("verified", "text")
+    return use_unverified or done

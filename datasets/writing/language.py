@@ -21,7 +21,7 @@ type LanguageRow = dict[str, Any]
 
 
 def goal_rows(goals: Goals, timestamps: NDArray[np.float32]) -> list[LanguageRow]:
-    """Our rows of an episode: the whole plan at its first frame, a subtask at each named span's first frame.
+    """Our rows of an episode: the plan at its first frame, a subtask at each named span's first frame.
 
     To lerobot's `active_at` a row holds until the next one. So the row of a span without a name, after one
     with a name, is the instruction. Timestamps are the parquet's own float32 values.

@@ -65,10 +65,13 @@ def clocks(shards: list[Path], fps: float) -> dict[int, EpisodeClock]:
         except (pa.ArrowException, OSError) as e:
             raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
         episode, time = table["episode_index"].to_numpy(), table["timestamp"].to_numpy()
-        for index in np.unique(episode):
-            mine = np.sort(time[episode == index]).astype(np.float64)
+        order = np.lexsort((time, episode))
+        episode, time = episode[order], time[order].astype(np.float64)
+        starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
+        for start, stop in zip(starts, [*starts[1:], len(episode)], strict=True):
+            mine = time[start:stop]
             jitter = np.abs(mine - mine[0] - np.arange(len(mine)) / fps).max()
-            found[int(index)] = EpisodeClock(len(mine), float(mine[0]), float(jitter), path)
+            found[int(episode[start])] = EpisodeClock(len(mine), float(mine[0]), float(jitter), path)
     return found
 
 

@@ -1,7 +1,7 @@
 """meta/ of OUT: where the sub-goal camera lies, its statistics, and the features in info.json."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from goalreel.datasets.source import Source
+from goalreel.datasets.writing.build import Build
 from goalreel.datasets.writing.layout import EpisodePlace
 from goalreel.datasets.writing.shards import put_column
 from goalreel.datasets.writing.stats import Stats
@@ -21,9 +21,16 @@ _CHANNELS = pa.list_(pa.list_(pa.list_(pa.float64())))
 
 
 def write_episodes(
-    original: Path, target: Path, key: str, placed: Mapping[int, EpisodePlace], stats: Mapping[int, Stats]
+    original: Path,
+    target: Path,
+    key: str,
+    placed: Mapping[int, EpisodePlace],
+    stats: Mapping[int, Stats],
+    said: Mapping[int, Sequence[str]],
 ) -> None:
     """Rewrite one file of meta/episodes with the camera `key`; episodes not `placed` keep their values.
+
+    What is `said` of an episode's frames follows after IN's `tasks`, whose first is the instruction.
 
     Raises:
         DatasetError: the disk is full.
@@ -36,6 +43,11 @@ def write_episodes(
             _value(name, placed[e], stats[e]) if e in placed else old[i] for i, e in enumerate(episodes)
         ]
         table = put_column(table, pa.field(name, kind), pa.chunked_array([pa.array(values, kind)], kind))
+    if said and "tasks" in table.column_names:
+        old = table["tasks"].to_pylist()
+        values = [list(dict.fromkeys([*t, *said.get(e, ())])) for t, e in zip(old, episodes, strict=True)]
+        at = table.schema.get_field_index("tasks")
+        table = table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))
     with atomic(target) as tmp:
         pq.write_table(table, tmp, compression="snappy", use_dictionary=True)
 
@@ -81,32 +93,35 @@ def write_stats(root: Path, out: Path, key: str) -> None:
     write_json(out / "meta" / "stats.json", stats)
 
 
-def write_info(
-    source: Source, out: Path, key: str, pad_key: str, size: tuple[int, int], video: Path | None
-) -> None:
+def write_info(job: Build, video: Path | None) -> None:
     """info.json of OUT: IN's, the camera as lerobot describes a video, the mask, and the language columns.
 
-    `size` is (width, height); `video` a file of the camera to probe, None where IN describes it already.
+    `video` is a file of the camera to probe, None where IN describes it already.
     """
     from lerobot.datasets.language import language_feature_info
     from lerobot.datasets.video_utils import get_video_info
 
     from goalreel.datasets.writing.video import encoder
 
-    info = json.loads(json.dumps(source.info))
+    info = json.loads(json.dumps(job.source.info))
     features = info["features"]
     if video is not None:
-        features[key] = {
+        features[job.key] = {
             "dtype": "video",
-            "shape": [size[1], size[0], 3],
+            "shape": [job.size[1], job.size[0], 3],
             "names": ["height", "width", "channels"],
-            "info": get_video_info(video, video_encoder=encoder()),
+            "info": get_video_info(video, video_encoder=encoder(job.size)),
         }
-    features[pad_key] = {"dtype": "bool", "shape": [1], "names": None}
+    features[job.pad_key] = {"dtype": "bool", "shape": [1], "names": None}
     for name, feature in language_feature_info().items():
-        features[name] = {**feature, "shape": list(feature["shape"])}
+        if job.text.language:
+            features[name] = {**feature, "shape": list(feature["shape"])}
+        else:
+            features.pop(name, None)
+    if job.tasks:
+        info["total_tasks"] = len({*job.source.tasks, *job.tasks.values()})
     info["video_path"] = info.get("video_path") or VIDEO_PATH
-    write_json(out / "meta" / "info.json", info)
+    write_json(job.out / "meta" / "info.json", info)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

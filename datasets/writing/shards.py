@@ -1,7 +1,10 @@
-"""Data files rewritten with the language columns and the goal mask; every other column as it was."""
+"""Data files rewritten with the language columns and the goal mask; every other column as it was.
+
+One episode is in memory at a time, however many a file holds.
+"""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,12 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.writing import language
 from goalreel.datasets.writing.goals import Goals
+from goalreel.datasets.writing.tasks import frame_tasks
+from goalreel.datasets.writing.text import TextOptions
 from goalreel.files import atomic
+
+ROWS = 512
+"""Rows read at a time."""
 
 
 def rewrite_shard(
@@ -21,37 +29,57 @@ def rewrite_shard(
     goals: Mapping[int, Goals],
     pad_key: str,
     had_camera: bool,
-    replace_rows: bool = False,
+    text: TextOptions,
+    tasks: Mapping[str, int],
 ) -> None:
     """Write `target`, one row group an episode, from `original`.
 
     `goals` are those of this run's episodes; the rows of all others stay. `pad_key` is True on frames
     without an accepted goal. An episode outside this run keeps its mask; without one it is False throughout
-    if it `had_camera`, else True. An episode that has subtask rows keeps its rows, unless `replace_rows`.
+    if it `had_camera`, else True. An episode that has subtask rows keeps its rows, unless `text` replaces
+    them. `tasks` are the indices of the sub-tasks that frames shall have as their tasks, empty where they
+    keep their own.
 
     Raises:
         DatasetError: rows that lerobot would reject, or a full disk.
     """
-    from lerobot.datasets.io_utils import write_table_one_row_group_per_episode
+    with pq.ParquetFile(original) as file, atomic(target) as tmp:
+        schema = file.schema_arrow if text.language else drop_fields(file.schema_arrow, _language_types())
+        kinds = {**(_language_types() if text.language else {}), pad_key: pa.bool_()}
+        for name, kind in kinds.items():
+            schema = put_field(schema, pa.field(name, kind))
+        if tasks:
+            kinds["task_index"] = schema.field("task_index").type
+        # As lerobot's write_table_one_row_group_per_episode does, which wants the whole table.
+        with pq.ParquetWriter(tmp, schema, compression="snappy", use_dictionary=True) as writer:
+            for episode, part in _episodes(file):
+                columns = _old_columns(part, kinds, had_camera)
+                if episode in goals:
+                    columns |= _new_columns(part, columns, goals[episode], pad_key, target, text, tasks)
+                arrays = [columns[n] if n in columns else part[n] for n in schema.names]
+                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def _language_types() -> dict[str, pa.DataType]:
     from lerobot.datasets.language import language_events_arrow_type, language_persistent_arrow_type
 
-    table = pq.read_table(original)
-    kinds = {
+    return {
         "language_persistent": language_persistent_arrow_type(),
         "language_events": language_events_arrow_type(),
-        pad_key: pa.bool_(),
     }
-    new: dict[str, list[pa.Array]] = {name: [] for name in kinds}
-    for episode, part in _episodes(table):
-        columns = _old_columns(part, kinds, had_camera)
-        if episode in goals:
-            columns |= _new_columns(part, columns, goals[episode], pad_key, target, replace_rows)
-        for name, values in columns.items():
-            new[name].append(values)
-    for name, kind in kinds.items():
-        table = put_column(table, pa.field(name, kind), pa.chunked_array(new[name], kind))
-    with atomic(target) as tmp:
-        write_table_one_row_group_per_episode(table, tmp)
+
+
+def drop_fields(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """Leave fields out, and out of the Hugging Face features in the metadata."""
+    metadata = dict(schema.metadata or {})
+    if b"huggingface" in metadata:
+        known = json.loads(metadata[b"huggingface"])
+        features = known.get("info", {}).get("features") or {}
+        for name in names:
+            features.pop(name, None)
+        metadata[b"huggingface"] = json.dumps(known).encode()
+    kept = [field for field in schema if field.name not in names]
+    return pa.schema(kept, metadata or None)
 
 
 def put_column(table: pa.Table, field: pa.Field, values: pa.ChunkedArray) -> pa.Table:
@@ -60,6 +88,13 @@ def put_column(table: pa.Table, field: pa.Field, values: pa.ChunkedArray) -> pa.
     metadata = _declare(table.schema.metadata, field)
     table = table.append_column(field, values) if at < 0 else table.set_column(at, field, values)
     return table.replace_schema_metadata(metadata)
+
+
+def put_field(schema: pa.Schema, field: pa.Field) -> pa.Schema:
+    """The schema of what `put_column` gives."""
+    at = schema.get_field_index(field.name)
+    metadata = _declare(schema.metadata, field)
+    return (schema.append(field) if at < 0 else schema.set(at, field)).with_metadata(metadata)
 
 
 def _declare(metadata: Mapping[bytes, bytes] | None, field: pa.Field) -> dict[bytes, bytes] | None:
@@ -73,19 +108,38 @@ def _declare(metadata: Mapping[bytes, bytes] | None, field: pa.Field) -> dict[by
     return {**metadata, b"huggingface": json.dumps(known).encode()}
 
 
-def _episodes(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+def _episodes(file: pq.ParquetFile) -> Iterator[tuple[int, pa.Table]]:
     """Runs of equal `episode_index`, in file order."""
-    episode = table["episode_index"].to_numpy()
-    starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
-    for start, stop in zip(starts, [*starts[1:], len(episode)], strict=True):
-        yield int(episode[start]), table.slice(start, stop - start)
+    held: list[pa.Table] = []
+    for part in _pieces(file):
+        if held and part["episode_index"][0] != held[0]["episode_index"][0]:
+            yield _whole(held)
+            held = []
+        held.append(part)
+    if held:
+        yield _whole(held)
+
+
+def _whole(parts: list[pa.Table]) -> tuple[int, pa.Table]:
+    return parts[0]["episode_index"][0].as_py(), pa.concat_tables(parts).combine_chunks()
+
+
+def _pieces(file: pq.ParquetFile) -> Iterator[pa.Table]:
+    """The rows in order, no piece with two episodes in it."""
+    for batch in file.iter_batches(ROWS):
+        episode = batch.column("episode_index").to_numpy()
+        starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
+        for start, stop in zip(starts, [*starts[1:], len(episode)], strict=True):
+            yield pa.Table.from_batches([batch.slice(start, stop - start)])
 
 
 def _old_columns(part: pa.Table, kinds: Mapping[str, pa.DataType], had_camera: bool) -> dict[str, pa.Array]:
     columns = {}
     for name, kind in kinds.items():
         stored = part[name].combine_chunks() if name in part.column_names else None
-        if pa.types.is_boolean(kind):
+        if name == "task_index":
+            columns[name] = stored
+        elif pa.types.is_boolean(kind):
             columns[name] = stored if stored is not None else pa.array(np.full(len(part), not had_camera))
         elif stored is None:
             columns[name] = language.broadcast([], len(part), kind)
@@ -100,26 +154,37 @@ def _new_columns(
     goals: Goals,
     pad_key: str,
     path: Path,
-    replace_rows: bool,
+    text: TextOptions,
+    tasks: Mapping[str, int],
 ) -> dict[str, pa.Array]:
     frame = part["frame_index"].to_numpy() if "frame_index" in part.column_names else np.arange(len(part))
     order = np.argsort(frame, kind="stable")
     pad = np.empty(len(part), bool)
     pad[order] = goal_pad(goals, len(part))
-    kept = old["language_persistent"][0].as_py() or []
-    if not replace_rows and any(row["style"] == "subtask" for row in kept):
-        return {pad_key: pa.array(pad)}
-    timestamps = part["timestamp"].to_numpy()[order]
+    columns: dict[str, pa.Array] = {pad_key: pa.array(pad)}
+    if tasks:
+        index = old["task_index"].to_numpy()
+        mine = np.empty_like(index)
+        mine[order] = frame_tasks(goals, tasks, index[order])
+        columns["task_index"] = pa.array(mine, old["task_index"].type)
+    kept = old["language_persistent"][0].as_py() or [] if text.language else []
+    labelled = any(row["style"] == "subtask" for row in kept)
+    if text.language and (text.replace_rows or not labelled):
+        columns["language_persistent"] = _rows(part, old, goals, part["timestamp"].to_numpy()[order], path)
+    return columns
+
+
+def _rows(
+    part: pa.Table, old: Mapping[str, pa.Array], goals: Goals, timestamps: NDArray[np.float32], path: Path
+) -> pa.Array:
+    """The episode's rows on each of its frames; `timestamps` are in frame order."""
     rows = language.goal_rows(goals, timestamps)
     language.validate(rows, goals.episode, timestamps, path)
-    kind = old["language_persistent"].type
-    interjected = _interjected(old["language_events"], part["timestamp"].to_numpy())
-    return {
-        "language_persistent": language.broadcast(
-            language.merge_rows(kept, rows, interjected), len(part), kind
-        ),
-        pad_key: pa.array(pad),
-    }
+    kept = old["language_persistent"][0].as_py() or []
+    merged = language.merge_rows(
+        kept, rows, _interjected(old["language_events"], part["timestamp"].to_numpy())
+    )
+    return language.broadcast(merged, len(part), old["language_persistent"].type)
 
 
 def goal_pad(goals: Goals, length: int) -> NDArray[np.bool_]:

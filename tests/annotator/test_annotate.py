@@ -163,7 +163,7 @@ def test_stopped_and_resumed_ends_with_the_same_bytes(stop, stopped, video_datas
 def test_two_runs_into_one_out(video_dataset, annotated, tmp_path):
     out = shutil.copytree(annotated, tmp_path / "out")
     settings = json.loads((out / FOLDER / "settings.json").read_text())
-    with Records.open(out, settings["settings"], settings["source"]):
+    with Records.open(out, settings["settings"], Source.open(video_dataset).fingerprint()):
         assert "another goalreel run" in fails("annotate", video_dataset, "--out", out)
 
 

@@ -121,3 +121,25 @@ def test_answers_of_the_wrong_kind_are_a_bug(video_dataset, tmp_path):
 
     summary = work(video_dataset, tmp_path / "out", Short())
     assert summary.failures == {0: "a bug in goalreel: ValueError: 1 requests but 0 answers"}
+
+
+def test_models_go_on_while_an_episode_is_aligned(video_dataset, tmp_path, monkeypatch):
+    from goalreel.annotator import job as module
+
+    planned = threading.Event()
+
+    class Last(Models):
+        def plan(self, tasks):
+            if any(task.id == "episode_000002" for task in tasks):
+                planned.set()
+            return super().plan(tasks)
+
+    def align(board, episode, camera, boundaries=()):
+        assert planned.wait(60), "the last episode was not begun"
+        return real(board, episode, camera, boundaries)
+
+    real = module.align
+    monkeypatch.setattr(module, "align", align)
+    trio = Trio(Last(), Last(), Last(), NAMES)
+    summary = annotate(open_dataset(video_dataset), tmp_path / "out", trio, limits=Limits(1, 1))
+    assert (summary.annotated, summary.failures) == (3, {})

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
 from goalreel.image import Image
@@ -19,8 +20,11 @@ def out(tmp_path) -> Path:
     return tmp_path / "out"
 
 
-def opened(out: Path, settings=None, source="s"):
-    return Records.open(out, settings or {"planner": "kinematic"}, source)
+RECORDINGS = {episode: f"{episode:064x}" for episode in (0, 1, 2, 3, 5, 7, 1003)}
+
+
+def opened(out: Path, settings=None, source="s", recordings=RECORDINGS):
+    return Records.open(out, settings or {"planner": "kinematic"}, Fingerprint(source, recordings))
 
 
 def frame(reference: str) -> Image:
@@ -161,3 +165,11 @@ def test_a_folder_with_other_files_is_refused(out):
     with pytest.raises(DatasetError, match="did not write"), opened(out):
         pass
     assert [p.name for p in out.rglob("*")] == ["thesis.tex"]
+
+
+def test_the_dataset_annotated_is_known_on_this_machine_alone(out, tmp_path):
+    with opened(out) as records:
+        assert records.source_root() is None
+        records.remember(tmp_path / "in")
+        assert records.source_root() == tmp_path / "in"
+    assert str(tmp_path).encode() not in b"".join(files(out / "meta").values())

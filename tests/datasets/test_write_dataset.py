@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.recordings import make_dataset
 
 from goalreel.datasets.source import Source
 
@@ -103,6 +104,20 @@ def test_columns_have_exactly_lerobots_types_in_every_shard(pair):
         assert table.schema.field(PAD).type == pa.bool_()
 
 
+def test_row_groups_are_those_of_lerobots_own_writer(pair, tmp_path):
+    from lerobot.datasets.io_utils import write_table_one_row_group_per_episode
+
+    for path in sorted((pair[1] / "data").glob("*/*.parquet")):
+        write_table_one_row_group_per_episode(pq.read_table(path), tmp_path / path.name)
+        assert row_groups(path) == row_groups(tmp_path / path.name)
+
+
+def row_groups(path: Path) -> bytes:
+    """All but the footer."""
+    content = path.read_bytes()
+    return content[: -8 - int.from_bytes(content[-8:-4], "little")]
+
+
 def test_shards_open_without_info_json(pair):
     """The Hugging Face features in the parquet metadata are in step with the columns."""
     import datasets
@@ -128,7 +143,8 @@ def test_language_rows_are_those_of_lerobots_own_writer(pair, board, tmp_path):
     for record in records[: len(EPISODES)]:
         times = record.frame_timestamps
         mine = board(len(times), **EPISODES[record.episode_index])
-        texts = [("plan", "1. reach the block\n2. grasp the block\n3. put it in the bowl", 0)]
+        said = [step.step.name for step in mine.steps if step.status == "verified"]
+        texts = [("plan", "\n".join(f"{i}. {name}" for i, name in enumerate(said, start=1)), 0)]
         for step in mine.steps:
             name = step.step.name if step.status == "verified" else mine.task.instruction
             texts.append(("subtask", name, step.segment.start))
@@ -230,6 +246,23 @@ def test_lerobots_tools_take_the_result(pair, tmp_path):
         assert np.abs(one[KEY].numpy() - two[KEY].numpy()).mean() < 0.02
         assert bool(one[PAD]) == bool(two[PAD])
         assert one["language_persistent"] == two["language_persistent"]
+
+
+def test_a_camera_of_odd_size_has_goals_of_that_size(annotated, tmp_path):
+    """Diffusion policy refuses cameras of two sizes; and lerobot's tools encode such a video again."""
+    from lerobot.datasets.dataset_tools import delete_episodes
+
+    source = make_dataset(tmp_path / "in", (8, 6), dtype="image", size=47, cameras=("front",))
+    out = annotated(source, tmp_path / "out", {0: {"tail": 2}, 1: {}})
+    info = json.loads((out / "meta/info.json").read_text())["features"][KEY]
+    assert info["shape"] == [47, 47, 3]
+    goal = Source.open(source).episode(1).frames("observation.images.front", [5])[0].pixels
+    rest = delete_episodes(load(out), [0], output_dir=tmp_path / "rest", repo_id="local/rest")
+    ours = [(load(out, backend), 13, 4) for backend in ("pyav", "torchcodec")]
+    for dataset, index, error in [*ours, (load(rest.root), 5, 10)]:  # the ground is noise
+        shown = dataset[index][KEY].permute(1, 2, 0).numpy() * 255
+        assert shown.shape == (47, 47, 3)
+        assert np.abs(shown - goal).mean() < error
 
 
 def test_real_episodes(real_dataset, annotated, tmp_path):

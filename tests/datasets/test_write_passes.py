@@ -128,6 +128,19 @@ def test_a_first_pass_over_one_episode_leaves_the_rows_of_all_others(video_datas
     assert not info["features"][FRONT].keys() ^ info["features"][KEY].keys()
 
 
+def test_a_file_that_is_one_row_group_gives_the_same_rows(video_dataset, annotated, tmp_path, monkeypatch):
+    shutil.copytree(video_dataset, tmp_path / "in")
+    (path,) = (tmp_path / "in" / "data").glob("*/*.parquet")
+    pq.write_table(pq.read_table(path), path)
+    monkeypatch.setattr("goalreel.datasets.writing.shards.ROWS", 5)  # an episode does not fit into one read
+    one, many = (
+        annotated(r, tmp_path / n, {1: {}}) for r, n in ((tmp_path / "in", "one"), (video_dataset, "many"))
+    )
+    (ours,), (theirs,) = ((out / "data").glob("*/*.parquet") for out in (one, many))
+    assert pq.read_table(ours).equals(pq.read_table(theirs))
+    assert pq.ParquetFile(ours).num_row_groups == 3
+
+
 def test_linked_folders_are_passed_on_whole(video_dataset, annotated, tmp_path):
     root, disk = shutil.copytree(video_dataset, tmp_path / "in"), tmp_path / "disk"
     shutil.move(root / "videos", disk)
@@ -185,6 +198,23 @@ def test_a_step_tried_in_vain_is_no_training_data(video_dataset, annotated, tmp_
     assert [r[PAD] for r in rows(tried)[0]] == [False] * 4 + [True] * 4 + [False] * 4
     said = [("reach the block", 0), ("put the block in the bowl", 4), ("put it in the bowl", 8)]
     assert subtasks(tried) == said
+
+
+def test_the_plan_tells_only_what_may_be_said(video_dataset, annotated, tmp_path):
+    def plan(out: Path) -> list[str]:
+        return [r["content"] for r in rows(out)[0][0]["language_persistent"] if r["style"] == "plan"]
+
+    some = {0: {"statuses": ("verified", "unverified", "verified")}}
+    none = {0: {"statuses": ("unverified",) * 3}}
+    assert plan(annotated(video_dataset, tmp_path / "some", some)) == [
+        "1. reach the block\n2. put it in the bowl"
+    ]
+    assert plan(annotated(video_dataset, tmp_path / "vain", {0: {"vain": (0, 1)}})) == [
+        "1. put it in the bowl"
+    ]
+    assert plan(annotated(video_dataset, tmp_path / "none", none)) == []
+    loose = annotated(video_dataset, tmp_path / "loose", none, use_unverified=True)
+    assert plan(loose) == ["1. reach the block\n2. grasp the block\n3. put it in the bowl"]
 
 
 def test_what_comes_before_the_first_accepted_step_has_no_words(video_dataset, annotated, tmp_path):
@@ -345,13 +375,14 @@ def test_a_camera_that_is_taken_or_is_none_is_refused(image_dataset, annotated, 
 
 
 def test_segments_beyond_the_episode_are_refused(video_dataset, board, tmp_path):
-    with Records.open(tmp_path / "out", {}, "s") as records:
+    dataset = Source.open(video_dataset)
+    with Records.open(tmp_path / "out", {}, dataset.fingerprint()) as records:
         records.commit(1, board(30))
         with pytest.raises(DatasetError, match=r"episode_000001\.json: its segments do not fit .* 9 frames"):
-            build(Source.open(video_dataset), tmp_path / "out", records, camera=FRONT)
+            build(dataset, tmp_path / "out", records, camera=FRONT)
 
 
-def test_goals_of_another_shape_are_letterboxed_and_odd_sizes_made_even():
+def test_goals_of_another_shape_are_letterboxed():
     from goalreel.datasets.writing.build import picture_size
     from goalreel.datasets.writing.video import fit
 

@@ -23,13 +23,14 @@ def make_dataset(
     cameras: Sequence[str] = ("front", "wrist"),
     fps: int = 10,
     task: str = "put the red block in the blue bowl",
+    size: int = 48,
     **create: object,
 ) -> Path:
     """Write a dataset through `LeRobotDataset.create`: state x, y, z, gripper; one grasp an episode."""
     from lerobot.configs.video import RGBEncoderConfig
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-    picture = {"dtype": dtype, "shape": (48, 48, 3), "names": ["height", "width", "channels"]}
+    picture = {"dtype": dtype, "shape": (size, size, 3), "names": ["height", "width", "channels"]}
     numbers = {"dtype": "float32", "shape": (4,), "names": ["x", "y", "z", "gripper"]}
     dataset = LeRobotDataset.create(
         "local/test",
@@ -48,7 +49,7 @@ def make_dataset(
         for i in range(length):
             grip = 0.0 if length // 3 <= i < 2 * length // 3 else 1.0
             state = np.array([0.1 * i, 0.05 * episode, np.sin(i / 3), grip], np.float32)
-            pictures = {f"observation.images.{c}": moving_square(i, episode) for c in cameras}
+            pictures = {f"observation.images.{c}": moving_square(i, episode, size) for c in cameras}
             dataset.add_frame({**pictures, "observation.state": state, "action": state, "task": task})
         dataset.save_episode()
     dataset.finalize()
@@ -64,6 +65,7 @@ def storyboard(
     drawn: Sequence[int] = (),
     vain: Sequence[int] = (),
     tail: int = 0,
+    instruction: str = "put the block in the bowl",
 ):
     """A storyboard of an episode of `length` frames, its last `tail` frames outside every segment.
 
@@ -84,4 +86,4 @@ def storyboard(
         step = Step(name=names[i], instruction=names[i], prompt=names[i], outcome=outcome)
         segment = Segment(start=cuts[i], end=cuts[i + 1])
         steps.append(StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=0))
-    return Storyboard(task=Task(id="t", instruction="put the block in the bowl"), steps=tuple(steps))
+    return Storyboard(task=Task(id="t", instruction=instruction), steps=tuple(steps))

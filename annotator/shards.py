@@ -1,0 +1,67 @@
+"""What `annotate` left in several processes, put together: the dataset from all records."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from goalreel.annotator.annotate import write_dataset
+from goalreel.annotator.options import Options
+from goalreel.datasets.records import FOLDER, LOCAL, Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.copies import check_apart
+from goalreel.errors import DatasetError
+from goalreel.files import copy, files_below
+from goalreel.models.journal import Journal
+from goalreel.progress import OnProgress
+
+
+def build_records(
+    out: Path,
+    source: Path | None = None,
+    gathered: Sequence[Path] = (),
+    progress: OnProgress = lambda stage, done, total: None,
+) -> list[int]:
+    """Write the dataset `out` from the recorded episodes in it, as `annotate` does at its end.
+
+    Args:
+        out: the folder that the shards wrote to; where they wrote to several, a new one.
+        source: the dataset annotated; None: where it was when the shards ran.
+        gathered: folders of other shards, on no file system in common, whose records are copied into `out`.
+        progress: told as files are written.
+
+    Returns:
+        The episodes without a record, in order. They are in the dataset, without goal images.
+
+    Raises:
+        DatasetError: no records, records of different settings, no `source`, or a run is still writing.
+    """
+    settings, root = {}, source
+    for folder in (out, *gathered):
+        noted = Records(folder / FOLDER, source="")
+        if (noted.folder / "settings.json").is_file():
+            settings, root = settings or noted.settings(), root or noted.source_root()
+        elif folder != out or not gathered:
+            raise DatasetError(f"{folder}: no records there: run goalreel annotate --shard first")
+    if "camera" not in settings:
+        raise DatasetError(f"{out}: its records are not those of goalreel annotate")
+    if root is None:
+        raise DatasetError(f"{out}: nothing tells where the dataset annotated is: name it with --source")
+    dataset = Source.open(root)
+    check_apart(root, out)
+    with Records.open(out, settings, dataset.fingerprint()) as records:
+        for folder in gathered:
+            with Records.open(folder, settings, dataset.fingerprint()):
+                _gather(folder / FOLDER, records.folder)
+        records.remember(root)
+        records.drop_unused_images()
+        write_dataset(dataset, out, records, Options.of(settings), settings["camera"], progress)
+        missing = sorted(set(dataset.indices) - records.done())
+    if not missing:
+        Journal(out / LOCAL / "answers").remove()
+    return missing
+
+
+def _gather(folder: Path, into: Path) -> None:
+    """Pictures first: a record is there only with all that it names."""
+    for path in sorted(files_below(folder), key=lambda path: path.suffix == ".json"):
+        if path.name != "settings.json":
+            copy(path, into / path.relative_to(folder))

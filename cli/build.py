@@ -1,0 +1,44 @@
+"""`goalreel build`. What it needs is imported when it runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.options import INTERRUPTED, Json, spans
+
+EPILOG = (
+    "Examples:\n\n"
+    "- `goalreel build droid-goals`\n\n"
+    "- `goalreel build droid-goals --source droid --records node1/goals --records node2/goals`"
+)
+
+
+def build(
+    out: Annotated[Path, typer.Argument(help="What `goalreel annotate --shard` was given as --out.")],
+    source: Annotated[
+        Path | None, typer.Option(help="The dataset annotated. [default: where it was for the shards]")
+    ] = None,
+    records: Annotated[
+        list[Path] | None, typer.Option(help="Other folders of shards whose records to copy into it first.")
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Write the dataset from what `goalreel annotate --shard` recorded."""
+    with one_line_errors(INTERRUPTED):
+        import json
+
+        from goalreel.annotator.shards import build_records
+        from goalreel.cli.console import progress_bars
+
+        with progress_bars() as progress:
+            missing = build_records(out, source, records or (), progress)
+        if missing:
+            typer.echo(f"without a record, so without goal images: episodes {spans(missing)}", err=True)
+        if json_output:
+            typer.echo(json.dumps({"out": str(out), "missing": missing}))
+        else:
+            typer.echo(f"Look at it:  goalreel show {out}")
+        if missing:
+            raise typer.Exit(1)

@@ -1,0 +1,125 @@
+"""A dataset that changed since it was annotated: only what is new or another recording is annotated again."""
+
+import json
+import logging
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.recordings import make_dataset, moving_square
+
+from goalreel import Options, annotate, load_models, open_dataset
+from goalreel.annotator.summary import Summary
+from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError
+
+
+def work(root: Path, out: Path) -> Summary:
+    source = open_dataset(root)
+    return annotate(source, out, load_models("hindsight", recordings=Options().recorded(source)))
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+
+
+def record_more(root: Path) -> None:
+    """Append an episode with another task, as lerobot's recorder does."""
+    from lerobot.configs.video import RGBEncoderConfig
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    encoder = RGBEncoderConfig(vcodec="h264", g=4, crf=18)
+    dataset = LeRobotDataset.resume("local/test", root=root, rgb_encoder=encoder)
+    for i in range(10):
+        state = np.array([0.1 * i, 0.2, 0, float(not 3 <= i < 6)], np.float32)
+        picture = moving_square(i, 2)
+        frame = {"observation.images.front": picture, "observation.state": state, "action": state}
+        dataset.add_frame({**frame, "task": "open the drawer"})
+    dataset.save_episode()
+    dataset.finalize()
+
+
+def merged(root: Path) -> None:
+    """Append the dataset to itself with lerobot's tool, which puts all episodes into one file."""
+    from lerobot.datasets.aggregate import aggregate_datasets
+
+    one = root.rename(root.with_name("one"))
+    aggregate_datasets(["local/a", "local/b"], "local/out", roots=[one, one], aggr_root=root)
+    shutil.rmtree(one)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory) -> Path:
+    """Two episodes in a file each."""
+    root = tmp_path_factory.mktemp("recorded") / "data"
+    return make_dataset(root, (12, 9), cameras=["front"], data_files_size_in_mb=0.001)
+
+
+@pytest.mark.parametrize(("grow", "new"), [(record_more, 1), (merged, 2)])
+def test_a_dataset_that_grew_is_annotated_where_it_grew(
+    grow: Callable[[Path], None], new: int, recorded, tmp_path
+):
+    root = shutil.copytree(recorded, tmp_path / "in")
+    work(root, tmp_path / "out")
+    grow(root)
+    summary = work(root, tmp_path / "out")
+    assert (summary.annotated, summary.resumed, summary.clean) == (new, 2, True)
+    work(root, tmp_path / "once")
+    assert contents(tmp_path / "out") == contents(tmp_path / "once")
+
+
+def edit_states(root: Path, episode: int) -> None:
+    path = next((root / "data").glob(f"*/file-{episode:03d}.parquet"))
+    table = pq.read_table(path)
+    at = table.schema.get_field_index("observation.state")
+    states = pa.array([[0.0, 0.0, 0.0, 1.0]] * len(table), table.schema.field(at).type)
+    pq.write_table(table.set_column(at, table.schema.field(at), states), path)
+
+
+def test_an_episode_that_was_recorded_again_is_annotated_again(recorded, tmp_path, caplog):
+    root = shutil.copytree(recorded, tmp_path / "in")
+    work(root, tmp_path / "out")
+    edit_states(root, 1)
+    with caplog.at_level(logging.WARNING):
+        summary = work(root, tmp_path / "out")
+    assert (summary.annotated, summary.resumed) == (1, 1)
+    assert "episode_000001.json: its recording has changed" in caplog.text
+    assert "episode_000000.json" not in caplog.text
+    work(root, tmp_path / "once")
+    assert contents(tmp_path / "out") == contents(tmp_path / "once")
+
+
+def test_another_dataset_is_refused(recorded, tmp_path):
+    work(recorded, tmp_path / "out")
+    before = contents(tmp_path / "out")
+    other = shutil.copytree(recorded, tmp_path / "other")
+    edit_states(other, 0)
+    edit_states(other, 1)
+    slow = shutil.copytree(recorded, tmp_path / "slow")
+    info = json.loads((slow / "meta/info.json").read_text())
+    (slow / "meta/info.json").write_text(json.dumps(info | {"fps": 5}))
+    for root in (other, slow):
+        with pytest.raises(DatasetError, match="made from another dataset: choose another --out"):
+            work(root, tmp_path / "out")
+    assert contents(tmp_path / "out") == before
+
+
+def test_a_video_of_other_pictures_is_another_recording(recorded, tmp_path):
+    import av
+
+    root = shutil.copytree(recorded, tmp_path / "in")
+    before = dict(Source.open(root).fingerprint().episodes)
+    video = next((root / "videos").rglob("*.mp4"))
+    with closing(av.open(str(video))) as container:
+        first = next(container.demux(video=0))
+    data = bytearray(video.read_bytes())
+    data[(first.pos or 0) + first.size - 1] ^= 1
+    video.write_bytes(data)
+    now = dict(Source.open(root).fingerprint().episodes)
+    assert now[0] != before[0]
+    assert now[1] == before[1]

@@ -1,0 +1,122 @@
+"""A run in shards: disjoint records, one lock a shard, and in the end the bytes of one run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.cli import fails, goalreel, invoke
+from support.places import SUPPORT
+from support.scripted_trio import Scripted
+
+from goalreel.annotator.annotate import annotate, open_dataset
+from goalreel.annotator.shards import build_records
+from goalreel.batch import Limits
+from goalreel.datasets.records import FOLDER, LOCAL, Records
+from goalreel.datasets.shards import Shard
+from goalreel.errors import InputError
+from goalreel.models.trio import Names, Trio
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def whole(sharded_dataset, tmp_path_factory) -> Path:
+    """Annotated in one run."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    goalreel("annotate", sharded_dataset, "--out", out)
+    return out
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_parts_are_disjoint_and_whole(count):
+    parts = [Shard(number, count).of(range(10, 15)) for number in range(1, count + 1)]
+    assert [episode for part in parts for episode in part] == [10, 11, 12, 13, 14]
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "2", "1/0", "a/b", "-1/3"])
+def test_a_part_that_there_is_not(text):
+    with pytest.raises(InputError, match="as 2/3, not"):
+        Shard.parse(text)
+
+
+@pytest.mark.process
+@pytest.mark.long
+def test_processes_at_once_one_of_them_killed_give_the_bytes_of_one_run(sharded_dataset, whole, tmp_path):
+    command = [sys.executable, SUPPORT / "shard_annotate.py", sharded_dataset, tmp_path / "out"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "goalreel build" in done.stdout, "a shard says what comes next"
+    assert contents(tmp_path / "out") == contents(whole)
+
+
+def test_what_runs_beside_a_shard(sharded_dataset, whole, tmp_path):
+    out = tmp_path / "out"
+    kept = json.loads((whole / FOLDER / "settings.json").read_text())
+    work = ("annotate", sharded_dataset, "--out", out)
+    with Records.open(out, kept["settings"], kept["source"], Shard(1, 2)):
+        assert f"{out}: shard 1/2 is running" in fails(*work, "--shard", "1/2")
+        assert "a shard of 2, not 3, is running" in fails(*work, "--shard", "1/3")
+        assert "another goalreel run is writing there" in fails(*work)
+        assert "another goalreel run is writing there" in fails("build", out, "--source", sharded_dataset)
+        assert "granularity was" in fails(*work, "--shard", "2/2", "--granularity", "phase")
+        goalreel(*work, "--shard", "2/2")
+    with Records.open(out, kept["settings"], kept["source"]):
+        assert "a run without --shard" in fails(*work, "--shard", "1/2")
+    result = invoke("build", out, "--json")
+    assert (result.exit_code, json.loads(result.stdout)["missing"]) == (1, [0, 1])
+    assert "episodes 0-1" in result.stderr
+    assert (out / "meta/info.json").is_file(), "what there is can be looked at"
+    goalreel(*work, "--shard", "1/3")
+    goalreel(*work, "--shard", "2/3")
+    goalreel("build", out)
+    assert contents(out) == contents(whole)
+
+
+def test_shards_on_machines_that_share_no_files(sharded_dataset, whole, tmp_path):
+    nodes = [tmp_path / "node1", tmp_path / "node2"]
+    for number, node in enumerate(nodes, start=1):
+        goalreel("annotate", sharded_dataset, "--out", node, "--shard", f"{number}/2")
+    out = tmp_path / "out"
+    goalreel("build", out, "--source", sharded_dataset, "--records", nodes[0], "--records", nodes[1])
+    assert contents(out) == contents(whole)
+
+
+def test_nothing_to_build_from(sharded_dataset, tmp_path):
+    assert "no records there" in fails("build", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+class Dying(Scripted):
+    """Its editor gets a Ctrl-C after `edits`."""
+
+    def __init__(self, edits: int = 1000):
+        super().__init__(salt=1, fail_percent=0)
+        self.edits = edits
+
+    def edit(self, edits):
+        if sum(self.calls["edit"]) >= self.edits:
+            raise KeyboardInterrupt
+        return super().edit(edits)
+
+
+def test_a_shard_that_goes_on_asks_no_model_twice(sharded_dataset, tmp_path):
+    def work(out: str, model: Scripted, shard: Shard | None = None) -> None:
+        trio = Trio(model, model, model, Names("steady", "steady", "steady"))
+        annotate(open_dataset(sharded_dataset), tmp_path / out, trio, limits=Limits(2, 2), shard=shard)
+
+    one, first, second, third = Scripted(1, 0), Dying(3), Dying(), Dying()
+    work("whole", one)
+    with pytest.raises(KeyboardInterrupt):
+        work("out", first, Shard(1, 2))
+    work("out", second, Shard(1, 2))
+    work("out", third, Shard(2, 2))
+    for stage, sizes in one.calls.items():
+        assert sum(sum(model.calls[stage]) for model in (first, second, third)) == sum(sizes)
+    assert build_records(tmp_path / "out") == []
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    assert not (tmp_path / "out" / LOCAL / "answers").exists()
