@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from goalreel import __version__
+from goalreel.annotator.cost import say_cost
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
 from goalreel.annotator.outage import Retry, fixed_roles, to_retry
@@ -84,6 +85,7 @@ def annotate(
         summary.resumed = len(wanted) - len(todo)
         replaced = records.recorded() & set(todo)
         if todo:
+            say_cost(models, source, recorded, todo)
             models.prepare()
         journal = Journal(out / LOCAL / "answers")
         job = AnnotationJob(source, recorded, models, options, limits, journal)

@@ -43,4 +43,6 @@ class Options:
         """
         layout = Layout.parse(self.layout) if self.layout else None
         words = tuple(source.tasks.values())
-        return Recorded(source.recording, source.camera(self.camera), words, self.granularity, layout)
+        camera = source.camera(self.camera)
+        views = source.views(camera)
+        return Recorded(source.recording, camera, words, self.granularity, layout, views)

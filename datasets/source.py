@@ -77,14 +77,17 @@ class Source:
                 f"{self.root}: the dataset has no camera, so there is nothing to show as a goal"
             )
         if name is None:
-            fixed = [
-                c for c in self.cameras if not any(w in c for w in ("wrist", "hand", "gripper", "subgoal"))
-            ]
+            fixed = [c for c in self.cameras if not _on_wrist(c) and "subgoal" not in c]
             return (fixed or list(self.cameras))[0]
         for camera in self.cameras:
             if name in (camera, camera.removeprefix("observation.images.")):
                 return camera
         raise DatasetError(f"{self.root}: no camera {name!r}; it has {', '.join(self.cameras)}")
+
+    def views(self, camera: str) -> tuple[str, ...]:
+        """The cameras that show an episode: `camera`, then those on a wrist, then the others."""
+        others = [c for c in self.cameras if c != camera and "subgoal" not in c]
+        return (camera, *sorted(others, key=lambda c: not _on_wrist(c)))
 
     def fingerprint(self) -> Fingerprint:
         """What tells this dataset and each of its episodes from others."""
@@ -196,6 +199,10 @@ def _read_tasks(root: Path) -> dict[int, str]:
     if text is None or "task_index" not in table.column_names:
         raise DatasetError(f"{path}: misses the columns task and task_index")
     return dict(zip(table["task_index"].to_pylist(), table[text].to_pylist(), strict=True))
+
+
+def _on_wrist(camera: str) -> bool:
+    return any(word in camera for word in ("wrist", "hand", "gripper"))
 
 
 def _depth(feature: dict[str, Any]) -> bool:

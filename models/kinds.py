@@ -109,6 +109,20 @@ def _rows(asked: Asked[ModelOptions]) -> Planner:
     return RowsPlanner(asked.recorded.recordings)
 
 
+@planners.kind(
+    "watch:CHAT",
+    "A chat model that looks at the recorded frames: CHAT is its name, such as `hf:DIR`.",
+    ModelOptions,
+    needs_recording=True,
+    asks_chat=True,
+)
+def _watch(asked: Asked[ModelOptions]) -> Planner:
+    from goalreel.planners.watching import WatchingPlanner
+
+    given = asked.recorded
+    return WatchingPlanner(given.recordings, asked.asked_chat, given.watched, given.layout)
+
+
 @critics.kind(
     "difference", "Rejects pictures that are unusable or show no change.", ModelOptions, predicts=False
 )

@@ -3,6 +3,7 @@
     hf:DIR?dtype=bfloat16     KIND:TARGET, with options
     openai:MODEL@URL          KIND:MODEL@URL, with options too: an address here has no query of its own
     server:URL                KIND:URL
+    watch:hf:DIR?dtype=...    KIND:NAME: a chat model, options and all, that is asked in another way
     flux2-klein-4b@FOLDER     no KIND: an entry of the editors' catalogue, or a model of fixed rules
     DRAW+EDIT                 two editors: one draws first pictures, the other edits
 
@@ -79,6 +80,11 @@ class ModelName:
             raise InputError(f"{self.plain()}: options are written as ?key=value&key=value") from None
 
     @property
+    def inner(self) -> "ModelName":
+        """The name that follows the colon, with its options, as in `watch:hf:DIR`."""
+        return ModelName.parse(self.text.partition(":")[2])
+
+    @property
     def model(self) -> str:
         """The target up to its `@`."""
         return self.target.partition("@")[0]
@@ -127,8 +133,9 @@ class ModelName:
         A journal's keys are made from it.
         """
         target = self.parts[1].target if self.parts else self.target
-        folder = Path(located(target or self.text))
-        if not folder.is_dir():
+        folders = (Path(located(name)) for name in (target or self.text, self.inner.target) if name)
+        folder = next((folder for folder in folders if folder.is_dir()), None)
+        if folder is None:
             return __version__
         files = sorted(p for p in folder.rglob("*") if p.is_file())
         facts = [(str(p.relative_to(folder)), p.stat().st_size, p.stat().st_mtime_ns) for p in files]

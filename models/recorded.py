@@ -21,3 +21,10 @@ class Recorded:
     granularity: "Granularity" = "subtask"
     layout: "Layout | None" = None
     """Which state dimensions are the gripper and the position; None finds them."""
+    cameras: tuple[str, ...] = ()
+    """All cameras that show the episode: `camera`, then those on a wrist, then the others."""
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The cameras that a model which watches is shown: `camera`, and one more where there is one."""
+        return self.cameras[:2] or (self.camera,)
