@@ -19,7 +19,7 @@ class Options:
     """Of the goal images; None is the first that is not on the wrist."""
     subgoal_key: str = SUBGOAL
     """The feature that the goal images are written to."""
-    granularity: Granularity = "subtask"
+    granularity: Granularity = "event"
     layout: str | None = None
     """State dimensions, such as `gripper=6,position=0:3`; None finds them."""
     on_unverified: OnUnverified = "continue"

@@ -60,8 +60,9 @@ def annotate(
     ] = None,
     episodes: Episodes = None,
     granularity: Annotated[
-        Literal["subtask", "phase"], typer.Option(help="Sub-tasks, or their phases.")
-    ] = "subtask",
+        Literal["event", "subtask", "phase"],
+        typer.Option(help="Cut where the hand takes a thing and lets it go, into sub-tasks, or into phases."),
+    ] = "event",
     layout: Annotated[
         str | None, typer.Option(help="State dimensions, if not found by themselves: gripper=6,position=0:3.")
     ] = None,

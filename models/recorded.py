@@ -18,7 +18,7 @@ class Recorded:
     """The camera whose frames become goal images; one that stands still."""
     words: tuple[str, ...] = ()
     """All instructions of the dataset, to take nouns from."""
-    granularity: "Granularity" = "subtask"
+    granularity: "Granularity" = "event"
     layout: "Layout | None" = None
     """Which state dimensions are the gripper and the position; None finds them."""
     cameras: tuple[str, ...] = ()

@@ -91,7 +91,7 @@ def test_a_second_run_does_nothing(video_dataset, annotated, tmp_path):
 
 def test_other_settings_are_refused(video_dataset, annotated):
     message = fails("annotate", video_dataset, "--out", annotated, "--granularity", "phase")
-    assert "granularity was 'subtask' and is now 'phase'" in message
+    assert "granularity was 'event' and is now 'phase'" in message
 
 
 def test_a_second_pass_over_the_result(annotated, tmp_path):
