@@ -1,24 +1,37 @@
-"""Where in a recorded episode each step of a predicted storyboard ends.
+"""Where in a recorded episode each step of a predicted storyboard ends, or that it cannot be told.
 
-Planned steps come in order and cover the episode, so their ends are a monotonic path through the frames.
-One dynamic programme finds the ends at which the recording looks most like the predicted goal images; the
-kinematic boundaries (gripper events, stillness) are a prior that decides where pictures cannot.
+Planned steps come in order and cover the episode, so their ends are a monotonic path through the frames. Ends
+are only where the motion proposes one (`planners.kinematic.proposals`), and one dynamic programme finds those
+at which the recording looks most like the predicted goal images, where those differ from the pictures they
+were made from. Where the goals move the arm, it follows the arm rather than the thing.
 """
 
+import itertools
 from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.types import Recording, Segment, Storyboard
+from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
+from goalreel.planners.kinematic.motion import read_motion
+from goalreel.planners.kinematic.proposals import proposals
+from goalreel.types import Alignment, Recording, Segment, Storyboard, StoryboardStep
 
 SIDE = 48
 """Pictures are compared at this width and height."""
 CHUNK = 64
-PRIOR = 0.15
-"""What ending on a kinematic boundary is worth, in units of the unlikeness between first frame and goal."""
+WITHIN_S = 0.5
+"""A goal may be seen this long before the step ends, and no step is shorter."""
+FOUND = 0.5
+"""The most unlikeness of a goal that counts as seen: halfway between the goal and what it was made from."""
+MOST = 10.0
+"""Unlikeness is cut off here; a goal that changes nothing is that unlike all frames."""
+LEVEL = 10.0
+"""Grey levels (of 255) that a goal must change somewhere, at SIDE, to be looked for."""
+
+_NO_PICTURE = "it has no picture to look for in the recording"
+_UNBEGUN = "where the step before it ends is not known"
 
 
 def features(images: Sequence[Image]) -> NDArray[np.float32]:
@@ -34,71 +47,125 @@ def features(images: Sequence[Image]) -> NDArray[np.float32]:
 
 
 def ends(
+    first: Image,
     goals: Sequence[Image | None],
     seen: NDArray[np.float32],
-    boundaries: Collection[int] = (),
-    prior: float = PRIOR,
-) -> list[int]:
-    """The last frame of each step, ascending; the last step ends with the last frame.
+    cuts: Collection[int],
+    least: int,
+) -> list[tuple[int, float | None]] | None:
+    """Where each step ends (exclusive, ascending; the last with the last frame), and how unlike its goal the
+    recording is just before: 0 is alike, 1 as unlike as the picture it was made from, at most MOST.
 
-    `goals[i]` is step i's predicted goal image, None where there is none (then only the prior speaks);
-    `seen` are the `features` of all frames, (frames, n); `boundaries` are frame numbers at which a motion
-    ended. Of equal choices the earlier wins.
-
-    Raises:
-        InputError: no steps, or fewer frames than steps.
+    `goals[i]` is step i's predicted goal image, made from the one before, and at the beginning from `first`;
+    where there is none, nor is an unlikeness. `seen` are the `features` of all frames, (frames, n); `cuts`
+    where a step may end. No step is shorter than `least` frames. A goal that is not seen (FOUND)
+    has no say in where the others are. Of equal choices the earlier wins. None where there are not enough
+    cuts for so many steps.
     """
-    if not goals or len(seen) < len(goals):
-        raise InputError(f"{len(goals)} steps do not fit into {len(seen)} frames")
-    cost = _costs(goals, seen)
-    cost[:, [b for b in boundaries if 0 <= b < len(seen)]] -= prior
-    return _cheapest(cost)
+    allowed = [c for c in sorted(set(cuts)) if least <= c <= len(seen) - least] + [len(seen)]
+    if len(seen) < least:
+        return None
+    rows: list[NDArray[np.float64]] = []
+    source = first
+    for goal in goals:
+        rows.append(_costs(source, goal, seen, allowed, least))
+        source = goal or source
+    cost = np.stack(rows)
+    path = _cheapest(np.minimum(cost, FOUND), allowed, least)
+    if path is None:
+        return None
+    found = zip(goals, cost, path, strict=True)
+    return [(allowed[at], None if goal is None else float(row[at])) for goal, row, at in found]
 
 
-def _costs(goals: Sequence[Image | None], seen: NDArray[np.float32]) -> NDArray[np.float64]:
-    """(steps, frames): 0 is alike, 1 as unlike as the first frame."""
-    cost = np.zeros((len(goals), len(seen)))
-    for row, goal in zip(cost, goals, strict=True):
-        if goal is None:
-            continue
-        distance = np.linalg.norm(seen - features([goal]), axis=1)
-        row[:] = distance / max(float(distance[0]), 1e-6)
-    return cost
+def _costs(
+    source: Image, goal: Image | None, seen: NDArray[np.float32], cuts: Sequence[int], within: int
+) -> NDArray[np.float64]:
+    """Unlikeness of the goal to what comes just before each cut, (cuts,): each place counts for as much as
+    the goal changed there."""
+    if goal is None:
+        return np.zeros(len(cuts))
+    before, after = features([source, goal])
+    changed = np.abs(after - before)
+    if changed.max() < LEVEL:
+        return np.full(len(cuts), MOST)
+    distance = np.sqrt((seen - after) ** 2 @ changed / (changed**3).sum())
+    unlike = np.minimum(distance, MOST)
+    return np.array([unlike[max(0, cut - within) : cut].min() for cut in cuts])
 
 
-def _cheapest(cost: NDArray[np.float64]) -> list[int]:
-    """Strictly ascending columns, one a row, the last one in the last column, of least total cost."""
-    steps, frames = cost.shape
-    total, came_from = cost[0].copy(), np.zeros((steps, frames), np.int64)
-    for step in range(1, steps):
-        best_before = np.minimum.accumulate(total)
-        improved = np.r_[True, total[1:] < best_before[:-1]]
-        where = np.maximum.accumulate(np.where(improved, np.arange(frames), 0))
-        total = np.r_[np.inf, best_before[:-1]] + cost[step]
-        came_from[step, 1:] = where[:-1]
-    path = [frames - 1]
-    for step in range(steps - 1, 0, -1):
-        path.append(int(came_from[step, path[-1]]))
+def _cheapest(cost: NDArray[np.float64], cuts: Sequence[int], least: int) -> list[int] | None:
+    """One column of (steps, cuts) a row, the last one in the last, at least `least` frames apart, of least
+    total cost; None where there is no such path."""
+    at = np.array(cuts)
+    apart = at[:, None] + least <= at
+    total = cost[0].copy()
+    came_from: list[NDArray[np.intp]] = []
+    for row in cost[1:]:
+        through = np.where(apart, total[:, None], np.inf)
+        came_from.append(through.argmin(axis=0))
+        total = through.min(axis=0) + row
+    if not np.isfinite(total[-1]):
+        return None
+    path = [len(cuts) - 1]
+    for came in reversed(came_from):
+        path.append(int(came[path[-1]]))
     return path[::-1]
 
 
-def align(
-    board: Storyboard, recording: Recording, camera: str, boundaries: Collection[int] = ()
-) -> Storyboard:
-    """The storyboard with a segment a step, together covering the recording.
+def align(board: Storyboard, recording: Recording, camera: str, layout: Layout | None = None) -> Storyboard:
+    """The storyboard with a segment for each step whose end and whose beginning are found.
 
-    Raises:
-        InputError: more steps than frames.
+    The others have none, and `StoryboardStep.alignment` says why: they are no training data.
     """
     frames = range(len(recording.timestamps))
+    cuts = _cuts(recording, layout)
     # A few at a time: an episode's frames at full size do not fit into memory.
     seen = np.concatenate(
         [features(recording.frames(camera, frames[i : i + CHUNK])) for i in frames[::CHUNK]]
     )
-    last = ends([s.goal_image for s in board.steps], seen, boundaries)
-    starts = [0, *(end + 1 for end in last[:-1])]
-    steps = tuple(
-        step.model_copy(update={"segment": Segment(start=start, end=end + 1)})
-        for step, start, end in zip(board.steps, starts, last, strict=True)
-    )
-    return board.model_copy(update={"steps": steps})
+    least = max(2, round(WITHIN_S * recording.fps))
+    first = board.task.image or recording.frames(camera, [0])[0]
+    found = ends(first, [s.goal_image for s in board.steps], seen, cuts, least)
+    if found is None:
+        lost = Alignment(
+            reason=f"{len(board.steps)} steps, but the motion changes at {len(cuts)} places only"
+        )
+        steps = [step.model_copy(update={"alignment": lost}) for step in board.steps]
+    else:
+        steps = _aligned(board.steps, found)
+    return board.model_copy(update={"steps": tuple(steps)})
+
+
+def _cuts(recording: Recording, layout: Layout | None) -> set[int]:
+    """Where a step may end: what the motion proposes, and the end of each retreat, where nothing hides the
+    thing; nothing without any motion."""
+    try:
+        proposed = {proposal.frame for proposal in proposals(recording, layout)}
+        motion = read_motion(recording, find_layout(recording, layout))
+    except Unsegmentable:
+        return set()
+    return proposed | {motion.between(a, b) for a, b in itertools.pairwise(motion.cycles)}
+
+
+def _aligned(
+    steps: Sequence[StoryboardStep], found: Sequence[tuple[int, float | None]]
+) -> list[StoryboardStep]:
+    own = [_reason(cost) for _, cost in found]
+    begun = [None, *own[:-1]]
+    starts = [0, *(end for end, _ in found)]
+    aligned: list[StoryboardStep] = []
+    for step, start, (end, cost), lost, before in zip(steps, starts, found, own, begun, strict=False):
+        reason = lost or (_UNBEGUN if before else None)
+        segment = Segment(start=start, end=end) if reason is None else None
+        alignment = Alignment(cost=None if cost is None else round(cost, 3), reason=reason)
+        aligned.append(step.model_copy(update={"segment": segment, "alignment": alignment}))
+    return aligned
+
+
+def _reason(cost: float | None) -> str | None:
+    if cost is None:
+        return _NO_PICTURE
+    if cost > FOUND:
+        return f"nothing like its goal image was recorded (unlikeness {cost:.2f}, at most {FOUND:g})"
+    return None

@@ -186,6 +186,7 @@ def count(board: Storyboard | None, summary: Summary) -> None:
     summary.annotated += 1
     summary.unverified += not board.complete
     summary.steps.update(s.status for s in board.steps)
+    summary.unaligned += sum(s.unaligned for s in board.steps)
 
 
 def _accepted(board: Storyboard) -> int:

@@ -22,10 +22,9 @@ from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, UserError
 from goalreel.image import Image
 from goalreel.models.journal import Journal
-from goalreel.models.load import build_planner
 from goalreel.models.recorded import Recorded
 from goalreel.models.trio import Trio
-from goalreel.types import Plan, Storyboard, Task
+from goalreel.types import Storyboard, Task
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +70,7 @@ class AnnotationJob:
         self._called = models.called
         names = models.called.identified()
         self._models = Trio(guarded, guarded, guarded, names, models.remote).kept(journal)
-        self._kinematic = build_planner("kinematic", recorded)
+        self._layout = recorded.layout
 
     def run[Kept](self, indices: Sequence[int], keep: OnFinished[Kept]) -> Iterator[Kept]:
         """What `keep` gives for each storyboard, as they are finished, until all are or a model is out.
@@ -139,11 +138,9 @@ class AnnotationJob:
     def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
         if lost := spoiled(board, self._fixed):
             raise DatasetError(lost)
-        if board.steps[0].segment is not None:
+        if any(step.segment is not None for step in board.steps):
             return board
-        read_off = self._kinematic.plan([board.task])[0]
-        known = read_off.segments if isinstance(read_off, Plan) else None
-        return align(board, episode, self._camera, boundaries=[s.end - 1 for s in known or ()])
+        return align(board, episode, self._camera, self._layout)
 
     def _tasks(self, indices: Sequence[int], read: Iterator[tuple[Episode, Image] | _Lost]) -> Iterator[Task]:
         for index, found in zip(indices, read, strict=True):

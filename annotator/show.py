@@ -47,12 +47,14 @@ def show(
         raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
     total, totals = len(recorded.rows), Counter[str]()
     for index in wanted:
-        totals.update(s.status for s in records.outline(index).steps)
+        steps = records.outline(index).steps
+        totals.update(s.status for s in steps)
+        totals["unaligned"] += sum(s.unaligned for s in steps)
     summary = {
         "episodes": str(len(wanted)),
         **({"annotated": f"{len(done)} of {total}"} if len(done) < total else {}),
         **_models(records),
-        **{f"steps {k}": str(v) for k, v in sorted(totals.items())},
+        **{f"steps {k}": str(v) for k, v in sorted(totals.items()) if v},
     }
 
     def views() -> Iterator[EpisodeView]:

@@ -21,6 +21,8 @@ class Summary:
     not_begun: int = 0
     """Episodes that the run did not get to before it stopped."""
     steps: Counter[str] = field(default_factory=Counter)
+    unaligned: int = 0
+    """Steps that were looked for in a recording and not found, whatever their status."""
     failures: dict[int, str] = field(default_factory=dict)
     """Episode -> why it was not recorded. The same call tries it again."""
     stopped: str | None = None
@@ -60,6 +62,7 @@ class Summary:
                 "not_begun": self.not_begun,
                 "resumed": self.resumed,
                 "steps": dict(self.steps),
+                "unaligned": self.unaligned,
                 "failures": self.failures,
                 "stopped": self.stopped,
                 "shard": self.shard,

@@ -72,6 +72,8 @@ def show_summary(summary: "Summary") -> None:
     for status in ("verified", "unverified", "failed", "skipped", "text"):
         if summary.steps[status]:
             table.add_row(f"steps {status}", str(summary.steps[status]))
+    if summary.unaligned:
+        table.add_row("... not found in the recording", str(summary.unaligned))
     table.add_row("goal images from", summary.camera)
     table.add_row("dataset", str(summary.out))
     console = Console()

@@ -189,6 +189,16 @@ class Attempt(Frozen):
         return self
 
 
+class Alignment(Frozen):
+    """How a step of a predicted storyboard was found in a recording, or why it was not."""
+
+    cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """How unlike its goal image the recording is where the step ends: 0 is alike, 1 as unlike as the picture
+    that the goal was made from; None where it was not compared."""
+    reason: Text | None = None
+    """Why the step has no segment; None where it has one."""
+
+
 type Status = Literal["verified", "unverified", "failed", "skipped", "text"]
 
 
@@ -205,6 +215,14 @@ class StoryboardStep(Frozen):
     attempts: tuple[Attempt, ...] = ()
     status: Status = "skipped"
     chosen: Annotated[int, Field(ge=0)] | None = None
+    alignment: Alignment | None = None
+    """Of a step that was looked for in a recording; None where there was none to look in, or its segment was
+    planned."""
+
+    @property
+    def unaligned(self) -> bool:
+        """It was looked for in a recording and not found: it is no training data."""
+        return self.alignment is not None and self.alignment.reason is not None
 
     @model_validator(mode="after")
     def _consistent(self) -> "StoryboardStep":
@@ -214,6 +232,8 @@ class StoryboardStep(Frozen):
             raise ValueError(f"status {self.status} does not fit the attempts")
         if self.status != "skipped" and (self.status == "text") != (self.step.prompt is None):
             raise ValueError(f"status {self.status} does not fit the step's prompt")
+        if self.unaligned and self.segment is not None:
+            raise ValueError("an unaligned step has no segment")
         if self.chosen is not None:
             if self.chosen >= len(self.attempts) or self.attempts[self.chosen].image is None:
                 raise ValueError("the chosen attempt has no image")

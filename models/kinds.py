@@ -132,7 +132,11 @@ def _watch(asked: Asked[ModelOptions]) -> Planner:
 def _difference(asked: Asked[ModelOptions]) -> Critic:
     from goalreel.planners.difference import DifferenceCritic
 
-    return DifferenceCritic()
+    if asked.given is None:
+        return DifferenceCritic()
+    from goalreel.planners.recorded_critic import RecordedCritic
+
+    return RecordedCritic(asked.given.recordings, asked.given.layout)
 
 
 @editors.kind(

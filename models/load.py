@@ -79,6 +79,7 @@ def load(
             scores=names.critic_scores,
             threshold=names.critic_threshold,
             spoken=spoken["critic"],
+            observing=_takes_frames(names),
         )
     )
     notes: dict[Role, str] = {role: how.note for role, how in spoken.items() if how is not None and how.note}
@@ -117,8 +118,7 @@ def _check_segments(preset: Preset, found: dict[Role, AnyKind]) -> None:
     """An editor that takes pictures from a recording finds them by the segments of a plan read off it."""
     if found["planner"].needs_recording:
         return
-    name = ModelName.parse(preset.editor)
-    for editor in name.parts or (name,):
+    for editor in _editors(preset):
         if find("editor", editor).needs_recording:
             readers = " or ".join(kind.form for kind in kinds("planner") if kind.needs_recording)
             raise InputError(
@@ -126,6 +126,16 @@ def _check_segments(preset: Preset, found: dict[Role, AnyKind]) -> None:
                 f"{ModelName.parse(preset.planner).public()} gives none: use --planner {readers}, "
                 "or an --editor that renders"
             )
+
+
+def _editors(preset: Preset) -> tuple[ModelName, ...]:
+    name = ModelName.parse(preset.editor)
+    return name.parts or (name,)
+
+
+def _takes_frames(preset: Preset) -> bool:
+    """Whether every goal image is a frame of a recording."""
+    return all(find("editor", editor).needs_recording for editor in _editors(preset))
 
 
 def _checked(role: Role, name: ModelName, recordings: bool) -> AnyKind:
@@ -248,12 +258,14 @@ def build_critic(
     threshold: float | None = None,
     spoken: "Dialect | None" = None,
     through: Callable[[Chat], Chat] | None = None,
+    observing: bool = False,
 ) -> Critic:
     """The critic `name`: the Critic agent on a chat model, or one of fixed rules.
 
     `mode` is "strict" for an RL checkpoint and "fast" for an SFT one; with `scores` the agent also gives 0-10
     for semantics and quality; with a `threshold` it accepts where its probability of success reaches that.
-    `spoken` and `through` are as for `build_planner`.
+    `observing` asks of frames of a recording whether the state holds, without scores (`ObservingCritic`); a
+    model with a dialect of its own is asked as always. `spoken` and `through` are as for `build_planner`.
 
     Raises:
         UserError, OSError, ModuleNotFoundError: as `load`.
@@ -268,6 +280,10 @@ def build_critic(
     chat = build_chat(name, role="critic", shared=shared)
     chat = chat if through is None else through(chat)
     words = spoken or dialect_of(name, "critic") or OWN
+    if observing and words.name == "own":
+        from goalreel.planners.observing import ObservingCritic
+
+        return ObservingCritic(chat, threshold=threshold)
     return ChatCritic(chat, mode=mode, scores=scores, dialect=words, threshold=threshold)
 
 

@@ -76,6 +76,10 @@ class DifferenceCritic:
             )
         return Verdict(success=success, reasoning=reasoning, semantics=semantics, quality=quality)
 
+    def shows_change(self, source: Pixels, image: Pixels) -> bool:
+        """Whether enough of the picture differs, both being of one size."""
+        return self.changed(source, image) >= self._min_changed
+
     def changed(self, source: Pixels, image: Pixels) -> float:
         """Share of pixels, 0-1, that differ once smoothed and cleared of a global shift in brightness."""
         sigma = max(0.8, image.shape[1] / 160)

@@ -103,6 +103,17 @@ def span(segment: Segment, fps: float) -> str:
     return f"{segment.start / fps:.1f}–{segment.end / fps:.1f} s"
 
 
+def _when(step: StoryboardStep, fps: float) -> str | None:
+    """Where a step is in the recording, or why it is nowhere."""
+    found = step.alignment
+    if found is not None and found.reason is not None:
+        return f"Unaligned: {found.reason}"
+    if step.segment is None:
+        return None
+    unlike = "" if found is None or found.cost is None else f" · unlikeness {found.cost:.2f}"
+    return f"{span(step.segment, fps)}{unlike}"
+
+
 def ticks(seconds: float, most: int = 6) -> Iterator[tuple[float, str]]:
     """(percent, label) at round times from 0 on, at most `most` of them after the first."""
     rough = seconds / most
@@ -186,7 +197,7 @@ def _step(view: EpisodeView, i: int, step: StoryboardStep, goal: Image | None) -
         instruction=step.step.instruction,
         caption=step.step.auxiliary_text,
         status=step.status,
-        span=None if step.segment is None else span(step.segment, view.fps),
+        span=_when(step, view.fps),
         goal=_picture(goal, f"{label}: goal image, {step.status}"),
         end=_picture(view.end_frames[i] if view.end_frames else None, f"{label}: real end frame"),
         attempts=tuple(_attempt(n, a, label, pictured) for n, a in enumerate(step.attempts, 1)),

@@ -80,7 +80,9 @@ class KinematicPlanner:
             for blind, part in zip(parts, named, strict=True)
             for piece in self._cut(part, tries, motion)
         ]
-        below = [piece for part in named for piece in phases(part, motion)] if self._with_phases else []
+        below = (
+            [piece for part in named for piece in phases(part, tries, motion)] if self._with_phases else []
+        )
         return Plan(
             steps=tuple(_step(p, note) for p, note in pieces),
             segments=tuple(_segment(p) for p, _ in pieces),

@@ -1,13 +1,13 @@
-"""Aligning predicted goals to a recording."""
+"""Aligning predicted goals to a recording, or saying that they are not in it."""
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalreel.annotator.align import _cheapest, align, ends, features
+from goalreel.annotator.align import FOUND, _cheapest, align, ends, features
 from goalreel.image import Image
 from goalreel.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
 
@@ -22,84 +22,144 @@ def scene(position: float, lift: float = 0.0, noise: int = 0) -> Image:
 
 
 class Recorded:
-    """As much of a Recording as aligning needs."""
+    """As much of a Recording as aligning needs: the arm stands where `places` says."""
 
-    def __init__(self, frames: list[Image]):
-        self._frames, self.timestamps = frames, np.arange(len(frames), dtype=np.float32)
+    id, instruction, fps = "a", "go", 10.0
+    state_names: tuple[str, ...] = ("x",)
+    action_names: tuple[str, ...] = ()
+
+    def __init__(self, frames: list[Image], places: Sequence[float]):
+        self._frames = frames
+        self.timestamps = (np.arange(len(frames)) / 10).astype(np.float32)
+        self.state = np.array(places, np.float32)[:, None]
+        self.action = np.zeros((len(frames), 0), np.float32)
 
     def frames(self, camera, indices):
         return [self._frames[i] for i in indices]
 
 
-def recording() -> tuple[list[Image], list[int]]:
-    """Three moves with rests between them; the last frame of each."""
-    places = [0.0] * 5 + list(np.linspace(0, 0.4, 15)) + [0.4] * 5 + list(np.linspace(0.4, 0.7, 10))
-    places += [0.7] * 5 + list(np.linspace(0.7, 1, 10)) + [1.0] * 5
-    return [scene(p, noise=i) for i, p in enumerate(places)], [19, 34, len(places) - 1]
+PLACES = [0.0] * 8 + list(np.linspace(0, 0.4, 15)) + [0.4] * 8 + list(np.linspace(0.4, 0.7, 10))
+PLACES += [0.7] * 8 + list(np.linspace(0.7, 1, 10)) + [1.0] * 8
+"""Three moves with rests of 8 frames between them."""
+FRAMES = [scene(p, noise=i) for i, p in enumerate(PLACES)]
+RESTS = [23, 41]
+"""Where the first and the second move are over."""
 
 
-def test_predicted_goals_are_found_in_the_recording():
-    frames, true = recording()
-    found = ends([scene(0.4, noise=901), scene(0.7, noise=902), scene(1.0, noise=903)], features(frames))
-    assert found[-1] == len(frames) - 1
-    for got, want in zip(found[:-1], true[:-1], strict=True):
-        assert want <= got + 1 <= want + 7, "anywhere in the rest that follows the move shows the goal"
+def cut(goals: Sequence[Image | None], cuts: Sequence[int], least: int = 5) -> list[int]:
+    found = ends(FRAMES[0], goals, features(FRAMES), cuts, least)
+    assert found is not None
+    return [end for end, _ in found]
 
 
-def test_a_boundary_decides_where_pictures_do_not():
-    frames, _ = recording()
-    goals = [scene(0.4, noise=901), None, scene(1.0, noise=903)]
-    assert ends(goals, features(frames), boundaries=[22, 37])[:2] == [22, 37]
+def test_predicted_goals_are_found_where_the_motion_proposes_a_cut():
+    goals = [scene(0.4, noise=901), scene(0.7, noise=902), scene(1.0, noise=903)]
+    found = ends(FRAMES[0], goals, features(FRAMES), [4, 15, 27, 36, 45, 52], 5)
+    assert [end for end, _ in found] == [27, 45, len(FRAMES)]
+    assert max(cost for _, cost in found) < 0.2
 
 
-def test_a_boundary_does_not_overrule_the_pictures():
-    frames, _ = recording()
-    found = ends([scene(0.7, noise=902), scene(1.0, noise=903)], features(frames), boundaries=[3])
-    assert 33 <= found[0] <= 41
+def test_no_step_is_shorter_than_the_least():
+    goals = [scene(0.4, noise=901), scene(0.4, noise=902), scene(1.0, noise=903)]
+    for least in (2, 4, 9):
+        path = [0, *cut(goals, range(1, len(FRAMES)), least)]
+        assert min(b - a for a, b in itertools.pairwise(path)) >= least
+    assert ends(FRAMES[0], [goals[0]] * 8, features(FRAMES), range(len(FRAMES)), 9) is None
+    assert ends(FRAMES[0], goals, features(FRAMES), [27], 5) is None, (
+        "two cuts are wanted and one is proposed"
+    )
+    assert ends(FRAMES[0], goals, features(FRAMES[:3]), [1, 2], 5) is None
 
 
 def test_a_state_seen_twice_takes_the_one_that_fits_the_order():
     there_and_back = [0.0] * 4 + [0.5] * 4 + [1.0] * 4 + [0.5] * 4
-    frames = [scene(p, noise=i) for i, p in enumerate(there_and_back)]
-    assert 8 <= ends([scene(1.0, noise=90), scene(0.5, noise=91)], features(frames))[0] <= 11
-    first, second, _ = ends([scene(p, noise=92) for p in (0.5, 1.0, 0.5)], features(frames))
-    assert 4 <= first <= 7 < second <= 11
+    seen = features([scene(p, noise=i) for i, p in enumerate(there_and_back)])
+    assert [
+        e for e, _ in ends(FRAMES[0], [scene(1.0, noise=90), scene(0.5, noise=91)], seen, [4, 8, 12], 2)
+    ] == [12, 16]
+    goals = [scene(p, noise=92) for p in (0.5, 1.0, 0.5)]
+    assert [end for end, _ in ends(FRAMES[0], goals, seen, [4, 8, 12], 2)] == [8, 12, 16]
+
+
+def test_a_goal_that_was_never_seen_does_not_move_the_others():
+    nowhere = Image(np.random.default_rng(1).integers(0, 255, (64, 64, 3), np.uint8))
+    found = ends(
+        FRAMES[0], [scene(0.4, noise=901), nowhere, scene(1.0, noise=903)], features(FRAMES), [15, 27, 45], 5
+    )
+    assert [cost <= FOUND for _, cost in found] == [True, False, True]
+    assert found[0][0] == 27
 
 
 @settings(max_examples=200)
-@given(st.integers(1, 4), st.integers(0, 5), st.integers(0, 2**32))
-def test_the_programme_finds_the_cheapest_path(steps, more, seed):
-    cost = np.random.default_rng(seed).integers(0, 5, (steps, steps + more)).astype(float)
-    path = _cheapest(cost)
-    frames = cost.shape[1]
-    assert path[-1] == frames - 1
-    assert all(a < b for a, b in itertools.pairwise(path))
-    every = (
-        sum(cost[i, f] for i, f in enumerate((*chosen, frames - 1)))
-        for chosen in itertools.combinations(range(frames - 1), steps - 1)
-    )
-    assert sum(cost[i, f] for i, f in enumerate(path)) == min(every)
+@given(st.integers(1, 4), st.integers(0, 5), st.integers(1, 3), st.integers(0, 2**32))
+def test_the_programme_finds_the_cheapest_path(steps, more, least, seed):
+    rng = np.random.default_rng(seed)
+    cost = rng.integers(0, 5, (steps, steps + more)).astype(float)
+    cuts = np.cumsum(rng.integers(1, 4, steps + more)).tolist()
+    last = len(cuts) - 1
+    paths = [(*inner, last) for inner in itertools.combinations(range(last), steps - 1)]
+    every = {
+        path: sum(cost[i, at] for i, at in enumerate(path))
+        for path in paths
+        if all(cuts[b] - cuts[a] >= least for a, b in itertools.pairwise(path))
+    }
+    path = _cheapest(cost, cuts, least)
+    if not every:
+        assert path is None
+    else:
+        assert every[tuple(path)] == min(every.values())
 
 
-def test_too_few_frames():
-    with pytest.raises(ValueError, match="2 steps do not fit into 1 frames"):
-        ends([None, None], features([scene(0)]))
-
-
-def test_a_storyboard_gets_segments_that_cover_the_episode():
-    frames, _ = recording()
+def board(*goals: Image | None) -> Storyboard:
+    """A step a goal; None is one in words alone."""
     made = [
         StoryboardStep(
-            step=Step(name=str(p), instruction="i", prompt="p"),
-            attempts=(Attempt(prompt="p", seed=0, image=scene(p), verdict=Verdict(success=True)),),
+            step=Step(name="s", instruction="i", prompt=None, auxiliary_text="wait"), status="text"
+        )
+        if goal is None
+        else StoryboardStep(
+            step=Step(name="s", instruction="i", prompt="p"),
+            attempts=(Attempt(prompt="p", seed=0, image=goal, verdict=Verdict(success=True)),),
             status="verified",
             chosen=0,
         )
-        for p in (0.4, 0.7, 1.0)
+        for goal in goals
     ]
-    board = Storyboard(task=Task(id="t", instruction="go"), steps=tuple(made))
-    board = align(board, Recorded(frames), "front")
-    segments = [s.segment for s in board.steps]
-    assert segments[0].start == 0
-    assert segments[-1].end == len(frames)
+    return Storyboard(task=Task(id="t", instruction="go"), steps=tuple(made))
+
+
+def aligned(*goals: Image | None) -> tuple[StoryboardStep, ...]:
+    return align(board(*goals), Recorded(FRAMES, PLACES), "front").steps
+
+
+def test_a_storyboard_gets_segments_that_cover_the_episode():
+    steps = aligned(*(scene(p) for p in (0.4, 0.7, 1.0)))
+    segments = [s.segment for s in steps]
+    assert (segments[0].start, segments[-1].end) == (0, len(FRAMES))
     assert all(a.end == b.start for a, b in itertools.pairwise(segments))
+    for got, rest in zip(segments[:-1], RESTS, strict=True):
+        assert rest <= got.end <= rest + 8, "anywhere in the rest that follows the move shows the goal"
+    assert all(s.alignment.reason is None and s.alignment.cost < 0.2 for s in steps)
+    assert not any(s.unaligned for s in steps)
+
+
+def test_what_is_not_found_is_unaligned_and_so_is_what_begins_there():
+    first = scene(0.0, noise=7)
+    steps = aligned(scene(0.4), first, scene(1.0))
+    assert [s.unaligned for s in steps] == [False, True, True]
+    assert [s.segment is None for s in steps] == [False, True, True]
+    assert "nothing like its goal image was recorded" in steps[1].alignment.reason
+    assert steps[2].alignment.reason == "where the step before it ends is not known"
+    assert steps[2].alignment.cost < 0.2, "kept all the same"
+
+
+def test_words_without_a_picture_have_no_place():
+    steps = aligned(scene(0.4), None, scene(1.0))
+    assert [s.unaligned for s in steps] == [False, True, True]
+    assert "no picture to look for" in steps[1].alignment.reason
+    assert steps[1].alignment.cost is None
+
+
+def test_more_steps_than_the_motion_has_places_for():
+    steps = aligned(*[scene(0.4)] * 20)
+    assert all(s.unaligned and "20 steps, but the motion changes at" in s.alignment.reason for s in steps)

@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 import openai._base_client
 import PIL.Image
+import pyarrow.parquet as pq
 import pytest
 from support.chat_server import ChatServer, error, said
 from support.cli import goalreel, invoke
@@ -168,17 +169,43 @@ def test_from_a_laptop_to_a_server(frame, models, tmp_path):
     assert near.edit([edit]) == [first.image], "nothing is lost on the way"
 
 
-def test_annotate_with_predicted_goals(models, video_dataset, tmp_path):
+def test_predicted_goals_that_resemble_nothing_are_unaligned(models, video_dataset, tmp_path):
+    """Random weights paint noise: the steps are kept, and are no training data."""
     out = tmp_path / "out"
     said = goalreel("annotate", video_dataset, "--out", out, "--preset", "api", *models, "--json")
-    assert json.loads(said.splitlines()[-1])["annotated"] == 3
-    records = Records(out / FOLDER, source="")
-    for episode, length in enumerate((12, 9, 15)):
-        steps = records.outline(episode).steps
+    summary = json.loads(said.splitlines()[-1])
+    assert (summary["annotated"], summary["unaligned"]) == (3, 6)
+    for episode in range(3):
+        steps = Records(out / FOLDER, source="").outline(episode).steps
         assert [s.step.name for s in steps] == list(STEPS)
-        assert (steps[0].segment.start, steps[-1].segment.end) == (0, length)
-        assert steps[0].segment.end == steps[1].segment.start
+        assert all(s.segment is None and s.unaligned for s in steps)
         assert steps[0].goal_image.frame.startswith("images/"), "a predicted picture, not a recorded frame"
+    page = Path(goalreel("show", out).strip().removeprefix("Look at "))
+    assert "steps unaligned" in page.read_text()
+    assert "Unaligned: " in "".join(p.read_text() for p in page.parent.rglob("*.html"))
+
+    (data,) = (out / "data").glob("*/*.parquet")
+    table = pq.read_table(data)
+    assert all(table["subgoal_is_pad"].to_pylist())
+    assert {row["style"] for row in table["language_persistent"][0].as_py()} == {"plan"}
+
+
+def test_predicted_goals_for_segments_that_are_known(models, video_dataset, tmp_path):
+    out = tmp_path / "out"
+    known = ["--planner", "kinematic", *models[2:], "--episodes", "0"]
+    goalreel(
+        "annotate",
+        video_dataset,
+        "--out",
+        out,
+        "--preset",
+        "api",
+        *known,
+        "--on-unverified",
+        "continue",
+        "--use-unverified",
+    )
+    records = Records(out / FOLDER, source="")
 
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 

@@ -22,7 +22,7 @@ from goalreel.cli.live import live_view
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.image import Image
 from goalreel.models.trio import Names, Trio
-from goalreel.types import Plan, Step, Storyboard, StoryboardStep, Task, Verdict
+from goalreel.types import Plan, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
 
 SAID = "Wait until the water boils."
 SURE = 0.93
@@ -157,10 +157,18 @@ def test_a_run_counts_steps_in_words(capsys):
     assert "steps text" in capsys.readouterr().out
 
 
+class TimedCook(Cook):
+    """Says when each step was done, as planners that read recordings do."""
+
+    def plan(self, tasks):
+        third = tuple(Segment(start=start, end=start + 3) for start in (0, 3, 6))
+        return [plan.model_copy(update={"segments": third}) for plan in super().plan(tasks)]
+
+
 @pytest.fixture(scope="module")
 def annotated(video_dataset, tmp_path_factory) -> tuple[Path, Summary]:
     out = tmp_path_factory.mktemp("annotated") / "out"
-    return out, annotate(open_dataset(video_dataset), out, trio(Cook()), Options())
+    return out, annotate(open_dataset(video_dataset), out, trio(TimedCook()), Options())
 
 
 def test_an_episode_has_words_between_its_pictures(annotated):
