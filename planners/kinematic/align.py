@@ -12,7 +12,7 @@ from goalreel.planners.kinematic.clauses import Clause
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
 
-type Outcome = Literal["done", "failed"]
+type StepOutcome = Literal["done", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class ClauseSpan:
     start: int
     end: int
     cycles: tuple[Cycle, ...] = ()
-    outcome: Outcome = "done"
+    outcome: StepOutcome = "done"
 
 
 def align(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[ClauseSpan]:

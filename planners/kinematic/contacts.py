@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from goalreel.planners.kinematic.align import ClauseSpan, Outcome, pick_up, put_down
+from goalreel.planners.kinematic.align import ClauseSpan, StepOutcome, pick_up, put_down
 from goalreel.planners.kinematic.clauses import Clause
 from goalreel.planners.kinematic.grasps import Try
 from goalreel.planners.kinematic.motion import ArmMotion
@@ -21,7 +21,7 @@ class Contact:
     """What is done when the hand has closed."""
     done: Clause
     """What is done at the end; with `failed`, what was tried."""
-    outcome: Outcome = "done"
+    outcome: StepOutcome = "done"
 
     @property
     def start(self) -> int:
