@@ -18,7 +18,7 @@ from goalreel.annotator.outage import Retry, fixed_roles, to_retry
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.build import build
-from goalreel.datasets.episode import Episode
+from goalreel.datasets.episode import Episode, episode_id
 from goalreel.datasets.records import LOCAL, Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
@@ -73,7 +73,8 @@ def annotate(
     source.check_data()
     summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None)
     facts = _facts(models, options, recorded.camera)
-    with Records.open(out, facts, source.fingerprint(), shard) as records:
+    fingerprint = source.fingerprint()
+    with Records.open(out, facts, fingerprint, shard) as records:
         records.remember(source.root)
         done = records.done()
         again = _again(records, sorted(done & set(wanted)), models, retry)
@@ -82,7 +83,8 @@ def annotate(
         replaced = records.recorded() & set(todo)
         if todo:
             models.prepare()
-        journal = Journal(out / LOCAL / "answers")
+        of = {episode_id(index): index for index in todo}
+        journal = Journal(out / LOCAL / "answers", lambda task: fingerprint.episodes[of[task]])
         job = AnnotationJob(source, recorded, models, options, limits, journal)
 
         def keep(episode: Episode, board: Storyboard) -> Storyboard | None:
