@@ -6,19 +6,21 @@ last of them.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from goalreel import __version__
-from goalreel.annotator.addresses import without_addresses
+from goalreel.annotator.cost import say_cost
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
 from goalreel.annotator.outage import Retry, fixed_roles, to_retry
+from goalreel.annotator.rows import check_rows
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.build import build
-from goalreel.datasets.episode import Episode, episode_id
+from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import LOCAL, Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
@@ -27,6 +29,9 @@ from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
+
+if TYPE_CHECKING:
+    from goalreel.annotator.workers import Workers
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +55,7 @@ def annotate(
     retry: Retry | None = None,
     limits: Limits | None = None,
     shard: Shard | None = None,
+    workers: "Workers | None" = None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> Summary:
     """Annotate `episodes` (default: all) of the dataset `source` into the new dataset `out`.
@@ -59,9 +65,11 @@ def annotate(
     summary. When a model answers nobody any more, the run stops, and `Summary.stopped` says so. `retry`
     tries recorded episodes again (see `to_retry`); one that then has fewer accepted pictures keeps its
     record. `source` is never written to. Of a `shard`, one of several processes at once, only the records are
-    written; `goalreel.annotator.shards.build_records` makes the dataset of all of them.
+    written; `goalreel.annotator.shards.build_records` makes the dataset of all of them. With
+    `workers` these ask the models, not this process; `models` then says what they are called.
 
     Raises:
+        InputError: an episode has sub-task rows, and the models would replace them unasked.
         DatasetError: the dataset as a whole cannot be read, or `out` cannot be written.
         UserError, OSError: a model cannot be loaded.
     """
@@ -71,6 +79,7 @@ def annotate(
     wanted = shard.of(wanted) if shard else wanted
     check_apart(source.root, out)
     source.check_data()
+    check_rows(source, wanted, models.called.planner, options.replace_rows)
     summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None)
     facts = _facts(models, options, recorded.camera)
     fingerprint = source.fingerprint()
@@ -81,23 +90,19 @@ def annotate(
         todo = [i for i in wanted if i not in done or i in again]
         summary.resumed = len(wanted) - len(todo)
         replaced = records.recorded() & set(todo)
+        journal = Journal(out / LOCAL / "answers", fingerprint.recording)
         if todo:
+            say_cost(models, source, recorded, todo)
+        if workers and todo:
+            order = {index: again.get(index) for index in todo}
+            workers.run(records, source, options, limits or Limits(), order, summary, progress)
+        elif todo:
             models.prepare()
-        of = {episode_id(index): index for index in todo}
-        journal = Journal(out / LOCAL / "answers", lambda task: fingerprint.episodes[of[task]])
-        job = AnnotationJob(source, recorded, models, options, limits, journal)
-
-        def keep(episode: Episode, board: Storyboard) -> Storyboard | None:
-            board = without_addresses(board, models.called)
-            kept = _commit(records, episode.index, board, again.get(episode.index, 0))
-            journal.forget(episode.id)
-            return kept
-
-        for board in job.run(todo, keep):
-            _count(board, summary)
-            progress("annotate", job.finished, len(todo))
-        summary.failures, summary.stopped = dict(sorted(job.failures.items())), job.stopped
-        summary.not_begun = len(todo) - job.finished
+            job = AnnotationJob(source, recorded, models, options, limits, journal)
+            before = {index: again.get(index, 0) for index in todo}
+            record(job, records, journal, before, summary, progress)
+        summary.failures = dict(sorted(summary.failures.items()))
+        summary.not_begun = len(wanted) - summary.ended
         if shard:
             return summary
         if summary.failures or set(source.indices) - done - set(todo):
@@ -106,10 +111,35 @@ def annotate(
             journal.remove()
         if replaced:
             records.drop_unused_images()
-        if job.stopped and not records.done():
+        if summary.stopped and not records.done():
             return summary
         write_dataset(source, out, records, options, recorded.camera, progress)
     return summary
+
+
+def record(
+    job: AnnotationJob,
+    records: Records,
+    journal: Journal,
+    todo: Mapping[int, int],
+    summary: Summary,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> None:
+    """Have the episodes `todo` annotated, record each when it is finished, and count it in `summary`.
+
+    `todo` has how many accepted pictures the record of each has that is tried again; else 0.
+    """
+
+    def keep(episode: Episode, board: Storyboard) -> Storyboard | None:
+        kept = _commit(records, episode.index, board, todo[episode.index])
+        journal.forget(episode.id)
+        return kept
+
+    for board in job.run(list(todo), keep):
+        count(board, summary)
+        progress("annotate", job.finished, len(todo))
+    summary.failures |= job.failures
+    summary.stopped = job.stopped
 
 
 def write_dataset(
@@ -127,6 +157,7 @@ def write_dataset(
         camera_key=options.subgoal_key,
         camera=camera,
         use_unverified=options.use_unverified,
+        text=options.text,
         progress=lambda done, total: progress("write", done, total),
     )
 
@@ -148,7 +179,8 @@ def _commit(records: Records, index: int, board: Storyboard, before: int) -> Sto
     return board
 
 
-def _count(board: Storyboard | None, summary: Summary) -> None:
+def count(board: Storyboard | None, summary: Summary) -> None:
+    """Count an episode that was recorded, or None for one that keeps its record."""
     if board is None:
         summary.resumed += 1
         return

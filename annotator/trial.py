@@ -133,14 +133,17 @@ def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = l
 
 
 def _plan(preset: Preset, task: Task, shared: Shared, done: Callable[[RoleTrial], None]) -> Plan | None:
-    sitting = _Sitting("planner", preset.planner)
+    name = ModelName.parse(preset.planner)
+    # One that watches has no recording here, so its chat model is asked for a plan.
+    asked = name.inner.text if name.kind == "watch" else preset.planner
+    sitting = _Sitting("planner", asked)
 
     def load() -> Callable[[], Plan | Failure]:
         spoken = sitting.ready(f"at most {preset.max_steps} steps")
         if spoken is not None:
             sitting.question = planner.question(task, dialect=spoken, max_steps=preset.max_steps)
         model = build_planner(
-            preset.planner, None, shared, max_steps=preset.max_steps, spoken=spoken, through=sitting.listen
+            asked, None, shared, max_steps=preset.max_steps, spoken=spoken, through=sitting.listen
         )
         return lambda: model.plan([task])[0]
 

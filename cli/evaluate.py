@@ -27,6 +27,7 @@ _ROWS = {
     "label_accuracy": "labels, all sub-tasks",
     "label_accuracy_explicit": "labels, object named in the instruction",
     "label_accuracy_underspecified": "labels, object not named",
+    "event_boundary_f1": "event boundary F1",
     "phase_boundary_f1": "phase boundary F1",
     "phase_accuracy": "phase, share of frames",
     "even_boundary_f1": "baseline boundary F1 (equal lengths)",
@@ -55,10 +56,11 @@ def main() -> None:
 
 @app.command(
     epilog="Keys of `--json`: `boundary_f1`, `segment_iou`, `label_accuracy` (of all sub-tasks), "
-    "`label_accuracy_explicit`, `label_accuracy_underspecified`, `phase_boundary_f1`, `phase_accuracy`, "
-    "`even_boundary_f1`, `even_segment_iou` (the baseline of equal lengths), each a number in 0-1 or null, "
-    "with `KEY_low` and `KEY_high`, its 95 % bootstrap interval over episodes; `episodes`, `subtasks`, "
-    "`explicit`, `underspecified`, `failures` (counts), `splits` and `tolerance_s`.\n\n"
+    "`label_accuracy_explicit`, `label_accuracy_underspecified`, `event_boundary_f1`, "
+    "`phase_boundary_f1`, `phase_accuracy`, `even_boundary_f1`, `even_segment_iou` (the baseline of equal "
+    "lengths), each a number in 0-1 or null, with `KEY_low` and `KEY_high`, its 95 % bootstrap interval over "
+    "episodes; `episodes`, `subtasks`, `explicit`, `underspecified`, `failures` (counts), `splits` and "
+    "`tolerance_s`.\n\n"
     "Example: `goalreel eval segmentation tabletop-test --json`"
 )
 def segmentation(

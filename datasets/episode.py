@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from goalreel.datasets.labels import Label, subtask_labels
 from goalreel.datasets.video import VideoIndex, decode, video_index
 from goalreel.errors import DatasetError
 from goalreel.image import Image
@@ -76,7 +77,7 @@ class Episode:
 
     @property
     def id(self) -> str:
-        return episode_id(self.index)
+        return f"episode_{self.index:06d}"
 
     def check(self, camera: str) -> None:
         """Find every frame of a camera without decoding any.
@@ -106,6 +107,14 @@ class Episode:
         else:
             pictures = self._stored_images(camera, indices)
         return [Image(p, frame=f"{camera}#{i}") for p, i in zip(pictures, indices, strict=True)]
+
+    def subtasks(self) -> tuple[Label, ...]:
+        """The subtask rows of `language_persistent`, in order of time; empty without any.
+
+        Raises:
+            DatasetError: the file cannot be read.
+        """
+        return subtask_labels(self.data_path).get(self.index, ())
 
     def _is_video(self, camera: str) -> bool:
         feature = self.info["features"].get(camera)
@@ -159,11 +168,6 @@ class Episode:
         return pictures
 
 
-def episode_id(index: int) -> str:
-    """What an episode is called as a task and as a recording."""
-    return f"episode_{index:06d}"
-
-
 def stored(root: Path, template: str, row: dict[str, Any], prefix: str, **keys: str) -> Path:
     """Where the row of meta/episodes says that a file of the episode is.
 
@@ -184,10 +188,12 @@ def _rows(path: Path, episode: int, where: str, camera: str | None = None) -> pa
     try:
         status = path.stat()
         if camera is None:
-            table = _shard(path, status.st_mtime_ns, status.st_size)
-            return _of(table, episode)
+            table, episodes = _shard(path, status.st_mtime_ns, status.st_size)
+            start, stop = np.searchsorted(episodes, [episode, episode + 1]).tolist()
+            return table.slice(start, stop - start).sort_by("frame_index")
         columns = ["episode_index", "frame_index", camera]
-        return _of(pq.read_table(path, columns=columns, filters=[("episode_index", "=", episode)]), episode)
+        table = pq.read_table(path, columns=columns, filters=[("episode_index", "=", episode)])
+        return table.sort_by("frame_index")
     except FileNotFoundError as e:
         raise DatasetError(f"{where}: {path} is missing: copy the dataset again") from e
     except (pa.ArrowException, OSError, KeyError) as e:
@@ -196,15 +202,19 @@ def _rows(path: Path, episode: int, where: str, camera: str | None = None) -> pa
 
 
 @lru_cache(maxsize=2)
-def _shard(path: Path, mtime_ns: int, size: int) -> pa.Table:
-    """A data file's numeric columns: episodes are read in order, so the last file or two serve them all."""
+def _shard(path: Path, mtime_ns: int, size: int) -> tuple[pa.Table, NDArray[np.int64]]:
+    """A data file's numeric columns, and the episode of each row, ascending.
+
+    Episodes are read in order, so the last file or two serve them all.
+    """
     file = pq.ParquetFile(path)
     wanted = ("timestamp", "frame_index", "episode_index", "task_index", "observation.state", "action")
-    return file.read(columns=[n for n in wanted if n in file.schema_arrow.names])
-
-
-def _of(table: pa.Table, episode: int) -> pa.Table:
-    return table.filter(pa.array(table["episode_index"].to_numpy() == episode)).sort_by("frame_index")
+    table = file.read(columns=[n for n in wanted if n in file.schema_arrow.names]).combine_chunks()
+    episodes = table["episode_index"].to_numpy()
+    if (np.diff(episodes) < 0).any():
+        order = np.argsort(episodes, kind="stable")
+        table, episodes = table.take(order), episodes[order]
+    return table, episodes
 
 
 def _instruction(table: pa.Table, row: dict[str, Any], tasks: dict[int, str]) -> str | None:

@@ -1,7 +1,7 @@
 """Measure the kinematic planner on a tabletop recording, which carries its ground truth.
 
 The planner gets the instruction, state, action, the dataset's task texts and the first camera not on the
-wrist; the truth (`meta/tabletop.json` and the `subgoal` and `phase` columns) is opened only here.
+wrist; the truth (`meta/tabletop.json` and the columns `subgoal`, `phase`, `predicates`) is opened only here.
 """
 
 import itertools
@@ -29,6 +29,9 @@ from goalreel.evaluation.segmentation import (
 from goalreel.planners.kinematic import Granularity, KinematicPlanner, Layout
 from goalreel.types import Failure, Plan, Segment, Task
 
+_GRASPED = -2
+"""The column of `predicates` (tabletop/record.py) that says that both fingers touch the block."""
+
 type MakePlanner = Callable[[Mapping[str, Episode], Granularity], KinematicPlanner]
 
 
@@ -55,6 +58,8 @@ class SegmentationReport(BaseModel):
     """Label accuracy over those it does not name ("sort the blocks by colour"): only pictures can tell."""
     explicit: int
     underspecified: int
+    event_boundary_f1: Measured
+    """With `granularity="event"`, against where both fingers begin and cease to touch the block."""
     phase_boundary_f1: Measured
     phase_accuracy: Measured
     """Share of frames whose phase is right, with `granularity="phase"`."""
@@ -64,7 +69,7 @@ class SegmentationReport(BaseModel):
 
 
 def evaluate(root: Path, tolerance_s: float = 0.5, layout: Layout | None = None) -> SegmentationReport:
-    """Plan every episode of the recording at `root` at both granularities and compare.
+    """Plan every episode of the recording at `root` at all granularities and compare.
 
     Raises:
         FileNotFoundError: no tabletop recording there.
@@ -90,6 +95,7 @@ class _Score(BaseModel):
     overlap: tuple[float, float]
     explicit: tuple[float, float]
     underspecified: tuple[float, float]
+    event_boundaries: tuple[float, float]
     phase_boundaries: tuple[float, float]
     phase_frames: tuple[float, float]
     even_boundaries: tuple[float, float]
@@ -107,20 +113,23 @@ def _score(
     named = [named_by_instruction(true, s) for s in true.segments]
     even = even_split(n, len(spans))
     phase_pred, phase_names = _spans(_plan(episode, "phase", planner), n)
-    frames = _true_phases(episode)
+    frames = _read_frames(episode)
+    event_pred, _ = _spans(_plan(episode, "event", planner), n)
     said = [
         name.split()[0]
         for name, s in zip(phase_names, phase_pred, strict=True)
         for _ in range(s.start, s.end)
     ]
-    right = sum(a == phases[b] for a, b in zip(said, frames[:, 1], strict=True))
+    at = _true_phases(frames, phases)
+    right = sum(a == phases[b] for a, b in zip(said, at[:, 1], strict=True))
     return _Score(
         failed=isinstance(plan, Failure),
         boundaries=boundary_counts(pred, spans, tolerance_s, episode.fps).pair,
         overlap=(segment_iou(pred, spans) * len(spans), len(spans)),
         explicit=(sum(h for h, e in zip(hits, named, strict=True) if e), sum(named)),
         underspecified=(sum(h for h, e in zip(hits, named, strict=True) if not e), len(named) - sum(named)),
-        phase_boundaries=boundary_counts(phase_pred, _runs(frames), tolerance_s, episode.fps).pair,
+        event_boundaries=boundary_counts(event_pred, _true_events(frames), tolerance_s, episode.fps).pair,
+        phase_boundaries=boundary_counts(phase_pred, _runs(at), tolerance_s, episode.fps).pair,
         phase_frames=(right, n),
         even_boundaries=boundary_counts(even, spans, tolerance_s, episode.fps).pair,
         even_overlap=(segment_iou(even, spans) * len(spans), len(spans)),
@@ -152,11 +161,30 @@ def _spans(plan: Plan | Failure, frames: int) -> tuple[list[Segment], list[str]]
     return list(plan.segments), [step.name for step in plan.steps]
 
 
-def _true_phases(episode: Episode) -> NDArray[np.int64]:
-    """Read sub-goal and phase (n, 2) of every frame."""
-    table = pq.read_table(episode.data_path, columns=["episode_index", "frame_index", "subgoal", "phase"])
+def _read_frames(episode: Episode) -> dict[str, NDArray[np.float64]]:
+    """Read the columns of truth, and the action, of every frame: (n,) or (n, dims)."""
+    columns = ["episode_index", "frame_index", "subgoal", "phase", "predicates", "action"]
+    table = pq.read_table(episode.data_path, columns=columns)
     table = table.filter(pc.field("episode_index") == episode.index).sort_by("frame_index")
-    return np.stack([np.array(table[c].to_pylist()).reshape(-1) for c in ("subgoal", "phase")], axis=1)
+    return {name: np.array(table[name].to_pylist(), np.float64).squeeze() for name in columns[2:]}
+
+
+def _true_phases(frames: Mapping[str, NDArray[np.float64]], phases: Sequence[str]) -> NDArray[np.int64]:
+    """Sub-goal and phase (n, 2) of every frame. The expert calls its way down to the block a part of the
+    grasp; to the planner that is reaching, until the hand is told to close."""
+    phase = frames["phase"].astype(np.int64)
+    open_hand = frames["action"][:, -1] > 0
+    phase[(phase == phases.index("grasp")) & open_hand] = phases.index("reach")
+    return np.stack([frames["subgoal"].astype(np.int64), phase], axis=1)
+
+
+def _true_events(frames: Mapping[str, NDArray[np.float64]]) -> list[Segment]:
+    """Cut where both fingers begin and cease to touch the block, the last time excepted: a retreat."""
+    touched = frames["predicates"][:, _GRASPED]
+    cuts = (np.flatnonzero(np.diff(touched)) + 1).tolist()
+    if len(cuts) and not touched[-1]:
+        cuts.pop()
+    return [Segment(start=a, end=b) for a, b in itertools.pairwise([0, *cuts, len(touched)])]
 
 
 def _runs(frames: NDArray[np.int64]) -> list[Segment]:
@@ -181,6 +209,7 @@ def _report(scores: Sequence[_Score], splits: tuple[str, ...], tolerance_s: floa
         label_accuracy_underspecified=measured(under, share),
         explicit=int(sum(count for _, count in explicit)),
         underspecified=int(sum(count for _, count in under)),
+        event_boundary_f1=measured([s.event_boundaries for s in scores], share),
         phase_boundary_f1=measured([s.phase_boundaries for s in scores], share),
         phase_accuracy=measured([s.phase_frames for s in scores], share),
         even_boundary_f1=measured([s.even_boundaries for s in scores], share),

@@ -15,9 +15,9 @@ from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.evaluation.intervals import measured, share
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.segmentation import boundary_counts
+from goalreel.evaluation.segmentation import best_matches, boundary_counts
 from goalreel.planners.kinematic import Granularity, KinematicPlanner
-from goalreel.types import Failure, Segment, Task
+from goalreel.types import Failure, Plan, Segment, Step, Task
 
 type Cuts = Mapping[int, Sequence[Segment]]
 """Segments of episodes by their index, in order."""
@@ -137,8 +137,8 @@ def read_labels(path: Path) -> RealLabels:
         raise DatasetError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from e
 
 
-def kinematic_cuts(root: Path, granularity: Granularity) -> Cuts:
-    """Cut every episode of the dataset at `root` by motion and words; a failed plan is one segment.
+def kinematic_plans(root: Path, granularity: Granularity) -> dict[int, Plan]:
+    """Plan every episode of the dataset at `root` by motion and words; a failed one is one unnamed step.
 
     Raises:
         DatasetError: the dataset cannot be read.
@@ -148,11 +148,43 @@ def kinematic_cuts(root: Path, granularity: Granularity) -> Cuts:
     planner = KinematicPlanner({e.id: e for e in episodes}, granularity)
     plans = planner.plan([Task(id=e.id, instruction=e.instruction) for e in episodes])
     return {
-        e.index: [Segment(start=0, end=len(e))]
-        if isinstance(plan, Failure) or plan.segments is None
-        else plan.segments
+        e.index: _unnamed(len(e)) if isinstance(plan, Failure) else plan
         for e, plan in zip(episodes, plans, strict=True)
     }
+
+
+def _unnamed(frames: int) -> Plan:
+    step = Step(name="(none)", instruction="(none)", prompt="(none)")
+    return Plan(steps=(step,), segments=(Segment(start=0, end=frames),))
+
+
+def cuts_of(plans: Mapping[int, Plan]) -> Cuts:
+    """Take the segments of plans read off recordings."""
+    return {index: plan.segments or () for index, plan in plans.items()}
+
+
+def names_right(plans: Mapping[int, Plan], labels: LabelledDataset) -> Measured:
+    """Share of the labelled segments, retreats joined, whose best overlapping step says what was done.
+
+    That is a grasp for a reach, a step tried in vain for a try, and for a move anything else; the last move
+    of an episode whose instruction was not done must not be told as done.
+    """
+    rows = []
+    for label in labels.episodes:
+        plan = plans[label.episode]
+        kinds = [s.kind for s in label.segments if s.kind != "retreat"]
+        matches = best_matches(plan.segments or (), label.spans(retreats_apart=False))
+        told = [_kind(plan.steps[i]) for i in matches]
+        right = [a == b for a, b in zip(told, kinds, strict=True)]
+        right[-1] = right[-1] and (told[-1] != "move" or label.instruction_done is not False)
+        rows.append((sum(right), len(right)))
+    return measured(rows, share)
+
+
+def _kind(step: Step) -> str:
+    if step.outcome == "failed":
+        return "try"
+    return "reach" if step.name.startswith(("pick up", "grasp", "close the hand", "reach")) else "move"
 
 
 def boundary_score(

@@ -33,6 +33,7 @@ class HttpOptions(DialectOptions):
     max_tokens: int | None = None
     concurrency: int | None = None
     timeout_s: float | None = None
+    jpeg_quality: Annotated[int, Field(ge=1, le=100)] | None = None
 
 
 class EditorOptions(ModelOptions):
@@ -94,7 +95,35 @@ def _kinematic(asked: Asked[ModelOptions]) -> Planner:
     from goalreel.planners.kinematic import KinematicPlanner
 
     given = asked.recorded
-    return KinematicPlanner(given.recordings, given.granularity, given.layout, given.camera, given.words)
+    return KinematicPlanner(
+        given.recordings, given.granularity, given.layout, given.camera, given.words, given.with_phases
+    )
+
+
+@planners.kind(
+    "rows",
+    "Takes the subtask rows that the dataset has, and leaves them as they are.",
+    ModelOptions,
+    needs_recording=True,
+)
+def _rows(asked: Asked[ModelOptions]) -> Planner:
+    from goalreel.planners.rows import RowsPlanner
+
+    return RowsPlanner(asked.recorded.recordings)
+
+
+@planners.kind(
+    "watch:CHAT",
+    "A chat model that looks at the recorded frames: CHAT is its name, such as `hf:DIR`.",
+    ModelOptions,
+    needs_recording=True,
+    asks_chat=True,
+)
+def _watch(asked: Asked[ModelOptions]) -> Planner:
+    from goalreel.planners.watching import WatchingPlanner
+
+    given = asked.recorded
+    return WatchingPlanner(given.recordings, asked.asked_chat, given.watched, given.layout)
 
 
 @critics.kind(

@@ -133,9 +133,22 @@ def _checked(role: Role, name: ModelName, recordings: bool) -> AnyKind:
     for part in name.parts or ():
         _checked(role, part, recordings)
     kind = find(role, name, recordings=recordings)
-    if not name.parts:
+    if kind.asks_chat:
+        _check_chat(role, name)
+    elif not name.parts:
         read_options(name, kind.options)
     return kind
+
+
+def _check_chat(role: Role, name: ModelName) -> None:
+    """The chat model that a name goes on with, and its options."""
+    kind = chats.get(find(role, name.inner).name)
+    if kind is None:
+        use = ", ".join(f"{name.kind}:{kind.form}" for kind in chats)
+        raise InputError(f"{name.plain()}: {name.inner.plain()} is no chat model: use {use}")
+    options = read_options(name.inner, kind.options)
+    if isinstance(options, DialectOptions) and (options.dialect or options.prompts):
+        raise InputError(f"{name.plain()}: it is asked in words of its own: leave out dialect and prompts")
 
 
 def build_chat(name: str, *, role: Thinker, shared: Shared | None = None) -> Chat:
@@ -210,6 +223,9 @@ def build_planner(
     """
     parsed = ModelName.parse(name)
     kind = planners.get(find("planner", parsed, recordings=recordings is not None).name)
+    if kind is not None and kind.asks_chat:
+        chat = build_chat(parsed.inner.text, role="planner", shared=shared)
+        return kind.build(parsed, "planner", recordings, chat if through is None else through(chat))
     if kind is not None:
         return kind.build(parsed, "planner", recordings)
     from goalreel.planners.dialects import OWN

@@ -66,7 +66,8 @@ def is_remote(role: Role, name: ModelName) -> bool:
     """
     if name.parts:
         return all(is_remote(role, part) for part in name.parts)
-    return find(role, name).remote
+    kind = find(role, name)
+    return is_remote(role, name.inner) if kind.asks_chat else kind.remote
 
 
 def broken_plugins(role: Role) -> list[str]:

@@ -3,6 +3,7 @@
     hf:DIR?dtype=bfloat16     KIND:TARGET, with options
     openai:MODEL@URL          KIND:MODEL@URL, with options too: an address here has no query of its own
     server:URL                KIND:URL
+    watch:hf:DIR?dtype=...    KIND:NAME: a chat model, options and all, that is asked in another way
     flux2-klein-4b@FOLDER     no KIND: an entry of the editors' catalogue, or a model of fixed rules
     DRAW+EDIT                 two editors: one draws first pictures, the other edits
 
@@ -27,7 +28,17 @@ _CREDENTIALS = re.compile(r"//[^@/]*@")
 _ADDRESS = re.compile(r"(^|[@:])[A-Za-z][\w+.-]*://.*")
 SHOWN = frozenset(
     {"device", "dtype", "batch_size", "max_new_tokens", "max_tokens", "temperature", "top_p", "top_k"}
-    | {"processor", "dialect", "prompts", "concurrency", "timeout_s", "offload", "vae_tiling", "quantize"}
+    | {
+        "processor",
+        "dialect",
+        "prompts",
+        "concurrency",
+        "timeout_s",
+        "jpeg_quality",
+        "offload",
+        "vae_tiling",
+        "quantize",
+    }
 )
 """The options whose values `ModelName.public` shows: those of goalreel's own kinds, none of them a secret."""
 
@@ -82,6 +93,11 @@ class ModelName:
             return dict(parse_qsl(self.query, strict_parsing=bool(self.query)))
         except ValueError:
             raise InputError(f"{self.plain()}: options are written as ?key=value&key=value") from None
+
+    @property
+    def inner(self) -> "ModelName":
+        """The name that follows the colon, with its options, as in `watch:hf:DIR`."""
+        return ModelName.parse(self.text.partition(":")[2])
 
     @property
     def model(self) -> str:
@@ -163,8 +179,9 @@ class ModelName:
         A journal's keys are made from it.
         """
         target = self.parts[1].target if self.parts else self.target
-        folder = Path(located(target or self.text))
-        if not folder.is_dir():
+        folders = (Path(located(name)) for name in (target or self.text, self.inner.target) if name)
+        folder = next((folder for folder in folders if folder.is_dir()), None)
+        if folder is None:
             return __version__
         files = sorted(p for p in folder.rglob("*") if p.is_file())
         facts = [(str(p.relative_to(folder)), p.stat().st_size, p.stat().st_mtime_ns) for p in files]

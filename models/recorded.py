@@ -18,6 +18,15 @@ class Recorded:
     """The camera whose frames become goal images; one that stands still."""
     words: tuple[str, ...] = ()
     """All instructions of the dataset, to take nouns from."""
-    granularity: "Granularity" = "subtask"
+    granularity: "Granularity" = "event"
     layout: "Layout | None" = None
     """Which state dimensions are the gripper and the position; None finds them."""
+    cameras: tuple[str, ...] = ()
+    """All cameras that show the episode: `camera`, then those on a wrist, then the others."""
+    with_phases: bool = False
+    """Let the planner that reads motion name the phases below its steps too."""
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The cameras that a model which watches is shown: `camera`, and one more where there is one."""
+        return self.cameras[:2] or (self.camera,)

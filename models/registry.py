@@ -18,9 +18,9 @@ when a name asks for its kind, or when all kinds are listed.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pydantic import ValidationError
 
@@ -66,6 +66,8 @@ class Asked[O: ModelOptions]:
     role: Role
     given: Recorded | None = None
     """The recordings to read, where there are some."""
+    chat: Chat | None = None
+    """The chat model whose name follows the kind's, where the kind asks one."""
 
     @property
     def recorded(self) -> Recorded:
@@ -78,6 +80,23 @@ class Asked[O: ModelOptions]:
             raise ValueError(f"{self.name.plain()}: register its kind with needs_recording")
         return self.given
 
+    @property
+    def asked_chat(self) -> Chat:
+        """The chat model to ask.
+
+        Raises:
+            ValueError: there is none, for the kind does not say that it asks one.
+        """
+        if self.chat is None:
+            raise ValueError(f"{self.name.plain()}: register its kind with asks_chat")
+        return self.chat
+
+
+class _Build[M](Protocol):
+    def __call__(
+        self, asked: ModelName, role: Role, given: Recorded | None, chat: Chat | None = None, /
+    ) -> M: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Kind[M]:
@@ -89,7 +108,7 @@ class Kind[M]:
     """How it is written, such as `hf:DIR`."""
     help: str
     options: type[ModelOptions]
-    build: Callable[[ModelName, Role, Recorded | None], M]
+    build: "_Build[M]"
     module: str
     """The module that registered it."""
     extra: str | None = None
@@ -101,7 +120,10 @@ class Kind[M]:
     shared: bool = False
     """It runs in this process: one that is named for two roles is loaded once."""
     remote: bool = False
-    """It answers from a server, in any thread: it is asked while other models are at work."""
+    """It answers from a server, in any thread: it is asked while other models are at work, in several calls
+    at once."""
+    asks_chat: bool = False
+    """A planner whose name goes on with that of the chat model it asks, options and all: `KIND:hf:DIR`."""
 
     @property
     def plugin(self) -> str | None:
@@ -127,6 +149,7 @@ class Registry[M]:
         predicts: bool = True,
         shared: bool = False,
         remote: bool = False,
+        asks_chat: bool = False,
     ) -> Callable[[Callable[[Asked[O]], M]], Callable[[Asked[O]], M]]:
         """Register the decorated function as what builds the models of a kind; see `Kind` for the rest.
 
@@ -142,8 +165,9 @@ class Registry[M]:
             if name in self._kinds:
                 raise ValueError(f"there is a kind {name!r} already, of {self._kinds[name].module}")
 
-            def make(asked: ModelName, role: Role, given: Recorded | None) -> M:
-                return build(Asked(asked, read_options(asked, options), role, given))
+            def make(asked: ModelName, role: Role, given: Recorded | None, chat: Chat | None = None, /) -> M:
+                own = replace(asked, query="") if asks_chat else asked
+                return build(Asked(asked, read_options(own, options), role, given, chat))
 
             self._kinds[name] = Kind(
                 name,
@@ -154,9 +178,10 @@ class Registry[M]:
                 build.__module__,
                 extra,
                 needs_recording,
-                predicts and not needs_recording,
+                asks_chat or (predicts and not needs_recording),
                 shared,
                 remote,
+                asks_chat,
             )
             return build
 

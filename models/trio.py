@@ -98,7 +98,8 @@ class Trio:
     names: Names | None = None
     """None for objects of your own that have no names."""
     remote: frozenset[Stage] = frozenset()
-    """Whose models answer from servers, in any thread, and are asked while the others are at work."""
+    """Whose models answer from servers, in any thread, and are asked while the others are at work, by several
+    calls at once."""
 
     @property
     def called(self) -> Names:

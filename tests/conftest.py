@@ -121,10 +121,12 @@ def annotated(board):
     from goalreel.datasets.build import build
     from goalreel.datasets.records import Records
     from goalreel.datasets.source import Source
+    from goalreel.datasets.writing.text import TextOptions
 
     def annotate(source: Path, out: Path, episodes: dict[int, dict], **options: object) -> Path:
         dataset = Source.open(source)
         options.setdefault("camera", dataset.camera(None))
+        options.setdefault("text", TextOptions(replace_rows=True))
         with Records.open(out, {"test": 1}, dataset.fingerprint()) as records:
             for episode, keywords in episodes.items():
                 length = dataset.episode(episode).timestamps.size

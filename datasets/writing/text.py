@@ -9,6 +9,8 @@ class TextOptions:
 
     language: bool = True
     """Write the language columns. Without, OUT has none, not even those of IN: plain loaders fail on them."""
+    replace_rows: bool = False
+    """Write our subtask and plan rows in the place of those of an episode of IN that has subtask rows."""
     task_aug: bool = False
     """Add `task_aug` rows: the instruction in other words (`goalreel.planners.kinematic.wordings`)."""
     task_per_frame: bool = False

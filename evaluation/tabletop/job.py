@@ -45,7 +45,8 @@ def annotated(
             size=SIZE,
             progress=lambda done, total: progress("record", done, total),
         )
-    source, options = Source.open(recording), Options()
+    options = Options(granularity="subtask", replace_rows=True)
+    source = Source.open(recording)
     annotate(source, result, models(options.recorded(source)), options, progress=progress)
     records = Records(result / FOLDER, source="")
     done = records.done()

@@ -61,7 +61,8 @@ class Preset(BaseModel):
     @property
     def unfilled(self) -> list[str]:
         """The roles whose model is still to be named."""
-        return [role for role in ROLES if ModelName.parse(getattr(self, role)).model == PLACEHOLDER]
+        names = {role: ModelName.parse(getattr(self, role)) for role in ROLES}
+        return [role for role, name in names.items() if PLACEHOLDER in (name.model, name.inner.model)]
 
 
 def names() -> list[str]:
@@ -78,9 +79,15 @@ def load(name: str, **overrides: object) -> Preset:
     preset = read(name, **overrides)
     if missing := preset.unfilled:
         options = " and ".join(f"--{role}" for role in missing)
-        example = f"--{missing[0]} {_EXAMPLE[missing[0]]}"
+        example = f"--{missing[0]} {_watching(getattr(preset, missing[0]))}{_EXAMPLE[missing[0]]}"
         raise InputError(f"preset {name} leaves open which models to ask: give {options}, such as {example}")
     return preset
+
+
+def _watching(name: str) -> str:
+    """What stands before the chat model's name in `watch:openai:MODEL`; else nothing."""
+    parsed = ModelName.parse(name)
+    return f"{parsed.kind}:" if parsed.inner.kind else ""
 
 
 def read(name: str, **overrides: object) -> Preset:

@@ -6,10 +6,13 @@ A sub-task is one clause: for putting things, one grasp, its release and the ret
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from goalreel.planners.kinematic.clauses import Clause
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
+
+type Outcome = Literal["done", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,27 +23,18 @@ class ClauseSpan:
     start: int
     end: int
     cycles: tuple[Cycle, ...] = ()
+    outcome: Outcome = "done"
 
 
-def align(clauses: Sequence[Clause], motion: ArmMotion) -> list[ClauseSpan]:
+def align(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[ClauseSpan]:
     """Cut [0, n) into one part a clause, more where a clause takes several grasps ("sort the blocks").
 
-    Where the motion shows fewer pieces than clauses, the last clauses share a part.
+    `grasps`: those that moved something. Where the motion shows fewer pieces than clauses, the last clauses
+    share a part.
     """
-    grasps = _real_grasps(clauses, motion)
     if len(grasps) >= len(clauses):
         return _by_grasp(clauses, grasps, motion)
     return _by_pause(clauses, grasps, motion)
-
-
-def _real_grasps(clauses: Sequence[Clause], motion: ArmMotion) -> list[Cycle]:
-    """Drop grasps that failed, least carried first, as long as every clause that needs one keeps one."""
-    needed = sum(clause.kind != "act" for clause in clauses)
-    grasps = list(motion.cycles)
-    for cycle in sorted(grasps, key=motion.carried):
-        if len(grasps) > needed and motion.failed(cycle):
-            grasps.remove(cycle)
-    return grasps
 
 
 def _by_grasp(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[ClauseSpan]:
@@ -54,9 +48,10 @@ def _by_grasp(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMot
 
 
 def _groups(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[list[Cycle]]:
-    """One group of grasps a part. Surplus grasps join their neighbour: nearest in space first."""
+    """One group of grasps a part. Surplus grasps join their neighbour, nearest in space first; those of
+    "pull" or "fold", which may be done again and again, do not."""
     groups = [[g] for g in grasps]
-    if any(c.kind == "many" for c in clauses):
+    if any(c.kind == "many" for c in clauses) or all(c.kind == "act" for c in clauses):
         return groups
     while len(groups) > len(clauses):
         gaps = [motion.apart(a[-1], b[0]) for a, b in itertools.pairwise(groups)]
@@ -70,7 +65,7 @@ def _owners(clauses: Sequence[Clause], parts: int) -> list[Clause]:
     others that may take many grasps ("clear the bowl")."""
     times = [1] * len(clauses)
     takers = [i for i, c in enumerate(clauses) if c.kind == "many" and c.several]
-    takers = takers or [i for i, c in enumerate(clauses) if c.kind == "many"]
+    takers = takers or [i for i, c in enumerate(clauses) if c.kind == "many"] or list(range(len(clauses)))
     for k in range(parts - len(clauses)):
         times[takers[k % len(takers)]] += 1
     return [owner for c, n in zip(clauses, times, strict=True) for owner in _repeated(c, n)]
@@ -115,25 +110,29 @@ def _joined(clauses: Sequence[Clause]) -> Clause:
         state=" and ".join(c.state for c in clauses),
         kind="act",
         object=clauses[-1].object,
+        grasped=False,
     )
 
 
 def split_pick(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
-    """Picking up that the instruction names is done when the thing is up; what follows is a part of its own:
-    the placing asked for, or, after a lone "pick up X", putting it down where the recording shows that."""
+    """Picking up that the instruction names is done when the hand has closed; what follows is a part of its
+    own: the placing asked for, or, after a lone "pick up X", putting it down where the recording shows it."""
     clause = part.clause
     if not part.cycles or not (clause.picked or clause.kind == "pick"):
         return [part]
-    held = max(part.cycles, key=motion.carried)
-    up = motion.lifted(held)
-    if not part.start < up < part.end or (clause.kind == "pick" and held.release is None):
+    carried = max(part.cycles, key=motion.carried)
+    cut = carried.held + 1
+    if not part.start < cut < part.end or (clause.kind == "pick" and carried.release is None):
         return [part]
-    thing = clause.object
-    pick = Clause(f"pick up {thing}", f"{thing} is held in the gripper", "pick", thing)
     return [
-        replace(part, clause=pick, end=up),
-        replace(part, clause=put_down(thing) if clause.kind == "pick" else clause, start=up),
+        replace(part, clause=pick_up(clause.object), end=cut),
+        replace(part, clause=put_down(clause.object) if clause.kind == "pick" else clause, start=cut),
     ]
+
+
+def pick_up(thing: str) -> Clause:
+    """The clause of a thing taken in the hand."""
+    return Clause(f"pick up {thing}", f"{thing} is held in the gripper", "pick", thing)
 
 
 def put_down(thing: str) -> Clause:

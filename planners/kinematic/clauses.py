@@ -51,6 +51,8 @@ class Clause:
     """It speaks of more than one thing, so it takes more than one grasp."""
     picked: bool = False
     """The instruction names the picking up as a step of its own ("pick X and place it")."""
+    grasped: bool = True
+    """What the hand closes on is the object itself, not a tool ("wipe the table")."""
 
     @property
     def prompt(self) -> str:
@@ -157,7 +159,7 @@ def _worded(verb: Verb, thing: str, rest: str) -> Clause:
         state = state.replace("{o} is", "{o} are").replace("{o} has", "{o} have")
     words = {"o": thing, "rest": rest}
     name = imperative.format(**words).strip()
-    return Clause(name, _arrived(state.format(**words)).strip(), kind, thing, several)
+    return Clause(name, _arrived(state.format(**words)).strip(), kind, thing, several, grasped=verb.grasped)
 
 
 def _plain(imperative: str, thing: str, rest: str) -> tuple[str, str]:

@@ -20,6 +20,10 @@ from goalreel.types import Recording
 
 _CARRY = 0.05
 """A grasp that moves the arm less than this share of its extent carried nothing."""
+_RISEN, _LOW = 0.15, 0.05
+"""Shares of the height's range by which an open hand must have left a thing, and be back at it."""
+_PUSH = 0.1
+"""Share of the arm's extent that it must go while it is low to have pushed something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,8 @@ class ArmMotion:
     path: Curve
     speed: Curve
     height: Curve | None
+    closed: Curve | None
+    """How closed the hand is, 0-1; None where there is no hand, or it never moves."""
     cycles: tuple[Cycle, ...]
 
     def __len__(self) -> int:
@@ -51,6 +57,12 @@ class ArmMotion:
         end = len(self) if cycle.release is None else cycle.release
         short = end - cycle.held <= self.fps
         return self.carried(cycle) < (3 * _CARRY if short else _CARRY) * self.extent
+
+    def closure(self, cycle: Cycle) -> Curve:
+        """How closed the hand is while it holds on, 0-1; never empty."""
+        if self.closed is None:
+            raise ValueError("no hand, no cycle")
+        return self.closed[cycle.held : cycle.release]
 
     def holds(self, cycle: Cycle, frame: int) -> bool:
         """Whether the hand is not open at a frame because of this grasp."""
@@ -79,34 +91,41 @@ class ArmMotion:
                 return start + 1 + int(np.argmax(rise >= 0.95 * rise.max()))
         return start + 1 + int(np.argmax(self._detour(start, end)))
 
-    def descends(self, start: int, end: int) -> int:
-        """Where the last approach begins: the corner of the way from `start` to `end`; `end` without one."""
-        if self.height is None or end - start < 2:
-            return end
-        detour = self._detour(start, end)
-        return start + int(np.argmax(detour)) if detour.max() > 1.01 * detour[0] else end
-
-    def rises(self, start: int, end: int) -> int:
-        """The first frame in [start, end) above the height of `start`; `start` itself without a height."""
+    def rises(self, start: int, end: int, share: float = 0.03) -> int:
+        """The first frame in [start, end) above `start` by more than a share of the height's range; `end` if
+        there is none, `start` itself without a height."""
         if self.height is None or end - start < 2:
             return start
-        above = self.height[start:end] - self.height[start] > 0.03 * np.ptp(self.height)
-        return start + int(above.argmax())
+        above = self.height[start:end] - self.height[start] > share * np.ptp(self.height)
+        return start + int(above.argmax()) if above.any() else end
+
+    def drags(self, cycle: Cycle) -> bool:
+        """Whether the hand never rises while it holds on; not without a height."""
+        if self.height is None:
+            return False
+        held = self.height[cycle.held : cycle.release]
+        return bool(held.max() - held[0] <= _LOW * np.ptp(self.height))
+
+    def pushes(self, start: int, end: int) -> int | None:
+        """Where the open hand, which let go at `start` and rose, is down again and goes on sideways.
+
+        None where it is not so before `end`, as for an arm that comes to rest, and without a height.
+        """
+        if self.height is None or end - start < 2:
+            return None
+        above = (self.height[start:end] - self.height[start]) / max(float(np.ptp(self.height)), 1e-9)
+        risen = int(np.argmax(above > _RISEN))
+        low = risen + np.flatnonzero(above[risen:] < _LOW)
+        if above.max(initial=0.0) <= _RISEN or not len(low):
+            return None
+        there = self.path[start + low]
+        gone = np.linalg.norm(np.ptp(there, axis=0)) if len(low) > 1 else 0.0
+        return start + int(low[0]) if gone > _PUSH * self.extent else None
 
     def _detour(self, start: int, end: int) -> Curve:
         """For every frame of [start, end]: how long the way is from the first to the last through it."""
         span = self.path[start : end + 1]
         return np.linalg.norm(span - span[0], axis=1) + np.linalg.norm(span - span[-1], axis=1)
-
-    def lifted(self, cycle: Cycle) -> int:
-        """The frame at which a held object is up: near its highest, else halfway along its way."""
-        end = len(self) if cycle.release is None else cycle.release
-        if self.height is not None:
-            rise = self.height[cycle.held : end] - self.height[cycle.held]
-            if rise.size and rise.max() > 0:
-                return cycle.held + 1 + int(np.argmax(rise >= 0.95 * rise.max()))
-        way = np.cumsum(self.speed[cycle.held : end])
-        return cycle.held + 1 + int(np.searchsorted(way, way[-1] / 2)) if way.size else end
 
     def pauses(self) -> list[tuple[int, int]]:
         """Interior spans, at least 0.3 s long, in which the arm nearly stands; longest first."""
@@ -139,9 +158,10 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
     height = None
     if layout.vertical is not None:
         height = smooth(body[:, layout.vertical], round(0.2 * recording.fps))
-    grasps: list[Cycle] = []
+    closed = None
     if layout.gripper:
         fingers = source[:, list(layout.gripper)]
         if moves(hand_signal(fingers)):
-            grasps = cycles(closure(fingers, recording.fps, layout.closed), recording.fps)
-    return ArmMotion(recording.fps, path, arm_speed(path, recording.fps), height, tuple(grasps))
+            closed = closure(fingers, recording.fps, layout.closed)
+    grasps = () if closed is None else tuple(cycles(closed, recording.fps))
+    return ArmMotion(recording.fps, path, arm_speed(path, recording.fps), height, closed, grasps)

@@ -1,93 +1,78 @@
-"""Cut a sub-task into phases: reach, grasp, lift, move, place, retreat."""
+"""Cut a sub-task into phases: reach, grasp, lift, move, place, retreat; none that cannot be told."""
 
 import itertools
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
-from goalreel.planners.kinematic.align import ClauseSpan, put_down
+from goalreel.planners.kinematic.align import ClauseSpan
 from goalreel.planners.kinematic.clauses import Clause
+from goalreel.planners.kinematic.contacts import Contact, contacts, pushed, thing
+from goalreel.planners.kinematic.grasps import Try
 from goalreel.planners.kinematic.motion import ArmMotion
-from goalreel.planners.kinematic.signals import Cycle
 
-_STATES = {
-    "reach": ("reach for {o}", "the gripper is open at {o}"),
-    "grasp": ("grasp {o}", "the gripper is closed on {o}"),
-    "lift": ("lift {o}", "{o} is lifted in the gripper"),
-    "move": ("move {o}", "{o} is held near its goal"),
-    "place": ("place {o}", "{o} is released, {done}"),
-    "retreat": ("retreat from {o}", "the gripper is away from {o}, {done}"),
-}
+_LIFT = 0.1
+"""Share of the height's range that a lift, of three frames at least, raises the thing."""
 
 
-def phases(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
-    """The phases of one part, covering it; without a height `lift` is part of `move`.
-
-    A part without a grasp is cut at its pauses only: what the arm did between them cannot be known.
-    """
-    if not part.cycles:
-        return _strokes(part, motion)
-    cuts = [motion.between(a, b) for a, b in itertools.pairwise(part.cycles)]
-    edges = [part.start, *cuts, part.end]
+def phases(part: ClauseSpan, tries: Sequence[Try], motion: ArmMotion) -> list[ClauseSpan]:
+    """The phases of one part, covering it. A part without a grasp is one: what the arm did is not known."""
+    touched = contacts(part, tries, motion)
     found: list[ClauseSpan] = []
-    for cycle, (start, end) in zip(part.cycles, itertools.pairwise(edges), strict=True):
-        done = (
-            part.clause
-            if end == part.end
-            else replace(part.clause, state=f"not yet done: {part.clause.name}")
-        )
-        found += _of_cycle(done, cycle, start, end, motion)
-    return found
+    start = part.start
+    for i, contact in enumerate(touched):
+        end = part.end if i + 1 == len(touched) else contact.end
+        found += _spans(list(_marks(part.clause, contact, start, end, motion)), end)
+        start = end
+    return found or [part]
 
 
-def _of_cycle(clause: Clause, cycle: Cycle, start: int, end: int, motion: ArmMotion) -> list[ClauseSpan]:
-    release = end if cycle.release is None else min(cycle.release, end)
-    free = end if cycle.free is None else min(cycle.free, end)
-    lift = motion.rises(cycle.held, release)
-    marks = {
-        "reach": start,
-        "grasp": motion.descends(start, cycle.grasp),
-        "lift": lift,
-        "move": motion.upright(lift, release, last=False) if motion.height is not None else lift,
-        "place": motion.upright(lift, release, last=True) if cycle.release is not None else end,
-        "retreat": motion.rises(free, end) if cycle.free is not None else end,
-    }
-    starts = [min(max(m, start), end) for m in marks.values()]
+def _marks(
+    clause: Clause, contact: Contact, start: int, end: int, motion: ArmMotion
+) -> Iterator[tuple[Clause, int, Contact | None]]:
+    """Each phase's words and first frame; `end` is beyond the contact's own where a retreat follows."""
+    name = thing(clause) or "the object"
+    yield Clause(f"reach for {name}", f"the gripper is open at {name}", "act", name), start, None
+    grasp = Clause(f"grasp {name}", f"the gripper is closed on {name}", "act", name)
+    yield grasp, contact.cycle.grasp, None
+    if contact.outcome == "failed" or clause.kind == "act":
+        yield contact.done, contact.start, contact
+    else:
+        yield from _carry(contact, name, motion)
+    if end <= contact.end:
+        return
+    push = motion.pushes(contact.end, end)
+    state = f"the gripper is away from {name}"
+    done = f"{state}, {contact.done.state}" if contact.outcome == "done" else state
+    yield Clause(f"retreat from {name}", done, "act", name), contact.end, None
+    if push is not None:
+        yield pushed(clause), push, None
+
+
+def _carry(contact: Contact, name: str, motion: ArmMotion) -> Iterator[tuple[Clause, int, Contact | None]]:
+    start, release = contact.start, contact.cycle.release
+    still_held = contact.end if release is None else min(release, contact.end)
+    up = motion.upright(start, still_held, last=False)
+    if motion.height is not None and up - start >= 3 and motion.rises(start, up, _LIFT) < up:
+        yield Clause(f"lift {name}", f"{name} is lifted in the gripper", "act", name), start, None
+    else:
+        up = start
+    yield Clause(f"move {name}", f"{name} is held in the gripper", "act", name), up, None
+    if release is not None:
+        down = motion.upright(up, still_held, last=True)
+        place = Clause(f"place {name}", f"{name} is released, {contact.done.state}", "act", name)
+        yield place, down, None
+
+
+def _spans(marks: Sequence[tuple[Clause, int, Contact | None]], end: int) -> list[ClauseSpan]:
+    """Each phase up to the next one's mark; one of a single frame is none: the next one takes it."""
+    starts = [min(mark, end) for _, mark, _ in marks]
     edges = [*(max(starts[: i + 1]) for i in range(len(starts))), end]
-    for i in range(1, len(starts)):  # a phase of one frame is no phase: the next one takes it
+    for i in range(1, len(starts)):
         if edges[i] - edges[i - 1] == 1:
             edges[i] = edges[i - 1]
-    if end - edges[-2] == 1 and edges[-2] > start:
+    if end - edges[-2] == 1 and edges[-2] > edges[0]:
         edges[-2] = end
-    spans = zip(marks, itertools.pairwise(edges), strict=True)
-    return [_phase(clause, name, a, b, cycle) for name, (a, b) in spans if b > a]
-
-
-def _phase(clause: Clause, phase: str, start: int, end: int, cycle: Cycle) -> ClauseSpan:
-    name, state = _STATES[phase]
-    if clause.kind == "pick" and phase in ("move", "place", "retreat"):
-        clause = put_down(clause.object)
-    words = {"o": clause.object or "the object", "done": clause.state}
-    return ClauseSpan(
-        Clause(name.format(**words), state.format(**words), clause.kind, clause.object), start, end, (cycle,)
-    )
-
-
-def _strokes(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
-    cuts = sorted((a + b) // 2 for a, b in motion.pauses() if part.start < (a + b) // 2 < part.end)
-    edges = [part.start, *cuts, part.end]
-    total = len(edges) - 1
-    if total == 1:
-        return [part]
-    clause = part.clause
     return [
-        ClauseSpan(
-            Clause(
-                f"{clause.name} (motion {i + 1} of {total})",
-                clause.state if i + 1 == total else f"{clause.state}: motion {i + 1} of {total} done",
-                clause.kind,
-                clause.object,
-            ),
-            a,
-            b,
-        )
-        for i, (a, b) in enumerate(itertools.pairwise(edges))
+        ClauseSpan(clause, a, b, (), contact.outcome if contact else "done")
+        for (clause, _, contact), (a, b) in zip(marks, itertools.pairwise(edges), strict=True)
+        if b > a
     ]

@@ -8,13 +8,17 @@ import numpy as np
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.align import ClauseSpan, align, split_pick
 from goalreel.planners.kinematic.clauses import read
+from goalreel.planners.kinematic.events import at_contacts, events
+from goalreel.planners.kinematic.grasps import Try, sort_out
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
 from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.naming import SEEN, name_by_look
 from goalreel.planners.kinematic.phases import phases
-from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
+from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
 
-type Granularity = Literal["subtask", "phase"]
+type Granularity = Literal["event", "subtask", "phase"]
+"""`event`: cut where the hand closes on a thing and where it lets go. `subtask`: a clause of the instruction;
+picking up is apart where it is named. `phase`: reach, grasp, lift, move, place, retreat."""
 
 
 class KinematicPlanner:
@@ -28,18 +32,21 @@ class KinematicPlanner:
     def __init__(
         self,
         recordings: Recordings,
-        granularity: Granularity = "subtask",
+        granularity: Granularity = "event",
         layout: Layout | None = None,
         camera: str | None = None,
         words: Sequence[str] = (),
+        with_phases: bool = False,
     ) -> None:
         """`camera`: one that stands still. `words`: other instructions of the dataset, to take nouns from for
-        things named by what was seen. A step named so says it in its `auxiliary_text`."""
+        things named by what was seen. A step named so says it in its `auxiliary_text`. `with_phases` also
+        names the phases, in `Plan.phases`, whatever the steps are."""
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
         self._granularity = granularity
         self._layout = layout
         self._camera = camera
         self._words = tuple(words)
+        self._with_phases = with_phases
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan read off recording `tasks[i].id`, or why there is none."""
@@ -63,17 +70,27 @@ class KinematicPlanner:
         if not clauses:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
         motion = read_motion(recording, find_layout(recording, self._layout))
-        parts = align(clauses, motion)
-        cut = phases if self._granularity == "phase" else split_pick
+        grasps, tries = sort_out(clauses, motion)
+        parts = align(clauses, grasps, motion)
+        if self._granularity == "event":
+            parts = at_contacts(parts)
         named = self._named(parts, recording, motion)
         pieces = [
             (piece, None if part is blind else SEEN)
             for blind, part in zip(parts, named, strict=True)
-            for piece in cut(part, motion)
+            for piece in self._cut(part, tries, motion)
         ]
+        below = [piece for part in named for piece in phases(part, motion)] if self._with_phases else []
         return Plan(
-            steps=tuple(_step(p, note) for p, note in pieces), segments=tuple(_segment(p) for p, _ in pieces)
+            steps=tuple(_step(p, note) for p, note in pieces),
+            segments=tuple(_segment(p) for p, _ in pieces),
+            phases=tuple(MotionPhase(name=p.clause.name, segment=_segment(p)) for p in below),
         )
+
+    def _cut(self, part: ClauseSpan, tries: Sequence[Try], motion: ArmMotion) -> list[ClauseSpan]:
+        if self._granularity == "subtask":
+            return split_pick(part, motion)
+        return (events if self._granularity == "event" else phases)(part, tries, motion)
 
     def _named(self, parts: list[ClauseSpan], recording: Recording, motion: ArmMotion) -> list[ClauseSpan]:
         if self._camera is None:
@@ -102,7 +119,13 @@ def check(recording: Recording) -> None:
 
 def _step(part: ClauseSpan, note: str | None) -> Step:
     clause = part.clause
-    return Step(name=clause.name, instruction=clause.state, prompt=clause.prompt, auxiliary_text=note)
+    return Step(
+        name=clause.name,
+        instruction=clause.state,
+        prompt=clause.prompt,
+        auxiliary_text=note,
+        outcome=part.outcome,
+    )
 
 
 def _segment(part: ClauseSpan) -> Segment:

@@ -10,20 +10,26 @@ Curve = NDArray[np.float64]
 _NOISE = 12.0
 """A gripper's range must exceed its median frame-to-frame change this many times to be a movement."""
 
-
+_TIGHT = 0.15
+"""Share of the closing that may be left when the fingers are on the thing: they give way, and so may it."""
 _BETWEEN = 0.2
 """Share of frames a gripper may spend in the middle half of the way between its two levels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """One grasp and its release. `grasp`: closing begins; `held`: closed; `release`: opening begins;
-    `free`: open again. The last two are None when the recording ends with the hand closed."""
+    """One closing of the hand and its opening; the last three are None where the recording ends before it."""
 
     grasp: int
+    """Closing begins."""
     held: int
+    """Nearly as far closed as it then stays: the fingers are on the thing, if there is one."""
     release: int | None
+    """Opening begins."""
+    let_go: int | None
+    """Halfway open, where the curve is steepest: what was held is free of a finger for certain."""
     free: int | None
+    """Open again."""
 
 
 def smooth(values: NDArray[np.floating], frames: int) -> Curve:
@@ -140,21 +146,20 @@ def cycles(closed: Curve, fps: float) -> list[Cycle]:
 
 def _cycle(closed: Curve, start: int, end: int, fps: float) -> Cycle:
     """Widen a crossing to where the movement starts and ends, at most a second either way."""
-    reach, flat = max(1, round(fps)), 0.5 / fps
+    reach, flat = max(1, round(fps)), 0.1 / fps
     grasp = start
-    while grasp > max(0, start - reach) and closed[grasp] - closed[grasp - 1] > flat * 0.2:
+    while grasp > max(0, start - reach) and closed[grasp] - closed[grasp - 1] > flat:
         grasp -= 1
-    held = min(start, len(closed) - 1)
-    while (
-        held < min(len(closed) - 1, start + reach, end - 1) and closed[held + 1] - closed[held] > flat * 0.2
-    ):
-        held += 1
+    level = float(np.median(closed[start:end]))
+    near = closed[start:end] >= level - _TIGHT * (level - closed[grasp])
+    held = start + int(near.argmax())
     if end >= len(closed):
-        return Cycle(grasp, held, None, None)
+        return Cycle(grasp, held, None, None, None)
     release = end
-    while release > max(held + 1, end - reach) and closed[release - 1] - closed[release] > flat * 0.2:
+    while release > max(held + 1, end - reach) and closed[release - 1] - closed[release] > flat:
         release -= 1
     free = end
-    while free < min(len(closed) - 1, end + reach) and closed[free] - closed[free + 1] > flat * 0.2:
+    while free < min(len(closed) - 1, end + reach) and closed[free] - closed[free + 1] > flat:
         free += 1
-    return Cycle(grasp, held, release, free)
+    half = closed[release : free + 1] <= (closed[release] + closed[free]) / 2
+    return Cycle(grasp, held, release, release + int(half.argmax()), free)

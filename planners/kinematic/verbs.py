@@ -15,6 +15,8 @@ class Verb(NamedTuple):
     """`put` (grasp and release), `pick` (grasp only), `many` (as many grasps as it takes) or `act`."""
     imperative: str
     state: str
+    grasped: bool = True
+    """Whether the hand closes on `{o}` itself, not on a tool or on nothing."""
 
 
 _PUT = Verb("put", "put {o} {rest}", "{o} is {rest}")
@@ -63,10 +65,10 @@ VERBS: dict[str, Verb] = {
     "shut": _CLOSE,
     "fold": Verb("act", "fold {o} {rest}", "{o} is folded {rest}"),
     "unfold": Verb("act", "unfold {o}", "{o} is unfolded"),
-    "wipe": Verb("act", "wipe {o} {rest}", "{o} is wiped clean {rest}"),
-    "clean": Verb("act", "clean {o} {rest}", "{o} is clean"),
-    "pour": Verb("act", "pour {o} {rest}", "{o} has been poured {rest}"),
-    "press": Verb("act", "press {o}", "{o} is pressed"),
+    "wipe": Verb("act", "wipe {o} {rest}", "{o} is wiped clean {rest}", grasped=False),
+    "clean": Verb("act", "clean {o} {rest}", "{o} is clean", grasped=False),
+    "pour": Verb("act", "pour {o} {rest}", "{o} has been poured {rest}", grasped=False),
+    "press": Verb("act", "press {o}", "{o} is pressed", grasped=False),
     "turn on": _ON,
     "switch on": _ON,
     "turn off": _OFF,
@@ -74,8 +76,8 @@ VERBS: dict[str, Verb] = {
     "turn": Verb("act", "turn {o} {rest}", "{o} is turned {rest}"),
     "rotate": Verb("act", "turn {o} {rest}", "{o} is turned {rest}"),
     "flip": Verb("act", "flip {o} {rest}", "{o} is flipped {rest}"),
-    "stir": Verb("act", "stir {o} {rest}", "{o} is stirred"),
-    "cover": Verb("act", "cover {o} {rest}", "{o} is covered {rest}"),
+    "stir": Verb("act", "stir {o} {rest}", "{o} is stirred", grasped=False),
+    "cover": Verb("act", "cover {o} {rest}", "{o} is covered {rest}", grasped=False),
     "sort": Verb("many", "sort {o} {rest}", "{o} have been sorted {rest}"),
     "arrange": Verb("many", "arrange {o} {rest}", "{o} have been arranged {rest}"),
     "build": Verb("many", "build {o} {rest}", "{o} has been built {rest}"),

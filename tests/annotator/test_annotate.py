@@ -91,12 +91,12 @@ def test_a_second_run_does_nothing(video_dataset, annotated, tmp_path):
 
 def test_other_settings_are_refused(video_dataset, annotated):
     message = fails("annotate", video_dataset, "--out", annotated, "--granularity", "phase")
-    assert "granularity was 'subtask' and is now 'phase'" in message
+    assert "granularity was 'event' and is now 'phase'" in message
 
 
 def test_a_second_pass_over_the_result(annotated, tmp_path):
     out = tmp_path / "again"
-    summary = annotate(annotated, out, Options(granularity="phase"))
+    summary = annotate(annotated, out, Options(granularity="phase", replace_rows=True))
     assert summary.annotated == 3
     assert summary.camera == "observation.images.front", "never the sub-goal camera itself"
     show(out, tmp_path / "report")
@@ -106,7 +106,7 @@ def test_one_episode_later_leaves_the_others_untouched(annotated, video_dataset,
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     out = tmp_path / "again"
-    annotate(annotated, out, Options(granularity="phase"), episodes=[2])
+    annotate(annotated, out, Options(granularity="phase", replace_rows=True), episodes=[2])
     one, two = LeRobotDataset("local/a", root=annotated), LeRobotDataset("local/b", root=out)
     changed = set()
     for i in range(len(one)):

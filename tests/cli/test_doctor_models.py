@@ -175,6 +175,16 @@ def test_a_dead_server(tmp_path, no_waiting):
     assert "hindsight only reads recordings" in result.stdout
 
 
+def test_the_model_of_a_planner_that_watches(tmp_path):
+    with ChatServer(good) as server:
+        chat = f"openai:planner@{server.url}"
+        mine = preset(tmp_path, f"watch:{chat}", "hindsight", f"openai:critic@{server.url}")
+        result = invoke("doctor", "--models", mine, "--out", tmp_path / "out")
+    assert "Traceback" not in result.output
+    asked = trial(tmp_path / "out")["planner"]
+    assert (asked["model"], asked["problem"]) == (chat, None)
+
+
 def test_what_does_not_fit_is_one_line(tmp_path):
     (tmp_path / "scene.png").write_bytes(picture().png())
     out = ("--out", tmp_path / "out")

@@ -89,7 +89,7 @@ def test_the_streamed_sub_goals_are_the_true_segments_and_their_last_frames(fold
 
 
 def test_annotate_reads_the_same_sub_goals_off_the_bag_as_off_the_dataset(folder):
-    run("annotate", folder / "recorded", "--out", folder / "a")
+    run("annotate", folder / "recorded", "--out", folder / "a", "--replace-rows")
     run("annotate", folder / "bag", "--out", folder / "b", *TOPICS)
 
     def cuts(out: str) -> list[tuple[str, int, int]]:

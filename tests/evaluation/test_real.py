@@ -7,8 +7,8 @@ from support.places import DATA
 
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
-from goalreel.evaluation.real import boundary_score, kinematic_cuts, read_labels
-from goalreel.types import Segment
+from goalreel.evaluation.real import boundary_score, cuts_of, kinematic_plans, names_right, read_labels
+from goalreel.types import Plan, Segment, Step
 
 LABELS = DATA / "real/labels.json"
 
@@ -128,8 +128,31 @@ def test_cuts_of_another_dataset_are_refused(tmp_path):
             boundary_score(cuts, labels)
 
 
-def test_the_kinematic_planner_is_scored(real_motions):
+def test_events_are_where_contact_changes(real_motions):
+    """No cut that the labels do not have, most of those that they have, and no granularity nearer to them."""
     labels = read_labels(LABELS).datasets[real_motions.name]
-    scores = {g: boundary_score(kinematic_cuts(real_motions, g), labels) for g in ("subtask", "phase")}
-    assert scores["phase"].matched > 0
-    assert all(s.true == sum(len(e.events) for e in labels.episodes) for s in scores.values())
+    scores = {
+        g: boundary_score(cuts_of(kinematic_plans(real_motions, g)), labels, retreats_apart=False)
+        for g in ("event", "subtask", "phase")
+    }
+    assert scores["event"].precision.value == 1
+    assert scores["event"].recall.value >= 0.8
+    assert scores["event"].f1.value >= max(s.f1.value for s in scores.values())
+    assert len({s.true for s in scores.values()}) == 1
+
+
+def test_names_say_what_was_done(tmp_path):
+    """By hand: reach, move and retreat against right names, a swap, a try and a claim that is not true."""
+    labels = read(tmp_path, made()).datasets["made"]
+    undone = read(tmp_path, made(instruction_done=False)).datasets["made"]
+
+    def share(named, among=labels):
+        steps = [Step(name=n, instruction=n, prompt=n, outcome=outcome) for n, outcome in named]
+        segments = [Segment(start=0, end=10), Segment(start=10, end=40)]
+        return names_right({3: Plan(steps=tuple(steps), segments=tuple(segments))}, among).value
+
+    pick, put = ("pick up it", "done"), ("put it down", "done")
+    assert share((pick, put)) == 1
+    assert share((put, pick)) == 0
+    assert share((pick, ("try to pick up it", "failed"))) == 0.5
+    assert share((pick, put), undone) == 0.5

@@ -10,16 +10,18 @@ from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.kinds import EditorOptions, HfOptions
-from goalreel.models.load import build_chat, build_editor, build_planner, dialect_of, load
-from goalreel.models.lookup import find, forms, kinds
+from goalreel.models.load import build_chat, build_critic, build_editor, build_planner, dialect_of, load
+from goalreel.models.lookup import find, forms, is_remote, kinds
 from goalreel.models.names import SHOWN, ModelName
 from goalreel.models.recorded import Recorded
 from goalreel.models.registry import ROLES, Asked, ModelOptions, Registry, read_options
 from goalreel.models.table import table
 from goalreel.models.trio import Names, Trio
 from goalreel.planners.difference import DifferenceCritic
+from goalreel.planners.watching import WatchingPlanner
 from goalreel.serving.build import build_models
 from goalreel.streaming.engine_loop import one_line
+from goalreel.types import Task
 
 
 @pytest.mark.parametrize(
@@ -32,6 +34,7 @@ from goalreel.streaming.engine_loop import one_line
         ("openai:m@http://h/v1?temperature=0.2", "openai", "m@http://h/v1", {"temperature": "0.2"}),
         ("klein@/d:e?device=cuda:1", "", "klein@/d:e", {"device": "cuda:1"}),
         ("kinematic", "", "kinematic", {}),
+        ("watch:openai:m@http://h/v1?top=1", "watch", "openai:m@http://h/v1", {"top": "1"}),
         ("hf:", "hf", "", {}),
         ("", "", "", {}),
     ],
@@ -239,10 +242,69 @@ def test_an_editor_of_segments_wants_a_planner_that_reads_them_off(editor):
     preset = presets.load("hindsight", editor=editor, planner="openai:m@http://h/v1")
     with pytest.raises(InputError) as caught:
         load(preset, recordings=Recorded({}, "front"), roles=())
-    said = "--planner openai:m@http://h/v1 gives none: use --planner kinematic, or an --editor that renders"
+    said = "--planner openai:m@http://h/v1 gives none: use --planner kinematic or "
     assert said in str(caught.value)
+    assert str(caught.value).endswith("or an --editor that renders")
     assert str(caught.value).startswith("--editor hindsight takes pictures from segments")
     load(preset.model_copy(update={"planner": "kinematic"}), recordings=Recorded({}, "front"), roles=())
+
+
+def test_a_planner_that_watches_asks_a_chat_model(tmp_path):
+    recorded = Recorded({}, "front")
+    preset = presets.load("watch", planner="watch:openai:m@http://h/v1?timeout_s=9", critic="difference")
+    trio = load(preset, recordings=recorded)
+    assert isinstance(trio.planner, WatchingPlanner)
+    assert trio.called.unkept == {"editor", "critic"}, "its answers are kept"
+    assert trio.remote == {"plan"}
+    assert not preset.predictive
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    name = ModelName.parse(f"watch:hf:{weights}?dtype=float32")
+    before = name.fingerprint()
+    (weights / "model").write_bytes(b"1")
+    assert name.fingerprint() != before
+    assert is_remote("planner", ModelName.parse("watch:server:http://h"))
+    assert not is_remote("planner", name)
+
+
+def test_one_checkpoint_watches_and_judges(video_dataset, tmp_path):
+    """It has learned nothing: what it says is no answer, and is kept."""
+    from support.tiny import tiny_vlm
+
+    from goalreel.annotator.annotate import open_dataset
+
+    vlm = f"hf:{tiny_vlm(tmp_path / 'vlm')}?max_new_tokens=4"
+    source = open_dataset(video_dataset)
+    episode = source.episode(0)
+    recorded = Recorded(source.recording, "observation.images.front", cameras=source.cameras)
+    shared = {}
+    planner = build_planner(f"watch:{vlm}", recorded, shared)
+    build_critic(vlm, recorded, shared)
+    assert len(shared) == 1
+    (plan,) = planner.plan([Task(id=episode.id, instruction=episode.instruction)])
+    assert plan.reply is not None
+    assert plan.message.startswith("no usable answer in 3 replies")
+
+
+def test_pictures_may_go_out_as_jpeg():
+    assert build_chat("openai:m@http://h/v1?jpeg_quality=85", role="planner").jpeg_quality == 85
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("watch:kinematic", "kinematic is no chat model: use watch:hf:DIR, watch:openai:MODEL@URL"),
+        ("watch:openai:m@http://h/v1?dtype=x", "dtype is wrong"),
+        ("watch:hf:a?dialect=own", "in words of its own: leave out dialect"),
+        ("watch:", "no planner called 'watch:'"),
+        ("watch:magic:x", "no planner called 'magic:x'"),
+    ],
+)
+def test_what_cannot_watch_is_one_line(name, said):
+    preset = presets.load("watch", planner=name, critic="difference")
+    with pytest.raises(InputError) as caught:
+        load(preset, recordings=Recorded({}, "front"), roles=())
+    assert said in str(caught.value)
 
 
 def test_the_old_name_of_the_edit_server():

@@ -39,6 +39,8 @@ def test_api_says_which_models_are_to_be_named():
         presets.load("api")
     with pytest.raises(InputError, match="give --critic, such as --critic openai:"):
         presets.load("api", planner="openai:x", editor="openai:y")
+    with pytest.raises(InputError, match="give --planner and --critic, such as --planner watch:openai:Qwen"):
+        presets.load("watch")
     full = presets.load("api", planner="openai:x", editor="openai:y", critic="openai:x@http://h/v1")
     assert full.critic_scores
 

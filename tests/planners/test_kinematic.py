@@ -249,13 +249,12 @@ def test_without_any_pause_the_clauses_share_one_step():
     assert "put the red block" in names(p)[0]
 
 
-def test_picking_up_ends_when_the_thing_is_up():
+def test_picking_up_ends_when_the_hand_has_closed():
     state, _ = places(1)
     p = plan(fake("pick up the bottle", state))
     assert names(p) == ["pick up the bottle", "put down the bottle"]
-    cut = starts(p)[1]
-    assert state[cut, 3] < 0.5
-    assert state[cut, 2] > 0.12
+    closed = int(np.argmax(state[:, 3] < 0.5))
+    assert 0 <= starts(p)[1] - closed <= 5
     both = plan(fake("pick up the bottle and place it on the shelf", state))
     assert names(both) == ["pick up the bottle", "put the bottle on the shelf"]
 
@@ -270,12 +269,12 @@ def test_phases_of_a_placing():
     state, _ = places(1)
     p = plan(fake("put the cup in the box", state), "phase")
     assert [n.split()[0] for n in names(p)] == ["reach", "grasp", "lift", "move", "place", "retreat"]
-    assert np.abs(np.array(starts(p)) - [0, 10, 21, 27, 39, 50]).max() <= 3
+    assert np.abs(np.array(starts(p)) - [0, 17, 19, 27, 39, 46]).max() <= 2
     assert_covers(p, len(state))
 
 
 def test_one_frame_is_one_segment():
-    for granularity in ("subtask", "phase"):
+    for granularity in ("event", "subtask", "phase"):
         p = plan(fake(THREE, np.zeros((1, 4))), granularity)
         assert starts(p) == [0]
         assert p.segments[0].end == 1
@@ -340,7 +339,7 @@ def test_layouts_are_read_from_text():
             "wobble",
         ]
     ),
-    granularity=st.sampled_from(["subtask", "phase"]),
+    granularity=st.sampled_from(["event", "subtask", "phase"]),
     named=st.booleans(),
     fps=st.sampled_from([1.0, 4.0, 10.0, 60.0]),
 )

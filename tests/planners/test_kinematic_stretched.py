@@ -69,7 +69,9 @@ def test_stretched_time(rollouts, pauses, noise, least, named):
             state_names=STATE_NAMES if named else (),
             action_names=(),
         )
-        plan = KinematicPlanner({"it": recording}).plan([Task(id="it", instruction=instruction)])[0]
+        plan = KinematicPlanner({"it": recording}, "subtask").plan([Task(id="it", instruction=instruction)])[
+            0
+        ]
         edges = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(values)]
         true = [Segment(start=a, end=b) for a, b in itertools.pairwise(edges)]
         ours += boundary_counts(plan.segments, true, 0.5, 10)

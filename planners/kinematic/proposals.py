@@ -1,0 +1,56 @@
+"""Frames at which something may have changed: a model that sees the pictures picks its cuts from them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from goalreel.planners.kinematic.layout import Layout, find_layout
+from goalreel.planners.kinematic.motion import ArmMotion, read_motion
+from goalreel.planners.kinematic.planner import check
+from goalreel.types import Recording
+
+type Cue = Literal["closed", "opened", "still", "slow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A frame that may be a boundary, and why."""
+
+    frame: int
+    cue: Cue
+    """`closed`: the hand has closed. `opened`: it begins to open, or is halfway. `still`: half of a pause.
+    `slow`: the arm is slowest within half a second."""
+
+
+def proposals(recording: Recording, layout: Layout | None = None) -> tuple[Proposal, ...]:
+    """List where a boundary may be, rather too many than too few: ascending frames inside (0, n), each once.
+
+    Raises:
+        Unsegmentable: no frames, NaN or infinity, neither state nor action, or a layout that does not fit.
+    """
+    check(recording)
+    motion = read_motion(recording, find_layout(recording, layout))
+    cues: dict[int, Cue] = {}
+    for found in _found(motion):
+        cues.setdefault(found.frame, found.cue)
+    return tuple(Proposal(frame, cues[frame]) for frame in sorted(cues) if 0 < frame < len(motion))
+
+
+def _found(motion: ArmMotion) -> Iterator[Proposal]:
+    """The surest cues first."""
+    for cycle in motion.cycles:
+        yield Proposal(cycle.held, "closed")
+    for cycle in motion.cycles:
+        yield from (Proposal(f, "opened") for f in (cycle.release, cycle.let_go) if f is not None)
+    yield from (Proposal((a + b) // 2, "still") for a, b in motion.pauses())
+    yield from (Proposal(frame, "slow") for frame in _slow(motion))
+
+
+def _slow(motion: ArmMotion) -> list[int]:
+    """Frames slower than half the arm's usual speed, and the slowest within half a second either way."""
+    speed, reach = motion.speed, max(1, round(0.5 * motion.fps))
+    slow = np.flatnonzero(speed < 0.5 * np.percentile(speed, 80))
+    windows = [(int(i), speed[max(0, i - reach) : i + reach + 1]) for i in slow]
+    return [i for i, window in windows if speed[i] == window.min()]

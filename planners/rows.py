@@ -1,0 +1,98 @@
+"""The Planner that takes the sub-tasks which a recording is labelled with, by people or by another tool."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from goalreel.errors import DatasetError
+from goalreel.planners.kinematic.clauses import KEEP, read
+from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
+
+
+@runtime_checkable
+class Labelled(Protocol):
+    """A recording with sub-task labels of its own."""
+
+    def subtasks(self) -> Sequence[tuple[float, str]]:
+        """(seconds since the start, text) in order of time: each holds until the next one."""
+        ...
+
+
+class RowsPlanner:
+    """Reads plans off labels: a segment and a step for each, named word for word.
+
+    A label without a text ends the one before it, and so does the bare instruction among others: that says
+    nothing of its own. Frames before the first label and in such gaps belong to no step. `task.id` names the
+    recording.
+    """
+
+    def __init__(self, recordings: Recordings) -> None:
+        self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
+
+    def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
+        """Answer i is the plan of recording `tasks[i].id`, or why there is none."""
+        return [self._plan(task) for task in tasks]
+
+    def _plan(self, task: Task) -> Plan | Failure:
+        try:
+            recording = self._open(task.id)
+        except KeyError:
+            return _failure(f"no recording {task.id!r}")
+        try:
+            labels = _labels(recording)
+        except DatasetError as e:
+            return _failure(str(e))
+        pieces = _pieces(labels, recording, task.instruction)
+        if isinstance(pieces, str):
+            return _failure(f"{task.id}: {pieces}")
+        steps, segments = zip(*((labelled_step(text), segment) for text, segment in pieces), strict=True)
+        return Plan(steps=steps, segments=segments)
+
+
+def _labels(recording: Recording) -> Sequence[tuple[float, str]]:
+    return recording.subtasks() if isinstance(recording, Labelled) else ()
+
+
+def _pieces(
+    labels: Sequence[tuple[float, str]], recording: Recording, instruction: str
+) -> list[tuple[str, Segment]] | str:
+    """The labels that name something, with their frames; or what is wrong with them."""
+    times = recording.timestamps.astype(np.float64)
+    half = 0.5 / recording.fps
+    frames: list[int] = []
+    for seconds, text in labels:
+        if not times[0] - half <= seconds <= times[-1] + half:
+            return f"its subtask row {text!r} at {seconds:g} s is outside the recording"
+        frame = int(np.abs(times - seconds).argmin())
+        if frames and frame == frames[-1]:
+            return f"it has two subtask rows at {seconds:g} s: keep one of them"
+        frames.append(frame)
+    ends = [*frames, len(times)][1:]
+    pieces = [
+        (text.strip(), Segment(start=start, end=end))
+        for (_, text), start, end in zip(labels, frames, ends, strict=True)
+        if text.strip() and (len(labels) == 1 or text.strip() != instruction)
+    ]
+    return pieces or "it has no subtask rows: use another --planner for it"
+
+
+def labelled_step(text: str) -> Step:
+    """The step of a label: its state as the clauses read it, and where they cannot, its own words.
+
+    >>> labelled_step("put the cup on the shelf").instruction
+    'the cup is on the shelf'
+    """
+    clauses = read(text)
+    if not clauses or any(clause.state.startswith('"') for clause in clauses):
+        return Step(name=text, instruction=f'"{text}" is done', prompt=_order(text))
+    state = " and ".join(clause.state for clause in clauses)
+    return Step(name=text, instruction=state, prompt=clauses[0].prompt if len(clauses) == 1 else _order(text))
+
+
+def _order(text: str) -> str:
+    return f"{text[0].upper()}{text[1:].rstrip('.')}. {KEEP}"
+
+
+def _failure(message: str) -> Failure:
+    return Failure(stage="plan", message=message)

@@ -1,0 +1,145 @@
+"""Episodes annotated by a chat model that watches, here a scripted one behind a real HTTP server.
+
+What it says about pictures is made up: these hold structure, cost and what failures do, no label's quality.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+from support.chat_server import ChatServer, Reply, Request, error, said
+from support.cli import invoke
+from support.watcher import segments, text_of, watch
+
+from goalreel import Edit, Image, Options, Trio, annotate, open_dataset
+from goalreel.annotator.cost import watching
+from goalreel.datasets.records import FOLDER
+from goalreel.models import presets
+from goalreel.models.load import load
+
+
+def run(dataset: Path, out: Path, server: ChatServer, *words: str):
+    model = f"openai:seer@{server.url}"
+    models = ("--planner", f"watch:{model}", "--critic", model)
+    return invoke("annotate", dataset, "--out", out, "--preset", "watch", *models, "--json", *words)
+
+
+def summary(result) -> dict:
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def recorded(out: Path, episode: int) -> list[dict]:
+    """The steps of an episode's record."""
+    return json.loads((out / f"{FOLDER}/episodes/chunk-000/episode_{episode:06d}.json").read_text())["steps"]
+
+
+def spans(out: Path, episode: int) -> list[tuple[int, int]]:
+    return [(step["segment"]["start"], step["segment"]["end"]) for step in recorded(out, episode)]
+
+
+def pictures(out: Path, episode: int) -> list[str]:
+    return [step["attempts"][step["chosen"]]["image"] for step in recorded(out, episode)]
+
+
+def test_preset_watch(video_dataset, tmp_path, caplog):
+    def contradicts(request: Request) -> Reply:
+        text = text_of(request)
+        if "Frames 0 to 8" in text:
+            return said(segments(text, agrees=False, seen="a red bowl, no block", outcome="failed"))
+        return watch(request)
+
+    with ChatServer(contradicts) as server:
+        result = run(video_dataset, tmp_path / "out", server)
+        asked = [text_of(request) for request in server.requests]
+    assert result.exit_code == 0, result.stderr
+    said_first = "watching 3 episode(s) takes at least 3 call(s) of the planner, with 3 contact sheet(s)"
+    assert caplog.messages[0].startswith(said_first)
+    assert sum("You watch a recorded robot episode" in text for text in asked) == 3
+    assert summary(result)["annotated"] == 3
+    assert spans(tmp_path / "out", 0) == [(0, 5), (5, 6), (6, 8), (8, 12)]
+    assert all(p.startswith("frame:observation.images.front#") for p in pictures(tmp_path / "out", 0))
+    (tried,) = recorded(tmp_path / "out", 1)
+    assert tried["step"]["auxiliary_text"] == "not as instructed: a red bowl, no block"
+    assert tried["step"]["outcome"] == "failed"
+    kept = "".join(path.read_text() for path in (tmp_path / "out" / FOLDER).rglob("*.json"))
+    assert "watch:openai:seer" in kept
+    assert "127.0.0.1" not in kept
+
+
+def test_garbage_and_errors_cost_no_episode(sharded_dataset, tmp_path):
+    def faulty(request: Request) -> Reply:
+        number = len(server.requests)
+        if number in (1, 4):
+            return said("I am sorry, here { is [ nothing")
+        return error(500, "internal", **{"Retry-After": "0"}) if number == 3 else watch(request)
+
+    with ChatServer(faulty) as server:
+        result = run(sharded_dataset, tmp_path / "out", server)
+    assert result.exit_code == 0, result.stderr
+    assert (summary(result)["annotated"], summary(result)["failures"]) == (4, {})
+
+
+def test_garbage_to_the_end_leaves_one_episode_to_do(video_dataset, tmp_path, caplog):
+    def stubborn(request: Request) -> Reply:
+        return said("{ sorry") if "Frames 0 to 8" in text_of(request) else watch(request)
+
+    with ChatServer(stubborn) as server:
+        result = run(video_dataset, tmp_path / "out", server)
+        before = len(server.requests)
+        server.answer = watch
+        again = run(video_dataset, tmp_path / "out", server)
+    assert result.exit_code == 1
+    assert list(summary(result)["failures"]) == ["1"]
+    assert "no usable answer in 3 replies" in summary(result)["failures"]["1"]
+    assert (summary(again)["annotated"], summary(again)["resumed"]) == (1, 2)
+    assert len(server.requests) == before + 2, "one watch and one verdict"
+    assert any(message.startswith("watching 1 episode(s)") for message in caplog.messages)
+
+
+def test_a_dead_server_stops_the_run(sharded_dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr("openai._base_client.BaseClient._calculate_retry_timeout", lambda *_: 0.0)
+    with ChatServer(lambda _: error(500, "down")) as server:
+        result = run(sharded_dataset, tmp_path / "out", server, "--batch-size", "1")
+    assert result.exit_code == 1
+    assert "stopped: the planner answered none of its last 3 calls" in re.sub(r"\s+", " ", result.stderr)
+    assert not (tmp_path / "out/meta/info.json").exists()
+
+
+class Painter:
+    """Renders goals: a picture a step, of no recording."""
+
+    def __init__(self) -> None:
+        self.edits: list[Edit] = []
+
+    def edit(self, edits):
+        self.edits += edits
+        return [Image(np.random.default_rng(e.seed).integers(0, 256, (48, 48, 3), np.uint8)) for e in edits]
+
+
+def test_goals_are_rendered_towards_what_was_seen(video_dataset, tmp_path, monkeypatch):
+    """Where the recording is watched, no rendered goal is sought in it."""
+    monkeypatch.setattr("goalreel.annotator.job.align", None)
+    source, painter = open_dataset(video_dataset), Painter()
+    with ChatServer(watch) as server:
+        preset = presets.load("watch", planner=f"watch:openai:seer@{server.url}", critic="difference")
+        trio = load(preset, recordings=Options().recorded(source))
+        result = annotate(source, tmp_path / "out", Trio(trio.planner, painter, trio.critic))
+    assert result.clean
+    assert spans(tmp_path / "out", 0) == [(0, 5), (5, 6), (6, 8), (8, 12)]
+    assert {edit.prompt for edit in painter.edits} >= {
+        "Reach and grasp, so that: reach and grasp is done. Keep everything else unchanged."
+    }
+    assert all(p.startswith("images/") for p in pictures(tmp_path / "out", 0))
+
+
+def test_what_a_run_will_cost(sharded_dataset, monkeypatch):
+    source = open_dataset(sharded_dataset)
+    given = Options().recorded(source)
+    assert given.watched == ("observation.images.front", "observation.images.wrist")
+    whole = watching(source, given, source.indices)
+    assert (whole.calls, whole.pictures) == (4, 4)
+    monkeypatch.setattr("goalreel.annotator.cost.SAMPLE", 2)
+    reckoned = watching(source, given, source.indices)
+    assert abs(reckoned.text_tokens - whole.text_tokens) < 0.2 * whole.text_tokens
+    assert watching(source, given, []).calls == 0

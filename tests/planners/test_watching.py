@@ -1,0 +1,226 @@
+"""The watching planner on real small recordings and a scripted chat: what it shows, reads, and refuses."""
+
+import json
+import re
+from itertools import pairwise
+
+import pytest
+from support.scripted import ScriptedChat, words
+from support.watcher import segments
+
+from goalreel.annotator.annotate import open_dataset
+from goalreel.errors import BackendError
+from goalreel.planners import watching
+from goalreel.planners.chat import NoReply
+from goalreel.planners.kinematic import Layout
+from goalreel.planners.kinematic.proposals import Proposal
+from goalreel.planners.reply import Problem
+from goalreel.planners.sheet import contact_sheet, moments
+from goalreel.planners.watched import parse_watched, snapped
+from goalreel.planners.watching import WatchingPlanner, watch_cost
+from goalreel.types import Failure, Plan, Segment, Task
+
+FRONT, WRIST = "observation.images.front", "observation.images.wrist"
+ORDER = "put the red block in the blue bowl"
+
+
+def reply(*said: tuple, **more: object) -> str:
+    """(start, end, name) a segment."""
+    spans = [{"start": a, "end": b, "name": name, "state": f"{name} is done", **more} for a, b, name in said]
+    return f"<answer>{json.dumps({'segments': spans})}</answer>"
+
+
+@pytest.fixture(scope="module")
+def episodes(video_dataset):
+    source = open_dataset(video_dataset)
+    return {episode.id: episode for episode in map(source.episode, source.indices)}
+
+
+def tasks(episodes) -> list[Task]:
+    return [Task(id=e.id, instruction=e.instruction) for e in episodes.values()]
+
+
+def told(plan: Plan | Failure) -> list[tuple[int, int, str]]:
+    assert isinstance(plan, Plan), plan
+    return [(g.start, g.end, s.name) for g, s in zip(plan.segments, plan.steps, strict=True)]
+
+
+def test_what_the_model_is_shown(episodes):
+    chat = ScriptedChat(lambda asked: [segments(words(c)) for c in asked])
+    plans = WatchingPlanner(episodes, chat, [FRONT, WRIST]).plan(tasks(episodes))
+    assert len(chat.calls) == 1, "one call an episode, all in one batch"
+    first = words(chat.calls[0][0])
+    assert f"Instruction: {ORDER}" in first
+    assert "Frames 0 to 11, 10 a second." in first
+    assert "in this order: front, wrist" in first
+    assert "- frame 5 (0.5 s): the gripper has closed" in first
+    assert re.findall(r"\[\d+x\d+\]", first) == ["[480x448]"], "seven frames in two rows, each once a camera"
+    assert told(plans[0]) == [
+        (0, 5, "reach and grasp"),
+        (5, 6, "carry and let go"),
+        (6, 8, "carry and let go"),
+        (8, 12, "move away"),
+    ]
+    assert "The sensors propose no boundary." in words(chat.calls[0][1])
+    assert told(plans[1]) == [(0, 9, "move away")]
+    assert plans[1].steps[0].instruction == "move away is done"
+
+
+def test_frames_worth_a_look():
+    known = (Proposal(12, "still"), Proposal(40, "closed"))
+    assert moments(65, 10, known) == (0, 12, 20, 30, 39, 40, 50, 60, 64)
+    assert moments(1, 10, ()) == (0,)
+
+
+def test_a_sheet_shows_each_frame_under_its_number(episodes):
+    episode = episodes["episode_000002"]
+    sheet = contact_sheet(episode, [FRONT], [3, 7])
+    assert sheet.size == (2 * 96, 16 + 96), "small frames are enlarged, and each has a line above"
+    tile = sheet.pixels[16:, :96]
+    assert (tile[::2, ::2] == episode.frames(FRONT, [3])[0].pixels).all()
+    assert sheet.pixels[:16].max() > 200
+    assert contact_sheet(episode, [FRONT, WRIST], range(7)).size == (5 * 96, 4 * 112)
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ("nothing", 'no JSON object with "segments"'),
+        (reply(), "segments: List should have at least 1 item"),
+        (reply((0, 4, "a"), (6, 12, "b")), "segments.0: it ends at frame 4, but what follows starts at 6"),
+        (reply((0, 4, "a"), (3, 12, "b")), "segments.0: it ends at frame 4, but what follows starts at 3"),
+        (reply((1, 12, "a")), "segments.0: it starts at frame 1, not at 0"),
+        (reply((0, 10, "a")), "segments.0: it ends at frame 10, but what follows starts at 12"),
+        (reply((0, 0, "a"), (0, 12, "b")), "segments.0: it holds no frame"),
+        (reply((0, 12, " ")), "segments.0.name"),
+        (reply((0, 12, "a"), outcome="perhaps"), "segments.0.outcome"),
+        (reply((0, 12, "a"), agrees=False), 'segments.0: "agrees" is false, but "seen" does not say'),
+        (reply((0, 12, ORDER.title()), agrees=False, seen="a cup"), "segments.0: the name repeats"),
+    ],
+)
+def test_what_cannot_be_used(said, problem):
+    read = parse_watched(said, Segment(start=0, end=12), ORDER)
+    assert isinstance(read, Problem)
+    assert problem in read.message
+
+
+def test_what_is_forgiven():
+    said = "{'segments': [{'start': '0', 'end': 4, 'name': 'a.', 'state': 'b.', 'agrees': 'yes'}, " + (
+        "{'start': 5, 'end': 11, 'name': 'c', 'state': 'd', 'seen': 'none', 'outcome': 'failed',}]}"
+    )
+    plan = parse_watched(said, Segment(start=0, end=12), ORDER)
+    assert told(plan) == [(0, 5, "a."), (5, 12, "c")], "an end may be the segment's last frame"
+    assert [step.outcome for step in plan.steps] == ["done", "failed"]
+    assert plan.steps[0].prompt == "A, so that: b. Keep everything else unchanged."
+    assert [step.auxiliary_text for step in plan.steps] == [None, None]
+
+
+def test_a_contradiction_is_noted():
+    said = reply((0, 12, "pick up the red bowl"), agrees=False, seen="a red bowl, no block")
+    plan = parse_watched(said, Segment(start=0, end=12), ORDER)
+    assert plan.steps[0].auxiliary_text == "not as instructed: a red bowl, no block"
+
+
+@pytest.mark.parametrize(
+    ("cuts", "expected"),
+    [
+        ([23], [20]),
+        ([26], [26]),
+        ([18], [20]),
+        ([16], [16]),
+        ([19, 22], [20, 22]),
+        ([18, 20], [16, 20]),
+        ([40, 44], [40, 44]),
+        ([1], [1]),
+    ],
+)
+def test_a_boundary_near_a_contact_is_that_contact(cuts, expected):
+    known = (Proposal(16, "slow"), Proposal(20, "closed"), Proposal(60, "opened"))
+    span = Segment(start=0, end=90)
+    edges = [0, *cuts, 90]
+    plan = parse_watched(reply(*((a, b, "x") for a, b in pairwise(edges))), span, ORDER)
+    moved = snapped(plan, span, known, reach=5)
+    assert [s.start for s in moved.segments][1:] == expected
+    assert moved.segments[-1].end == 90
+
+
+def test_garbage_to_the_end_is_a_failure_with_the_reply(episodes):
+    chat = ScriptedChat(
+        lambda asked: [segments(words(asked[0])), "{ sorry", NoReply("HTTP 500")],
+        lambda asked: ["{ again", segments(words(asked[1]))],
+    )
+    plans = WatchingPlanner(episodes, chat, [FRONT], replies=2).plan(tasks(episodes))
+    assert told(plans[0])[-1][2] == told(plans[2])[-1][2] == "move away"
+    assert plans[1].reply == "{ again"
+    assert "no usable answer in 2 replies" in plans[1].message
+    assert "from frame 0 to frame 9" in words(chat.calls[1][0])
+    assert chat.schemas[0] is None
+    assert chat.schemas[1]["properties"]["segments"]["maxItems"] == 40
+
+
+def test_a_long_episode_is_watched_in_windows(episodes, monkeypatch):
+    monkeypatch.setattr(watching, "MOMENTS", 5)
+    only = {"episode_000000": episodes["episode_000000"]}
+    # Frames worth a look: 0, 4, 5, 6, 7, 8, 11 (of which 0 to 7 are shown at first, to the contact at 6).
+    chat = ScriptedChat(
+        [reply((0, 4, "reach"), (4, 6, "grasp"))],
+        [reply((5, 12, "carry"))],
+    )
+    (plan,) = WatchingPlanner(only, chat, [FRONT]).plan(tasks(only))
+    assert told(plan) == [(0, 5, "reach"), (5, 12, "carry")], "the cut went to the contact"
+    assert len(chat.calls) == 2
+    later = words(chat.calls[1][0])
+    assert "Before frame 5 the robot did:\n- reach" in later
+    assert "still goes on" not in later
+
+
+def test_what_goes_on_behind_a_window_is_one_segment(episodes, monkeypatch):
+    monkeypatch.setattr(watching, "MOMENTS", 4)
+    only = {"episode_000000": episodes["episode_000000"]}
+
+    def one(asked):
+        start, end = map(int, re.findall(r"starts at (\d+), the last ends at (\d+)", words(asked[0]))[-1])
+        return [reply((start, end, "Fold" if start else "fold"))]
+
+    chat = ScriptedChat(one, one, one, one)
+    (plan,) = WatchingPlanner(only, chat, [FRONT]).plan(tasks(only))
+    assert told(plan) == [(0, 12, "Fold")]
+    assert "still goes on" in words(chat.calls[1][0])
+    cost = watch_cost(only["episode_000000"], [FRONT])
+    assert (cost.calls, cost.pictures) == (len(chat.calls), len(chat.calls))
+
+
+def test_a_back_end_that_dies_costs_only_what_is_open(episodes, monkeypatch):
+    monkeypatch.setattr(watching, "MOMENTS", 6)
+    chat = ScriptedChat(lambda asked: [segments(words(c)) for c in asked], BackendError("cannot reach it"))
+    plans = WatchingPlanner(episodes, chat, [FRONT]).plan(tasks(episodes))
+    assert [isinstance(plan, Plan) for plan in plans] == [False, True, False]
+    assert plans[0] == Failure(stage="plan", message="cannot reach it")
+    with pytest.raises(BackendError):
+        WatchingPlanner(episodes, ScriptedChat(BackendError("dead")), [FRONT]).plan(tasks(episodes))
+
+
+def test_what_cannot_be_watched_is_one_line(episodes):
+    chat = ScriptedChat()
+    task = tasks(episodes)[0]
+    (gone,) = WatchingPlanner({}, chat, [FRONT]).plan([task])
+    assert gone.message == "no recording 'episode_000000'"
+    (dark,) = WatchingPlanner(episodes, chat, ["top"]).plan([task])
+    assert "episode_000000" in dark.message
+    assert "no camera 'top'" in dark.message
+    (odd,) = WatchingPlanner(episodes, chat, [FRONT], Layout(gripper=(9,))).plan([task])
+    assert odd.message.startswith("episode_000000: ")
+    assert not chat.calls
+    with pytest.raises(ValueError, match="needs cameras"):
+        WatchingPlanner(episodes, chat, [])
+
+
+def test_the_cost_is_known_before(episodes):
+    episode = episodes["episode_000000"]
+    chat = ScriptedChat(lambda asked: [segments(words(c)) for c in asked])
+    WatchingPlanner(episodes, chat, [FRONT]).plan(tasks(episodes)[:1])
+    cost = watch_cost(episode, [FRONT])
+    assert (cost.calls, cost.pictures) == (1, 1)
+    sent = len(re.sub(r"\[\d+x\d+\]", "", words(chat.calls[0][0]))) / 4
+    assert abs(cost.text_tokens - sent) < 0.02 * sent
+    assert cost + cost == watching.WatchCost(2, 2, 2 * cost.text_tokens)
