@@ -82,14 +82,15 @@ def annotate(
     check_rows(source, wanted, models.called.planner, options.replace_rows)
     summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None)
     facts = _facts(models, options, recorded.camera)
-    with Records.open(out, facts, source.fingerprint(), shard) as records:
+    fingerprint = source.fingerprint()
+    with Records.open(out, facts, fingerprint, shard) as records:
         records.remember(source.root)
         done = records.done()
         again = _again(records, sorted(done & set(wanted)), models, retry)
         todo = [i for i in wanted if i not in done or i in again]
         summary.resumed = len(wanted) - len(todo)
         replaced = records.recorded() & set(todo)
-        journal = Journal(out / LOCAL / "answers")
+        journal = Journal(out / LOCAL / "answers", fingerprint.recording)
         if todo:
             say_cost(models, source, recorded, todo)
         if workers and todo:

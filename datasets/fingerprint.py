@@ -51,6 +51,10 @@ class Fingerprint:
         shared = json.dumps([float(info["fps"]), features], sort_keys=True)
         return cls(digest(shared), _Episodes(root, info, rows, tasks))
 
+    def recording(self, id: str) -> str:
+        """The fingerprint of the recording with this id (`Episode.id`)."""
+        return self.episodes[int(id.removeprefix("episode_"))]
+
 
 class _Episodes(Mapping[int, str]):
     def __init__(self, root: Path, info: Info, rows: EpisodeRows, tasks: Mapping[int, str]) -> None:

@@ -35,6 +35,8 @@ class Journal:
     """A folder of answers by what was asked, of which model. Safe to kill at any moment."""
 
     folder: Path
+    about: Callable[[str], str] = str
+    """Task -> what its answers depend on beside the question, such as a recording's fingerprint."""
     _asked: dict[str, set[Path]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def planner(self, model: Planner, name: str) -> Planner:
@@ -87,7 +89,8 @@ class Journal:
             self.folder.rmdir()
 
     def _path(self, name: str, question: BaseModel) -> Path:
-        text = f"{name}\n{type(question).__name__}\n{question.model_dump_json()}"
+        about = self.about(_task_id(question))
+        text = f"{name}\n{about}\n{type(question).__name__}\n{question.model_dump_json()}"
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
 

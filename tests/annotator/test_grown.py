@@ -14,11 +14,26 @@ import pyarrow.parquet as pq
 import pytest
 from support.recordings import make_dataset, moving_square
 
-from goalreel import Candidate, Critic, Options, Verdict, annotate, load_models, open_dataset
+from goalreel import (
+    Candidate,
+    Critic,
+    Edit,
+    Failure,
+    Options,
+    Plan,
+    Step,
+    Task,
+    Trio,
+    Verdict,
+    annotate,
+    load_models,
+    open_dataset,
+)
 from goalreel.annotator.outage import Retry
 from goalreel.annotator.summary import Summary
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
+from goalreel.models.trio import Names
 
 
 class Strict:
@@ -112,6 +127,33 @@ def test_an_episode_that_was_recorded_again_is_annotated_again(recorded, tmp_pat
     assert "episode_000000.json" not in caplog.text
     work(root, tmp_path / "once")
     assert contents(tmp_path / "out") == contents(tmp_path / "once")
+
+
+class Half:
+    """Plans, and cannot draw; it has `planned` the tasks of these ids."""
+
+    def __init__(self) -> None:
+        self.planned: list[str] = []
+
+    def plan(self, tasks: Sequence[Task]) -> list[Plan]:
+        self.planned += [task.id for task in tasks]
+        return [Plan(steps=(Step(name="a", instruction="i", prompt="p"),)) for _ in tasks]
+
+    def edit(self, edits: Sequence[Edit]) -> list[Failure]:
+        return [Failure(stage="edit", message="no picture") for _ in edits]
+
+    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
+        return [Verdict(success=True) for _ in candidates]
+
+
+def test_an_answer_about_another_recording_is_asked_for_again(recorded, tmp_path):
+    root, model = shutil.copytree(recorded, tmp_path / "in"), Half()
+    trio = Trio(model, model, model, Names("p", "e", "c"))
+    annotate(open_dataset(root), tmp_path / "out", trio)
+    assert model.planned == ["episode_000000", "episode_000001"]
+    edit_states(root, 1)
+    annotate(open_dataset(root), tmp_path / "out", trio)
+    assert model.planned[2:] == ["episode_000001"]
 
 
 def test_another_dataset_is_refused(recorded, tmp_path):
