@@ -20,7 +20,7 @@ AT_ONCE = 16
 _CONTACT = re.compile(r"frame (\d+) \([\d.]+ s\): the gripper (has closed|opens)")
 _SPAN = re.compile(r"the first starts at (\d+), the last ends at (\d+)")
 _NAMES = {"has closed": "reach and grasp", "opens": "carry and let go"}
-_ACCEPTED = '<think>fine</think><answer>{"previous_step_success": true, "refine_prompt": null}</answer>'
+_ACCEPTED = '<answer>{"previous_step_success": true, "holds": "yes", "reason": "seen"}</answer>'
 _VQA: dict[str, Any] = {
     "bbox": {"detections": [{"label": "block", "bbox_format": "xyxy", "bbox": [10, 10, 20, 20]}]},
     "keypoint": {"label": "block", "point_format": "xy", "point": [10, 10]},

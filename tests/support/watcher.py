@@ -35,4 +35,4 @@ def watch(request: Request) -> Reply:
     text = text_of(request)
     if "You watch a recorded robot episode" in text:
         return said(segments(text))
-    return said('<think>fine</think><answer>{"previous_step_success": true, "refine_prompt": null}</answer>')
+    return said('<answer>{"previous_step_success": true, "holds": "yes", "reason": "seen"}</answer>')
