@@ -112,7 +112,7 @@ class Source:
 
     def data_path(self, index: int) -> Path:
         """The data file that holds an episode's rows."""
-        return stored(self.root, self.info["data_path"], self._by_index[index], "data")
+        return stored(self.root, self.info["data_path"], self.rows.of(index), "data")
 
     def episode(self, index: int) -> Episode:
         """Read one episode's rows (not its frames) and check them."""
