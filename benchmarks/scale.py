@@ -19,6 +19,7 @@ many episodes as the largest, opened in headless Chromium; null without selenium
 import argparse
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -121,7 +122,11 @@ def report_load(episodes: int, work: Path) -> float | None:
     options = webdriver.ChromeOptions()
     for switch in ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={work / 'profile'}"):
         options.add_argument(switch)
-    driver = webdriver.Chrome(options=options)
+    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
+    service = webdriver.ChromeService(
+        shutil.which("chromedriver")
+    )  # else selenium looks for one in the network
+    driver = webdriver.Chrome(options=options, service=service)
     try:
         driver.get("about:blank")
         begin = time.perf_counter()
