@@ -79,7 +79,7 @@ def _read(path: Path) -> str:
 
 
 @pytest.mark.process
-@pytest.mark.long
+@pytest.mark.slow  # Ray gives itself 30 s to start, and no setting changes that: a busy machine takes longer
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_a_killed_worker_loses_nothing(sharded_dataset, tmp_path):
     killed: list[int] = []
