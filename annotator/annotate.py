@@ -6,9 +6,10 @@ last of them.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from goalreel import __version__
 from goalreel.annotator.cost import say_cost
@@ -24,11 +25,13 @@ from goalreel.datasets.records import LOCAL, Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
-from goalreel.datasets.writing.text import TextOptions
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
+
+if TYPE_CHECKING:
+    from goalreel.annotator.workers import Workers
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +55,7 @@ def annotate(
     retry: Retry | None = None,
     limits: Limits | None = None,
     shard: Shard | None = None,
+    workers: "Workers | None" = None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> Summary:
     """Annotate `episodes` (default: all) of the dataset `source` into the new dataset `out`.
@@ -61,7 +65,8 @@ def annotate(
     summary. When a model answers nobody any more, the run stops, and `Summary.stopped` says so. `retry`
     tries recorded episodes again (see `to_retry`); one that then has fewer accepted pictures keeps its
     record. `source` is never written to. Of a `shard`, one of several processes at once, only the records are
-    written; `goalreel.annotator.shards.build_records` makes the dataset of all of them.
+    written; `goalreel.annotator.shards.build_records` makes the dataset of all of them. With
+    `workers` these ask the models, not this process; `models` then says what they are called.
 
     Raises:
         InputError: an episode has sub-task rows, and the models would replace them unasked.
@@ -84,22 +89,19 @@ def annotate(
         todo = [i for i in wanted if i not in done or i in again]
         summary.resumed = len(wanted) - len(todo)
         replaced = records.recorded() & set(todo)
+        journal = Journal(out / LOCAL / "answers")
         if todo:
             say_cost(models, source, recorded, todo)
+        if workers and todo:
+            order = {index: again.get(index) for index in todo}
+            workers.run(records, source, options, limits or Limits(), order, summary, progress)
+        elif todo:
             models.prepare()
-        journal = Journal(out / LOCAL / "answers")
-        job = AnnotationJob(source, recorded, models, options, limits, journal)
-
-        def keep(episode: Episode, board: Storyboard) -> Storyboard | None:
-            kept = _commit(records, episode.index, board, again.get(episode.index, 0))
-            journal.forget(episode.id)
-            return kept
-
-        for board in job.run(todo, keep):
-            _count(board, summary)
-            progress("annotate", job.finished, len(todo))
-        summary.failures, summary.stopped = dict(sorted(job.failures.items())), job.stopped
-        summary.not_begun = len(todo) - job.finished
+            job = AnnotationJob(source, recorded, models, options, limits, journal)
+            before = {index: again.get(index, 0) for index in todo}
+            record(job, records, journal, before, summary, progress)
+        summary.failures = dict(sorted(summary.failures.items()))
+        summary.not_begun = len(wanted) - summary.ended
         if shard:
             return summary
         if summary.failures or set(source.indices) - done - set(todo):
@@ -108,10 +110,35 @@ def annotate(
             journal.remove()
         if replaced:
             records.drop_unused_images()
-        if job.stopped and not records.done():
+        if summary.stopped and not records.done():
             return summary
         write_dataset(source, out, records, options, recorded.camera, progress)
     return summary
+
+
+def record(
+    job: AnnotationJob,
+    records: Records,
+    journal: Journal,
+    todo: Mapping[int, int],
+    summary: Summary,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> None:
+    """Have the episodes `todo` annotated, record each when it is finished, and count it in `summary`.
+
+    `todo` has how many accepted pictures the record of each has that is tried again; else 0.
+    """
+
+    def keep(episode: Episode, board: Storyboard) -> Storyboard | None:
+        kept = _commit(records, episode.index, board, todo[episode.index])
+        journal.forget(episode.id)
+        return kept
+
+    for board in job.run(list(todo), keep):
+        count(board, summary)
+        progress("annotate", job.finished, len(todo))
+    summary.failures |= job.failures
+    summary.stopped = job.stopped
 
 
 def write_dataset(
@@ -129,7 +156,7 @@ def write_dataset(
         camera_key=options.subgoal_key,
         camera=camera,
         use_unverified=options.use_unverified,
-        text=TextOptions(replace_rows=options.replace_rows),
+        text=options.text,
         progress=lambda done, total: progress("write", done, total),
     )
 
@@ -151,7 +178,8 @@ def _commit(records: Records, index: int, board: Storyboard, before: int) -> Sto
     return board
 
 
-def _count(board: Storyboard | None, summary: Summary) -> None:
+def count(board: Storyboard | None, summary: Summary) -> None:
+    """Count an episode that was recorded, or None for one that keeps its record."""
     if board is None:
         summary.resumed += 1
         return
@@ -167,6 +195,6 @@ def _accepted(board: Storyboard) -> int:
 
 def _facts(models: Trio, options: Options, camera: str) -> dict[str, object]:
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
-    names = asdict(models.called)
+    names = asdict(models.called.identified())
     del names["unkept"]
     return {**asdict(options), **names, "camera": camera, "goalreel": __version__}

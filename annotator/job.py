@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
+from goalreel.annotator.addresses import without_addresses
 from goalreel.annotator.align import align
 from goalreel.annotator.guard import Guarded, reported
 from goalreel.annotator.options import Options
@@ -40,7 +41,7 @@ class _Lost:
     message: str
 
 
-type Keep[Kept] = Callable[[Episode, Storyboard], Kept]
+type OnFinished[Kept] = Callable[[Episode, Storyboard], Kept]
 """Makes a finished storyboard safe; called in any thread."""
 
 
@@ -66,10 +67,12 @@ class AnnotationJob:
         self._limits = limits
         watched = Watched(models, self._fixed)
         self._guarded = guarded = Guarded(Trio(watched, watched, watched, models.names))
-        self._models = Trio(guarded, guarded, guarded, models.called, models.remote).kept(journal)
+        self._called = models.called
+        names = models.called.identified()
+        self._models = Trio(guarded, guarded, guarded, names, models.remote).kept(journal)
         self._layout = recorded.layout
 
-    def run[Kept](self, indices: Sequence[int], keep: Keep[Kept]) -> Iterator[Kept]:
+    def run[Kept](self, indices: Sequence[int], keep: OnFinished[Kept]) -> Iterator[Kept]:
         """What `keep` gives for each storyboard, as they are finished, until all are or a model is out.
 
         An episode that cannot be read, planned, rendered or aligned is a failure, and so are those under way
@@ -119,7 +122,7 @@ class AnnotationJob:
                 remote=self._models.remote,
             )
 
-    def _finish[Kept](self, board: Storyboard, episode: Episode, keep: Keep[Kept]) -> Kept | _Lost:
+    def _finish[Kept](self, board: Storyboard, episode: Episode, keep: OnFinished[Kept]) -> Kept | _Lost:
         try:
             if bug := self._guarded.bugs.get(episode.id):
                 raise DatasetError(bug)
@@ -130,7 +133,7 @@ class AnnotationJob:
             raise
         except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
             return _Lost(reported(e, episode.id))
-        return keep(episode, aligned)
+        return keep(episode, without_addresses(aligned, self._called))
 
     def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
         if lost := spoiled(board, self._fixed):

@@ -6,6 +6,8 @@ from typing import Any, Self
 
 from goalreel.datasets.build import SUBGOAL
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.text import TextOptions
+from goalreel.errors import InputError
 from goalreel.loop import OnUnverified
 from goalreel.models.recorded import Recorded
 from goalreel.planners.kinematic import Granularity, Layout
@@ -28,6 +30,23 @@ class Options:
     replace_rows: bool = False
     """Let new sub-task rows take the place of those that the dataset has."""
     seed: int = 0
+    language: bool = True
+    """Write language columns; plain loaders, such as torch's own, fail on them."""
+    motion_rows: bool = False
+    """Write the phases below the sub-tasks too, as rows of style `motion`, where the planner reads motion."""
+    task_aug: bool = False
+    """Write the instruction in other words too, as rows of style `task_aug`."""
+    task_per_frame: bool = False
+    """Let `task_index` tell each frame's sub-task; without one, the instruction."""
+
+    def __post_init__(self) -> None:
+        if not self.language and (self.motion_rows or self.task_aug):
+            raise InputError("--motion-rows and --task-aug write language rows: leave out --no-language")
+
+    @property
+    def text(self) -> TextOptions:
+        """Which words the dataset is built with."""
+        return TextOptions(self.language, self.replace_rows, self.task_aug, self.task_per_frame)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
@@ -45,4 +64,4 @@ class Options:
         words = tuple(source.tasks.values())
         camera = source.camera(self.camera)
         views = source.views(camera)
-        return Recorded(source.recording, camera, words, self.granularity, layout, views)
+        return Recorded(source.recording, camera, words, self.granularity, layout, views, self.motion_rows)

@@ -14,6 +14,8 @@ type Retry = Literal["failed", "unverified"]
 
 IN_A_ROW = 3
 """Calls of one model without an answer to any request, and episodes in them, that make an outage."""
+REFUSED_IN_A_ROW = 20
+"""The same where the server refused each request by itself: it is well, but may be asked in a wrong way."""
 _ROLES: Mapping[Stage, Role] = {stage: role for role, stage in STAGES.items()}
 
 
@@ -50,6 +52,14 @@ def to_retry(board: Storyboard, retry: Retry, fixed: Collection[Role]) -> bool:
 
 
 @dataclass(frozen=True)
+class _Call:
+    """A call that brought no answer: the tasks in it, and whether every request of it was refused."""
+
+    tasks: frozenset[str]
+    refused: bool
+
+
+@dataclass(frozen=True)
 class Watched:
     """Planner, editor and critic in one, each asked until it answers nobody several times in a row.
 
@@ -58,8 +68,8 @@ class Watched:
 
     models: Trio
     fixed: Collection[Role]
-    _lost: dict[Role, list[set[str]]] = field(default_factory=dict)
-    """Role -> the tasks in each of its last calls, as far back as none was answered."""
+    _lost: dict[Role, list[_Call]] = field(default_factory=dict)
+    """Role -> its last calls, as far back as none was answered."""
 
     def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
         """Answer i plans task i."""
@@ -79,23 +89,31 @@ class Watched:
         try:
             answers = list(model(asked))
         except BackendError as e:
-            self._unanswered(role, asked, str(e) or type(e).__name__)
+            self._unanswered(role, asked, str(e) or type(e).__name__, refused=False)
             raise
         failures = [answer for answer in answers if isinstance(answer, Failure)]
         if failures and len(failures) == len(answers):
-            self._unanswered(role, asked, failures[-1].message)
+            refused = all(failure.refused for failure in failures)
+            self._unanswered(role, asked, failures[-1].message, refused)
         else:
             self._lost.pop(role, None)
         return answers
 
-    def _unanswered(self, role: Role, asked: Sequence[Task | Edit | Candidate], message: str) -> None:
+    def _unanswered(
+        self, role: Role, asked: Sequence[Task | Edit | Candidate], message: str, refused: bool
+    ) -> None:
         if role in self.fixed:
             return
         lost = self._lost.setdefault(role, [])
-        lost.append({request.id if isinstance(request, Task) else request.task_id for request in asked})
-        # One odd episode, asked about again and again, is no outage.
-        if len(lost) >= IN_A_ROW and len(set().union(*lost)) >= IN_A_ROW:
+        tasks = (request.id if isinstance(request, Task) else request.task_id for request in asked)
+        lost.append(_Call(frozenset(tasks), refused))
+        if _many([c for c in lost if not c.refused], IN_A_ROW) or _many(lost, REFUSED_IN_A_ROW):
             raise Outage(
                 f"stopped: the {role} answered none of its last {len(lost)} calls "
                 f"({message.splitlines()[0]}): see to it and run the same command again to go on"
             )
+
+
+def _many(calls: Sequence[_Call], least: int) -> bool:
+    """One odd episode, asked about again and again, is no outage."""
+    return len(calls) >= least and len(frozenset().union(*(call.tasks for call in calls))) >= least

@@ -23,39 +23,43 @@ def show(
     dataset: Path,
     out: Path,
     *,
+    source: Path | None = None,
     episodes: Sequence[int] | None = None,
     sheets: bool | None = None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> Path:
     """Write the report of an annotated dataset into `out`; returns its index page.
 
-    `sheets`: a contact sheet an episode, about 1 MB each; None writes them for MANY episodes at most.
+    While it is not written yet, the frames come from the dataset that it is made from: `source`, or the one
+    that its run remembers. `sheets`: a contact sheet an episode, about 1 MB each; None writes them for MANY
+    episodes at most.
 
     Raises:
         DatasetError: the dataset was not annotated by goalreel, or is damaged.
     """
-    source = Source.open(dataset)
     records = Records(dataset / FOLDER, source="")
     done = sorted(records.done())
+    recorded = _recorded(dataset, records, source, done)
     wanted = done if episodes is None else sorted(set(episodes))
     if missing := sorted(set(wanted) - set(done)):
         raise DatasetError(f"{dataset}: episode {missing[0]} is not annotated")
     if not wanted:
         raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
-    totals: Counter[str] = Counter()
+    total, totals = len(recorded.rows), Counter[str]()
     for index in wanted:
         steps = records.outline(index).steps
         totals.update(s.status for s in steps)
         totals["unaligned"] += sum(s.unaligned for s in steps)
     summary = {
         "episodes": str(len(wanted)),
+        **({"annotated": f"{len(done)} of {total}"} if len(done) < total else {}),
         **_models(records),
         **{f"steps {k}": str(v) for k, v in sorted(totals.items()) if v},
     }
 
     def views() -> Iterator[EpisodeView]:
         for count, index in enumerate(wanted, start=1):
-            yield episode_view(source.episode(index), records)
+            yield episode_view(recorded.episode(index), records)
             progress("report", count, len(wanted))
 
     return write_report(
@@ -65,6 +69,22 @@ def show(
         summary=summary,
         sheets=len(wanted) <= MANY if sheets is None else sheets,
     )
+
+
+def _recorded(dataset: Path, records: Records, source: Path | None, done: Sequence[int]) -> Source:
+    """What the records tell of: the annotated dataset once it is written, else what it is made from."""
+    if source is not None:
+        return Source.open(source)
+    if (dataset / "meta" / "info.json").is_file():
+        written = Source.open(dataset)
+        if set(done) <= set(written.indices):
+            return written
+    if not records.folder.is_dir():
+        return Source.open(dataset)  # which says what it is not
+    remembered = records.source_root()
+    if remembered is None or not remembered.is_dir():
+        raise DatasetError(f"{dataset}: not written yet: name the dataset that it is made from, --source IN")
+    return Source.open(remembered)
 
 
 def _models(records: Records) -> dict[str, str]:
@@ -82,9 +102,11 @@ def read_storyboards(dataset: Path | str) -> Iterator[tuple[int, Storyboard]]:
     Raises:
         DatasetError: the dataset was not annotated by goalreel, or is damaged.
     """
-    source, records = Source.open(Path(dataset)), Records(Path(dataset) / FOLDER, source="")
-    for index in sorted(records.done()):
-        yield index, episode_view(source.episode(index), records).storyboard
+    records = Records(Path(dataset) / FOLDER, source="")
+    done = sorted(records.done())
+    recorded = _recorded(Path(dataset), records, None, done)
+    for index in done:
+        yield index, episode_view(recorded.episode(index), records).storyboard
 
 
 def episode_view(episode: Episode, records: Records) -> EpisodeView:

@@ -31,6 +31,21 @@ class Summary:
     """Such as "2/3" where the run was a part of one: then the dataset is not written yet."""
 
     @property
+    def ended(self) -> int:
+        """Episodes that are done with, be it as a failure."""
+        return self.annotated + self.resumed + len(self.failures)
+
+    def add(self, part: str) -> None:
+        """Count in what a worker did, as its `as_json` tells."""
+        told = json.loads(part)
+        self.annotated += told["annotated"]
+        self.unverified += told["unverified"]
+        self.resumed += told["resumed"]
+        self.steps.update(told["steps"])
+        self.failures |= {int(episode): why for episode, why in told["failures"].items()}
+        self.stopped = self.stopped or told["stopped"]
+
+    @property
     def clean(self) -> bool:
         """No episode and no step failed, and none is left to do."""
         return not (self.failures or self.not_begun or self.stopped or self.steps["failed"])

@@ -4,7 +4,7 @@
 
 The servers are stand-ins that sleep 0.5 s (planner), 1.0 s (editor) and 0.5 s (critic) a call, with 16
 requests at once each. Every role has a floor, the time of its requests in full batches; no driver is faster
-than the slowest role's.
+than the slowest role's, nor than the longest storyboard.
 
 Keys of --json: `speedup` (of wall time), `floor_share` (the slowest role's floor over our wall time),
 `busy_share` (of our wall time in which the slowest role is at work), `identical` (all storyboards are equal),
@@ -16,6 +16,7 @@ itself), `narrow_speedup` (against one kind at a time with 8 edits at once, as a
 import argparse
 import json
 import math
+import threading
 import time
 import zlib
 from collections import Counter, deque
@@ -41,12 +42,26 @@ class Servers:
     edits_at_once: int = BATCH
     requests: Counter[Stage] = field(default_factory=Counter)
     calls: Counter[Stage] = field(default_factory=Counter)
+    busy: Counter[Stage] = field(default_factory=Counter)
+    """Seconds in which a call is under way."""
+    _since: dict[Stage, tuple[int, float]] = field(default_factory=dict)
+    """How many calls are, and when that changed."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def _work(self, stage: Stage, count: int) -> None:
+        self._count(stage, 1)
         self.requests[stage] += count
         self.calls[stage] += 1
         at_once = self.edits_at_once if stage == "edit" else BATCH
         time.sleep(SECONDS[stage] * math.ceil(count / at_once))
+        self._count(stage, -1)
+
+    def _count(self, stage: Stage, more: int) -> None:
+        with self._lock:
+            now = time.perf_counter()
+            calls, since = self._since.get(stage, (0, now))
+            self.busy[stage] += (now - since) if calls else 0
+            self._since[stage] = (calls + more, now)
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan]:
         self._work("plan", len(tasks))
@@ -136,12 +151,12 @@ def measure(episodes: int) -> dict[str, object]:
         seconds.append(time.perf_counter() - start)
         found.append(sorted(boards, key=lambda b: b.task.id))
     floor = max(math.ceil(n / BATCH) * SECONDS[stage] for stage, n in ours.requests.items())
-    busy = max(n * SECONDS[stage] for stage, n in ours.calls.items())
+    slowest = max(ours.requests, key=lambda stage: ours.requests[stage] * SECONDS[stage])
     narrow_s, serial_s, our_s = seconds
     return {
         "speedup": serial_s / our_s,
         "floor_share": floor / our_s,
-        "busy_share": busy / our_s,
+        "busy_share": ours.busy[slowest] / our_s,
         "identical": found[0] == found[1] == found[2],
         "seconds": our_s,
         "serial_seconds": serial_s,

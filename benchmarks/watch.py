@@ -2,9 +2,9 @@
 
     python benchmarks/watch.py [--dataset DIR] [--json]
 
-The server is a stand-in that takes 0.5 s a reply, 16 at once, and looks at no picture: this measures calls,
+The server is a stand-in that takes 1.0 s a reply, 16 at once, and looks at no picture: this measures calls,
 what is sent, time, what lands in the dataset and what failures do, never how good a label is. Without
---dataset, 6 episodes of the simulated tabletop. lerobot-annotate runs as it comes (`lerobot`), and without
+--dataset, 8 episodes of the simulated tabletop. lerobot-annotate runs as it comes (`lerobot`), and without
 questions about pictures and interjections (`lerobot_subtasks`), which is nearest to what `watch` does.
 `*_faulty` are the same with 10 % garbage and 5 % HTTP 500.
 
@@ -34,9 +34,9 @@ from watch_server import StandIn
 
 from goalreel.datasets.source import Source
 
-DELAY_S = 0.5
+DELAY_S = 1.0
 GARBAGE, ERRORS = 0.10, 0.05
-EPISODES = 6
+EPISODES = 8
 LEAN = ("--vqa.enabled=false", "--interjections.enabled=false")
 
 
@@ -101,7 +101,7 @@ def watched(server: StandIn, dataset: Path, out: Path, faulty: bool) -> dict[str
     """`goalreel annotate --preset watch`."""
     model = f"openai:stand-in@{server.url}"
     run = [str(Path(sys.executable).with_name("goalreel")), "annotate", str(dataset), "--out", str(out)]
-    models = ["--preset", "watch", "--planner", f"watch:{model}", "--critic", model]
+    models = ["--preset", "watch", "--planner", f"watch:{model}", "--critic", model, "--replace-rows"]
     return work(server, [*run, *models], out, out.with_suffix(".log"), faulty)
 
 

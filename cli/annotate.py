@@ -21,6 +21,7 @@ from goalreel.cli.models import (
     choices,
 )
 from goalreel.cli.options import INTERRUPTED, Episodes, Json, OnUnverified, UseUnverified, numbers
+from goalreel.errors import InputError
 
 if TYPE_CHECKING:
     from goalreel.annotator.options import Options
@@ -32,9 +33,13 @@ EPILOG = (
     "- `goalreel annotate droid --out droid-goals --camera exterior_1 --episodes 0-9,12`\n\n"
     "- `goalreel annotate g1 --out g1-goals --layout gripper=20:26,position=7:14 --granularity phase`\n\n"
     "- `goalreel annotate labelled --out labelled-goals --planner rows`\n\n"
+    "- `goalreel annotate droid --out droid-goals`, again: goes on after a stop, and where droid grew\n\n"
+    "- `goalreel annotate droid --out droid-goals --preset api --planner openai:MODEL@http://HOST:8000/v1`, "
+    "and so for the editor and the critic: goes on at another HOST\n\n"
     "- `goalreel annotate droid --out droid-goals --retry unverified`\n\n"
     "- `goalreel annotate droid --out droid-goals --shard 2/8`, on eight machines, then "
     "`goalreel build droid-goals`\n\n"
+    "- `goalreel annotate droid --out droid-goals --ray --workers 4 --preset server`\n\n"
     "- `goalreel annotate run.mcap --out run-goals --state-topic /joint_states --task 'open the drawer'`"
 )
 
@@ -46,6 +51,15 @@ class Work(NamedTuple):
     retry: Literal["failed", "unverified"] | None
     batch_size: int
     shard: str | None
+    cluster: "Cluster | None"
+
+
+class Cluster(NamedTuple):
+    """What --ray is told."""
+
+    workers: int
+    gpus: float
+    address: str | None
 
 
 def annotate(
@@ -81,6 +95,18 @@ def annotate(
     subgoal_key: Annotated[str, typer.Option(help="Feature name of the sub-goal camera.")] = (
         "observation.images.subgoal"
     ),
+    language: Annotated[
+        bool, typer.Option(help="Write language columns; plain data loaders fail on them.")
+    ] = True,
+    motion_rows: Annotated[
+        bool, typer.Option("--motion-rows", help="Write the phases below the sub-tasks too.")
+    ] = False,
+    task_aug: Annotated[
+        bool, typer.Option("--task-aug", help="Write the instruction in other words too.")
+    ] = False,
+    task_per_frame: Annotated[
+        bool, typer.Option("--task-per-frame", help="Let task_index tell the sub-task of each frame.")
+    ] = False,
     retry: Annotated[
         Literal["failed", "unverified"] | None,
         typer.Option(help="Try recorded episodes again in which steps failed, or also were not accepted."),
@@ -89,6 +115,12 @@ def annotate(
     shard: Annotated[
         str | None,
         typer.Option(metavar="i/n", help="Record one of n parts at once; end with `goalreel build OUT`."),
+    ] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="Have workers of a Ray cluster do it.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="With --ray; each has models of its own.")] = 1,
+    gpus: Annotated[float, typer.Option(min=0, help="GPUs of a worker, with --ray.")] = 0.0,
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster. [default: RAY_ADDRESS, or one is started here]")
     ] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     json_output: Json = False,
@@ -107,6 +139,8 @@ def annotate(
 
         topics = bags.BagOptions(image_topic, state_topic, action_topic, instruction_topic, task, fps, clock)
         names = presets.load(preset, **choices(locals()))
+        if motion_rows and names.planner != "kinematic":
+            raise InputError("--motion-rows come from the motion: use them with --planner kinematic")
         options = Options(
             camera=camera,
             subgoal_key=subgoal_key,
@@ -116,8 +150,17 @@ def annotate(
             use_unverified=use_unverified,
             replace_rows=replace_rows,
             seed=seed,
+            language=language,
+            motion_rows=motion_rows,
+            task_aug=task_aug,
+            task_per_frame=task_per_frame,
         )
-        work = Work(numbers(episodes), retry, batch_size, shard)
+        if not ray and (workers > 1 or gpus or address):
+            raise InputError("--workers, --gpus and --address need --ray")
+        if ray and shard:
+            raise InputError("--shard is for processes without --ray: leave one of them out")
+        cluster = Cluster(workers, gpus, address) if ray else None
+        work = Work(numbers(episodes), retry, batch_size, shard, cluster)
         _annotate(dataset, out, topics, names, options, work, json_output)
 
 
@@ -132,6 +175,7 @@ def _annotate(
 ) -> None:
     from goalreel.annotator.annotate import annotate as run
     from goalreel.annotator.annotate import open_dataset
+    from goalreel.annotator.workers import Workers
     from goalreel.batch import Limits
     from goalreel.cli.console import progress_bars, show_summary
     from goalreel.datasets.shards import Shard
@@ -141,6 +185,7 @@ def _annotate(
     limits = Limits(work.batch_size, in_flight=4 * work.batch_size)
     with progress_bars() as progress:
         source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
+        workers = Workers(names, *work.cluster) if work.cluster else None
         models = load(names, recordings=options.recorded(source), roles=())
         summary = run(
             source,
@@ -151,6 +196,7 @@ def _annotate(
             retry=work.retry,
             limits=limits,
             shard=shard,
+            workers=workers,
             progress=progress,
         )
     if json_output:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from goalreel.cli import annotate, bags, build, doctor, node, plan, serve, show
+from goalreel.cli import adopt, annotate, bags, build, doctor, node, plan, serve, show
 from goalreel.cli.corpus import app as corpus_app
 from goalreel.cli.evaluate import app as eval_app
 from goalreel.cli.models import ModelCommand, RecordingCommand
@@ -28,6 +28,7 @@ app.command(epilog=serve.EPILOG, cls=ModelCommand)(serve.serve)
 app.command(epilog=node.EPILOG, cls=ModelCommand)(node.node)
 app.command(epilog=bags.EPILOG)(bags.bag2lerobot)
 app.command(epilog=annotate.EPILOG, cls=RecordingCommand)(annotate.annotate)
+app.command(epilog=adopt.EPILOG)(adopt.adopt)
 app.command(epilog=build.EPILOG)(build.build)
 app.command(epilog=plan.EPILOG, cls=ModelCommand)(plan.plan)
 app.command(epilog="Example: `goalreel show pusht-goals`")(show.show)

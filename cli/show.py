@@ -10,8 +10,12 @@ from goalreel.cli.options import INTERRUPTED, Episodes, Json, numbers
 
 
 def show(
-    dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel annotate` wrote.")],
+    dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel annotate` wrote or is writing.")],
     out: Annotated[Path | None, typer.Option(help="Folder of the report. [default: DATASET-report]")] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(help="What DATASET is made from, while it is not written. [default: as its run knows]"),
+    ] = None,
     episodes: Episodes = None,
     sheets: Annotated[
         bool | None,
@@ -28,7 +32,14 @@ def show(
 
         folder = out or dataset.with_name(dataset.resolve().name + "-report")
         with progress_bars() as progress:
-            index = work(dataset, folder, episodes=numbers(episodes), sheets=sheets, progress=progress)
+            index = work(
+                dataset,
+                folder,
+                source=source,
+                episodes=numbers(episodes),
+                sheets=sheets,
+                progress=progress,
+            )
         if json_output:
             typer.echo(json.dumps({"report": str(index)}))
         else:

@@ -13,6 +13,7 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing import meta
 from goalreel.datasets.writing.build import Build
 from goalreel.datasets.writing.camera import make_video, prune
+from goalreel.datasets.writing.card import CARD, write_card
 from goalreel.datasets.writing.copies import (
     check_apart,
     data_files,
@@ -70,7 +71,7 @@ def build(
         job.marks.drop(info)
         info.unlink(missing_ok=True)
     drop_gone(job.source, out, camera_key, job.marks)
-    pass_on(root, out, besides={TASKS} if text.task_per_frame else set())
+    pass_on(root, out, besides={CARD, TASKS} if text.task_per_frame else {CARD})
     for done, _ in enumerate(_steps(job, shards, videos, episodes, everything), start=1):
         if progress:
             progress(done, total)
@@ -93,12 +94,13 @@ def _steps(
         yield
     prune(job, set(files))
     placed = places(videos, job.clock, job.source.fps)
+    said = {e: goals.names for e, goals in job.goals.items()} if job.tasks else {}
     for path in episodes:
         target = job.out / path.relative_to(root)
-        said = {e: goals.names for e, goals in job.goals.items()} if job.tasks else {}
         write = partial(meta.write_episodes, path, target, job.key, placed, stats, said)
         job.marks.once(target, everything, write)
         yield
+    write_card(job)
     if job.tasks:
         write_bytes(job.out / TASKS, tasks_file(job.source.tasks, job.tasks))
     yield
@@ -112,8 +114,6 @@ def _steps(
 
 def _make_shard(job: Build, path: Path) -> None:
     target = job.out / path.relative_to(job.source.root)
-    made_from = job.made_from(
-        path.name, file_digest(path), episodes=[e for e, c in job.clock.items() if c.shard == path]
-    )
+    made_from = job.made_from(path.name, file_digest(path), episodes=job.inside.get(path, []))
     write = partial(rewrite_shard, path, target, job.goals, job.pad_key, job.had_camera, job.text, job.tasks)
     job.marks.once(target, made_from, write)

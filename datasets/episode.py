@@ -188,10 +188,12 @@ def _rows(path: Path, episode: int, where: str, camera: str | None = None) -> pa
     try:
         status = path.stat()
         if camera is None:
-            table = _shard(path, status.st_mtime_ns, status.st_size)
-            return _of(table, episode)
+            table, episodes = _shard(path, status.st_mtime_ns, status.st_size)
+            start, stop = np.searchsorted(episodes, [episode, episode + 1]).tolist()
+            return table.slice(start, stop - start).sort_by("frame_index")
         columns = ["episode_index", "frame_index", camera]
-        return _of(pq.read_table(path, columns=columns, filters=[("episode_index", "=", episode)]), episode)
+        table = pq.read_table(path, columns=columns, filters=[("episode_index", "=", episode)])
+        return table.sort_by("frame_index")
     except FileNotFoundError as e:
         raise DatasetError(f"{where}: {path} is missing: copy the dataset again") from e
     except (pa.ArrowException, OSError, KeyError) as e:
@@ -200,15 +202,19 @@ def _rows(path: Path, episode: int, where: str, camera: str | None = None) -> pa
 
 
 @lru_cache(maxsize=2)
-def _shard(path: Path, mtime_ns: int, size: int) -> pa.Table:
-    """A data file's numeric columns: episodes are read in order, so the last file or two serve them all."""
+def _shard(path: Path, mtime_ns: int, size: int) -> tuple[pa.Table, NDArray[np.int64]]:
+    """A data file's numeric columns, and the episode of each row, ascending.
+
+    Episodes are read in order, so the last file or two serve them all.
+    """
     file = pq.ParquetFile(path)
     wanted = ("timestamp", "frame_index", "episode_index", "task_index", "observation.state", "action")
-    return file.read(columns=[n for n in wanted if n in file.schema_arrow.names])
-
-
-def _of(table: pa.Table, episode: int) -> pa.Table:
-    return table.filter(pa.array(table["episode_index"].to_numpy() == episode)).sort_by("frame_index")
+    table = file.read(columns=[n for n in wanted if n in file.schema_arrow.names]).combine_chunks()
+    episodes = table["episode_index"].to_numpy()
+    if (np.diff(episodes) < 0).any():
+        order = np.argsort(episodes, kind="stable")
+        table, episodes = table.take(order), episodes[order]
+    return table, episodes
 
 
 def _instruction(table: pa.Table, row: dict[str, Any], tasks: dict[int, str]) -> str | None:

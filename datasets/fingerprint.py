@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 import av
@@ -22,6 +23,7 @@ from av.container import InputContainer
 from av.error import FFmpegError
 
 from goalreel.datasets.episode import stored
+from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.errors import DatasetError
 from goalreel.files import digest
 
@@ -43,7 +45,7 @@ class Fingerprint:
     """Episode -> digest of its rows, its instruction, and its first and last keyframe in each video."""
 
     @classmethod
-    def of(cls, root: Path, info: Info, rows: Sequence[Row], tasks: Mapping[int, str]) -> Self:
+    def of(cls, root: Path, info: Info, rows: EpisodeRows, tasks: Mapping[int, str]) -> Self:
         """The fingerprint of a `Source`; a data file is read when one of its episodes is asked for."""
         features = {k: [f["dtype"], f.get("shape"), f.get("names")] for k, f in info["features"].items()}
         shared = json.dumps([float(info["fps"]), features], sort_keys=True)
@@ -51,18 +53,23 @@ class Fingerprint:
 
 
 class _Episodes(Mapping[int, str]):
-    def __init__(self, root: Path, info: Info, rows: Sequence[Row], tasks: Mapping[int, str]) -> None:
-        self._root, self._info, self._tasks = root, info, tasks
-        self._places = {row["episode_index"]: _place(row) for row in rows}
-        self._rows: dict[tuple[int, int], list[Row]] = {}
-        for row in rows:
-            self._rows.setdefault(_place(row), []).append(row)
+    def __init__(self, root: Path, info: Info, rows: EpisodeRows, tasks: Mapping[int, str]) -> None:
+        self._root, self._info, self._rows, self._tasks = root, info, rows, tasks
+        chunks, files = (rows.column(f"data/{name}") for name in ("chunk_index", "file_index"))
+        places = list(zip(chunks, files, strict=True))
+        self._places = dict(zip(rows.indices.tolist(), places, strict=True))
+        self._inside: dict[tuple[int, int], list[int]] = {}
+        for at, place in enumerate(places):
+            self._inside.setdefault(place, []).append(at)
         self._known: dict[int, str] = {}
+        self._reading = Lock()
 
     def __getitem__(self, episode: int) -> str:
-        if episode not in self._known:
-            self._known |= self._read(self._rows[self._places[episode]])
-        return self._known[episode]
+        with self._reading:
+            if episode not in self._known:
+                inside = self._inside[self._places[episode]]
+                self._known |= self._read([self._rows[at] for at in inside])
+            return self._known[episode]
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._places)
@@ -109,10 +116,6 @@ class _Episodes(Mapping[int, str]):
                 # The damage shows when the frames are decoded; a video that is mended is another one.
                 found = {row["episode_index"]: type(e).__name__ for row in inside} | found
         return found
-
-
-def _place(row: Row) -> tuple[int, int]:
-    return row["data/chunk_index"], row["data/file_index"]
 
 
 def _row_digests(path: Path, tasks: Mapping[int, str]) -> Iterator[tuple[int, str]]:

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from goalreel.datasets.episode import Episode, stored
+from goalreel.datasets.episode_rows import EpisodeRows, line
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.errors import DatasetError
 
@@ -37,8 +39,7 @@ class Source:
 
     root: Path
     info: dict[str, Any]
-    rows: tuple[dict[str, Any], ...]
-    """One a episode: `meta/episodes` without the statistics, in episode order."""
+    rows: EpisodeRows
     tasks: dict[int, str]
 
     @classmethod
@@ -46,7 +47,7 @@ class Source:
         """Read the metadata of the dataset in `root`."""
         root = Path(root)
         info = _read_info(root)
-        return cls(root, info, _read_rows(root), _read_tasks(root))
+        return cls(root, info, EpisodeRows.read(root), _read_tasks(root))
 
     @property
     def fps(self) -> float:
@@ -65,7 +66,7 @@ class Source:
 
     @property
     def indices(self) -> tuple[int, ...]:
-        return tuple(row["episode_index"] for row in self.rows)
+        return tuple(self.rows.indices.tolist())
 
     def camera(self, name: str | None) -> str:
         """The camera called `name`, in full or without `observation.images.`.
@@ -99,8 +100,10 @@ class Source:
         Raises:
             DatasetError: one is missing; the line names it and an episode in it.
         """
-        places = {(r["data/chunk_index"], r["data/file_index"]): r for r in reversed(self.rows)}
-        for _, row in sorted(places.items()):
+        chunks, files = (self.rows.column(f"data/{name}") for name in ("chunk_index", "file_index"))
+        first = {place: at for at, place in reversed(list(enumerate(zip(chunks, files, strict=True))))}
+        for _, at in sorted(first.items()):
+            row = self.rows[at]
             path = stored(self.root, self.info["data_path"], row, "data")
             if not path.is_file():
                 raise DatasetError(
@@ -109,12 +112,15 @@ class Source:
 
     def data_path(self, index: int) -> Path:
         """The data file that holds an episode's rows."""
-        return stored(self.root, self.info["data_path"], self._by_index[index], "data")
+        return stored(self.root, self.info["data_path"], self.rows.of(index), "data")
 
     def episode(self, index: int) -> Episode:
         """Read one episode's rows (not its frames) and check them."""
-        self.select([index])
-        episode = Episode.read(self.root, self.info, self._by_index[index], self.tasks)
+        try:
+            row = self.rows.of(index)
+        except KeyError:
+            raise DatasetError(f"{self.root}: no episode {index}; it has {_span(self.indices)}") from None
+        episode = Episode.read(self.root, self.info, row, self.tasks)
         self._open[episode.id] = episode
         return episode
 
@@ -135,17 +141,15 @@ class Source:
         if wanted is None:
             return list(self.indices)
         chosen = sorted(set(wanted))
-        if unknown := [i for i in chosen if i not in self._by_index]:
-            raise DatasetError(f"{self.root}: no episode {unknown[0]}; it has {_span(self.indices)}")
+        known = np.isin(chosen, self.rows.indices)
+        if not known.all():
+            unknown = chosen[int(np.argmin(known))]
+            raise DatasetError(f"{self.root}: no episode {unknown}; it has {_span(self.indices)}")
         return chosen
 
     @cached_property
     def _open(self) -> WeakValueDictionary[str, Episode]:
         return WeakValueDictionary()
-
-    @cached_property
-    def _by_index(self) -> dict[int, dict[str, Any]]:
-        return {row["episode_index"]: row for row in self.rows}
 
 
 def _read_info(root: Path) -> dict[str, Any]:
@@ -169,31 +173,12 @@ def _read_info(root: Path) -> dict[str, Any]:
     return info
 
 
-def _read_rows(root: Path) -> tuple[dict[str, Any], ...]:
-    files = sorted((root / "meta" / "episodes").glob("chunk-*/file-*.parquet"))
-    if not files:
-        raise DatasetError(f"{root}: meta/episodes holds no parquet file: copy the dataset again")
-    rows: list[dict[str, Any]] = []
-    for path in files:
-        try:
-            names = [n for n in pq.read_schema(path).names if not n.startswith("stats/")]
-            rows += pq.ParquetFile(path).read(columns=names).to_pylist()
-        except (pa.ArrowException, OSError) as e:
-            raise DatasetError(f"{path}: not readable as parquet ({_line(e)})") from e
-    missing = {"episode_index", "length", "data/chunk_index", "data/file_index"} - set(
-        rows[0] if rows else ()
-    )
-    if missing:
-        raise DatasetError(f"{files[0]}: misses the columns {', '.join(sorted(missing))}")
-    return tuple(sorted(rows, key=lambda r: r["episode_index"]))
-
-
 def _read_tasks(root: Path) -> dict[int, str]:
     path = root / "meta" / "tasks.parquet"
     try:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as e:
-        raise DatasetError(f"{path}: not readable as parquet ({_line(e)})") from e
+        raise DatasetError(f"{path}: not readable as parquet ({line(e)})") from e
     # lerobot writes the pandas index: the text is in `task`, or in an unnamed index column.
     text = next((n for n in ("task", "__index_level_0__") if n in table.column_names), None)
     if text is None or "task_index" not in table.column_names:
@@ -212,7 +197,3 @@ def _depth(feature: dict[str, Any]) -> bool:
 
 def _span(indices: tuple[int, ...]) -> str:
     return f"{len(indices)} from {indices[0]} to {indices[-1]}" if indices else "none"
-
-
-def _line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

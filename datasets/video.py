@@ -65,7 +65,7 @@ class VideoIndex:
 
 
 def _packets(path: Path) -> tuple[NDArray[np.void], float]:
-    """Of every packet in file order its `pts` and whether it is a `key` frame; and the seconds a unit of pts."""
+    """Of every packet in file order `pts` and whether it is a `key` frame; and the seconds a unit of pts."""
     with closing(av.open(str(path))) as container:
         stream = container.streams.video[0]
         packets = ((p.pts, p.is_keyframe) for p in container.demux(stream) if p.pts is not None)

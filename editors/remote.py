@@ -17,6 +17,7 @@ from goalreel.editors.protocols import (
     goalreel_server,
 )
 from goalreel.errors import InputError
+from goalreel.http_status import REFUSED
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
 
@@ -78,16 +79,18 @@ class RemoteEditor:
         try:
             status, body = self._send(self._protocol.request(edit))
             if status != 200:
-                return self._failure(f"the server answered {status}: {error_text(body)}")
+                said = f"the server answered {status}: {error_text(body)}"
+                return self._failure(said, refused=status in REFUSED)
             return self._protocol.image(edit, body)
         except httpx2.HTTPError as e:
             return self._failure(f"no reply from {self._protocol.url}: {str(e).strip() or type(e).__name__}")
         except ValueError as e:
             return self._failure(f"the server's reply is unusable: {e}")
 
-    def _failure(self, message: str) -> Failure:
+    def _failure(self, message: str, refused: bool = False) -> Failure:
         line = message.splitlines()[0]
-        return Failure(stage="edit", message=line.replace(self._key, "***") if self._key else line)
+        line = line.replace(self._key, "***") if self._key else line
+        return Failure(stage="edit", message=line, refused=refused)
 
     def _send(self, request: httpx2.Request) -> tuple[int, bytes]:
         """The last try's status and body. A late reply is not asked for again: it may have cost money."""

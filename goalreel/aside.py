@@ -8,30 +8,25 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 
-class AsideThread[Order, Result]:
-    """Makes one call after the other, in a daemon thread; what comes of each goes into `back`.
+def aside[Order, Result](
+    name: str,
+    call: Callable[[Order], Result],
+    order: Order,
+    back: "SimpleQueue[tuple[Order, Result | BaseException]]",
+) -> None:
+    """Make a call in a daemon thread; the order goes into `back` with the result, or with what was raised.
 
-    That is the order with its result, or with what the call raised. A call that hangs holds up neither
-    `close` nor the end of the program.
+    A call that hangs holds up nobody, not even the end of the program.
     """
 
-    def __init__(
-        self,
-        name: str,
-        call: Callable[[Order], Result],
-        back: "SimpleQueue[tuple[Order, Result | BaseException]]",
-    ) -> None:
-        self._orders: SimpleQueue[Order | None] = SimpleQueue()
-        work = (call, self._orders, back)
-        threading.Thread(target=_work, args=work, name=name, daemon=True).start()
+    def work() -> None:
+        try:
+            result = call(order)
+        except BaseException as e:  # noqa: BLE001  (whoever reads `back` raises it)
+            result = e
+        back.put((order, result))
 
-    def put(self, order: Order) -> None:
-        """Have the call made, after those that wait."""
-        self._orders.put(order)
-
-    def close(self) -> None:
-        """The thread ends after what it was given."""
-        self._orders.put(None)
+    threading.Thread(target=work, name=name, daemon=True).start()
 
 
 def each_aside[Order, Result](

@@ -4,10 +4,11 @@ It knows nothing of files. A storyboard is handed over the moment it is finished
 consumes the stream can save it; what was handed over before a KeyboardInterrupt stays saved.
 
 A batch is what waits when its model is free, of the storyboards with the most steps left first: so the last
-ones end together, in full batches. Models behind servers (`remote`) each have a thread and one batch at a
-time, and work all at once; what is less than a batch goes out when all answers that came are dealt with.
-All other models may share a device: they are asked one at a time, in the caller's thread. That is also the
-only one that goes on with storyboards, observes and hands over.
+ones end together, in full batches. Models behind servers (`remote`) work all at once, each on at most a batch
+of requests: in one call or in several, since what has an answer makes room for what waits. What is less than
+a batch goes out when all answers that came are dealt with. All other models may share a device: they are
+asked one at a time, in the caller's thread. That is also the only one that goes on with storyboards, observes
+and hands over.
 """
 
 import logging
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 
-from goalreel.aside import AsideThread
+from goalreel.aside import aside
 from goalreel.errors import BackendError, InputError
 from goalreel.loop import Answer, Keep, OnUnverified, Request, Trajectory, stage_of, storyboard
 from goalreel.types import Critic, Editor, Failure, Plan, Planner, Stage, Storyboard, Task
@@ -105,27 +106,19 @@ class _Driver:
         self._finished: deque[Storyboard] = deque()
         self._live = 0
         self._back: SimpleQueue[tuple[_Batch, Sequence[Answer] | BaseException]] = SimpleQueue()
-        self._threads: dict[Stage, AsideThread[_Batch, Sequence[Answer]]] = {
-            stage: AsideThread(f"goalreel-{stage}", self._ask, self._back)
-            for stage in models
-            if stage in remote
-        }
-        self._busy: set[Stage] = set()
+        self._asked: dict[Stage, int] = {stage: 0 for stage in models if stage in remote}
+        """How many requests each remote model has."""
 
     def boards(self) -> Iterator[Storyboard]:
-        try:
-            while self._live or self._finished or self._admit():
-                if not self._back.empty():
-                    yield from self._receive()
-                    continue
-                self._send(least=1)
-                if self._finished:
-                    yield self._finished.popleft()
-                elif not self._admit() and not self._ask_here():
-                    yield from self._receive()
-        finally:
-            for thread in self._threads.values():
-                thread.close()
+        while self._live or self._finished or self._admit():
+            if not self._back.empty():
+                yield from self._receive()
+                continue
+            self._send(least=1)
+            if self._finished:
+                yield self._finished.popleft()
+            elif not self._admit() and not self._ask_here():
+                yield from self._receive()
 
     def _admit(self) -> bool:
         """Begin with as many as may be under way; tells whether there was one."""
@@ -137,11 +130,12 @@ class _Driver:
         return self._live > before
 
     def _send(self, *, least: int) -> None:
-        """Give each free remote model what waits for it, where that is `least` requests or more."""
-        for stage, thread in self._threads.items():
-            if stage not in self._busy and len(self._waiting[stage]) >= least:
-                self._busy.add(stage)
-                thread.put(self._batch(stage))
+        """Give each remote model what waits and has room there, where that is `least` requests or more."""
+        for stage, asked in self._asked.items():
+            room = min(self._limits.batch_size - asked, len(self._waiting[stage]))
+            if room >= least:
+                self._asked[stage] += room
+                aside(f"goalreel-{stage}", self._ask, self._batch(stage, room), self._back)
 
     def _receive(self) -> Iterator[Storyboard]:
         """Wait for a remote model and go on; before an error ends the run, hand over what is finished."""
@@ -149,7 +143,7 @@ class _Driver:
         if isinstance(answers, BaseException):
             yield from self._finished
             raise answers
-        self._busy.remove(batch.stage)
+        self._asked[batch.stage] -= len(batch.underway)
         self._go_on(batch, answers)
 
     def _ask_here(self) -> bool:
@@ -158,17 +152,18 @@ class _Driver:
         sizes: dict[Stage, int] = {
             stage: min(len(waiting), most)
             for stage, waiting in self._waiting.items()
-            if waiting and stage not in self._threads
+            if waiting and stage not in self._asked
         }
         if not sizes:
             return False
         # The fullest queue makes the fullest batch; on a tie the later stage goes first, to finish work.
-        batch = self._batch(max(reversed(sizes), key=sizes.__getitem__))
+        stage = max(reversed(sizes), key=sizes.__getitem__)
+        batch = self._batch(stage, sizes[stage])
         self._go_on(batch, self._ask(batch))
         return True
 
-    def _batch(self, stage: Stage) -> _Batch:
-        waiting, size = self._waiting[stage], self._limits.batch_size
+    def _batch(self, stage: Stage, size: int) -> _Batch:
+        waiting = self._waiting[stage]
         waiting.sort(key=lambda one: one.left, reverse=True)
         batch, waiting[:] = waiting[:size], waiting[size:]
         return _Batch(stage, batch)

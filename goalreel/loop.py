@@ -73,7 +73,7 @@ def storyboard(
         result = yield from render_step(task, index, step, segment, image, max_attempts, keep)
         done.append(result)
         image = result.goal_image or image
-    return Storyboard(task=task, steps=tuple(done))
+    return Storyboard(task=task, steps=tuple(done), phases=plan.phases)
 
 
 def render_step(

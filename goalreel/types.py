@@ -4,6 +4,7 @@ Every type goes to JSON and back without loss: `T.model_validate_json(x.model_du
 Images travel inline as PNG unless the caller passes `put_image` / `get_image` in pydantic's context.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Literal, Protocol
@@ -35,6 +36,8 @@ class Failure(Frozen):
     message: Text
     reply: str | None = None
     """The model's raw reply, when it gave one."""
+    refused: bool = False
+    """The server is well, but will not take this very request."""
 
 
 class DoneStep(Frozen):
@@ -91,22 +94,37 @@ class Step(Frozen):
         return self
 
 
+class MotionPhase(Frozen):
+    """What the arm does in a span of frames, below the steps: reach, grasp, lift ..."""
+
+    name: Text
+    segment: Segment
+
+
 class Plan(Frozen):
     """The Planner's full list of steps, made once, blind to generated images."""
 
     steps: Annotated[tuple[Step, ...], Field(min_length=1)]
     segments: tuple[Segment, ...] | None = None
     """One a step, where the plan was read off a recorded episode; else None."""
+    phases: tuple[MotionPhase, ...] = ()
+    """In order, without overlap; empty where nobody asked for them."""
 
     @model_validator(mode="after")
     def _aligned(self) -> "Plan":
+        if _overlap([phase.segment for phase in self.phases]):
+            raise ValueError("phases overlap or are out of order")
         if self.segments is None:
             return self
         if len(self.segments) != len(self.steps):
             raise ValueError(f"{len(self.steps)} steps but {len(self.segments)} segments")
-        if any(a.end > b.start for a, b in zip(self.segments, self.segments[1:], strict=False)):
+        if _overlap(self.segments):
             raise ValueError("segments overlap or are out of order")
         return self
+
+
+def _overlap(segments: Sequence[Segment]) -> bool:
+    return any(a.end > b.start for a, b in itertools.pairwise(segments))
 
 
 class Edit(Frozen):
@@ -237,6 +255,8 @@ class Storyboard(Frozen):
     steps: tuple[StoryboardStep, ...] = ()
     failure: Failure | None = None
     """Set when there is no plan."""
+    phases: tuple[MotionPhase, ...] = ()
+    """Those of the plan."""
 
     @model_validator(mode="after")
     def _planned(self) -> "Storyboard":

@@ -33,6 +33,7 @@ class HttpOptions(DialectOptions):
     max_tokens: int | None = None
     concurrency: int | None = None
     timeout_s: float | None = None
+    jpeg_quality: Annotated[int, Field(ge=1, le=100)] | None = None
 
 
 class EditorOptions(ModelOptions):
@@ -94,7 +95,9 @@ def _kinematic(asked: Asked[ModelOptions]) -> Planner:
     from goalreel.planners.kinematic import KinematicPlanner
 
     given = asked.recorded
-    return KinematicPlanner(given.recordings, given.granularity, given.layout, given.camera, given.words)
+    return KinematicPlanner(
+        given.recordings, given.granularity, given.layout, given.camera, given.words, given.with_phases
+    )
 
 
 @planners.kind(

@@ -21,14 +21,29 @@ from urllib.parse import parse_qsl
 from goalreel import __version__
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
+from goalreel.files import digest
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _CREDENTIALS = re.compile(r"//[^@/]*@")
+_ADDRESS = re.compile(r"(^|[@:])[A-Za-z][\w+.-]*://.*")
 SHOWN = frozenset(
     {"device", "dtype", "batch_size", "max_new_tokens", "max_tokens", "temperature", "top_p", "top_k"}
-    | {"processor", "dialect", "prompts", "concurrency", "timeout_s", "offload", "vae_tiling", "quantize"}
+    | {
+        "processor",
+        "dialect",
+        "prompts",
+        "concurrency",
+        "timeout_s",
+        "jpeg_quality",
+        "offload",
+        "vae_tiling",
+        "quantize",
+    }
 )
 """The options whose values `ModelName.public` shows: those of goalreel's own kinds, none of them a secret."""
+
+UNDECIDING = frozenset({"device", "batch_size", "concurrency", "timeout_s", "offload"})
+"""The options that change no answer: where a model runs, and how many it is asked at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +131,37 @@ class ModelName:
         pairs = (option.partition("=") for option in self.query.split("&") if option)
         shown = "&".join(f"{key}={value if key in SHOWN else '***'}" for key, _, value in pairs)
         return f"{self.plain()}?{shown}" if shown else self.plain()
+
+    def identity(self) -> str:
+        """What decides the answers: the kind, the model and the options that count, but no address.
+
+        A digest stands for the value of an option that might be a secret. A model that only its address tells
+        from others is its kind alone.
+
+        >>> ModelName.parse("openai:gpt@http://node7:8000/v1?top_p=0.9&concurrency=4").identity()
+        'openai:gpt?top_p=0.9'
+        >>> ModelName.parse("server:http://node7:8000").identity()
+        'server'
+        """
+        if self.parts:
+            return "+".join(part.identity() for part in self.parts)
+        target = _ADDRESS.sub("", self.target)
+        model = ":".join(word for word in (self.kind, target) if word)
+        pairs = (option.partition("=") for option in sorted(self.query.split("&")) if option)
+        options = (
+            f"{key}={value if key in SHOWN else digest(value)[:8]}"
+            for key, _, value in pairs
+            if key not in UNDECIDING
+        )
+        return f"{model}?{query}" if (query := "&".join(options)) else model
+
+    @property
+    def nameless(self) -> bool:
+        """Nothing but an address tells the model from others."""
+        if self.parts:
+            return any(part.nameless for part in self.parts)
+        found = _ADDRESS.search(self.target)
+        return found is not None and found[1] != "@"
 
     def brief(self) -> str:
         """The model alone: without its kind, its options, and the folder or address that it is kept in.

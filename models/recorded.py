@@ -23,6 +23,8 @@ class Recorded:
     """Which state dimensions are the gripper and the position; None finds them."""
     cameras: tuple[str, ...] = ()
     """All cameras that show the episode: `camera`, then those on a wrist, then the others."""
+    with_phases: bool = False
+    """Let the planner that reads motion name the phases below its steps too."""
 
     @property
     def watched(self) -> tuple[str, ...]:

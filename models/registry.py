@@ -120,7 +120,8 @@ class Kind[M]:
     shared: bool = False
     """It runs in this process: one that is named for two roles is loaded once."""
     remote: bool = False
-    """It answers from a server, in any thread: it is asked while other models are at work."""
+    """It answers from a server, in any thread: it is asked while other models are at work, in several calls
+    at once."""
     asks_chat: bool = False
     """A planner whose name goes on with that of the chat model it asks, options and all: `KIND:hf:DIR`."""
 

@@ -1,7 +1,7 @@
 """Planner, editor and critic together, and what they are called."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from goalreel.loop import Keep
@@ -62,16 +62,25 @@ class Names:
         names = {role: ModelName.parse(getattr(self, role)).public() for role in ROLES}
         return {role: f"{name} ({notes[role]})" if role in notes else name for role, name in names.items()}
 
+    def identified(self) -> "Names":
+        """The same without what changes no answer: what is kept, and may travel (`ModelName.identity`)."""
+        same = {role: ModelName.parse(getattr(self, role)).identity() for role in ROLES}
+        return replace(self, **same)
+
     def key(self, role: Role) -> str:
-        """What decides a model's answers: its name, how it is asked, and its weights."""
-        name: str = getattr(self, role)
+        """What decides a model's answers: its name, how it is asked, and its weights.
+
+        At another address it is the same model, if it has a name.
+        """
+        parsed = ModelName.parse(getattr(self, role))
+        name = parsed.text if parsed.nameless else parsed.identity()
         asked = {
             "planner": f" {self.max_steps}",
             "editor": "",
             "critic": f" {self.critic_mode} {self.critic_scores} {self.critic_threshold}",
         }
         how = f"{name}{asked[role]}{dict(self.notes).get(role, '')}"
-        return f"{how} {ModelName.parse(name).fingerprint()}"
+        return f"{how} {parsed.fingerprint()}"
 
 
 def class_name(model: object) -> str:
@@ -89,7 +98,8 @@ class Trio:
     names: Names | None = None
     """None for objects of your own that have no names."""
     remote: frozenset[Stage] = frozenset()
-    """Whose models answer from servers, in any thread, and are asked while the others are at work."""
+    """Whose models answer from servers, in any thread, and are asked while the others are at work, by several
+    calls at once."""
 
     @property
     def called(self) -> Names:

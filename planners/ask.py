@@ -67,7 +67,10 @@ def ask[T](
             if isinstance(reply, Spoken):
                 raw[i] = valid(reply.text[:MAX_REPLY])
                 turns[i] = unread[i].conversation + _correction(clean(raw[i]), unread[i].again(answer))
-            answers[i] = Failure(stage=stage, message=_line(answer, number + 1), reply=raw.get(i))
+            refused = isinstance(reply, NoReply) and reply.refused
+            answers[i] = Failure(
+                stage=stage, message=_line(answer, number + 1), reply=raw.get(i), refused=refused
+            )
     return [answers[i] for i in range(len(questions))]
 
 

@@ -25,6 +25,8 @@ class NoReply:
     """The back end gave no text for one conversation, and why: one line, without any secret."""
 
     reason: str
+    refused: bool = False
+    """The server is well, but will not take this very conversation."""
 
 
 type Reply = str | NoReply

@@ -16,6 +16,7 @@ import httpx2
 import openai
 
 from goalreel.errors import BackendError, InputError
+from goalreel.http_status import REFUSED
 from goalreel.planners.chat import Conversation, NoReply, Reply, Spoken
 from goalreel.planners.openai_wire import TOP, blamed, error_text, message_json, reply_spoken
 
@@ -149,7 +150,7 @@ class OpenAIChat:
                 except UnicodeEncodeError as e:
                     return NoReply(f"the text cannot be sent: {e}")
                 except openai.APIError as e:
-                    reply = NoReply(self._reason(e))
+                    reply = NoReply(self._reason(e), refused=getattr(e, "status_code", None) in REFUSED)
                     if isinstance(e, _SERVER_SIDE):
                         if health.dead(e):
                             raise BackendError(reply.reason) from None

@@ -5,15 +5,23 @@ Everything a dataset or a model says is escaped.
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 
 from goalreel.annotator.report.cards import EpisodeCard
 
 _HERE = Path(__file__).parent
+
+
+class PageLink(NamedTuple):
+    """A page of episodes: its address, and the numbers of its first and last episode."""
+
+    name: str
+    first: int
+    last: int
 
 
 class Pages:
@@ -44,16 +52,19 @@ class Pages:
         """One episode in full; `sheet` is the address of its contact sheet."""
         return self._render("episode.html.j2", card=card, sheet=sheet)
 
-    def row(self, card: EpisodeCard, link: str, thumbnail: str | None) -> str:
-        """One line of the list of episodes."""
-        return self._render("row.html.j2", card=card, link=link, thumbnail=thumbnail)
-
     def page(self, entries: list[str], first: int, last: int, before: str | None, after: str | None) -> str:
         """Some consecutive episodes; `before` and `after` are the neighbours' addresses."""
         return self._render(
             "page.html.j2", entries=entries, first=first, last=last, before=before, after=after
         )
 
-    def index(self, entries: list[str], counts: Mapping[str, int], *, inline: bool) -> str:
-        """The first page: rows of the list, or with `inline` the episodes themselves."""
-        return self._render("index.html.j2", entries=entries, counts=dict(counts), inline=inline)
+    def index(self, counts: Mapping[str, int], rows: str, pages: Sequence[PageLink]) -> str:
+        """The first page, with the list of episodes: `rows` as `ReportRows.json` gives them."""
+        return self._index(counts, entries=[], rows=rows, pages=pages, inline=False)
+
+    def whole(self, counts: Mapping[str, int], entries: Sequence[str]) -> str:
+        """The first page, with the episodes themselves."""
+        return self._index(counts, entries=entries, rows="", pages=[], inline=True)
+
+    def _index(self, counts: Mapping[str, int], **values: Any) -> str:
+        return self._render("index.html.j2", counts=dict(counts), total=sum(counts.values()), **values)

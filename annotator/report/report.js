@@ -48,33 +48,85 @@
   const form = document.querySelector("form.toolbar");
   if (!form) return;
   const holder = document.getElementById("items");
-  const items = [...holder.querySelectorAll("[data-item]")].map((node) => ({
-    node,
-    text: node.textContent.toLowerCase(),
-    status: node.dataset.status,
-  }));
-  const size = Number(holder.dataset.size) || items.length || 1;
+  const rows = document.getElementById("rows");
+  const items = rows ? listed(JSON.parse(rows.textContent)) : whole();
+  const size = Number(holder.dataset.size) || items.count || 1;
   const query = document.getElementById("query");
   const status = document.getElementById("status");
   const pager = document.querySelector(".pager");
   let page = 0;
 
+  // Items are numbered; what has to do with their texts is done when somebody searches.
+  function whole() {
+    const nodes = [...holder.querySelectorAll("[data-item]")];
+    return {
+      count: nodes.length,
+      text: (at) => nodes[at].textContent.toLowerCase(),
+      status: (at) => nodes[at].dataset.status,
+      show(shown) {
+        const seen = new Set(shown);
+        nodes.forEach((node, at) => (node.hidden = !seen.has(at)));
+      },
+    };
+  }
+
+  function listed({ texts, rows }) {
+    let lower;
+    return {
+      count: rows.length,
+      text(at) {
+        lower ||= texts.map((text) => text.toLowerCase());
+        const [, , , status, title, said, facts] = rows[at];
+        return `${lower[title]} ${lower[said]} ${status} ${lower[facts]}`;
+      },
+      status: (at) => rows[at][3],
+      show: (shown) => holder.replaceChildren(...shown.map((at) => line(rows[at], texts))),
+    };
+  }
+
+  function line([index, page, thumbnail, status, title, said, facts, bars], texts) {
+    const node = document.getElementById("row").content.firstElementChild.cloneNode(true);
+    const find = (css) => node.querySelector(css);
+    find("a").href = `page-${String(page).padStart(4, "0")}.html#episode-${index}`;
+    if (thumbnail) find("img").src = `thumbs/episode_${String(index).padStart(6, "0")}.jpg`;
+    else find("img").remove();
+    find(".about > .muted").textContent = texts[title];
+    find(".said").textContent = texts[said];
+    find(".facts .muted").textContent = texts[facts];
+    find(".facts").prepend(document.getElementById("badges").content.querySelector(`.${status}`).cloneNode(true));
+    for (let at = 0; at < bars.length; at += 4) {
+      const bar = document.createElement("i");
+      bar.className = `hue${bars[at]} ${bars[at + 1]}`;
+      bar.style.left = `${bars[at + 2]}%`;
+      bar.style.width = `${bars[at + 3]}%`;
+      find(".strip").append(bar);
+    }
+    if (!bars.length) find(".strip").remove();
+    return node;
+  }
+
   function matching() {
     const words = query.value.toLowerCase().split(/\s+/).filter(Boolean);
-    return items.filter(
-      (item) => (!status.value || item.status === status.value) && words.every((word) => item.text.includes(word)),
-    );
+    const found = [];
+    for (let at = 0; at < items.count; at++) {
+      if (status.value && items.status(at) !== status.value) continue;
+      if (!words.length) found.push(at);
+      else {
+        const text = items.text(at);
+        if (words.every((word) => text.includes(word))) found.push(at);
+      }
+    }
+    return found;
   }
 
   function draw() {
     const found = matching();
     const pages = Math.max(1, Math.ceil(found.length / size));
     page = Math.min(Math.max(page, 0), pages - 1);
-    const shown = new Set(found.slice(page * size, (page + 1) * size));
-    for (const item of items) item.node.hidden = !shown.has(item);
+    items.show(found.slice(page * size, (page + 1) * size));
     document.getElementById("count").textContent =
-      found.length === items.length ? `${items.length} episodes` : `${found.length} of ${items.length} episodes`;
-    document.getElementById("nothing").hidden = found.length > 0 || items.length === 0;
+      found.length === items.count ? `${items.count} episodes` : `${found.length} of ${items.count} episodes`;
+    document.getElementById("nothing").hidden = found.length > 0 || items.count === 0;
     if (!pager) return;
     pager.hidden = pages === 1;
     document.getElementById("where").textContent = `Page ${page + 1} of ${pages}`;
@@ -118,6 +170,6 @@
       holder.scrollIntoView();
     });
   }
-  form.hidden = items.length < 2;
+  form.hidden = items.count < 2;
   recall();
 })();

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from goalreel.annotator.report.cards import episode_card
 from goalreel.annotator.report.model import EpisodeView
-from goalreel.annotator.report.pages import Pages
+from goalreel.annotator.report.pages import PageLink, Pages
 from goalreel.annotator.report.pictures import THUMBNAIL, jpeg
+from goalreel.annotator.report.rows import ReportRows
 from goalreel.annotator.report.sheet import contact_sheet
 
 logger = logging.getLogger(__name__)
@@ -46,7 +47,8 @@ class _Report:
     def __init__(self, out: Path, pages: Pages, *, sheets: bool) -> None:
         self.out, self.pages, self.sheets = out, pages, sheets
         self.page = _Page(1)
-        self.rows: list[str] = []
+        self.rows = ReportRows()
+        self.written: list[PageLink] = []
         self.counts: Counter[str] = Counter()
         self.seen: set[int] = set()
 
@@ -66,18 +68,16 @@ class _Report:
         self.page.entries.append(entry)
         self.page.indices.append(view.index)
         self.counts[view.status] += 1
-        thumbnail = None
         if (first := view.storyboard.task.image) is not None:
-            thumbnail = f"thumbs/{name}.jpg"
-            self.page.thumbnails[thumbnail] = jpeg(first, THUMBNAIL)
-        self.rows.append(self.pages.row(card, f"{self.page.name}#episode-{view.index}", thumbnail))
+            self.page.thumbnails[f"thumbs/{name}.jpg"] = jpeg(first, THUMBNAIL)
+        self.rows.add(card, self.page.number, thumbnail=first is not None)
 
     def finish(self) -> Path:
-        inline = self.page.number == 1
-        if not inline:
+        if self.page.number == 1:
+            text = self.pages.whole(self.counts, self.page.entries)
+        else:
             self._write_page(last=True)
-        entries = self.page.entries if inline else self.rows
-        text = self.pages.index(entries, self.counts, inline=inline)
+            text = self.pages.index(self.counts, self.rows.json(), self.written)
         return self._write("index.html", _utf8(text))
 
     def _write_page(self, *, last: bool) -> None:
@@ -86,6 +86,7 @@ class _Report:
         after = None if last else _Page(page.number + 1).name
         text = self.pages.page(page.entries, page.indices[0], page.indices[-1], before, after)
         self._write(page.name, _utf8(text))
+        self.written.append(PageLink(page.name, page.indices[0], page.indices[-1]))
         for name, data in page.thumbnails.items():
             self._write(name, data)
         logger.info("wrote %s: episodes %d to %d", page.name, page.indices[0], page.indices[-1])

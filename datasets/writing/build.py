@@ -58,6 +58,14 @@ class Build:
     def marks(self) -> Marks:
         return Marks(self.out)
 
+    @cached_property
+    def inside(self) -> dict[Path, list[int]]:
+        """The episodes of each data file."""
+        found: dict[Path, list[int]] = {}
+        for episode, clock in self.clock.items():
+            found.setdefault(clock.shard, []).append(episode)
+        return found
+
     @property
     def had_camera(self) -> bool:
         return self.key in self.source.features
@@ -70,8 +78,9 @@ class Build:
     def made_from(self, *parts: object, episodes: Sequence[int]) -> str:
         """Digest of all that a file with these episodes is made from."""
         marks = [f"{e} {self.goals[e].digest if e in self.goals else ''}" for e in episodes]
-        named = {name for e in episodes if e in self.goals for name in self.goals[e].names}
-        tasks = sorted((name, self.tasks[name]) for name in named) if self.tasks else []
+        goals = [self.goals[e] for e in episodes if e in self.goals]
+        named = {name for g in goals for name in (g.instruction, *g.names)}
+        tasks = sorted((name, self.tasks[name]) for name in named & set(self.tasks))
         how = [FORMAT, self.records.source, self.key, self.camera, self.size, astuple(self.text), tasks]
         return digest(json.dumps([*how, list(parts)]), *marks)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
 from goalreel.files import digest
-from goalreel.types import Status, Storyboard, StoryboardStep
+from goalreel.types import MotionPhase, Status, Storyboard, StoryboardStep
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,30 @@ class Goals:
     spans: tuple[GoalSpan, ...]
     statuses: tuple[Status, ...]
     """One a step, with or without a span."""
+    phases: tuple[MotionPhase, ...]
     digest: str
 
     @property
     def names(self) -> tuple[str, ...]:
         """What its frames are of, each name once, in order."""
         return tuple(dict.fromkeys(span.name for span in self.spans if span.name is not None))
+
+    def phase_edges(self) -> list[tuple[int, str | None]]:
+        """The frames at which another phase begins, and its name; None where it may not be said.
+
+        None comes only after a name.
+        """
+        edges = {edge for p in (*self.spans, *(p.segment for p in self.phases)) for edge in (p.start, p.end)}
+        end = max((span.end for span in self.spans), default=0)
+        found: list[tuple[int, str | None]] = []
+        last: MotionPhase | None = None
+        for at in sorted(edge for edge in edges if edge < end):
+            said = any(span.start <= at < span.end and span.name is not None for span in self.spans)
+            phase = next((p for p in self.phases if said and p.segment.start <= at < p.segment.end), None)
+            if phase is not last:
+                found.append((at, phase.name if phase else None))
+            last = phase
+        return found
 
     def runs(self, length: int) -> list[tuple[int, str | None]]:
         """The episode as (frame count, picture) runs that add up to `length` frames."""
@@ -88,7 +106,7 @@ def _goals(records: Records, episode: int, board: Storyboard, length: int, use_u
     plan = tuple(step.step.name for step in board.steps if _said(step, use_unverified))
     made_from = digest(records.digest(episode), str(use_unverified))
     statuses: tuple[Status, ...] = tuple(step.status for step in board.steps)
-    return Goals(episode, board.task.instruction, plan, tuple(spans), statuses, made_from)
+    return Goals(episode, board.task.instruction, plan, tuple(spans), statuses, board.phases, made_from)
 
 
 def _said(step: StoryboardStep, use_unverified: bool) -> bool:

@@ -16,17 +16,22 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.writing.goals import Goals
 from goalreel.errors import DatasetError
+from goalreel.planners.kinematic.wordings import wordings
 
 type LanguageRow = dict[str, Any]
 
 
-def goal_rows(goals: Goals, timestamps: NDArray[np.float32]) -> list[LanguageRow]:
+def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = False) -> list[LanguageRow]:
     """Our rows of an episode: the plan at its first frame, a subtask at each named span's first frame.
 
     To lerobot's `active_at` a row holds until the next one. So the row of a span without a name, after one
-    with a name, is the instruction. Timestamps are the parquet's own float32 values.
+    with a name, is the instruction; and so for phases. With `task_aug` the instruction stands in other words
+    at the first frame, itself among them, as lerobot's renderer picks one at random. Timestamps are the
+    parquet's own float32 values.
     """
     rows = []
+    if task_aug:
+        rows += [_row("task_aug", text, timestamps[0], role="user") for text in wordings(goals.instruction)]
     if goals.plan:
         text = "\n".join(f"{i}. {name}" for i, name in enumerate(goals.plan, start=1))
         rows.append(_row("plan", text, timestamps[0]))
@@ -36,12 +41,13 @@ def goal_rows(goals: Goals, timestamps: NDArray[np.float32]) -> list[LanguageRow
             text = goals.instruction if span.name is None else span.name
             rows.append(_row("subtask", text, timestamps[span.start]))
         named = span.name is not None
-    return rows
+    edges = goals.phase_edges()
+    return rows + [_row("motion", text or goals.instruction, timestamps[at]) for at, text in edges]
 
 
-def _row(style: str, content: str, timestamp: np.float32) -> LanguageRow:
+def _row(style: str, content: str, timestamp: np.float32, role: str = "assistant") -> LanguageRow:
     return {
-        "role": "assistant",
+        "role": role,
         "content": content,
         "style": style,
         "timestamp": float(timestamp),

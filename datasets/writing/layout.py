@@ -3,12 +3,12 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 
@@ -109,11 +109,10 @@ def places(files: list[VideoFile], clock: Mapping[int, EpisodeClock], fps: float
     return found
 
 
-def _last(rows: tuple[dict[str, Any], ...], key: str) -> tuple[int, int] | None:
+def _last(rows: EpisodeRows, key: str) -> tuple[int, int] | None:
     """The highest (chunk, file) in use by a camera."""
-    names = (f"videos/{key}/chunk_index", f"videos/{key}/file_index")
-    used = [(row[names[0]], row[names[1]]) for row in rows if row.get(names[0]) is not None]
-    return max(used, default=None)
+    chunks, files = (rows.column(f"videos/{key}/{name}") for name in ("chunk_index", "file_index"))
+    return max((p for p in zip(chunks, files, strict=True) if None not in p), default=None)
 
 
 def _next(at: tuple[int, int] | None, chunks_size: int) -> tuple[int, int]:

@@ -21,6 +21,8 @@ from goalreel.files import atomic
 
 ROWS = 512
 """Rows read at a time."""
+GROUPS = 4096
+"""Row groups of a file at most: each takes 25 KB of memory until the file is written, whenever it is read."""
 
 
 def rewrite_shard(
@@ -32,7 +34,7 @@ def rewrite_shard(
     text: TextOptions,
     tasks: Mapping[str, int],
 ) -> None:
-    """Write `target`, one row group an episode, from `original`.
+    """Write `target` from `original`, one row group an episode, or several where there are more than GROUPS.
 
     `goals` are those of this run's episodes; the rows of all others stay. `pad_key` is True on frames
     without an accepted goal. An episode outside this run keeps its mask; without one it is False throughout
@@ -52,12 +54,30 @@ def rewrite_shard(
             kinds["task_index"] = schema.field("task_index").type
         # As lerobot's write_table_one_row_group_per_episode does, which wants the whole table.
         with pq.ParquetWriter(tmp, schema, compression="snappy", use_dictionary=True) as writer:
+            together, held = _together(file), list[pa.Table]()
             for episode, part in _episodes(file):
                 columns = _old_columns(part, kinds, had_camera)
                 if episode in goals:
                     columns |= _new_columns(part, columns, goals[episode], pad_key, target, text, tasks)
                 arrays = [columns[n] if n in columns else part[n] for n in schema.names]
-                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+                held.append(pa.Table.from_arrays(arrays, schema=schema))
+                if len(held) == together:
+                    _write_group(writer, held)
+            if held:
+                _write_group(writer, held)
+
+
+def _together(file: pq.ParquetFile) -> int:
+    """Episodes to write a row group."""
+    episodes = len(file.read(columns=["episode_index"])["episode_index"].unique())
+    return max(-(-episodes // GROUPS), 1)
+
+
+def _write_group(writer: pq.ParquetWriter, held: list[pa.Table]) -> None:
+    """Write what is held as one row group, and hold it no longer."""
+    table = pa.concat_tables(held)
+    writer.write_table(table, row_group_size=len(table))
+    held.clear()
 
 
 def _language_types() -> dict[str, pa.DataType]:
@@ -167,20 +187,32 @@ def _new_columns(
         mine = np.empty_like(index)
         mine[order] = frame_tasks(goals, tasks, index[order])
         columns["task_index"] = pa.array(mine, old["task_index"].type)
-    kept = old["language_persistent"][0].as_py() or [] if text.language else []
-    labelled = any(row["style"] == "subtask" for row in kept)
-    if text.language and (text.replace_rows or not labelled):
-        columns["language_persistent"] = _rows(part, old, goals, part["timestamp"].to_numpy()[order], path)
+    if text.language:
+        columns["language_persistent"] = _rows(
+            part, old, goals, part["timestamp"].to_numpy()[order], path, text
+        )
     return columns
 
 
 def _rows(
-    part: pa.Table, old: Mapping[str, pa.Array], goals: Goals, timestamps: NDArray[np.float32], path: Path
+    part: pa.Table,
+    old: Mapping[str, pa.Array],
+    goals: Goals,
+    timestamps: NDArray[np.float32],
+    path: Path,
+    text: TextOptions,
 ) -> pa.Array:
-    """The episode's rows on each of its frames; `timestamps` are in frame order."""
-    rows = language.goal_rows(goals, timestamps)
-    language.validate(rows, goals.episode, timestamps, path)
+    """The episode's rows on each of its frames; `timestamps` are in frame order.
+
+    Where it has subtask rows that stay, so does its plan.
+    """
     kept = old["language_persistent"][0].as_py() or []
+    rows = language.goal_rows(goals, timestamps, text.task_aug)
+    if not text.replace_rows and any(row["style"] == "subtask" for row in kept):
+        rows = [row for row in rows if row["style"] in ("motion", "task_aug")]
+    if not rows:
+        return old["language_persistent"]
+    language.validate(rows, goals.episode, timestamps, path)
     merged = language.merge_rows(
         kept, rows, _interjected(old["language_events"], part["timestamp"].to_numpy())
     )

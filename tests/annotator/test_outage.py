@@ -1,14 +1,14 @@
 """Models that fail: their episodes are not done, an outage ends the run, and all can be tried again."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from goalreel import Edit, Failure, Image, Options, Plan, Step, Task, Trio, Verdict, annotate, open_dataset
-from goalreel.annotator.outage import Retry, spoiled
+from goalreel.annotator.outage import REFUSED_IN_A_ROW, Outage, Retry, Watched, spoiled
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.records import FOLDER, LOCAL, Records
@@ -22,8 +22,16 @@ NAMES = Names("steady", "steady", "steady", max_attempts=2)
 class Server:
     """Planner, editor and critic of one step; the roles in `out` cannot be called, nor edits of `odd`."""
 
-    def __init__(self, out: str = "", odd: str = "", edits: int = 1000, accepts: int = 256):
+    def __init__(
+        self,
+        out: str = "",
+        odd: str = "",
+        edits: int = 1000,
+        accepts: int = 256,
+        refuses: Collection[str] = (),
+    ):
         self.asked: Counter[str] = Counter()
+        self.refuses = refuses
         self.out, self.odd, self.edits, self.accepts = out, odd, edits, accepts
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
@@ -36,6 +44,8 @@ class Server:
         return [self._edit(edit) for edit in edits]
 
     def _edit(self, edit: Edit) -> Image | Failure:
+        if edit.task_id in self.refuses:
+            return Failure(stage="edit", message="the server answered 400: no", refused=True)
         if edit.task_id == self.odd or self.asked["edit"] >= self.edits:
             return Failure(stage="edit", message="no reply from the editor")
         self.asked["edit"] += 1
@@ -82,6 +92,28 @@ def test_an_episode_whose_model_failed_is_tried_again(sharded_dataset, whole, tm
     assert (second.annotated, second.resumed, second.clean) == (1, 3, True)
     assert server.asked == {"edit": 1}, "its plan was kept"
     assert contents(tmp_path / "out") == contents(whole)
+
+
+def test_episodes_that_a_server_refuses_do_not_keep_the_others_waiting(sharded_dataset, tmp_path):
+    server = Server(refuses=[f"episode_{i:06d}" for i in range(3)])
+    for found in ((1, 0), (0, 1)):
+        summary = work(sharded_dataset, tmp_path / "out", server)
+        assert (summary.annotated, summary.resumed) == found
+        assert (sorted(summary.failures), summary.not_begun, summary.stopped) == ([0, 1, 2], 0, None)
+    assert summary.failures[1] == "step 1: the editor failed: the server answered 400: no"
+
+
+def test_a_server_that_refuses_everything_is_out_in_the_end():
+    edits = [
+        Edit(task_id=f"e{i}", step=0, attempt=0, image=None, prompt="p", seed=0)
+        for i in range(REFUSED_IN_A_ROW)
+    ]
+    server = Server(refuses=[edit.task_id for edit in edits])
+    watched = Watched(Trio(server, server, server, NAMES), ())
+    for edit in edits[:-1]:
+        watched.edit([edit])
+    with pytest.raises(Outage, match="the server answered 400"):
+        watched.edit([edits[-1]])
 
 
 def test_a_dead_planner_stops_the_run_before_anything_is_written(sharded_dataset, whole, tmp_path):

@@ -58,14 +58,15 @@ def test_what_runs_beside_a_shard(sharded_dataset, whole, tmp_path):
     out = tmp_path / "out"
     kept = json.loads((whole / FOLDER / "settings.json").read_text())
     work = ("annotate", sharded_dataset, "--out", out)
-    with Records.open(out, kept["settings"], kept["source"], Shard(1, 2)):
+    source = open_dataset(sharded_dataset).fingerprint()
+    with Records.open(out, kept["settings"], source, Shard(1, 2)):
         assert f"{out}: shard 1/2 is running" in fails(*work, "--shard", "1/2")
         assert "a shard of 2, not 3, is running" in fails(*work, "--shard", "1/3")
         assert "another goalreel run is writing there" in fails(*work)
         assert "another goalreel run is writing there" in fails("build", out, "--source", sharded_dataset)
         assert "granularity was" in fails(*work, "--shard", "2/2", "--granularity", "phase")
         goalreel(*work, "--shard", "2/2")
-    with Records.open(out, kept["settings"], kept["source"]):
+    with Records.open(out, kept["settings"], source):
         assert "a run without --shard" in fails(*work, "--shard", "1/2")
     result = invoke("build", out, "--json")
     assert (result.exit_code, json.loads(result.stdout)["missing"]) == (1, [0, 1])

@@ -57,13 +57,14 @@ def test_preset_watch(video_dataset, tmp_path, caplog):
     assert caplog.messages[0].startswith(said_first)
     assert sum("You watch a recorded robot episode" in text for text in asked) == 3
     assert summary(result)["annotated"] == 3
-    assert spans(tmp_path / "out", 0) == [(0, 5), (5, 6), (6, 9), (9, 12)]
+    assert spans(tmp_path / "out", 0) == [(0, 5), (5, 6), (6, 8), (8, 12)]
     assert all(p.startswith("frame:observation.images.front#") for p in pictures(tmp_path / "out", 0))
     (tried,) = recorded(tmp_path / "out", 1)
     assert tried["step"]["auxiliary_text"] == "not as instructed: a red bowl, no block"
     assert tried["step"]["outcome"] == "failed"
     kept = "".join(path.read_text() for path in (tmp_path / "out" / FOLDER).rglob("*.json"))
-    assert "You watch a recorded" not in kept
+    assert "watch:openai:seer" in kept
+    assert "127.0.0.1" not in kept
 
 
 def test_garbage_and_errors_cost_no_episode(sharded_dataset, tmp_path):
@@ -125,7 +126,7 @@ def test_goals_are_rendered_towards_what_was_seen(video_dataset, tmp_path, monke
         trio = load(preset, recordings=Options().recorded(source))
         result = annotate(source, tmp_path / "out", Trio(trio.planner, painter, trio.critic))
     assert result.clean
-    assert spans(tmp_path / "out", 0) == [(0, 5), (5, 6), (6, 9), (9, 12)]
+    assert spans(tmp_path / "out", 0) == [(0, 5), (5, 6), (6, 8), (8, 12)]
     assert {edit.prompt for edit in painter.edits} >= {
         "Reach and grasp, so that: reach and grasp is done. Keep everything else unchanged."
     }

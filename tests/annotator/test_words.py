@@ -13,7 +13,7 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.plan import plan
 from goalreel.annotator.report.cards import episode_card
 from goalreel.annotator.report.model import EpisodeView
-from goalreel.annotator.report.pages import Pages
+from goalreel.annotator.report.rows import ReportRows
 from goalreel.annotator.report.sheet import MARKS, contact_sheet
 from goalreel.annotator.show import show
 from goalreel.annotator.summary import Summary
@@ -126,7 +126,9 @@ def view(*worded: bool) -> EpisodeView:
 def test_what_the_list_says_of_a_storyboard(worded, status, tally):
     card = episode_card(view(*worded))
     assert (card.status, card.tally) == (status, tally)
-    assert tally in Pages("t", {}).row(card, "#", None)
+    rows = ReportRows()
+    rows.add(card, 1, thumbnail=False)
+    assert tally in rows.json()
 
 
 def test_the_contact_sheet_has_a_mark_and_the_words():

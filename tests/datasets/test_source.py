@@ -57,6 +57,31 @@ def test_frames_in_any_order_and_twice(video_dataset):
         episode.frames(FRONT, [15])
 
 
+def test_few_videos_stay_open_and_a_new_file_is_read_anew(video_dataset, tmp_path):
+    roots = [tmp_path / str(i) for i in range(6)]
+    for root in roots:
+        shutil.copytree(video_dataset, root)
+    seen = [Source.open(root).episode(1).frames(FRONT, [0, 8]) for root in roots * 2]
+    assert all(frames == seen[0] for frames in seen)
+    links = [str(f.readlink()) for f in Path("/proc/self/fd").iterdir() if f.is_symlink()]
+    assert 0 < sum(link.startswith(str(tmp_path)) for link in links) <= 4
+    (tmp_path / "new.mp4").write_bytes(b"none")
+    (tmp_path / "new.mp4").replace(video(roots[5]))
+    with pytest.raises(DatasetError, match="not a readable video"):
+        Source.open(roots[5]).episode(1).frames(FRONT, [8])
+
+
+def test_rows_are_found_in_any_order(video_dataset, tmp_path):
+    shutil.copytree(video_dataset, tmp_path / "in")
+    (path,) = (tmp_path / "in" / "data").glob("*/*.parquet")
+    table = pq.read_table(path)
+    pq.write_table(table.take(np.random.default_rng(0).permutation(len(table))), path)
+    for index in range(3):
+        ours, theirs = (Source.open(root).episode(index) for root in (tmp_path / "in", video_dataset))
+        assert np.array_equal(ours.state, theirs.state)
+        assert np.array_equal(ours.timestamps, theirs.timestamps)
+
+
 def test_real_episodes(real_dataset):
     source = Source.open(real_dataset)
     camera = source.camera(None)

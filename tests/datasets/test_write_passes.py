@@ -8,10 +8,12 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from goalreel.datasets.build import build
+from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
@@ -128,17 +130,21 @@ def test_a_first_pass_over_one_episode_leaves_the_rows_of_all_others(video_datas
     assert not info["features"][FRONT].keys() ^ info["features"][KEY].keys()
 
 
-def test_a_file_that_is_one_row_group_gives_the_same_rows(video_dataset, annotated, tmp_path, monkeypatch):
+def test_row_groups_of_in_and_out_do_not_change_the_rows(video_dataset, annotated, tmp_path, monkeypatch):
     shutil.copytree(video_dataset, tmp_path / "in")
     (path,) = (tmp_path / "in" / "data").glob("*/*.parquet")
     pq.write_table(pq.read_table(path), path)
-    monkeypatch.setattr("goalreel.datasets.writing.shards.ROWS", 5)  # an episode does not fit into one read
-    one, many = (
-        annotated(r, tmp_path / n, {1: {}}) for r, n in ((tmp_path / "in", "one"), (video_dataset, "many"))
-    )
-    (ours,), (theirs,) = ((out / "data").glob("*/*.parquet") for out in (one, many))
-    assert pq.read_table(ours).equals(pq.read_table(theirs))
-    assert pq.ParquetFile(ours).num_row_groups == 3
+    shards = "goalreel.datasets.writing.shards"
+    monkeypatch.setattr(f"{shards}.ROWS", 5)  # an episode does not fit into one read
+    outs = [
+        annotated(video_dataset, tmp_path / "many", {1: {}}),
+        annotated(path.parents[2], tmp_path / "one", {1: {}}),
+    ]
+    monkeypatch.setattr(f"{shards}.GROUPS", 2)
+    outs.append(annotated(video_dataset, tmp_path / "few", {1: {}}))
+    written = [next((out / "data").glob("*/*.parquet")) for out in outs]
+    assert [pq.ParquetFile(path).num_row_groups for path in written] == [3, 3, 2]
+    assert all(pq.read_table(path).equals(pq.read_table(written[0])) for path in written)
 
 
 def test_linked_folders_are_passed_on_whole(video_dataset, annotated, tmp_path):
@@ -350,7 +356,7 @@ def test_other_files_come_along(video_dataset, annotated, tmp_path):
     (source / ".cache/huggingface").mkdir(parents=True)
     (source / ".cache/huggingface/x").write_text("x")
     out = annotated(source, tmp_path / "out", {0: {}})
-    assert (out / "README.md").read_text() == "hello"
+    assert "\nhello\n" in (out / "README.md").read_text()
     assert (out / "README.md").stat().st_nlink == 1
     assert (out / "meta/tabletop.json").read_text() == "{}"
     assert not (out / ".cache/huggingface/x").exists()
@@ -401,7 +407,7 @@ def test_long_files_are_split_and_every_timestamp_is_found(tmp_path):
     from goalreel.datasets.writing.layout import MAX_SECONDS, EpisodeClock, arrange, places
 
     class Sparse:
-        rows, info, fps = ({"episode_index": 0},), {"chunks_size": 2}, 30.0
+        rows, info, fps = EpisodeRows(pa.table({"episode_index": [0]})), {"chunks_size": 2}, 30.0
 
     clock = {e: EpisodeClock(30 * 60 + 7, 0.0, 0.0, Path("a")) for e in range(40)}
     files = arrange(Sparse, clock, set(clock), KEY)

@@ -7,6 +7,7 @@ import pytest
 
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.text import TextOptions
+from goalreel.errors import InputError
 
 PAD = "subgoal_is_pad"
 LANGUAGE = ("language_persistent", "language_events")
@@ -93,6 +94,77 @@ def test_more_episodes_give_the_same_bytes_as_all_at_once(sharded_dataset, annot
     annotated(sharded_dataset, tmp_path / "grown", early, text=text)
     annotated(sharded_dataset, tmp_path / "once", early | late, text=text)
     assert contents(tmp_path / "grown") == contents(tmp_path / "once")
+
+
+def said(root, episode, style):
+    """(text, frame at which it begins) of the rows of one style."""
+    rows = load(root).hf_dataset.filter(lambda row: row["episode_index"] == episode)
+    frame = {float(t): i for i, t in enumerate(rows["timestamp"])}
+    kept = rows[0]["language_persistent"]
+    return [(row["content"], frame[row["timestamp"]]) for row in kept if row["style"] == style]
+
+
+def test_phases_are_motion_rows_under_the_subtasks(video_dataset, annotated, tmp_path):
+    """Those of a step without an accepted picture are not said; the last one said does not hold on."""
+    phases = [("reach", 0, 3), ("grasp", 3, 6), ("lift", 6, 8), ("place", 8, 12)]
+    some = {"phases": phases, "statuses": ("verified", "unverified", "verified")}
+    out = annotated(video_dataset, tmp_path / "out", {0: some, 2: {"phases": phases[:1]}})
+    instruction = "put the block in the bowl"
+    assert said(out, 0, "motion") == [("reach", 0), ("grasp", 3), (instruction, 4), ("place", 8)]
+    assert [text for text, _ in said(out, 0, "subtask")] == [
+        "reach the block",
+        instruction,
+        "put it in the bowl",
+    ]
+    assert said(out, 2, "motion") == [("reach", 0), (instruction, 3)]
+
+
+def test_the_instruction_in_other_words(video_dataset, annotated, tmp_path):
+    from lerobot.configs.recipe import MessageTurn, TrainingRecipe
+    from lerobot.datasets.language_render import render_sample
+
+    out = annotated(video_dataset, tmp_path / "out", {0: {}}, text=TextOptions(task_aug=True))
+    texts = said(out, 0, "task_aug")
+    assert len(texts) == 8
+    assert ("put the block in the bowl", 0) in texts
+    assert ("place the block into the bowl", 0) in texts
+    turns = [
+        MessageTurn(role="user", content="${task}", stream="high_level"),
+        MessageTurn(role="assistant", content="${subtask}", stream="high_level", target=True),
+    ]
+    rows = load(out)[0]["language_persistent"]
+    told = {
+        render_sample(recipe=TrainingRecipe(messages=turns), persistent=rows, events=[], t=0.0, sample_idx=i)[
+            "messages"
+        ][0]["content"]
+        for i in range(40)
+    }
+    assert told == {text for text, _ in texts}, "lerobot picks from all of them"
+    plain = annotated(video_dataset, tmp_path / "plain", {0: {}})
+    assert said(plain, 0, "task_aug") == []
+
+
+def test_rows_that_stay_get_others_beside_them(annotated, spoken, tmp_path):
+    text = TextOptions(task_aug=True)
+    new = {"names": ("a", "b", "c"), "phases": [("reach", 0, 12)]}
+    out = annotated(spoken, tmp_path / "out", {0: new}, text=text)
+    for style in ("subtask", "plan"):
+        assert said(out, 0, style) == said(spoken, 0, style) != []
+    assert said(out, 0, "motion") == [("reach", 0)]
+    assert len(said(out, 0, "task_aug")) == 8
+
+
+def test_annotate_writes_what_it_is_asked_to(video_dataset, tmp_path):
+    from goalreel import Options, annotate, load_models, open_dataset
+
+    source = open_dataset(video_dataset)
+    options = Options(motion_rows=True, task_aug=True, task_per_frame=True)
+    models = load_models("hindsight", recordings=options.recorded(source))
+    annotate(source, tmp_path / "out", models, options, episodes=[0])
+    assert len(said(tmp_path / "out", 0, "motion")) > len(said(tmp_path / "out", 0, "subtask")) > 0
+    assert said(tmp_path / "out", 0, "task_aug")
+    with pytest.raises(InputError, match="leave out --no-language"):
+        Options(language=False, task_aug=True)
 
 
 def contents(root):

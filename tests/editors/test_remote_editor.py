@@ -250,6 +250,15 @@ def test_gives_up_after_its_tries_and_at_once_on_a_refusal(server):
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "refused"), [(400, True), (413, True), (422, True), (404, False), (500, False)]
+)
+def test_a_refusal_is_told_from_a_server_that_is_out(server, status, refused):
+    server.reply = lambda path, fields: (status, {}, {})
+    (failure,) = openai(server).edit([edit()])
+    assert failure.refused == refused
+
+
 def test_waits_as_long_as_the_server_asks(server, monkeypatch):
     waited = []
     monkeypatch.setattr(remote.time, "sleep", waited.append)

@@ -10,7 +10,7 @@ from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.kinds import EditorOptions, HfOptions
-from goalreel.models.load import build_chat, build_editor, build_planner, dialect_of, load
+from goalreel.models.load import build_chat, build_critic, build_editor, build_planner, dialect_of, load
 from goalreel.models.lookup import find, forms, is_remote, kinds
 from goalreel.models.names import SHOWN, ModelName
 from goalreel.models.recorded import Recorded
@@ -21,6 +21,7 @@ from goalreel.planners.difference import DifferenceCritic
 from goalreel.planners.watching import WatchingPlanner
 from goalreel.serving.build import build_models
 from goalreel.streaming.engine_loop import one_line
+from goalreel.types import Task
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,41 @@ def test_two_editors_in_one_name():
 def test_what_is_shown_of_a_name(text, public, brief):
     name = ModelName.parse(text)
     assert (name.public(), name.brief()) == (public, brief)
+
+
+@pytest.mark.parametrize(
+    ("text", "identity", "nameless"),
+    [
+        ("openai:a/b@http://h:8000/v1", "openai:a/b", False),
+        ("openai:gpt", "openai:gpt", False),
+        ("openai:m@https://[::1]:80/v1?top_p=0.9&timeout_s=3&concurrency=4", "openai:m?top_p=0.9", False),
+        ("watch:openai:m@http://h/v1", "watch:openai:m", False),
+        ("server:http://h:8000?temperature=0.5", "server?temperature=0.5", True),
+        ("watch:server:http://h", "watch:server", True),
+        ("qwen-image?offload=model+server:http://h", "qwen-image+server", True),
+        ("hf:/home/me@there/model?dtype=x&device=cuda:1", "hf:/home/me@there/model?dtype=x", False),
+        ("flux2-klein-4b@/weights", "flux2-klein-4b@/weights", False),
+        ("kinematic", "kinematic", False),
+    ],
+)
+def test_a_model_is_the_same_at_another_address(text, identity, nameless):
+    name = ModelName.parse(text)
+    assert (name.identity(), name.nameless) == (identity, nameless)
+
+
+def test_the_identity_tells_options_apart_that_might_be_secrets():
+    one, two = (ModelName.parse(f"mine:8?seal={value}").identity() for value in ("s3cret", "another"))
+    assert one != two
+    assert "s3cret" not in one
+
+
+def test_answers_are_found_again_at_another_address_of_a_model_with_a_name():
+    def key(name: str) -> str:
+        return Names("p", name, "c").key("editor")
+
+    assert key("openai:m@http://a/v1") == key("openai:m@http://b:8000/v1?concurrency=2")
+    assert key("openai:m@http://a/v1") != key("openai:n@http://a/v1")
+    assert key("server:http://a") != key("server:http://b"), "nothing else tells them apart"
 
 
 def test_options_get_their_types():
@@ -229,6 +265,29 @@ def test_a_planner_that_watches_asks_a_chat_model(tmp_path):
     assert name.fingerprint() != before
     assert is_remote("planner", ModelName.parse("watch:server:http://h"))
     assert not is_remote("planner", name)
+
+
+def test_one_checkpoint_watches_and_judges(video_dataset, tmp_path):
+    """It has learned nothing: what it says is no answer, and is kept."""
+    from support.tiny import tiny_vlm
+
+    from goalreel.annotator.annotate import open_dataset
+
+    vlm = f"hf:{tiny_vlm(tmp_path / 'vlm')}?max_new_tokens=4"
+    source = open_dataset(video_dataset)
+    episode = source.episode(0)
+    recorded = Recorded(source.recording, "observation.images.front", cameras=source.cameras)
+    shared = {}
+    planner = build_planner(f"watch:{vlm}", recorded, shared)
+    build_critic(vlm, recorded, shared)
+    assert len(shared) == 1
+    (plan,) = planner.plan([Task(id=episode.id, instruction=episode.instruction)])
+    assert plan.reply is not None
+    assert plan.message.startswith("no usable answer in 3 replies")
+
+
+def test_pictures_may_go_out_as_jpeg():
+    assert build_chat("openai:m@http://h/v1?jpeg_quality=85", role="planner").jpeg_quality == 85
 
 
 @pytest.mark.parametrize(

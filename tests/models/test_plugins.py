@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from support.places import ROOT
 
+from goalreel.models.names import ModelName
+
 PROJECT, MODULE = re.findall(
     r"```(?:toml|python)\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), re.DOTALL
 )
@@ -54,7 +56,7 @@ def test_annotate_with_the_editor_of_a_package(installed, video_dataset, tmp_pat
     assert (summary["annotated"], summary["failures"]) == (3, {})
     assert set(summary["steps"]) == {"verified"}
     settings = json.loads((out / "meta/goalreel/settings.json").read_text())["settings"]
-    assert settings["editor"] == "mine:8?shade=250"
+    assert settings["editor"] == ModelName.parse("mine:8?shade=250").identity()
     assert list((out / "meta/goalreel/images").rglob("*.png")), "a predicted picture is kept with the records"
     assert not (out / ".cache/huggingface/goalreel/answers").exists()
 

@@ -222,6 +222,14 @@ def test_a_server_that_drips_is_cut_off_too(serve):
         OpenAIChat("m", server.url, timeout_s=0.5, retries=0).complete(ask("a"))
 
 
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_conversation_that_the_server_refuses_is_told_so(serve, status):
+    server = serve(lambda request: error(status, "not this") if request.text == "b" else echo(request))
+    well, refused = OpenAIChat("m", server.url).complete(ask("a", "b"))
+    assert isinstance(well, str)
+    assert refused == NoReply(f"HTTP {status} from {server.url}: not this", refused=True)
+
+
 def test_no_server_at_all(pauses):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused

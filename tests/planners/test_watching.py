@@ -58,8 +58,8 @@ def test_what_the_model_is_shown(episodes):
     assert told(plans[0]) == [
         (0, 5, "reach and grasp"),
         (5, 6, "carry and let go"),
-        (6, 9, "carry and let go"),
-        (9, 12, "move away"),
+        (6, 8, "carry and let go"),
+        (8, 12, "move away"),
     ]
     assert "The sensors propose no boundary." in words(chat.calls[0][1])
     assert told(plans[1]) == [(0, 9, "move away")]
@@ -161,7 +161,7 @@ def test_garbage_to_the_end_is_a_failure_with_the_reply(episodes):
 def test_a_long_episode_is_watched_in_windows(episodes, monkeypatch):
     monkeypatch.setattr(watching, "MOMENTS", 5)
     only = {"episode_000000": episodes["episode_000000"]}
-    # Frames worth a look: 0, 4, 5, 6, 8, 9, 11 (of which 0 to 8 are shown at first, to the contact at 6).
+    # Frames worth a look: 0, 4, 5, 6, 7, 8, 11 (of which 0 to 7 are shown at first, to the contact at 6).
     chat = ScriptedChat(
         [reply((0, 4, "reach"), (4, 6, "grasp"))],
         [reply((5, 12, "carry"))],

@@ -66,13 +66,14 @@ def storyboard(
     vain: Sequence[int] = (),
     tail: int = 0,
     instruction: str = "put the block in the bowl",
+    phases: Sequence[tuple[str, int, int]] = (),
 ):
     """A storyboard of an episode of `length` frames, its last `tail` frames outside every segment.
 
     Steps in `drawn` have a picture that is no frame of the recording, those in `vain` were tried in vain.
     """
     from goalreel.image import Image
-    from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
+    from goalreel.types import Attempt, MotionPhase, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
 
     cuts = np.linspace(0, length - tail, len(statuses) + 1).astype(int).tolist()
     steps = []
@@ -86,4 +87,5 @@ def storyboard(
         step = Step(name=names[i], instruction=names[i], prompt=names[i], outcome=outcome)
         segment = Segment(start=cuts[i], end=cuts[i + 1])
         steps.append(StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=0))
-    return Storyboard(task=Task(id="t", instruction=instruction), steps=tuple(steps))
+    below = tuple(MotionPhase(name=name, segment=Segment(start=a, end=b)) for name, a, b in phases)
+    return Storyboard(task=Task(id="t", instruction=instruction), steps=tuple(steps), phases=below)

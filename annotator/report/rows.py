@@ -1,0 +1,36 @@
+"""The list of episodes as data: 100,000 lines of HTML take a browser minutes, as JSON a second.
+
+The script of the page makes the few lines on show out of it, as text alone.
+"""
+
+import json
+
+from goalreel.annotator.report.cards import EpisodeCard
+
+
+class ReportRows:
+    """Texts, and a row an episode: index, page, thumbnail, status, title, said, facts, bars.
+
+    `title`, `said` and `facts` count the texts, each of which is there once; `bars` is flat: hue, status,
+    left and width (per cent) of one after the other.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, int] = {}
+        self._rows: list[str] = []
+
+    def add(self, card: EpisodeCard, page: int, *, thumbnail: bool) -> None:
+        """Add the episode on page number `page`."""
+        facts = " · ".join(filter(None, (card.tally, card.seconds)))
+        said = [self._text(text) for text in (card.title, card.instruction, facts)]
+        bars = [v for b in card.bars for v in (b.hue, b.status, round(b.left, 2), round(b.width, 2))]
+        row = [card.index, page, int(thumbnail), card.status, *said, bars]
+        self._rows.append(json.dumps(row, separators=(",", ":")))
+
+    def json(self) -> str:
+        """All of it, safe inside a script element."""
+        texts = json.dumps(list(self._texts), separators=(",", ":"))
+        return f'{{"texts":{texts},"rows":[{",".join(self._rows)}]}}'.replace("<", "\\u003c")
+
+    def _text(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))

@@ -1,0 +1,190 @@
+"""Annotating in the worker processes of a Ray cluster.
+
+Ray Data feeds the numbers of episodes to a pool of actors; each reads its episodes and drives its models for
+many of them at once, as `annotate` does, and records what is finished. The records are the only truth: Ray
+keeps no checkpoint, and of a block whose actor was killed only what is not recorded is done again.
+"""
+
+import logging
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from goalreel.annotator.annotate import count, record
+from goalreel.annotator.job import AnnotationJob
+from goalreel.annotator.options import Options
+from goalreel.annotator.summary import Summary
+from goalreel.batch import Limits
+from goalreel.datasets.records import LOCAL, Records
+from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError, UserError
+from goalreel.models.journal import Journal
+from goalreel.models.load import load
+from goalreel.models.presets import Preset
+from goalreel.models.recorded import Recorded
+from goalreel.models.trio import Trio
+from goalreel.progress import OnProgress
+
+INIT_DEATHS = 3
+"""Actors in a row that may die while they start; Ray's default of 0 ends the job with the first."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How many processes, each with models of its own, and where.
+
+    Folders and the models' addresses must be the same on every machine.
+    """
+
+    preset: Preset
+    count: int = 1
+    gpus: float = 0.0
+    """Of each."""
+    address: str | None = None
+    """The Ray cluster's; None: RAY_ADDRESS, or else Ray is started here."""
+
+    def run(
+        self,
+        records: Records,
+        source: Source,
+        options: Options,
+        limits: Limits,
+        todo: Mapping[int, int | None],
+        summary: Summary,
+        progress: OnProgress,
+    ) -> None:
+        """Record the episodes `todo` into the open `records`, and count them in `summary`.
+
+        `todo` has, of those to be tried again, how many accepted pictures their records have.
+
+        Raises:
+            DatasetError: workers die again and again.
+        """
+        import ray.data
+        from ray.exceptions import RayError, RayTaskError
+
+        before = summary.ended
+        size = min(limits.in_flight, math.ceil(len(todo) / self.count))
+        blocks = self.count * math.ceil(len(todo) / (self.count * size))
+        known = records.recordings or {}
+        rows = [{"episode": i, "before": -1 if n is None else n, "of": known.get(i)} for i, n in todo.items()]
+        order = _Order(
+            source.root.resolve(), records.folder.resolve(), records.source, self.preset, options, limits
+        )
+        try:
+            with _cluster(self), _settings():
+                parts = (
+                    ray.data.from_items(rows, override_num_blocks=min(blocks, len(rows)))
+                    .map_batches(
+                        _Worker,
+                        fn_constructor_args=(order,),
+                        batch_size=None,
+                        batch_format="numpy",
+                        compute=ray.data.ActorPoolStrategy(size=self.count, max_tasks_in_flight_per_actor=1),
+                        num_cpus=1,
+                        num_gpus=self.gpus,
+                    )
+                    .iter_rows()
+                )
+                for part in parts:
+                    summary.add(part["summary"])
+                    progress("annotate", summary.ended - before, len(todo))
+                    if summary.stopped:
+                        break
+        except RayTaskError:  # a bug
+            raise
+        except RayError as e:
+            raise DatasetError(f"the workers failed: {str(e).splitlines()[0]}: run again to go on") from e
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What every worker is told."""
+
+    root: Path
+    records: Path
+    source: str
+    preset: Preset
+    options: Options
+    limits: Limits
+
+
+class _Worker:
+    """An actor: a batch of rows (episode, before, of) in, one row with its summary out."""
+
+    def __init__(self, order: _Order) -> None:
+        self._order = order
+
+    @cached_property
+    def _dataset(self) -> tuple[Source, Recorded, Trio]:
+        source = Source.open(self._order.root)
+        recorded = self._order.options.recorded(source)
+        return source, recorded, load(self._order.preset, recordings=recorded)
+
+    def __call__(self, rows: dict[str, Any]) -> dict[str, list[str]]:
+        part = Summary(self._order.records.parents[1], "")
+        try:
+            self._work(rows, part)
+        except (UserError, OSError) as e:
+            part.stopped = str(e).splitlines()[0]
+        return {"summary": [part.as_json()]}
+
+    def _work(self, rows: dict[str, Any], part: Summary) -> None:
+        order, (source, recorded, models) = self._order, self._dataset
+        known = dict(zip(map(int, rows["episode"]), rows["of"], strict=True))
+        before = dict(zip(known, map(int, rows["before"]), strict=True))
+        records = Records(order.records, order.source, known)
+        # A worker that was killed may have recorded some of them.
+        done = {index for index in known if before[index] < 0 and _whole(records, index)}
+        for index in done:
+            count(records.outline(index), part)
+        todo = {index: max(n, 0) for index, n in before.items() if index not in done}
+        journal = Journal(part.out / LOCAL / "answers")
+        job = AnnotationJob(source, recorded, models, order.options, order.limits, journal)
+        record(job, records, journal, todo, part)
+
+
+def _whole(records: Records, index: int) -> bool:
+    try:
+        records.outline(index)
+    except DatasetError:
+        return False
+    return not records.outdated(index)
+
+
+@contextmanager
+def _cluster(workers: Workers) -> Iterator[None]:
+    """Ray, joined or started, and left as it was."""
+    import ray
+
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if ray.is_initialized():
+        yield
+        return
+    address = workers.address or os.environ.get("RAY_ADDRESS")
+    if address:
+        ray.init(address, log_to_driver=False)
+    else:
+        # Named as local, it joins nobody else's cluster on this machine. One CPU more for what feeds them.
+        ray.init("local", num_cpus=workers.count + 1, include_dashboard=False, log_to_driver=False)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    import ray.data
+
+    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    context = ray.data.DataContext.get_current().copy()
+    context.max_consecutive_actor_init_deaths = INIT_DEATHS
+    context.enable_progress_bars = False
+    with ray.data.DataContext.current(context):
+        yield

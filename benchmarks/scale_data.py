@@ -1,0 +1,142 @@
+"""Large LeRobot datasets in seconds: a few episodes that lerobot recorded, repeated."""
+
+import itertools
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import av
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from av.packet import Packet
+
+BLOCK = 20
+FRAMES = 16
+FPS = 10
+SIDE = 64
+CAMERA = "observation.images.front"
+_FILE = "chunk-{:03d}/file-{:03d}"
+
+
+def make(root: Path, episodes: int, files: int = 1) -> Path:
+    """A dataset of `episodes` episodes in `files` data files and as many videos: BLOCK recorded ones over
+    and over, each with a number and a place of its own."""
+    with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as work:
+        block = Path(work) / "block"
+        _record(block)
+        (root / "meta").mkdir(parents=True)
+        shutil.copy(block / "meta" / "tasks.parquet", root / "meta" / "tasks.parquet")
+        shutil.copy(block / "meta" / "stats.json", root / "meta" / "stats.json")
+        info = json.loads((block / "meta" / "info.json").read_text())
+        info |= {"total_episodes": episodes, "total_frames": episodes * FRAMES}
+        info["splits"] = {"train": f"0:{episodes}"}
+        (root / "meta" / "info.json").write_text(json.dumps(info, indent=4))
+        edges = np.linspace(0, episodes, files + 1).astype(int).tolist()
+        for file, (first, last) in enumerate(itertools.pairwise(edges)):
+            _repeat_data(block, root, file, first, last)
+            _repeat_video(block, root, file, first, last)
+            _repeat_rows(block, root, file, first, last)
+    return root
+
+
+def _record(root: Path) -> None:
+    """BLOCK episodes of a square that is picked up and put down."""
+    from lerobot.configs.video import RGBEncoderConfig
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    numbers = {"dtype": "float32", "shape": (4,), "names": ["x", "y", "z", "gripper"]}
+    picture = {"dtype": "video", "shape": (SIDE, SIDE, 3), "names": ["height", "width", "channels"]}
+    dataset = LeRobotDataset.create(
+        "local/block",
+        fps=FPS,
+        features={CAMERA: picture, "observation.state": dict(numbers), "action": dict(numbers)},
+        root=root,
+        rgb_encoder=RGBEncoderConfig(vcodec="h264", g=8, crf=23, extra_options={"bf": "0"}),
+    )
+    ground = (
+        np.random.default_rng(0)
+        .integers(20, 60, (8, 8, 3), np.uint8)
+        .repeat(SIDE // 8, 0)
+        .repeat(SIDE // 8, 1)
+    )
+    for episode in range(BLOCK):
+        for i in range(FRAMES):
+            view = ground.copy()
+            view[2 * episode : 2 * episode + 12, 3 * i : 3 * i + 12] = (250, 12 * episode, 20)
+            grip = 0.0 if FRAMES // 3 <= i < 2 * FRAMES // 3 else 1.0
+            state = np.array([0.1 * i, 0.01 * episode, np.sin(i / 3), grip], np.float32)
+            task = f"put the {('red', 'blue')[episode % 2]} block in the bowl"
+            dataset.add_frame({CAMERA: view, "observation.state": state, "action": state, "task": task})
+        dataset.save_episode()
+    dataset.finalize()
+
+
+def _repeat_data(block: Path, root: Path, file: int, first: int, last: int) -> None:
+    """One row group an episode, as lerobot records."""
+    table = pq.read_table(next((block / "data").glob("*/*.parquet")))
+    path = root / "data" / (_FILE.format(file // 1000, file % 1000) + ".parquet")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with pq.ParquetWriter(path, table.schema, compression="snappy") as writer:
+        for episode in range(first, last):
+            part = table.slice(episode % BLOCK * FRAMES, FRAMES)
+            start = episode * FRAMES
+            part = _put(part, "episode_index", np.full(FRAMES, episode))
+            writer.write_table(_put(part, "index", np.arange(start, start + FRAMES)))
+
+
+def _repeat_video(block: Path, root: Path, file: int, first: int, last: int) -> None:
+    """The packets of the block over and over, nothing encoded anew."""
+    template = next((block / "videos").rglob("*.mp4"))
+    path = root / "videos" / CAMERA / (_FILE.format(file // 1000, file % 1000) + ".mp4")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(av.open(str(template))) as source:
+        stream = source.streams.video[0]
+        packets = [(bytes(p), p.pts, p.is_keyframe) for p in source.demux(stream) if p.pts is not None]
+        unit, time_base = packets[1][1] - packets[0][1], stream.time_base
+        assert time_base is not None
+        with av.open(str(path), "w", format="mp4") as out:
+            copy = out.add_stream_from_template(stream)
+            for packet in _packets(packets, unit, first, last):
+                packet.stream, packet.time_base = copy, time_base
+                out.mux(packet)
+
+
+def _packets(packets: list[tuple[bytes, int, bool]], unit: int, first: int, last: int) -> Iterator[Packet]:
+    for at, frame in enumerate(range(first * FRAMES, last * FRAMES)):
+        data, _, is_keyframe = packets[frame % len(packets)]
+        packet = Packet(data)
+        packet.pts = packet.dts = at * unit
+        packet.duration = unit
+        packet.is_keyframe = is_keyframe
+        yield packet
+
+
+def _repeat_rows(block: Path, root: Path, file: int, first: int, last: int) -> None:
+    table = pq.read_table(next((block / "meta" / "episodes").glob("*/*.parquet")))
+    episode = np.arange(first, last)
+    rows = table.take(pa.array(episode % BLOCK))
+    start = (episode - first) * FRAMES / FPS
+    for name, values in {
+        "episode_index": episode,
+        "dataset_from_index": episode * FRAMES,
+        "dataset_to_index": (episode + 1) * FRAMES,
+        "data/chunk_index": np.full(len(episode), file // 1000),
+        "data/file_index": np.full(len(episode), file % 1000),
+        f"videos/{CAMERA}/chunk_index": np.full(len(episode), file // 1000),
+        f"videos/{CAMERA}/file_index": np.full(len(episode), file % 1000),
+        f"videos/{CAMERA}/from_timestamp": start,
+        f"videos/{CAMERA}/to_timestamp": start + FRAMES / FPS,
+    }.items():
+        rows = _put(rows, name, values)
+    path = root / "meta" / "episodes" / (_FILE.format(file // 1000, file % 1000) + ".parquet")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, path)
+
+
+def _put(table: pa.Table, name: str, values: np.ndarray) -> pa.Table:
+    at = table.schema.get_field_index(name)
+    return table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))

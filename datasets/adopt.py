@@ -1,0 +1,158 @@
+"""The records of an annotated dataset, brought along to what lerobot's tools made of it.
+
+Those tools (delete, split, merge, remove a feature) renumber the episodes and drop meta/goalreel. An episode
+is known again by its numbers: timestamps, and state and action where all datasets have them.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from goalreel.datasets.episode import Episode
+from goalreel.datasets.records import FOLDER, LOCAL, Records
+from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError
+from goalreel.files import digest, exclusive, link_or_copy, write_bytes
+
+_ADOPTED = "adopted"
+"""Stands for the fingerprint in settings.json: no run goes on in such a dataset."""
+_PICTURE = re.compile(r'"(images/[0-9a-f]{2}/[0-9a-f]{64}\.png)"')
+_FRAME = re.compile(r'"frame:([^"#]+)#\d+"')
+_ROLES = ("planner", "editor", "critic")
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """What became of the episodes of the edited dataset."""
+
+    recorded: int
+    """Episodes that have their record again."""
+    unrecorded: tuple[int, ...]
+    """Episodes that had none."""
+
+
+@dataclass(frozen=True)
+class _Mine:
+    """An episode of the edited dataset."""
+
+    index: int
+    id: str
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """An episode of an annotated dataset."""
+
+    records: Records
+    index: int
+
+    @property
+    def path(self) -> Path:
+        return self.records.path(self.index)
+
+    @property
+    def digest(self) -> str:
+        return digest(self.path.read_bytes()) if self.path.is_file() else ""
+
+
+def adopt(edited: Path, outs: Sequence[Path]) -> Adopted:
+    """Give the dataset `edited` the records of the annotated datasets `outs` that it was made from.
+
+    Run again after a kill, it ends the same.
+
+    Raises:
+        DatasetError: an episode of `edited` is in none of `outs`, or could be several; `edited` has other
+            records, or lacks a camera that a record shows; or the disk is full.
+    """
+    target, sources = Source.open(edited), [Source.open(out) for out in outs]
+    for source in sources:
+        if not (source.root / FOLDER).is_dir():
+            raise DatasetError(f"{source.root}: has no records: name what goalreel annotate wrote")
+    names = [n for n in ("observation.state", "action") if all(n in s.features for s in (target, *sources))]
+    known: defaultdict[str, list[_Origin]] = defaultdict(list)
+    for source in sources:
+        records = Records(source.root / FOLDER, source="")
+        for index in source.indices:
+            known[_key(source.episode(index), names)].append(_Origin(records, index))
+    wanted: defaultdict[str, list[_Mine]] = defaultdict(list)
+    for index in target.indices:
+        episode = target.episode(index)
+        wanted[_key(episode, names)].append(_Mine(index, episode.id))
+    pairs = [pair for key, mine in wanted.items() for pair in _paired(target.root, mine, known[key])]
+    done = {source.root: Records(source.root / FOLDER, source="").done() for source in sources}
+    recorded = [(e, origin) for e, origin in pairs if origin.index in done[origin.records.folder.parents[1]]]
+    _check_cameras(target, recorded)
+    with exclusive(target.root / LOCAL, target.root):
+        _write(target.root, [source.root for source in sources], recorded)
+    without = {e.index for e, _ in pairs} - {e.index for e, _ in recorded}
+    return Adopted(len(recorded), tuple(sorted(without)))
+
+
+def _key(episode: Episode, names: Sequence[str]) -> str:
+    """What an episode is known by: its numbers as recorded, whatever its index and its file."""
+    numbers = {"observation.state": episode.state, "action": episode.action}
+    return digest(episode.timestamps.tobytes(), *(numbers[name].tobytes() for name in names))
+
+
+def _paired(edited: Path, mine: Sequence[_Mine], theirs: Sequence[_Origin]) -> list[tuple[_Mine, _Origin]]:
+    """Which of `theirs` each of `mine` is; all of them have the same numbers."""
+    if not theirs:
+        raise DatasetError(
+            f"{edited}: episode {mine[0].index} is in no dataset that --from names: name all it was made from"
+        )
+    if len(theirs) == 1 or len({origin.digest for origin in theirs}) == 1:
+        return [(episode, theirs[0]) for episode in mine]
+    if len(theirs) == len(mine):  # lerobot's tools keep the order
+        return list(zip(mine, theirs, strict=True))
+    raise DatasetError(
+        f"{edited}: episode {mine[0].index} has the numbers of {len(theirs)} episodes, whose records differ: "
+        "name only the dataset that it comes from"
+    )
+
+
+def _check_cameras(target: Source, recorded: Sequence[tuple[_Mine, _Origin]]) -> None:
+    for mine, origin in recorded:
+        shown = set(_FRAME.findall(origin.path.read_text(encoding="utf-8")))
+        if missing := sorted(shown - set(target.features)):
+            raise DatasetError(
+                f"{target.root}: has no camera {missing[0]}, which the record of episode {mine.index} shows: "
+                "keep it"
+            )
+
+
+def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[tuple[_Mine, _Origin]]) -> None:
+    """Settings first: what a killed call leaves is known as its own."""
+    records = Records(edited / FOLDER, source="")
+    settings = records.folder / "settings.json"
+    if records.folder.is_dir() and _read(settings).get("source") != _ADOPTED:
+        raise DatasetError(f"{edited}: has records already: nothing to adopt")
+    stored = [_read(out / FOLDER / "settings.json") for out in outs]
+    merged = {**stored[0], "settings": _joined([s.get("settings", {}) for s in stored]), "source": _ADOPTED}
+    write_bytes(settings, json.dumps(merged, indent=2, sort_keys=True).encode() + b"\n")
+    for mine, origin in recorded:
+        text = origin.path.read_text(encoding="utf-8")
+        for picture in _PICTURE.findall(text):
+            link_or_copy(origin.records.folder / picture, records.folder / picture)
+        record = json.loads(text)
+        record["task"]["id"] = mine.id
+        text = json.dumps(record, indent=1, ensure_ascii=False)
+        write_bytes(records.path(mine.index), text.encode() + b"\n")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError) as e:
+        raise DatasetError(f"{path}: cannot be read ({type(e).__name__}): copy the dataset again") from e
+
+
+def _joined(settings: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What all agree on, and of the models all names."""
+    first = settings[0]
+    agreed = {k: v for k, v in first.items() if all(k in s and s[k] == v for s in settings)}
+    named = {r: dict.fromkeys(str(s[r]) for s in settings if r in s) for r in _ROLES}
+    return agreed | {role: ", ".join(names) for role, names in named.items() if names}

@@ -1,0 +1,96 @@
+"""README.md of OUT: IN's dataset card, and a section that tells what goalreel wrote."""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from goalreel.datasets.writing.build import Build
+from goalreel.files import write_bytes
+
+CARD = Path("README.md")
+_BEGIN, _END = "<!-- goalreel: begin -->", "<!-- goalreel: end -->"
+_OURS = re.compile(rf"\s*{_BEGIN}.*?{_END}\s*", re.DOTALL)
+_FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?\n)??---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_ADDRESS = re.compile(r"@?\w+://[^\s?]*")
+_DEFAULTS = {"configs": [{"config_name": "default", "data_files": "data/*/*.parquet"}]}
+_ADDED = {"tags": ("LeRobot", "goalreel", "visual-sub-goals"), "task_categories": ("robotics",)}
+log = logging.getLogger(__name__)
+
+
+def write_card(job: Build) -> None:
+    """Write the card: what IN's says stays, but for a section that an earlier pass left there.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
+    path = job.source.root / CARD
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    data, body = _taken_apart(text, path)
+    data = _DEFAULTS | data | {key: _joined(data.get(key), values) for key, values in _ADDED.items()}
+    body = _OURS.sub("\n\n", body).strip() or "# A LeRobot dataset with visual sub-goals"
+    front = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+    ours = "\n".join(_section(job))
+    write_bytes(job.out / CARD, f"---\n{front}---\n\n{body}\n\n{_BEGIN}\n{ours}\n{_END}\n".encode())
+
+
+def _taken_apart(text: str, path: Path) -> tuple[dict[str, Any], str]:
+    """The front matter and the text of a card; nothing and all of it where the front matter is damaged."""
+    match = _FRONT.match(text)
+    if match is None:
+        return {}, text
+    try:
+        data = yaml.safe_load(match[1] or "") or {}
+        if not isinstance(data, dict):
+            raise ValueError("not a mapping")
+    except (yaml.YAMLError, ValueError) as e:
+        log.warning("%s: its front matter is kept as text: it cannot be read (%s)", path, type(e).__name__)
+        return {}, text
+    return data, text[match.end() :]
+
+
+def _joined(old: object, new: tuple[str, ...]) -> list[object]:
+    """One entry or a list of them, and the new ones."""
+    values = old if isinstance(old, list) else [] if old is None else [old]
+    return [*values, *(value for value in new if value not in values)]
+
+
+def _section(job: Build) -> Iterator[str]:
+    """What this build wrote, in Markdown."""
+    width, height = job.size
+    steps = Counter(status for goals in job.goals.values() for status in goals.statuses)
+    counts = ", ".join(f"{n} {status}" for status, n in sorted(steps.items())) or "none"
+    yield "## Visual sub-goals"
+    yield ""
+    yield f"{len(job.goals)} of {len(job.clock)} episodes were annotated by goalreel. Their steps: {counts}."
+    yield ""
+    yield f"- `{job.key}` ({width}x{height}, a camera): on each frame of a sub-task the picture of its goal."
+    yield f"- `{job.pad_key}`: true on frames without an accepted goal, whose picture is black."
+    if job.text.language:
+        yield "- `language_persistent`: the words, as rows of style `plan`, `subtask` and others."
+    if job.text.task_per_frame:
+        yield "- `task_index`: the sub-task of each frame; without one, the instruction."
+    yield "- `meta/goalreel`: the record of each episode, with every attempt and verdict."
+    yield ""
+    for role, name in _models(job):
+        yield f"- {role}: `{name}`"
+    yield ""
+    yield "Any LeRobot policy takes the sub-goals as one more camera:"
+    yield ""
+    yield "```"
+    yield "lerobot-train --policy.type=act --dataset.repo_id=OWNER/NAME"
+    yield "```"
+    if job.text.language:
+        yield ""
+        yield "Your own loader takes `collate_fn=lerobot.utils.collate.lerobot_collate_fn` for it."
+
+
+def _models(job: Build) -> Iterator[tuple[str, str]]:
+    settings = job.records.settings()
+    for role in ("planner", "editor", "critic"):
+        if isinstance(name := settings.get(role), str):
+            yield role, _ADDRESS.sub("", name).rstrip(":")

@@ -1,0 +1,57 @@
+"""A run can be looked at while it is going on."""
+
+import html
+import shutil
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+from support.cli import fails, goalreel
+from support.wait import until
+
+from goalreel import Edit, Editor, Failure, Image, Options, annotate, load_models, open_dataset
+from goalreel.batch import Limits
+from goalreel.datasets.records import FOLDER, LOCAL
+
+
+class Gate:
+    """Renders as `editor` does, but holds episode 2 until it is opened."""
+
+    def __init__(self, editor: Editor) -> None:
+        self.editor, self.reached, self.open = editor, threading.Event(), threading.Event()
+
+    def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
+        if any(edit.task_id == "episode_000002" for edit in edits):
+            self.reached.set()
+            assert self.open.wait(600)
+        return self.editor.edit(edits)
+
+
+def test_a_run_is_shown_while_it_is_going_on(video_dataset, tmp_path):
+    out, source = tmp_path / "out", open_dataset(video_dataset)
+    models = load_models("hindsight", recordings=Options().recorded(source))
+    gate = Gate(models.editor)
+    run = threading.Thread(
+        target=annotate,
+        args=(source, out, replace(models, editor=gate)),
+        kwargs={"limits": Limits(batch_size=1, in_flight=1)},
+        daemon=True,
+    )
+    run.start()
+    try:
+        assert gate.reached.wait(600)
+        until(lambda: len(list((out / FOLDER / "episodes").rglob("*.json"))) == 2)
+        goalreel("show", out)
+        copied = shutil.copytree(out, tmp_path / "copied")
+        (copied / LOCAL / "source").unlink()
+        assert "not written yet: name the dataset that it is made from" in fails("show", copied)
+        goalreel("show", copied, "--source", video_dataset)
+    finally:
+        gate.open.set()
+        run.join(600)
+    for report in ("out-report", "copied-report"):
+        page = html.unescape((tmp_path / report / "index.html").read_text())
+        assert "2 of 3" in page
+        assert "Episode 1" in page
+    goalreel("show", out)
+    assert "2 of 3" not in (tmp_path / "out-report/index.html").read_text()

@@ -1,0 +1,124 @@
+"""Annotating in Ray workers: the bytes of one process, though a worker is killed on the way."""
+
+import base64
+import json
+import os
+import signal
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.chat_server import ChatServer, Reply, Request, said
+from support.cli import fails
+
+from goalreel.annotator.annotate import annotate, open_dataset
+from goalreel.annotator.options import Options
+from goalreel.annotator.summary import Summary
+from goalreel.annotator.workers import Workers
+from goalreel.batch import Limits
+from goalreel.image import Image
+from goalreel.models import presets
+from goalreel.models.load import load
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+
+
+def answer(request: Request) -> Reply:
+    """What depends on the request alone: two steps, pictures by their prompt, every one accepted."""
+    if request.path.endswith("/edit"):
+        number = zlib.crc32(f"{request.json['prompt']} {request.json['seed']}".encode())
+        pixels = np.random.default_rng(number).integers(0, 256, (48, 48, 3), np.uint8)
+        picture = base64.b64encode(Image(pixels).png()).decode()
+        return Reply(body=json.dumps({"success": True, "edited_image": picture}).encode())
+    if request.json["model"] == "critic":
+        return said(
+            '<think>look</think><answer>{"previous_step_success": true, "refine_prompt": null}</answer>'
+        )
+    steps = [
+        {
+            "step_number": i,
+            "step_name": f"s{i}",
+            "instruction": f"i{i}",
+            "prompt": f"p{i}",
+            "auxiliary_text": None,
+        }
+        for i in (1, 2)
+    ]
+    return said(f"<think>two</think><answer>{json.dumps({'execution_plan': steps})}</answer>")
+
+
+def work(server: ChatServer, source: Path, out: Path, workers: int = 0) -> Summary:
+    names = presets.load(
+        "api",
+        planner=f"openai:planner@{server.url}",
+        critic=f"openai:critic@{server.url}",
+        editor=f"interleavethinker:{server.url}",
+    )
+    dataset, options, limits = open_dataset(source), Options(), Limits(2, 2)
+    models = load(names, recordings=options.recorded(dataset), roles=())
+    crew = Workers(names, workers) if workers else None
+    return annotate(dataset, out, models, options, limits=limits, workers=crew)
+
+
+def below(parent: int) -> list[int]:
+    """The processes that a process has started, and those that they have."""
+    children = [
+        int(c) for task in Path(f"/proc/{parent}/task").iterdir() for c in _read(task / "children").split()
+    ]
+    return [pid for child in children for pid in (child, *below(child))] if children else []
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().replace("\0", " ")
+    except OSError:  # it has ended meanwhile
+        return ""
+
+
+@pytest.mark.process
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_a_killed_worker_loses_nothing(sharded_dataset, tmp_path):
+    killed: list[int] = []
+
+    def kill_one(request: Request) -> Reply:
+        if request.path.endswith("/edit") and not killed:
+            worker = next(
+                pid for pid in below(os.getpid()) if "_Worker" in _read(Path(f"/proc/{pid}/cmdline"))
+            )
+            killed.append(worker)
+            os.kill(worker, signal.SIGKILL)
+        return answer(request)
+
+    with ChatServer(answer) as server:
+        assert work(server, sharded_dataset, tmp_path / "whole").clean
+        asked = len(server.requests)
+        server.answer = kill_one
+        summary = work(server, sharded_dataset, tmp_path / "out", workers=2)
+        assert killed
+        assert (summary.annotated, summary.not_begun, summary.clean) == (4, 0, True)
+        assert dict(summary.steps) == {"verified": 8}
+        assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+        assert len(server.requests) < 3 * asked, "what had an answer is not asked again"
+
+
+def test_what_workers_could_not_do_is_counted():
+    part = Summary(
+        Path("out"), "front", annotated=2, unverified=1, failures={3: "no reply"}, stopped="stopped: x"
+    )
+    part.steps["verified"] += 5
+    whole = Summary(Path("out"), "front", annotated=1)
+    whole.add(part.as_json())
+    whole.add(Summary(Path("out"), "front", resumed=1).as_json())
+    assert (whole.annotated, whole.unverified, whole.resumed, whole.ended) == (3, 1, 1, 5)
+    assert (whole.failures, whole.stopped, whole.clean) == ({3: "no reply"}, "stopped: x", False)
+    assert dict(whole.steps) == {"verified": 5}
+
+
+def test_options_that_do_not_fit(sharded_dataset, tmp_path):
+    work = ("annotate", sharded_dataset, "--out", tmp_path / "out")
+    assert "need --ray" in fails(*work, "--workers", "2")
+    assert "--shard is for processes without --ray" in fails(*work, "--ray", "--shard", "1/2")

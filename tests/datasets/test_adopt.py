@@ -1,0 +1,105 @@
+"""What lerobot's own tools make of an annotated dataset, and its records brought along."""
+
+import json
+import shutil
+
+import pytest
+
+from goalreel.annotator.show import read_storyboards, show
+from goalreel.datasets.adopt import adopt
+from goalreel.datasets.records import FOLDER
+from goalreel.errors import DatasetError
+
+KEY = "observation.images.subgoal"
+NAMES = [(f"reach {i}", f"grasp {i}", f"put {i}") for i in range(4)]
+
+
+def load(root):
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    return LeRobotDataset("local/test", root=root, video_backend="pyav")
+
+
+@pytest.fixture(scope="module")
+def out(sharded_dataset, annotated, tmp_path_factory):
+    """Episode 2 of four has no record; one picture of episode 3 is drawn."""
+    episodes = {i: {"names": NAMES[i], "drawn": (1,) if i == 3 else ()} for i in (0, 1, 3)}
+    return annotated(sharded_dataset, tmp_path_factory.mktemp("adopt") / "out", episodes)
+
+
+def told(root):
+    """Episode -> (id, names of its steps), with all pictures read."""
+    return {i: (b.task.id, tuple(s.step.name for s in b.steps)) for i, b in read_storyboards(root)}
+
+
+def files(root):
+    return {p.relative_to(root): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+def test_records_follow_deleted_episodes(out, tmp_path):
+    from lerobot.datasets.dataset_tools import delete_episodes
+
+    rest = delete_episodes(load(out), [1], output_dir=tmp_path / "rest", repo_id="local/rest").root
+    assert not (rest / FOLDER).exists(), "lerobot drops them"
+    found = adopt(rest, [out])
+    assert (found.recorded, found.unrecorded) == (2, (1,))
+    assert told(rest) == {0: ("episode_000000", NAMES[0]), 2: ("episode_000002", NAMES[3])}
+    assert show(rest, tmp_path / "report").is_file()
+    before = files(rest)
+    adopt(rest, [out])
+    assert files(rest) == before
+    assert files(out / FOLDER) != {}
+
+
+@pytest.mark.long
+def test_records_follow_a_split_and_a_merge(out, tmp_path):
+    from lerobot.datasets.dataset_tools import merge_datasets, split_dataset
+
+    parts = split_dataset(load(out), {"a": [0, 2], "b": [1, 3]}, output_dir=tmp_path / "parts")
+    for part in parts.values():
+        adopt(part.root, [out])
+    assert [told(parts[name].root) for name in "ab"] == [
+        {0: ("episode_000000", NAMES[0])},
+        {0: ("episode_000000", NAMES[1]), 1: ("episode_000001", NAMES[3])},
+    ]
+    both = [parts["b"], parts["a"]]
+    merged = merge_datasets(both, output_repo_id="local/m", output_dir=tmp_path / "m").root
+    with pytest.raises(DatasetError, match="episode 2 is in no dataset that --from names"):
+        adopt(merged, [parts["b"].root])
+    adopt(merged, [part.root for part in both])
+    assert told(merged) == {
+        0: ("episode_000000", NAMES[1]),
+        1: ("episode_000001", NAMES[3]),
+        2: ("episode_000002", NAMES[0]),
+    }
+    item = load(merged)[0]
+    assert not item["subgoal_is_pad"]
+    assert item["language_persistent"][0]["content"].startswith("1. reach 1")
+
+
+@pytest.mark.long
+def test_a_removed_feature(out, tmp_path):
+    """Without the action an episode is known by its state; without the camera its record shows nothing."""
+    from lerobot.datasets.dataset_tools import remove_feature
+
+    poor = remove_feature(load(out), "action", output_dir=tmp_path / "poor", repo_id="local/poor").root
+    assert adopt(poor, [out]).recorded == 3
+    front = "observation.images.front"
+    blind = remove_feature(load(out), front, output_dir=tmp_path / "blind", repo_id="local/blind").root
+    with pytest.raises(DatasetError, match=f"has no camera {front}, which the record of episode 0 shows"):
+        adopt(blind, [out])
+    assert not (blind / FOLDER).exists()
+
+
+def test_what_cannot_be_adopted_is_refused(out, sharded_dataset, tmp_path):
+    with pytest.raises(DatasetError, match="has no records: name what goalreel annotate wrote"):
+        adopt(out, [sharded_dataset])
+    with pytest.raises(DatasetError, match="has records already"):
+        adopt(out, [out])
+    bare = shutil.copytree(out, tmp_path / "bare")
+    shutil.rmtree(bare / FOLDER)
+    other = shutil.copytree(out, tmp_path / "other")
+    record = other / FOLDER / "episodes/chunk-000/episode_000001.json"
+    record.write_text(json.dumps(json.loads(record.read_bytes())))
+    with pytest.raises(DatasetError, match="episode 1 has the numbers of 2 episodes, whose records differ"):
+        adopt(bare, [out, other])

@@ -1,0 +1,43 @@
+"""The benchmark of large datasets measures what it says; how long it takes is not looked at."""
+
+import importlib
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from goalreel.datasets.source import Source
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+EPISODES = 42
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        yield importlib.import_module("scale")
+
+
+@pytest.mark.long
+def test_every_episode_of_a_large_dataset_is_recorded_and_written(benchmark, tmp_path):
+    root = benchmark.make(tmp_path / "in", EPISODES, 2)
+    source = Source.open(root)
+    for index in (0, 20, EPISODES - 1):
+        episode = source.episode(index)
+        episode.check(source.camera(None))
+        first, repeated = (source.episode(i).frames(source.camera(None), [3])[0] for i in (index % 20, index))
+        assert np.array_equal(first.pixels, repeated.pixels)
+    row = benchmark.measure(root, tmp_path / "out", EPISODES, EPISODES)
+    assert {"annotate_ms", "once_ms", "build_ms", "episode_ms", "peak_rss_mb", "out_files"} <= set(row)
+    written = Source.open(tmp_path / "out")
+    assert len(written.indices) == EPISODES
+    assert "observation.images.subgoal" in written.features
+
+
+def test_the_report_of_the_benchmark_lists_every_episode(benchmark, tmp_path):
+    text = benchmark.write_index(100, tmp_path).read_text(encoding="utf-8")
+    (rows,) = re.findall(r'id="rows">(.*?)</script>', text)
+    assert len(json.loads(rows)["rows"]) == 100

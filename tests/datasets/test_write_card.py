@@ -1,0 +1,97 @@
+"""The dataset card: valid for huggingface_hub, IN's kept, and what a push carries."""
+
+import shutil
+
+import pytest
+from huggingface_hub import DatasetCard
+
+from goalreel.datasets.build import build
+from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.text import TextOptions
+
+THEIRS = """---
+license: apache-2.0
+tags: [droid]
+task_categories: robotics
+pretty_name: Blöcke
+---
+# Ours of Tuesday
+
+Recorded by hand.
+"""
+
+
+@pytest.fixture
+def carded(video_dataset, tmp_path):
+    """IN with a card of its own."""
+    root = shutil.copytree(video_dataset, tmp_path / "in")
+    (root / "README.md").write_text(THEIRS, encoding="utf-8")
+    return root
+
+
+def card(root):
+    """As huggingface_hub reads it."""
+    return DatasetCard.load(root / "README.md")
+
+
+def test_a_card_is_written_where_there_is_none(video_dataset, annotated, tmp_path):
+    out = annotated(
+        video_dataset, tmp_path / "out", {0: {}, 1: {"statuses": ("verified", "unverified", "verified")}}
+    )
+    found = card(out)
+    assert found.data.license is None, "nobody said"
+    assert found.data.task_categories == ["robotics"]
+    assert found.data.tags == ["LeRobot", "goalreel", "visual-sub-goals"]
+    assert found.data.to_dict()["configs"][0]["data_files"] == "data/*/*.parquet"
+    assert "2 of 3 episodes" in found.text
+    assert "Their steps: 1 unverified, 5 verified." in found.text
+    assert "lerobot_collate_fn" in found.text
+
+
+def test_the_card_of_in_is_kept_through_every_pass(carded, annotated, tmp_path):
+    first = annotated(carded, tmp_path / "first", {0: {}})
+    second = annotated(first, tmp_path / "second", {1: {}}, text=TextOptions(language=False))
+    for out in (first, second):
+        found = card(out)
+        assert (found.data.license, found.data.pretty_name) == ("apache-2.0", "Blöcke")
+        assert found.data.tags == ["droid", "LeRobot", "goalreel", "visual-sub-goals"]
+        assert found.data.task_categories == ["robotics"]
+        assert found.text.count("# Ours of Tuesday\n\nRecorded by hand.\n") == 1
+        assert found.text.count("## Visual sub-goals") == 1
+    assert "lerobot_collate_fn" not in card(second).text
+
+
+@pytest.mark.parametrize("broken", ["---\nlicense: [\n---\nbody\n", "---\n- a\n---\nbody\n"])
+def test_a_card_that_cannot_be_read_is_kept_as_text(carded, annotated, tmp_path, broken, caplog):
+    (carded / "README.md").write_text(broken)
+    found = card(annotated(carded, tmp_path / "out", {0: {}}))
+    assert broken in found.text
+    assert "front matter" in caplog.text
+
+
+def test_models_are_named_without_their_addresses(video_dataset, board, tmp_path):
+    source = Source.open(video_dataset)
+    names = {
+        "planner": "openai:qwen@http://10.0.0.7:8000/v1?temperature=0.2",
+        "editor": "server:http://10.0.0.8:8000",
+        "critic": "difference",
+    }
+    with Records.open(tmp_path / "out", names, source.fingerprint()) as records:
+        records.commit(0, board(12))
+        build(source, tmp_path / "out", records)
+    text = card(tmp_path / "out").text
+    assert "- planner: `openai:qwen?temperature=0.2`\n- editor: `server`\n- critic: `difference`" in text
+    assert "10.0.0" not in text
+
+
+def test_a_push_carries_the_card(video_dataset, annotated, tmp_path):
+    """By huggingface_hub's own filter; what stays at home is tested with the records."""
+    from huggingface_hub.utils import DEFAULT_IGNORE_PATTERNS, filter_repo_objects
+
+    out = annotated(video_dataset, tmp_path / "out", {0: {"drawn": (0,)}})
+    files = [p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file()]
+    pushed = set(filter_repo_objects(files, ignore_patterns=[*DEFAULT_IGNORE_PATTERNS, "images/"]))
+    assert {"README.md", "meta/info.json", "meta/goalreel/settings.json"} <= pushed
+    assert {f for f in files if f.startswith("meta/goalreel/images/")} <= pushed
+    assert {f for f in files if f not in pushed} == {f for f in files if f.startswith(".cache/")}

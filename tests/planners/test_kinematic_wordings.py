@@ -1,0 +1,31 @@
+"""Other wordings of an instruction: each says the same to the reader of instructions."""
+
+import pytest
+
+from goalreel.planners.kinematic.clauses import read
+from goalreel.planners.kinematic.wordings import wordings
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "pick the blue block and place it in plate",
+        "Put A in the box and B in the bag, then close the drawer.",
+        "take the cup out of the drawer",
+        "stack blue block on red block",
+        "put the cup in front of the box",
+        "fold the towel",
+        "faire le lit",
+    ],
+)
+def test_every_wording_reads_as_the_same_clauses(instruction):
+    found = wordings(instruction)
+    assert found[0] == instruction
+    assert 2 <= len(set(found)) == len(found) <= 8
+    states = [c.state for c in read(instruction)]
+    assert [[c.state for c in read(text)] for text in found] == [states] * len(found)
+
+
+def test_verbs_and_prepositions_vary():
+    found = wordings("put the block in the bowl", most=20)
+    assert {"place the block into the bowl", "please set the block inside the bowl"} <= set(found)
