@@ -5,7 +5,7 @@
 - `chat.Chat`: what a chat model is to them; `openai.OpenAIChat` asks one over HTTP, `hf.HfChat` runs one.
 - `kinematic.KinematicPlanner`: reads a plan off a recorded episode, by rules.
 - `rows.RowsPlanner`: takes the sub-tasks that an episode is labelled with.
-- `difference.DifferenceCritic`: checks pixels, by rules.
+- `difference.DifferenceCritic`: checks pixels, by rules; `recorded_critic.RecordedCritic` also the recording.
 - `viescore.VieScore`: what a picture is worth, 0-10, by any chat model.
 - `tokens`: how sure a model was of one word of its reply.
 - `overhear`: a chat model that is listened to.

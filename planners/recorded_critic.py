@@ -7,6 +7,7 @@ the right thing they cannot say: a block beside its target is accepted.
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
+import cv2
 import numpy as np
 
 from goalreel.errors import DatasetError
@@ -22,6 +23,12 @@ NEAR = 0.05
 """Share of the space the arm visits within which it is at the same place."""
 FAST = 80
 """Percentile of the arm's speed from which it moves as fast as it usually does."""
+SHORT_S = 2.0
+"""Seconds in which an arm cannot be expected to go somewhere and come back."""
+BLURRED = 0.5
+"""Share of the recording's usual sharpness below which a picture of something fast is blurred."""
+SAMPLED = 9
+"""Frames, evenly spread, that tell the usual sharpness."""
 KEPT = 32
 """Recordings whose motion is kept."""
 
@@ -29,7 +36,7 @@ KEPT = 32
 class RecordedCritic:
     """Judges as DifferenceCritic does, and what that accepts by the recording it is a frame of.
 
-    - The hand holds something and moves as fast as it usually does: a passing moment, blurred or about to be.
+    - The hand holds something, moves as fast as it ever usually does, and the picture is blurred.
     - The hand has not left the place where it let go: it hides what it did.
     - No grasp in the whole recording, and the arm not back at any place of the step's first half: it cannot
       be told from what changed.
@@ -65,13 +72,12 @@ class RecordedCritic:
         motion = self._motion(recording)
         if motion is None or goal >= len(motion) or not motion.extent:
             return None
-        if any(motion.holds(cycle, goal) and goal >= cycle.held for cycle in motion.cycles):
-            fast = motion.speed[goal] > np.percentile(motion.speed, FAST)
-            return "Cannot see: what the hand holds is still moving at full speed." if fast else None
+        if any(cycle.held <= goal < _release(cycle, len(motion)) for cycle in motion.cycles):
+            return self._moving(recording, motion, camera, goal)
         done = [c for c in motion.cycles if c.release is not None and start <= c.release <= goal]
-        if done and _apart(motion, goal, _release(done[-1])) < NEAR:
+        if done and _apart(motion, goal, _release(done[-1], goal)) < NEAR:
             return "Cannot see: the hand has not left what it let go of."
-        if motion.cycles and not done:
+        if not done and (motion.cycles or goal - start < SHORT_S * motion.fps):
             return None
         until = done[0].grasp if done else (start + goal) // 2
         before = _same_place(motion, start, until, goal)
@@ -79,6 +85,16 @@ class RecordedCritic:
             return None if done else "Cannot see: the arm cannot be told from what it changed."
         then, now = (image.pixels for image in recording.frames(camera, [before, goal]))
         return None if self._pixels.shows_change(then, now) else "Nothing changed but the arm."
+
+    def _moving(self, recording: Recording, motion: ArmMotion, camera: str, goal: int) -> str | None:
+        """What is wrong with a frame in which the hand holds something."""
+        if motion.speed[goal] < np.percentile(motion.speed, FAST):
+            return None
+        spread = np.linspace(0, len(motion) - 1, SAMPLED).astype(int).tolist()
+        sharp = [_sharpness(image) for image in recording.frames(camera, [goal, *spread])]
+        if sharp[0] >= BLURRED * float(np.median(sharp[1:])):
+            return None
+        return "Cannot see: what the hand holds is moving at full speed, and the picture is blurred."
 
     def _motion(self, recording: Recording) -> ArmMotion | None:
         if recording.id not in self._known:
@@ -92,6 +108,11 @@ class RecordedCritic:
         return self._known[recording.id]
 
 
+def _sharpness(image: Image) -> float:
+    """Variance of the Laplacian of the grey picture, the size being the recording's."""
+    return float(cv2.Laplacian(cv2.cvtColor(image.pixels, cv2.COLOR_RGB2GRAY), cv2.CV_64F).var())
+
+
 def _place(image: Image | None) -> tuple[str, int] | None:
     """The camera and the number of a frame; None for another picture."""
     if image is None or image.frame is None:
@@ -100,8 +121,8 @@ def _place(image: Image | None) -> tuple[str, int] | None:
     return (camera, int(number)) if camera and number.isdecimal() else None
 
 
-def _release(cycle: Cycle) -> int:
-    return cycle.held if cycle.release is None else cycle.release
+def _release(cycle: Cycle, otherwise: int) -> int:
+    return otherwise if cycle.release is None else cycle.release
 
 
 def _apart(motion: ArmMotion, a: int, b: int) -> float:

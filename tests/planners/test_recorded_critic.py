@@ -1,0 +1,91 @@
+"""What the recording itself says against a goal frame, on pictures made by hand."""
+
+import cv2
+import numpy as np
+
+from goalreel.image import Image
+from goalreel.planners.kinematic import Layout
+from goalreel.planners.recorded_critic import RecordedCritic
+from goalreel.types import Candidate
+
+GROUND = np.random.default_rng(0).integers(60, 180, (60, 80, 3), np.uint8)
+WAY = np.concatenate([np.linspace(0, 1, 20), np.ones(10), np.linspace(1, 0.5, 15), np.full(10, 0.5)])
+"""Out, a grasp, back halfway, a release: then the arm stays, or goes home."""
+HOME = np.linspace(0.5, 0, 10)
+SHUT = (24, 50)
+
+
+class Filmed:
+    """An arm, a black bar at x; a red block that it takes along while the hand is shut."""
+
+    id, instruction, fps = "a", "move the block", 10.0
+    state_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+
+    def __init__(self, x, shut=SHUT, carries=True, blurred=()):
+        self.x, self.carries, self.blurred = np.asarray(x), carries, blurred
+        hand = np.zeros(len(x))
+        hand[shut[0] : shut[1]] = 1
+        self.state = np.column_stack([self.x, hand]).astype(np.float32)
+        self.action = np.zeros((len(x), 0), np.float32)
+        self.timestamps = (np.arange(len(x)) / 10).astype(np.float32)
+        self.shut = shut
+
+    def frames(self, camera, indices):
+        return [Image(self.picture(i), frame=f"{camera}#{i}") for i in indices]
+
+    def picture(self, i):
+        picture = GROUND.copy()
+        held = self.x[min(max(i, self.shut[0]), self.shut[1])] if self.carries else self.x[self.shut[0]]
+        block, arm = round(10 + 50 * held), round(10 + 50 * self.x[i])
+        picture[44:54, block : block + 10] = (220, 40, 40)
+        picture[:40, arm : arm + 8] = 0
+        return cv2.GaussianBlur(picture, (0, 0), 0.45) if i in self.blurred else picture
+
+
+def judged(film: Filmed, goal: int, start: int = 0):
+    source, image = film.frames("front", [start, goal])
+    candidate = Candidate(task_id="a", step=0, source=source, image=image, instruction="i", prompt="p")
+    layout = Layout.parse("gripper=1,position=0:1,closed=high")
+    return RecordedCritic({"a": film}, layout).judge([candidate])[0]
+
+
+def test_a_hand_that_has_gone_home_shows_what_it_did():
+    assert judged(Filmed([*WAY, *HOME]), 64).success
+
+
+def test_a_hand_that_has_not_left_hides_it():
+    verdict = judged(Filmed([*WAY, *HOME]), 54)
+    assert not verdict.success
+    assert verdict.reasoning == "Cannot see: the hand has not left what it let go of."
+
+
+def test_a_grasp_that_moved_nothing_changed_nothing():
+    """The arm is back where it passed before, so its own picture cancels out."""
+    back = [*np.linspace(0.5, WAY[6], 8), WAY[6], WAY[6]]
+    verdict = judged(Filmed([*WAY, *back], carries=False), 64)
+    assert (verdict.success, verdict.reasoning) == (False, "Nothing changed but the arm.")
+
+
+def test_a_push_without_a_return_cannot_be_seen():
+    out = [*np.zeros(10), *np.linspace(0, 1, 30)]
+    still = judged(Filmed(out, shut=(0, 0), carries=False), 39)
+    assert (still.success, still.reasoning[:11]) == (False, "Cannot see:")
+    assert "cannot be told from what it changed" in still.reasoning
+
+
+def test_what_is_carried_fast_and_blurred_cannot_be_seen():
+    swing = 0.65 - 0.35 * np.cos(np.linspace(0, np.pi, 15))
+    way = [*np.linspace(0, 0.3, 20), *np.full(10, 0.3), *swing, *np.full(10, 1.0)]
+    assert judged(Filmed(way), 37).success
+    verdict = judged(Filmed(way, blurred=(37,)), 37)
+    assert not verdict.success
+    assert verdict.reasoning.endswith("moving at full speed, and the picture is blurred.")
+
+
+def test_a_rendered_picture_is_judged_by_its_pixels_alone():
+    film = Filmed([*WAY, *HOME])
+    source, image = film.frames("front", [0, 54])
+    drawn = Image(image.pixels)
+    candidate = Candidate(task_id="a", step=0, source=source, image=drawn, instruction="i", prompt="p")
+    assert RecordedCritic({"a": film}).judge([candidate])[0].success
