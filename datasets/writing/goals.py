@@ -75,8 +75,8 @@ def read_goals(
 
     An episode without a plan stays exactly as it was. Steps without an accepted picture, or tried in vain,
     give neither picture nor name and are left out of the plan, unless `use_unverified`; steps in words alone
-    keep their name. Steps that were never aligned to frames have no span, and those that were looked for and not
-    found no name either.
+    keep their name. Steps that were never aligned to frames have no span; those that were looked for in the
+    recording and not found have no name either.
 
     Raises:
         DatasetError: a record does not fit its episode.
