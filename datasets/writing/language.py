@@ -42,7 +42,7 @@ def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = Fa
             text = goals.instruction if span.name is None else span.name
             rows.append(_row("subtask", text, timestamps[span.start]))
         named = span.name is not None
-    edges = goals.phase_edges()
+    edges = goals.phase_edges
     return rows + [_row("motion", text or goals.instruction, timestamps[at]) for at, text in edges]
 
 

@@ -122,7 +122,7 @@ def test_a_record_that_is_no_storyboard_is_named_when_it_is_read(out, board):
     with opened(out) as records:
         records.commit(0, board(12))
         records.path(0).write_text(records.path(0).read_text().replace('"steps"', '"stairs"'))
-        with pytest.raises(DatasetError, match="episode_000000.json: damaged record.*remove this file"):
+        with pytest.raises(DatasetError, match=r"episode_000000\.json: damaged record.*remove this file"):
             records.outline(0)
 
 
