@@ -7,6 +7,7 @@ blanks every episode it was not given; so its staging, validator and order of ro
 import json
 import tempfile
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = Fa
             text = goals.instruction if span.name is None else span.name
             rows.append(_row("subtask", text, timestamps[span.start]))
         named = span.name is not None
-    edges = goals.phase_edges()
+    edges = goals.phase_edges
     return rows + [_row("motion", text or goals.instruction, timestamps[at]) for at, text in edges]
 
 
@@ -75,23 +76,31 @@ def merge_rows(
     return sorted(rows, key=lambda r: (r["timestamp"], r["style"] or "", r["role"] or ""))
 
 
-def validate(rows: Sequence[LanguageRow], episode: int, timestamps: NDArray[np.float32], path: Path) -> None:
-    """Run lerobot's StagingValidator over our rows.
+def validate(rows: Sequence[LanguageRow], episode: int, path: Path) -> None:
+    """Run lerobot's StagingValidator over rows of ours.
 
     Raises:
         DatasetError: a row that lerobot would not accept.
+    """
+    if said := _objection(frozenset(row["style"] for row in rows)):
+        raise DatasetError(f"{path}: episode {episode}: lerobot rejects the rows: {said}")
+
+
+@cache
+def _objection(styles: frozenset[str]) -> str | None:
+    """What lerobot has against `_row`s of these styles.
+
+    It looks at nothing else in a persistent row; and it reads files, so it is not asked about each episode.
     """
     from lerobot.annotations.steerable_pipeline import StagingValidator
     from lerobot.annotations.steerable_pipeline.reader import EpisodeRecord
     from lerobot.annotations.steerable_pipeline.staging import EpisodeStaging
 
-    times = tuple(float(t) for t in timestamps)
-    record = EpisodeRecord(episode, "", times, tuple(range(len(times))), path, 0, len(times))
+    rows = [_row(style, "", np.float32(0)) for style in sorted(styles)]
     with tempfile.TemporaryDirectory() as folder:
-        EpisodeStaging(Path(folder), episode).write("plan", rows)
-        report = StagingValidator().validate([record], Path(folder))
-    if not report.ok:
-        raise DatasetError(f"{path}: episode {episode}: lerobot rejects the rows: {report.errors[0]}")
+        EpisodeStaging(Path(folder), 0).write("plan", rows)
+        report = StagingValidator().validate([EpisodeRecord(0, "", (0.0,), (0,), Path(), 0, 1)], Path(folder))
+    return None if report.ok else report.errors[0]
 
 
 def column(frames: Sequence[Sequence[LanguageRow]], kind: pa.ListType) -> pa.Array:

@@ -18,7 +18,7 @@ MAX_SECONDS = 512
 """A file's length at most (s): what a killed run has to redo. So far float32 seconds are exact to 3e-5."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EpisodeClock:
     """What the data files say of an episode's frames."""
 
@@ -42,7 +42,7 @@ class VideoFile:
     frames: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EpisodePlace:
     """An episode's place in the camera: what meta/episodes says about it."""
 

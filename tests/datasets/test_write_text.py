@@ -1,13 +1,15 @@
 """Which words are written: none for plain loaders, a task a frame, other wordings, phases."""
 
 import json
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.language import validate
 from goalreel.datasets.writing.text import TextOptions
-from goalreel.errors import InputError
+from goalreel.errors import DatasetError, InputError
 
 PAD = "subgoal_is_pad"
 LANGUAGE = ("language_persistent", "language_events")
@@ -170,3 +172,11 @@ def test_annotate_writes_what_it_is_asked_to(video_dataset, tmp_path):
 def contents(root):
     files = (p for p in root.rglob("*") if p.is_file() and ".cache" not in p.parts)
     return {str(p.relative_to(root)): p.read_bytes() for p in files}
+
+
+@pytest.mark.parametrize("style", ["thought", "interjection"])
+def test_a_row_that_lerobot_refuses_is_not_written(style):
+    plan = {"role": "assistant", "content": "lift it", "style": "plan", "timestamp": 0.0, "camera": None}
+    validate([plan, {**plan, "style": "subtask"}], 3, Path("file-000.parquet"))
+    with pytest.raises(DatasetError, match=f"file-000.parquet: episode 3: lerobot rejects.*{style}"):
+        validate([plan, {**plan, "style": style}], 3, Path("file-000.parquet"))
