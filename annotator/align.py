@@ -129,7 +129,8 @@ def align(board: Storyboard, recording: Recording, camera: str, layout: Layout |
     found = ends(first, [s.goal_image for s in board.steps], seen, cuts, least)
     if found is None:
         lost = Alignment(
-            reason=f"{len(board.steps)} steps, but the motion changes at {len(cuts)} places only"
+            reason=f"no room for {len(board.steps)} steps of {WITHIN_S:g} s or more: "
+            f"the motion changes at {len(cuts)} places in {len(frames) / recording.fps:.1f} s"
         )
         steps = [step.model_copy(update={"alignment": lost}) for step in board.steps]
     else:

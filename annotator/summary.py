@@ -41,6 +41,7 @@ class Summary:
         self.annotated += told["annotated"]
         self.unverified += told["unverified"]
         self.resumed += told["resumed"]
+        self.unaligned += told["unaligned"]
         self.steps.update(told["steps"])
         self.failures |= {int(episode): why for episode, why in told["failures"].items()}
         self.stopped = self.stopped or told["stopped"]

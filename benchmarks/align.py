@@ -1,8 +1,9 @@
 """How unlike the recording predicted goal images are found to be, by how they were made from real frames.
 
-    python benchmarks/align.py ../shared/data --json
+    python benchmarks/align.py --json
 
-The episodes are the labelled ones of tests/data/real, with their pictures below the folder given. Goals are
+The episodes are the labelled ones of tests/data/real, with their pictures below ../shared/data or the folder
+given; without any there is no row. Goals are
 made from the frames at the true cuts. With --json the last line is one JSON object: `found_below`, and
 `rows`, each with
     goals             how the goal images were made
@@ -26,6 +27,7 @@ from goalreel.evaluation.real import LabelledEpisode, read_labels
 from goalreel.image import Image
 from goalreel.planners.kinematic.proposals import proposals
 
+SHARED = Path(__file__).parents[2] / "shared/data"
 LABELS = Path(__file__).parents[1] / "tests/data/real/labels.json"
 type Made = Callable[[Image, Image, Image], Image]
 """From the first frame, the frame at the cut and the last frame of another episode."""
@@ -81,7 +83,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("data", type=Path, help="the folder of the datasets with their pictures")
+    parser.add_argument(
+        "data", type=Path, nargs="?", default=SHARED, help="the folder of the datasets with their pictures"
+    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     tried = {name: [0, 0, 0, 0] for name in GOALS}
@@ -98,6 +102,7 @@ def main() -> None:
             "cost_high": round(float(np.quantile(costs[name], 0.9)), 2),
         }
         for name in GOALS
+        if tried[name][0]
     ]
     if options.json:
         print(json.dumps({"found_below": FOUND, "rows": rows}))
@@ -114,6 +119,8 @@ def main() -> None:
 def episodes(data: Path) -> Iterator[tuple[Episode, LabelledEpisode, Image]]:
     """Each labelled episode, and the last frame of the one before."""
     for name, labels in read_labels(LABELS).datasets.items():
+        if not (data / name).is_dir():
+            continue
         source = Source.open(data / name)
         camera = source.camera(None)
         last = source.episode(labels.episodes[-1].episode)

@@ -63,16 +63,15 @@ def score_job(
     boundaries, labels, images = [], [], []
     for walk, true, board in zip(walks, truth, boards, strict=True):
         spans = [Segment(start=s.start, end=s.end) for s in true.segments]
-        steps = [s for s in board.steps if s.segment is not None] if board else []
-        pred = [s.segment for s in steps if s.segment is not None]
-        pred = pred or [Segment(start=0, end=spans[-1].end)]
+        told = _covering(board, spans[-1].end)
+        pred = [segment for segment, _ in told]
         boundaries.append(boundary_counts(pred, spans, TOLERANCE, fps).pair)
-        said = [_label(s, walk) for s in steps] or ["(none)"]
+        said = ["(none)" if step is None else _label(step, walk) for _, step in told]
         hits = label_hits(pred, said, spans, [s.text for s in true.segments])
         labels += [(walk.seed, hit) for hit in hits]
         for number, match in enumerate(best_matches(pred, spans)):
-            picture = steps[match].goal_image if steps else None
-            seen = look(picture, walk.episode.scene)
+            step = told[match][1]
+            seen = look(step and step.goal_image, walk.episode.scene)
             right = outcome(seen, walk.moments[number].layout, _goal(true.segments[number])).right
             images.append((walk.seed, right))
     return {
@@ -80,6 +79,20 @@ def score_job(
         "labels": measured_share(labels),
         "goal_images": measured_share(images),
     }
+
+
+def _covering(board: Storyboard | None, frames: int) -> list[tuple[Segment, StoryboardStep | None]]:
+    """Steps with their segments, and None for the frames that no step has: an end is a boundary, too."""
+    told: list[tuple[Segment, StoryboardStep | None]] = []
+    at = 0
+    for step in board.steps if board else ():
+        if step.segment is None:
+            continue
+        if step.segment.start > at:
+            told.append((Segment(start=at, end=step.segment.start), None))
+        told.append((step.segment, step))
+        at = step.segment.end
+    return told if at == frames else [*told, (Segment(start=at, end=frames), None)]
 
 
 def _goal(segment: TrueSegment) -> SubGoal:

@@ -162,4 +162,11 @@ def test_words_without_a_picture_have_no_place():
 
 def test_more_steps_than_the_motion_has_places_for():
     steps = aligned(*[scene(0.4)] * 20)
-    assert all(s.unaligned and "20 steps, but the motion changes at" in s.alignment.reason for s in steps)
+    assert all(s.unaligned and "no room for 20 steps of 0.5 s" in s.alignment.reason for s in steps)
+
+
+def test_a_recording_shorter_than_a_step_has_no_room():
+    lost = align(board(scene(0.4)), Recorded(FRAMES[:3], PLACES[:3]), "front").steps
+    assert [s.alignment.reason for s in lost] == [
+        "no room for 1 steps of 0.5 s or more: the motion changes at 0 places in 0.3 s"
+    ]

@@ -107,13 +107,20 @@ def test_a_killed_worker_loses_nothing(sharded_dataset, tmp_path):
 
 def test_what_workers_could_not_do_is_counted():
     part = Summary(
-        Path("out"), "front", annotated=2, unverified=1, failures={3: "no reply"}, stopped="stopped: x"
+        Path("out"),
+        "front",
+        annotated=2,
+        unverified=1,
+        unaligned=4,
+        failures={3: "no reply"},
+        stopped="stopped: x",
     )
     part.steps["verified"] += 5
     whole = Summary(Path("out"), "front", annotated=1)
     whole.add(part.as_json())
     whole.add(Summary(Path("out"), "front", resumed=1).as_json())
     assert (whole.annotated, whole.unverified, whole.resumed, whole.ended) == (3, 1, 1, 5)
+    assert whole.unaligned == 4
     assert (whole.failures, whole.stopped, whole.clean) == ({3: "no reply"}, "stopped: x", False)
     assert dict(whole.steps) == {"verified": 5}
 

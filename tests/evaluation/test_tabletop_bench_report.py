@@ -34,7 +34,7 @@ from goalreel.evaluation.tabletop.scenes import walks
 from goalreel.models.load import load
 from goalreel.models.presets import Preset
 from goalreel.models.trio import Names
-from goalreel.types import Step
+from goalreel.types import Alignment, Step
 
 
 def quiet(stage, done, total):
@@ -169,6 +169,7 @@ def test_the_whole_job_scores_less_when_it_is_done_less_well(job):
     scenes = walks(seeds("validation", 2), quiet)
     seed_numbers = [w.seed for w in scenes]
     boards = annotated(seed_numbers, lambda read: load("hindsight", recordings=read), folder, quiet)
+    assert all(s.status == "verified" for b in boards for s in b.steps), "the critic sees what was done"
     truth = read_truth(folder / "recording").episodes
     fps = Source.open(folder / "recording").fps
 
@@ -180,6 +181,9 @@ def test_the_whole_job_scores_less_when_it_is_done_less_well(job):
     renamed = [b.model_copy(update={"steps": tuple(map(anonymous, b.steps))}) for b in boards]
     assert score(renamed)["labels"] == 0
     assert score(renamed)["goal_images"] == found["annotate.goal_images"]
+    lost = [b.model_copy(update={"steps": (*b.steps[:-1], unaligned(b.steps[-1]))}) for b in boards]
+    assert score(lost)["boundary_f1"] == found["annotate.boundary_f1"], "where the last one begins is told"
+    assert 0 < score(lost)["labels"] < found["annotate.labels"]
     mixed = [b.model_copy(update={"steps": turned(b.steps)}) for b in boards]
     assert score(mixed)["goal_images"] < found["annotate.goal_images"]
     assert score(mixed)["boundary_f1"] == found["annotate.boundary_f1"]
@@ -187,6 +191,10 @@ def test_the_whole_job_scores_less_when_it_is_done_less_well(job):
 
 def anonymous(step):
     return step.model_copy(update={"step": Step(name="x", instruction="tidy up", prompt="tidy up")})
+
+
+def unaligned(step):
+    return step.model_copy(update={"segment": None, "alignment": Alignment(reason="not found")})
 
 
 def turned(steps):

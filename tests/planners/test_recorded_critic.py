@@ -1,7 +1,11 @@
 """What the recording itself says against a goal frame, on pictures made by hand."""
 
+import importlib
+
 import cv2
 import numpy as np
+import pytest
+from support.places import ROOT, SHARED
 
 from goalreel.image import Image
 from goalreel.planners.kinematic import Layout
@@ -89,3 +93,23 @@ def test_a_rendered_picture_is_judged_by_its_pixels_alone():
     drawn = Image(image.pixels)
     candidate = Candidate(task_id="a", step=0, source=source, image=drawn, instruction="i", prompt="p")
     assert RecordedCritic({"a": film}).judge([candidate])[0].success
+
+
+@pytest.mark.long
+def test_on_real_frames_it_accepts_what_shows_and_rejects_what_the_arm_hides(monkeypatch):
+    """Four episodes, looked at by eye (docs/goal_images.md)."""
+    root = SHARED / "droid_new_setup"
+    if not root.is_dir():
+        pytest.skip(f"no real episodes at {root}")
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    steps = importlib.import_module("real_critic").judged(root, "event", (0, 5, 9, 11))
+    reasons = [(episode, s.status == "verified" or s.attempts[0].verdict.reasoning) for episode, s in steps]
+    hidden, told = "the hand has not left what it let go of.", "the arm cannot be told from what it changed."
+    assert reasons == [
+        *[(0, True)] * 2,
+        (5, f"Cannot see: {told}"),
+        (9, f"Cannot see: {told}"),
+        (11, True),
+        (11, f"Cannot see: {hidden}"),
+        *[(11, True)] * 2,
+    ]

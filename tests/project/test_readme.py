@@ -59,6 +59,13 @@ def test_the_scene_it_plans_is_that_of_the_picture_and_of_the_demo():
         assert picture.info.get("seed") == seed
 
 
+def test_the_demo_may_replace_the_rows_that_the_simulator_wrote():
+    """`annotate` refuses without, and nothing else runs the demo."""
+    demo = [line for line in MAKEFILE.splitlines() if "annotate $(DEMO)/recorded " in line]
+    assert len(demo) == 2
+    assert all("--replace-rows" in line for line in demo)
+
+
 def test_linked_files_exist():
     for target in re.findall(r"\]\((?!http)([^)#]+)", TEXT):
         assert (ROOT / target).is_file(), target
