@@ -42,6 +42,7 @@ class Summary:
         self.unverified += told["unverified"]
         self.resumed += told["resumed"]
         self.steps.update(told["steps"])
+        self.unaligned += told["unaligned"]
         self.failures |= {int(episode): why for episode, why in told["failures"].items()}
         self.stopped = self.stopped or told["stopped"]
 

@@ -19,7 +19,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,10 +129,13 @@ class Records:
         numbers = (path.stem.removeprefix("episode_") for path in found)
         return {int(number) for number in numbers if number.isdecimal()}
 
-    def done(self) -> set[int]:
-        """Episodes with a whole record of the recording as it is now. Any other record is reported."""
-        episodes = set()
-        for episode in sorted(self.recorded()):
+    def done(self, among: Collection[int] | None = None) -> set[int]:
+        """Episodes, or those `among` them, with a whole record of the recording as it is now.
+
+        Any other record is reported.
+        """
+        episodes, recorded = set(), self.recorded()
+        for episode in sorted(recorded if among is None else recorded.intersection(among)):
             try:
                 self.outline(episode)
             except DatasetError as e:
