@@ -47,7 +47,6 @@ def build_records(
         raise DatasetError(f"{out}: nothing tells where the dataset annotated is: name it with --source")
     dataset = Source.open(root)
     check_apart(root, out)
-    dataset.check_data()
     fingerprint = dataset.fingerprint()
     with Records.open(out, settings, fingerprint) as records:
         for folder in gathered:

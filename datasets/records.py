@@ -74,6 +74,8 @@ class Records:
             DatasetError: `out` is in use, was made with other settings or from another dataset, or holds
                 files that goalreel did not write.
         """
+        if Path(out).is_file():
+            raise DatasetError(f"{out}: is a file: choose another --out")
         folder, local = Path(out) / FOLDER, Path(out) / LOCAL
         others = (p for p in Path(out).rglob("*") if p.is_file() and not p.is_relative_to(local))
         # Looked for twice: another shard may have made it meanwhile.
