@@ -19,7 +19,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +77,8 @@ class Records:
             DatasetError: `out` is in use, was made with other settings or from another dataset, or holds
                 files that goalreel did not write.
         """
+        if Path(out).is_file():
+            raise DatasetError(f"{out}: is a file: choose another --out")
         folder, local = Path(out) / FOLDER, Path(out) / LOCAL
         others = (p for p in Path(out).rglob("*") if p.is_file() and not p.is_relative_to(local))
         # Looked for twice: another shard may have made it meanwhile.
@@ -132,13 +134,14 @@ class Records:
         numbers = (path.stem.removeprefix("episode_") for path in found)
         return {int(number) for number in numbers if number.isdecimal()}
 
-    def done(self) -> set[int]:
-        """Episodes with a whole record of the recording as it is now. Any other record is reported.
+    def done(self, among: Collection[int] | None = None) -> set[int]:
+        """Episodes, or those `among` them, with a whole record of the recording as it is now. Any other record
+        is reported.
 
         Whole is a JSON object whose pictures are all there; whether it is a storyboard shows when it is read.
         """
-        episodes = set()
-        for episode in sorted(self.recorded()):
+        episodes, recorded = set(), self.recorded()
+        for episode in sorted(recorded if among is None else recorded.intersection(among)):
             try:
                 self._check(episode)
             except DatasetError as e:

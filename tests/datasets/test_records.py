@@ -172,6 +172,8 @@ def test_a_folder_with_other_files_is_refused(out):
     (out / "thesis.tex").touch()
     with pytest.raises(DatasetError, match="did not write"), opened(out):
         pass
+    with pytest.raises(DatasetError, match="is a file: choose another"), opened(out / "thesis.tex"):
+        pass
     assert [p.name for p in out.rglob("*")] == ["thesis.tex"]
 
 
