@@ -22,9 +22,9 @@ demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write r
 	$(GOALREEL) tabletop record --episodes 3 --split validation --first $$(($(SCENE) - 900000)) --size 192 --out $(DEMO)/recorded
 	$(GOALREEL) tabletop scene --seed $(SCENE) --out $(DEMO)/scene.png > $(DEMO)/instruction.txt
 	$(GOALREEL) plan $(DEMO)/scene.png "$$(cat $(DEMO)/instruction.txt)" --preset nano --out $(DEMO)/predicted
-	$(GOALREEL) annotate $(DEMO)/recorded --out $(DEMO)/annotated
+	$(GOALREEL) annotate $(DEMO)/recorded --out $(DEMO)/annotated --replace-rows
 	$(GOALREEL) show $(DEMO)/annotated --out $(DEMO)/report
-	$(GOALREEL) annotate $(DEMO)/recorded --preset nano --episodes 1 --out $(DEMO)/annotated_nano
+	$(GOALREEL) annotate $(DEMO)/recorded --preset nano --episodes 1 --out $(DEMO)/annotated_nano --replace-rows
 	$(GOALREEL) show $(DEMO)/annotated_nano --out $(DEMO)/report_nano
 	@echo
 	@echo "Look at"

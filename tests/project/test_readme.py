@@ -59,6 +59,13 @@ def test_the_scene_it_plans_is_that_of_the_picture_and_of_the_demo():
         assert picture.info.get("seed") == seed
 
 
+def test_the_demo_replaces_the_rows_of_its_recordings():
+    """`goalreel annotate` refuses to do so unasked."""
+    lines = re.findall(r"annotate \$\(DEMO\)/recorded .*", MAKEFILE)
+    assert len(lines) == 2
+    assert all("--replace-rows" in line for line in lines)
+
+
 def test_linked_files_exist():
     for target in re.findall(r"\]\((?!http)([^)#]+)", TEXT):
         assert (ROOT / target).is_file(), target
