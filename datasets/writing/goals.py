@@ -41,16 +41,27 @@ class Goals:
         """What its frames are of, each name once, in order."""
         return tuple(dict.fromkeys(span.name for span in self.spans if span.name is not None))
 
-    def phase_edges(self) -> list[tuple[int, str | None]]:
-        """The frames at which another phase begins, and its name; None where it may not be said.
+    def edges(self, length: int) -> list[tuple[int, str | None]]:
+        """The frames, of `length`, at which another span begins, and its name; None where it may not be said.
 
         None comes only after a name.
         """
+        found: list[tuple[int, str | None]] = []
+        at = 0
+        for span in self.spans:
+            found += [(at, None)] if at < span.start else []
+            found.append((span.start, span.name))
+            at = span.end
+        found += [(at, None)] if at < length else []
+        names = [None, *(name for _, name in found)]
+        return [edge for edge, before in zip(found, names, strict=False) if edge[1] or before]
+
+    def phase_edges(self, length: int) -> list[tuple[int, str | None]]:
+        """`edges` of the phases."""
         edges = {edge for p in (*self.spans, *(p.segment for p in self.phases)) for edge in (p.start, p.end)}
-        end = max((span.end for span in self.spans), default=0)
         found: list[tuple[int, str | None]] = []
         last: MotionPhase | None = None
-        for at in sorted(edge for edge in edges if edge < end):
+        for at in sorted(edge for edge in edges if edge < length):
             said = any(span.start <= at < span.end and span.name is not None for span in self.spans)
             phase = next((p for p in self.phases if said and p.segment.start <= at < p.segment.end), None)
             if phase is not last:

@@ -2,12 +2,14 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.goals import Goals, GoalSpan
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import InputError
 
@@ -104,6 +106,16 @@ def said(root, episode, style):
     frame = {float(t): i for i, t in enumerate(rows["timestamp"])}
     kept = rows[0]["language_persistent"]
     return [(row["content"], frame[row["timestamp"]]) for row in kept if row["style"] == style]
+
+
+def test_a_subtask_ends_with_its_span():
+    """Steps not found in the recording have no span; the one before does not hold on through them."""
+    spans = (GoalSpan(0, 3, "a", None), GoalSpan(5, 7, "b", None), GoalSpan(7, 9, None, None))
+    goals = Goals(0, "do it", (), spans, (), (), "")
+    assert goals.edges(12) == [(0, "a"), (3, None), (5, "b"), (7, None)]
+    late = replace(goals, spans=(GoalSpan(2, 4, None, None), GoalSpan(4, 12, "c", None)))
+    assert late.edges(12) == [(4, "c")]
+    assert replace(goals, spans=()).edges(12) == []
 
 
 def test_of_several_tasks_in_any_order_the_first_frames_is_the_instruction(
