@@ -135,10 +135,10 @@ class Records:
         return {int(number) for number in numbers if number.isdecimal()}
 
     def done(self, among: Collection[int] | None = None) -> set[int]:
-        """Episodes, or those `among` them, with a whole record of the recording as it is now. Any other record
-        is reported.
+        """Episodes, or those `among` them, with a whole record of the recording as it is now.
 
-        Whole is a JSON object whose pictures are all there; whether it is a storyboard shows when it is read.
+        Any other record is reported. Whole is a JSON object whose pictures are all there; whether it is a
+        storyboard shows when it is read.
         """
         episodes, recorded = set(), self.recorded()
         for episode in sorted(recorded if among is None else recorded.intersection(among)):

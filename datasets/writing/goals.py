@@ -49,6 +49,21 @@ class Goals:
         """What its frames are of, each name once, in order."""
         return tuple(dict.fromkeys(span.name for span in self.spans if span.name is not None))
 
+    def edges(self, length: int) -> list[tuple[int, str | None]]:
+        """The frames, of `length`, at which another span begins, and its name; None where it may not be said.
+
+        None comes only after a name.
+        """
+        found: list[tuple[int, str | None]] = []
+        at = 0
+        for span in self.spans:
+            found += [(at, None)] if at < span.start else []
+            found.append((span.start, span.name))
+            at = span.end
+        found += [(at, None)] if at < length else []
+        names = [None, *(name for _, name in found)]
+        return [edge for edge, before in zip(found, names, strict=False) if edge[1] or before]
+
     def runs(self, length: int) -> list[tuple[int, str | None]]:
         """The episode as (frame count, picture) runs that add up to `length` frames."""
         runs: list[tuple[int, str | None]] = []
@@ -97,17 +112,16 @@ def _goals(records: Records, episode: int, board: Storyboard, length: int, use_u
     plan = tuple(intern(step.step.name) for step in board.steps if _said(step, use_unverified))
     made_from = digest(records.digest(episode), str(use_unverified))
     statuses: tuple[Status, ...] = tuple(step.status for step in board.steps)
-    edges = tuple(_phase_edges(spans, board.phases))
+    edges = tuple(_phase_edges(spans, board.phases, length))
     return Goals(episode, intern(board.task.instruction), plan, tuple(spans), statuses, edges, made_from)
 
 
 def _phase_edges(
-    spans: Sequence[GoalSpan], phases: Sequence[MotionPhase]
+    spans: Sequence[GoalSpan], phases: Sequence[MotionPhase], length: int
 ) -> Iterator[tuple[int, str | None]]:
     edges = {edge for p in (*spans, *(p.segment for p in phases)) for edge in (p.start, p.end)}
-    end = max((span.end for span in spans), default=0)
     last: MotionPhase | None = None
-    for at in sorted(edge for edge in edges if edge < end):
+    for at in sorted(edge for edge in edges if edge < length):
         said = any(span.start <= at < span.end and span.name is not None for span in spans)
         phase = next((p for p in phases if said and p.segment.start <= at < p.segment.end), None)
         if phase is not last:

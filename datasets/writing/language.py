@@ -25,9 +25,9 @@ type LanguageRow = dict[str, Any]
 def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = False) -> list[LanguageRow]:
     """Our rows of an episode: the plan at its first frame, a subtask at each named span's first frame.
 
-    To lerobot's `active_at` a row holds until the next one. So the row of a span without a name, after one
-    with a name, is the instruction; and so for phases. With `task_aug` the instruction stands in other words
-    at the first frame, itself among them, as lerobot's renderer picks one at random. Timestamps are the
+    To lerobot's `active_at` a row holds until the next one. So after a span with a name, frames without one
+    begin with the instruction; and so for phases. With `task_aug` the instruction stands in other words at
+    the first frame, itself among them, as lerobot's renderer picks one at random. Timestamps are the
     parquet's own float32 values.
     """
     rows = []
@@ -36,14 +36,9 @@ def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = Fa
     if goals.plan:
         text = "\n".join(f"{i}. {name}" for i, name in enumerate(goals.plan, start=1))
         rows.append(_row("plan", text, timestamps[0]))
-    named = False
-    for span in goals.spans:
-        if named or span.name is not None:
-            text = goals.instruction if span.name is None else span.name
-            rows.append(_row("subtask", text, timestamps[span.start]))
-        named = span.name is not None
-    edges = goals.phase_edges
-    return rows + [_row("motion", text or goals.instruction, timestamps[at]) for at, text in edges]
+    edges = [("subtask", *edge) for edge in goals.edges(len(timestamps))]
+    edges += [("motion", *edge) for edge in goals.phase_edges]
+    return rows + [_row(style, text or goals.instruction, timestamps[at]) for style, at, text in edges]
 
 
 def _row(style: str, content: str, timestamp: np.float32, role: str = "assistant") -> LanguageRow:

@@ -1,7 +1,7 @@
 """meta/ of OUT: where the sub-goal camera lies, its statistics, and the features in info.json."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.writing.build import Build
+from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.layout import EpisodePlace
 from goalreel.datasets.writing.shards import put_column
 from goalreel.datasets.writing.stats import Stats
+from goalreel.datasets.writing.tasks import listed
 from goalreel.files import atomic, write_bytes
 
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
@@ -27,11 +29,12 @@ def write_episodes(
     key: str,
     placed: Mapping[int, EpisodePlace],
     stats: Mapping[int, Stats],
-    said: Mapping[int, Sequence[str]],
+    goals: Mapping[int, Goals],
+    tasks: Mapping[str, int],
 ) -> None:
     """Rewrite one file of meta/episodes with the camera `key`; episodes not `placed` keep their values.
 
-    What is `said` of an episode's frames follows after IN's `tasks`, whose first is the instruction.
+    `tasks` are the indices of the sub-tasks that frames have as their tasks, empty where they keep their own.
 
     Raises:
         DatasetError: the disk is full.
@@ -44,9 +47,9 @@ def write_episodes(
             _value(name, placed[e], stats[e]) if e in placed else old[i] for i, e in enumerate(episodes)
         ]
         table = put_column(table, pa.field(name, kind), pa.chunked_array([pa.array(values, kind)], kind))
-    if said and "tasks" in table.column_names:
-        old = table["tasks"].to_pylist()
-        values = [list(dict.fromkeys([*t, *said.get(e, ())])) for t, e in zip(old, episodes, strict=True)]
+    if tasks and "tasks" in table.column_names:
+        old = zip(table["tasks"].to_pylist(), episodes, strict=True)
+        values = [listed(goals[e], tasks, theirs) if e in goals else theirs for theirs, e in old]
         at = table.schema.get_field_index("tasks")
         table = table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))
     with atomic(target) as tmp:
