@@ -85,7 +85,7 @@ def annotate(
     fingerprint = source.fingerprint()
     with Records.open(out, facts, fingerprint, shard) as records:
         records.remember(source.root)
-        done = records.done()
+        done = records.done(wanted if shard else None)
         again = _again(records, sorted(done & set(wanted)), models, retry)
         todo = [i for i in wanted if i not in done or i in again]
         summary.resumed = len(wanted) - len(todo)
@@ -105,7 +105,7 @@ def annotate(
         summary.not_begun = len(wanted) - summary.ended
         if shard:
             return summary
-        if summary.failures or set(source.indices) - done - set(todo):
+        if summary.failures or summary.not_begun or set(source.indices) - done - set(todo):
             journal.remove_if_empty()
         else:
             journal.remove()

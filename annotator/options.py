@@ -50,7 +50,7 @@ class Options:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
-        """The options among the settings that OUT keeps."""
+        """The options among settings, such as those that OUT keeps."""
         return cls(**{field.name: settings[field.name] for field in fields(cls) if field.name in settings})
 
     def recorded(self, source: Source) -> Recorded:

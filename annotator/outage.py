@@ -2,18 +2,19 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Literal
 
 from goalreel.errors import BackendError, UserError
 from goalreel.image import Image
-from goalreel.models.registry import STAGES, Role
+from goalreel.models.registry import ROLES, STAGES, Role
 from goalreel.models.trio import Trio
 from goalreel.types import Candidate, Edit, Failure, Plan, Stage, Storyboard, Task, Verdict
 
 type Retry = Literal["failed", "unverified"]
 
 IN_A_ROW = 3
-"""Calls of one model without an answer to any request, and episodes in them, that make an outage."""
+"""Waves of one model without an answer to any request, and episodes in them, that make an outage."""
 REFUSED_IN_A_ROW = 20
 """The same where the server refused each request by itself: it is well, but may be asked in a wrong way."""
 _ROLES: Mapping[Stage, Role] = {stage: role for role, stage in STAGES.items()}
@@ -51,25 +52,38 @@ def to_retry(board: Storyboard, retry: Retry, fixed: Collection[Role]) -> bool:
     return failed or (retry == "unverified" and not board.complete)
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A call that brought no answer: the tasks in it, and whether every request of it was refused."""
+@dataclass
+class _Wave:
+    """Calls under way at once that brought no answer: one hiccup of a server costs them all."""
 
-    tasks: frozenset[str]
-    refused: bool
+    opened: int
+    """How many calls had ended when the first of them had."""
+    calls: int = 0
+    tasks: set[str] = field(default_factory=set)
+    refused: bool = True
+    """Every request in it was refused."""
+
+
+@dataclass
+class _Health:
+    """A model's calls that have ended, and its last waves, as far back as no call was answered."""
+
+    ended: int = 0
+    lost: list[_Wave] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Watched:
     """Planner, editor and critic in one, each asked until it answers nobody several times in a row.
 
-    `plan`, `edit` and `judge` raise Outage then. Models in the roles `fixed` are never out.
+    `plan`, `edit` and `judge` may be called from several threads, and raise Outage then. Models in the roles
+    `fixed` are never out.
     """
 
     models: Trio
     fixed: Collection[Role]
-    _lost: dict[Role, list[_Call]] = field(default_factory=dict)
-    """Role -> its last calls, as far back as none was answered."""
+    _health: Mapping[Role, _Health] = field(default_factory=lambda: {role: _Health() for role in ROLES})
+    _lock: Lock = field(default_factory=Lock)
 
     def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
         """Answer i plans task i."""
@@ -86,34 +100,50 @@ class Watched:
     def _ask[Q: Task | Edit | Candidate, A: Plan | Image | Verdict](
         self, role: Role, model: Callable[[Sequence[Q]], Sequence[A | Failure]], asked: Sequence[Q]
     ) -> list[A | Failure]:
+        health = self._health[role]
+        began = health.ended
         try:
             answers = list(model(asked))
         except BackendError as e:
-            self._unanswered(role, asked, str(e) or type(e).__name__, refused=False)
+            self._unanswered(role, began, asked, str(e) or type(e).__name__, refused=False)
             raise
         failures = [answer for answer in answers if isinstance(answer, Failure)]
         if failures and len(failures) == len(answers):
             refused = all(failure.refused for failure in failures)
-            self._unanswered(role, asked, failures[-1].message, refused)
-        else:
-            self._lost.pop(role, None)
+            self._unanswered(role, began, asked, failures[-1].message, refused)
+            return answers
+        with self._lock:
+            health.ended += 1
+            health.lost.clear()
         return answers
 
     def _unanswered(
-        self, role: Role, asked: Sequence[Task | Edit | Candidate], message: str, refused: bool
+        self,
+        role: Role,
+        began: int,
+        asked: Sequence[Task | Edit | Candidate],
+        message: str,
+        refused: bool,
     ) -> None:
         if role in self.fixed:
             return
-        lost = self._lost.setdefault(role, [])
-        tasks = (request.id if isinstance(request, Task) else request.task_id for request in asked)
-        lost.append(_Call(frozenset(tasks), refused))
-        if _many([c for c in lost if not c.refused], IN_A_ROW) or _many(lost, REFUSED_IN_A_ROW):
+        with self._lock:
+            health = self._health[role]
+            health.ended += 1
+            if not health.lost or began >= health.lost[-1].opened:
+                health.lost.append(_Wave(opened=health.ended))
+            wave = health.lost[-1]
+            wave.calls += 1
+            wave.tasks.update(r.id if isinstance(r, Task) else r.task_id for r in asked)
+            wave.refused &= refused
+            lost = [*health.lost]
+        if _many([w for w in lost if not w.refused], IN_A_ROW) or _many(lost, REFUSED_IN_A_ROW):
             raise Outage(
-                f"stopped: the {role} answered none of its last {len(lost)} calls "
+                f"stopped: the {role} answered none of its last {sum(wave.calls for wave in lost)} calls "
                 f"({message.splitlines()[0]}): see to it and run the same command again to go on"
             )
 
 
-def _many(calls: Sequence[_Call], least: int) -> bool:
+def _many(waves: Sequence[_Wave], least: int) -> bool:
     """One odd episode, asked about again and again, is no outage."""
-    return len(calls) >= least and len(frozenset().union(*(call.tasks for call in calls))) >= least
+    return len(waves) >= least and len(set[str]().union(*(wave.tasks for wave in waves))) >= least

@@ -47,9 +47,10 @@ def build_records(
         raise DatasetError(f"{out}: nothing tells where the dataset annotated is: name it with --source")
     dataset = Source.open(root)
     check_apart(root, out)
-    with Records.open(out, settings, dataset.fingerprint()) as records:
+    fingerprint = dataset.fingerprint()
+    with Records.open(out, settings, fingerprint) as records:
         for folder in gathered:
-            with Records.open(folder, settings, dataset.fingerprint()):
+            with Records.open(folder, settings, fingerprint):
                 _gather(folder / FOLDER, records.folder)
         records.remember(root)
         records.drop_unused_images()

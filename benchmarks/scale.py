@@ -6,10 +6,13 @@ Datasets of 64 x 64 pixels and 16 frames an episode (`scale_data.py`), in one fi
 asked (`hindsight`). Each is measured in a process of its own, in CPU seconds, which a busy machine stretches
 less than those on the clock:
 
-- `annotate`: SAMPLE episodes, from both ends of the dataset, an episode;
-- `once`: what such a run does once, which is reading the dataset's metadata, the list of a video's frames and
-  the fingerprints of a data file's episodes, over all its episodes;
-- `build`: the dataset written from records of all its episodes, an episode. All but the sample's are copies.
+- `annotate`: an episode, from the 21st to the last of SAMPLE episodes from both ends of the dataset; the
+  median of REPEATS such runs. The same number of episodes whatever the size, and nothing is subtracted;
+- `once`: what such a run does besides, shared by all episodes: the dataset's metadata, the list of a video's
+  frames, the fingerprints of a data file's episodes; the median again;
+- `build`: the dataset written from records of all its episodes, an episode; once in a small dataset is noise,
+  so it is built REPEATS times, and the median taken, up to REBUILT episodes. Other than the sample's, records
+  are copies.
 
 Keys of --json: `cost_ratio` (an episode's sum of the three, the largest dataset over the one nearest to 1,000
 episodes, both in one file), `peak_rss_mb` (the largest of all), `report_load_s` (the report's index with as
@@ -26,6 +29,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import lerobot.annotations.steerable_pipeline
 import lerobot.datasets.lerobot_dataset  # noqa: F401
@@ -37,33 +41,50 @@ from goalreel.annotator.report.cards import Bar, EpisodeCard
 from goalreel.annotator.report.pages import PageLink, Pages
 from goalreel.annotator.report.rows import ReportRows
 from goalreel.annotator.shards import build_records
-from goalreel.datasets.records import FOLDER, Records
+from goalreel.batch import Limits
+from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
 from goalreel.models.load import load
 
-SAMPLE = 200
-SMALL, FULL = ((200, 1), (1000, 1), (1000, 5)), ((500, 1), (1000, 1), (2000, 1), (2000, 20), (100_000, 1))
+SAMPLE, WARM, REPEATS = 100, 20, 3
+REBUILT = 2000
+SMALL, FULL = ((1000, 1), (1000, 5), (4000, 1)), ((1000, 1), (10_000, 1), (10_000, 10), (100_000, 1))
 
 
-def annotate_sample(root: Path, out: Path, sample: int) -> tuple[float, float]:
-    """CPU seconds of what a run over the episodes at both ends does once, and an episode: a run over a few of
-    them and one over all the others tell the two apart."""
+def annotate_samples(root: Path, out: Path, sample: int) -> tuple[float, float]:
+    """CPU seconds of what a run over some of the episodes at both ends does once, and an episode."""
     indices = Source.open(root).indices
-    ends = [i for pair in zip(indices, reversed(indices), strict=True) for i in pair][:sample]
-    warm, few = ends[:4], ends[4:20]
-    _annotate(root, out, warm)
-    short, long = _annotate(root, out, few), _annotate(root, out, ends[20:])
-    each = (long - short) / (len(ends[20:]) - len(few))
-    return short - each * len(few), each
+    half = len(indices) // 2
+    ends = [i for pair in zip(indices[:half], reversed(indices), strict=False) for i in pair]
+    size = min(sample, len(ends) // REPEATS)
+    once, each = zip(
+        *(_annotate(root, out, ends[i * size : (i + 1) * size]) for i in range(REPEATS)), strict=True
+    )
+    return median(once), median(each)
 
 
-def _annotate(root: Path, out: Path, episodes: list[int]) -> float:
-    begin = time.process_time()
+def _annotate(root: Path, out: Path, episodes: list[int]) -> tuple[float, float]:
+    """CPU seconds of a run without what it takes an episode, and those. The first WARM are not looked at.
+
+    One after the other, or the last to end would have been begun with the first.
+    """
+    begin, seen = time.process_time(), list[tuple[int, float]]()
     source, options = open_dataset(root), Options()
     models = load("hindsight", recordings=options.recorded(source))
-    annotate(source, out, models, options, episodes=episodes, shard=Shard(1, 1))
-    return time.process_time() - begin
+    annotate(
+        source,
+        out,
+        models,
+        options,
+        episodes=episodes,
+        limits=Limits(in_flight=1),
+        shard=Shard(1, 1),
+        progress=lambda _, done, total: seen.append((done, time.process_time())),
+    )
+    (first, at), (last, end) = seen[min(WARM, len(seen) // 2)], seen[-1]
+    each = (end - at) / (last - first)
+    return time.process_time() - begin - each * last, each
 
 
 def fill(root: Path, out: Path) -> None:
@@ -87,21 +108,29 @@ def build_all(out: Path) -> float:
     return time.process_time() - begin
 
 
+def rebuilt(out: Path, work: Path, times: int) -> float:
+    """The median of so many builds, each from the records alone."""
+    taken = [build_all(out)]
+    for i in range(1, times):
+        again = work / f"again-{i}"
+        shutil.copytree(out / FOLDER, again / FOLDER)
+        shutil.copytree(out / LOCAL, again / LOCAL, ignore=shutil.ignore_patterns("build"))
+        taken.append(build_all(again))
+        shutil.rmtree(again)
+    return median(taken)
+
+
 def measure(root: Path, out: Path, episodes: int, sample: int) -> dict[str, float | int]:
-    """A row of the table, all but `files` of the dataset; the peak is this process's."""
-    once, each = annotate_sample(root, out, min(sample, episodes))
+    """A row of the table; the peak is this process's."""
+    once, each = annotate_samples(root, out, sample)
     annotate_mb = _peak_mb()
     fill(root, out)
-    begin = time.perf_counter()
-    build = build_all(out)
-    wall = time.perf_counter() - begin
+    build = rebuilt(out, out.parent, REPEATS if episodes <= REBUILT else 1)
     return {
         "annotate_ms": round(1000 * each, 2),
         "once_ms": round(1000 * once / episodes, 2),
         "build_ms": round(1000 * build / episodes, 2),
         "episode_ms": round(1000 * (each + (once + build) / episodes), 2),
-        "once_s": round(once, 1),
-        "build_wall_s": round(wall, 1),
         "annotate_peak_mb": annotate_mb,
         "peak_rss_mb": _peak_mb(),
         "out_files": sum(p.is_file() for p in out.rglob("*")),

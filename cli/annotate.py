@@ -25,7 +25,12 @@ from goalreel.errors import InputError
 
 if TYPE_CHECKING:
     from goalreel.annotator.options import Options
+    from goalreel.annotator.workers import Workers
+    from goalreel.datasets.shards import Shard
     from goalreel.models.presets import Preset as Names
+
+_WORDS = "Words in the dataset"
+_PROCESSES = "Several processes"
 
 EPILOG = (
     "Examples:\n\n"
@@ -50,16 +55,8 @@ class Work(NamedTuple):
     episodes: list[int] | None
     retry: Literal["failed", "unverified"] | None
     batch_size: int
-    shard: str | None
-    cluster: "Cluster | None"
-
-
-class Cluster(NamedTuple):
-    """What --ray is told."""
-
-    workers: int
-    gpus: float
-    address: str | None
+    shard: "Shard | None"
+    workers: "Workers | None"
 
 
 def annotate(
@@ -90,37 +87,69 @@ def annotate(
     use_unverified: UseUnverified = False,
     replace_rows: Annotated[
         bool,
-        typer.Option("--replace-rows", help="Write new sub-task rows in the place of those the dataset has."),
+        typer.Option(
+            "--replace-rows",
+            help="Write new sub-task rows in the place of those the dataset has.",
+            rich_help_panel=_WORDS,
+        ),
     ] = False,
     subgoal_key: Annotated[str, typer.Option(help="Feature name of the sub-goal camera.")] = (
         "observation.images.subgoal"
     ),
     language: Annotated[
-        bool, typer.Option(help="Write language columns; plain data loaders fail on them.")
+        bool,
+        typer.Option(help="Write language columns; plain data loaders fail on them.", rich_help_panel=_WORDS),
     ] = True,
     motion_rows: Annotated[
-        bool, typer.Option("--motion-rows", help="Write the phases below the sub-tasks too.")
+        bool,
+        typer.Option(
+            "--motion-rows", help="Write the phases below the sub-tasks too.", rich_help_panel=_WORDS
+        ),
     ] = False,
     task_aug: Annotated[
-        bool, typer.Option("--task-aug", help="Write the instruction in other words too.")
+        bool,
+        typer.Option("--task-aug", help="Write the instruction in other words too.", rich_help_panel=_WORDS),
     ] = False,
     task_per_frame: Annotated[
-        bool, typer.Option("--task-per-frame", help="Let task_index tell the sub-task of each frame.")
+        bool,
+        typer.Option(
+            "--task-per-frame",
+            help="Let task_index tell the sub-task of each frame.",
+            rich_help_panel=_WORDS,
+        ),
     ] = False,
     retry: Annotated[
         Literal["failed", "unverified"] | None,
         typer.Option(help="Try recorded episodes again in which steps failed, or also were not accepted."),
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Requests of one kind in one model call.")] = 16,
+    batch_size: Annotated[
+        int, typer.Option(min=1, help="Requests of one kind in one call, or at a server.")
+    ] = 16,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="i/n", help="Record one of n parts at once; end with `goalreel build OUT`."),
+        typer.Option(
+            metavar="i/n",
+            help="Record one of n parts at once; end with `goalreel build OUT`.",
+            rich_help_panel=_PROCESSES,
+        ),
     ] = None,
-    ray: Annotated[bool, typer.Option("--ray", help="Have workers of a Ray cluster do it.")] = False,
-    workers: Annotated[int, typer.Option(min=1, help="With --ray; each has models of its own.")] = 1,
-    gpus: Annotated[float, typer.Option(min=0, help="GPUs of a worker, with --ray.")] = 0.0,
+    ray: Annotated[
+        bool,
+        typer.Option("--ray", help="Have workers of a Ray cluster do it.", rich_help_panel=_PROCESSES),
+    ] = False,
+    workers: Annotated[
+        int,
+        typer.Option(min=1, help="With --ray; each has models of its own.", rich_help_panel=_PROCESSES),
+    ] = 1,
+    gpus: Annotated[
+        float, typer.Option(min=0, help="GPUs of a worker, with --ray.", rich_help_panel=_PROCESSES)
+    ] = 0.0,
     address: Annotated[
-        str | None, typer.Option(help="Of the Ray cluster. [default: RAY_ADDRESS, or one is started here]")
+        str | None,
+        typer.Option(
+            help="Of the Ray cluster. [default: RAY_ADDRESS, or one is started here]",
+            rich_help_panel=_PROCESSES,
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     json_output: Json = False,
@@ -135,32 +164,22 @@ def annotate(
     """Write sub-tasks and goal images into a copy of a LeRobot dataset, or of what a ROS 2 bag holds."""
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.options import Options
+        from goalreel.annotator.workers import Workers
+        from goalreel.datasets.shards import Shard
         from goalreel.models import presets
 
         topics = bags.BagOptions(image_topic, state_topic, action_topic, instruction_topic, task, fps, clock)
         names = presets.load(preset, **choices(locals()))
         if motion_rows and names.planner != "kinematic":
             raise InputError("--motion-rows come from the motion: use them with --planner kinematic")
-        options = Options(
-            camera=camera,
-            subgoal_key=subgoal_key,
-            granularity=granularity,
-            layout=layout,
-            on_unverified=on_unverified,
-            use_unverified=use_unverified,
-            replace_rows=replace_rows,
-            seed=seed,
-            language=language,
-            motion_rows=motion_rows,
-            task_aug=task_aug,
-            task_per_frame=task_per_frame,
-        )
+        options = Options.of(locals())
         if not ray and (workers > 1 or gpus or address):
             raise InputError("--workers, --gpus and --address need --ray")
         if ray and shard:
             raise InputError("--shard is for processes without --ray: leave one of them out")
-        cluster = Cluster(workers, gpus, address) if ray else None
-        work = Work(numbers(episodes), retry, batch_size, shard, cluster)
+        crew = Workers(names, workers, gpus, address) if ray else None
+        part = Shard.parse(shard) if shard else None
+        work = Work(numbers(episodes), retry, batch_size, part, crew)
         _annotate(dataset, out, topics, names, options, work, json_output)
 
 
@@ -175,17 +194,13 @@ def _annotate(
 ) -> None:
     from goalreel.annotator.annotate import annotate as run
     from goalreel.annotator.annotate import open_dataset
-    from goalreel.annotator.workers import Workers
     from goalreel.batch import Limits
     from goalreel.cli.console import progress_bars, show_summary
-    from goalreel.datasets.shards import Shard
     from goalreel.models.load import load
 
-    shard = Shard.parse(work.shard) if work.shard else None
     limits = Limits(work.batch_size, in_flight=4 * work.batch_size)
     with progress_bars() as progress:
         source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
-        workers = Workers(names, *work.cluster) if work.cluster else None
         models = load(names, recordings=options.recorded(source), roles=())
         summary = run(
             source,
@@ -195,8 +210,8 @@ def _annotate(
             episodes=work.episodes,
             retry=work.retry,
             limits=limits,
-            shard=shard,
-            workers=workers,
+            shard=work.shard,
+            workers=work.workers,
             progress=progress,
         )
     if json_output:

@@ -86,6 +86,8 @@ def show_summary(summary: "Summary") -> None:
         console.print(f"{which}: {reason}", style="red", highlight=False, markup=False)
     if summary.shard:
         note = f"Recorded, not written. When all shards are done:  goalreel build {summary.out}"
-        console.print(note, highlight=False, markup=False)
+        console.print(note, highlight=False, markup=False, soft_wrap=True)
     elif summary.annotated or summary.resumed:
-        console.print(f"Look at it:  goalreel show {summary.out}", highlight=False)
+        console.print(
+            f"Look at it:  goalreel show {summary.out}", highlight=False, markup=False, soft_wrap=True
+        )

@@ -128,7 +128,7 @@ def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[tuple[_Mine, _
     """Settings first: what a killed call leaves is known as its own."""
     records = Records(edited / FOLDER, source="")
     settings = records.folder / "settings.json"
-    if records.folder.is_dir() and _read(settings).get("source") != _ADOPTED:
+    if (settings.is_file() or records.recorded()) and _read(settings).get("source") != _ADOPTED:
         raise DatasetError(f"{edited}: has records already: nothing to adopt")
     stored = [_read(out / FOLDER / "settings.json") for out in outs]
     merged = {**stored[0], "settings": _joined([s.get("settings", {}) for s in stored]), "source": _ADOPTED}

@@ -94,10 +94,9 @@ def _steps(
         yield
     prune(job, set(files))
     placed = places(videos, job.clock, job.source.fps)
-    said = {e: goals.names for e, goals in job.goals.items()} if job.tasks else {}
     for path in episodes:
         target = job.out / path.relative_to(root)
-        write = partial(meta.write_episodes, path, target, job.key, placed, stats, said)
+        write = partial(meta.write_episodes, path, target, job.key, placed, stats, job.goals, job.tasks)
         job.marks.once(target, everything, write)
         yield
     write_card(job)

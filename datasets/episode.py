@@ -53,7 +53,7 @@ class Episode:
         timestamps = _column(table, "timestamp", where)[:, 0]
         if np.isnan(timestamps).any() or (np.diff(timestamps) <= 0).any():
             raise DatasetError(f"{where}: timestamps in {path.name} do not increase")
-        task = _instruction(table, row, tasks)
+        task = _instruction(table, row, tasks, info["features"])
         if not (task or "").strip():
             raise DatasetError(f"{where}: empty instruction: name its task in meta/tasks.parquet")
         features = info["features"]
@@ -217,12 +217,14 @@ def _shard(path: Path, mtime_ns: int, size: int) -> tuple[pa.Table, NDArray[np.i
     return table, episodes
 
 
-def _instruction(table: pa.Table, row: dict[str, Any], tasks: dict[int, str]) -> str | None:
-    """The task of the first frame; of an episode with several tasks the first one that meta/episodes lists.
-
-    Frames may have their sub-tasks as tasks; the instruction is listed first then (`writing.tasks`).
+def _instruction(
+    table: pa.Table, row: dict[str, Any], tasks: dict[int, str], features: dict[str, dict[str, Any]]
+) -> str | None:
+    """The task of the first frame; in a dataset with a goal mask, whose frames may have their sub-tasks as
+    tasks (`writing.tasks`), the first one that meta/episodes lists: lerobot lists several in any order.
     """
-    if len(listed := row.get("tasks") or ()) > 1:
+    annotated = any(k.endswith("_is_pad") and f["dtype"] == "bool" for k, f in features.items())
+    if annotated and len(listed := row.get("tasks") or ()) > 1:
         return listed[0]
     return tasks.get(table["task_index"][0].as_py()) if "task_index" in table.column_names else None
 

@@ -19,13 +19,14 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from pydantic_core import from_json
 
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.shards import Shard
@@ -47,6 +48,8 @@ _FRAME = "frame:"
 _HEAD_BYTES = 128
 """So much of a record holds the line of its recording."""
 _RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f]*)",')
+_PICTURE = re.compile(rb'"image": "(?!frame:)([^"]*)"|"(images/[0-9a-f]{2}/[0-9a-f]{64}\.png)"')
+"""A picture that a record must have stored: what else an image is, and what looks stored, as in a list."""
 _STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
 
 
@@ -74,6 +77,8 @@ class Records:
             DatasetError: `out` is in use, was made with other settings or from another dataset, or holds
                 files that goalreel did not write.
         """
+        if Path(out).is_file():
+            raise DatasetError(f"{out}: is a file: choose another --out")
         folder, local = Path(out) / FOLDER, Path(out) / LOCAL
         others = (p for p in Path(out).rglob("*") if p.is_file() and not p.is_relative_to(local))
         # Looked for twice: another shard may have made it meanwhile.
@@ -129,12 +134,16 @@ class Records:
         numbers = (path.stem.removeprefix("episode_") for path in found)
         return {int(number) for number in numbers if number.isdecimal()}
 
-    def done(self) -> set[int]:
-        """Episodes with a whole record of the recording as it is now. Any other record is reported."""
-        episodes = set()
-        for episode in sorted(self.recorded()):
+    def done(self, among: Collection[int] | None = None) -> set[int]:
+        """Episodes, or those `among` them, with a whole record of the recording as it is now.
+
+        Any other record is reported. Whole is a JSON object whose pictures are all there; whether it is a
+        storyboard shows when it is read.
+        """
+        episodes, recorded = set(), self.recorded()
+        for episode in sorted(recorded if among is None else recorded.intersection(among)):
             try:
-                self.outline(episode)
+                self._check(episode)
             except DatasetError as e:
                 log.warning("%s; the episode will be annotated again", _line(e))
                 continue
@@ -231,13 +240,27 @@ class Records:
         """SHA-256 of the record's bytes: pictures are named by content, so they are covered."""
         return digest(self.path(episode).read_bytes())
 
+    def _check(self, episode: int) -> None:
+        """As `_read`, for a tenth of its time."""
+        path = self.path(episode)
+        try:
+            data = path.read_bytes()
+            if not isinstance(from_json(data, cache_strings="none"), dict):
+                raise ValueError("not a JSON object")
+            for found in _PICTURE.finditer(data):
+                self._stored((found[1] or found[2]).decode())
+        except (ValueError, OSError) as e:
+            raise DatasetError(f"{path}: damaged record ({_line(e)})") from e
+
     def _read(self, episode: int, get: Callable[[str], Image]) -> Storyboard:
         path = self.path(episode)
         try:
             data = _RECORDING.sub(b"{", path.read_bytes(), count=1)
             return Storyboard.model_validate_json(data, context={"get_image": get})
         except (ValueError, OSError) as e:
-            raise DatasetError(f"{path}: damaged record ({_line(e)})") from e
+            raise DatasetError(
+                f"{path}: damaged record ({_line(e)}): remove this file and annotate the episode again"
+            ) from e
 
     def _stored(self, reference: str) -> Path:
         if not _STORED.fullmatch(reference):

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Semaphore
 
 import httpx2
 
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 MAX_REPLY_BYTES = 64 * 2**20
 CONCURRENCY = 8
-"""Edits under way at once."""
+"""Edits under way at once, of all calls together."""
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504})
 _LOST = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.RemoteProtocolError, httpx2.ReadError)
 
@@ -64,6 +65,7 @@ class RemoteEditor:
         self._protocol = protocol
         self._key = key
         self._concurrency = concurrency
+        self._free = Semaphore(concurrency)
         self._patience = patience or Patience()
         self._client = httpx2.Client(
             headers={"Authorization": f"Bearer {key}"} if key else {},
@@ -98,7 +100,8 @@ class RemoteEditor:
         while True:
             left, asked = left - 1, 0.0
             try:
-                status, body, asked = self._once(request)
+                with self._free:  # not the client's own limit, for which the wait is a part of the reply's
+                    status, body, asked = self._once(request)
                 if status not in RETRIED or not left:
                     return status, body
                 log.info("%s answered %d, trying again", self._protocol.url, status)

@@ -6,9 +6,11 @@ itself, GOALREEL_API_KEY and then OPENAI_API_KEY for any other address. A server
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
+from threading import Semaphore
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -79,6 +81,7 @@ class OpenAIChat:
     """Up to and with `/v1`; None is OpenAI, or OPENAI_BASE_URL."""
     _: KW_ONLY
     concurrency: int = 16
+    """Conversations under way at once, of all calls together."""
     timeout_s: float = 120.0
     """For one attempt, from sending to the last byte."""
     retries: int = 5
@@ -89,6 +92,7 @@ class OpenAIChat:
     key_variables: tuple[str, ...] | None = None
     """The environment variables that may hold the key, the first set one counting; None is as said above."""
     _refused: set[str] = field(default_factory=set, init=False, repr=False)
+    _free: Semaphore = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if min(self.concurrency, self.max_tokens) < 1 or self.retries < 0 or self.timeout_s <= 0:
@@ -102,6 +106,7 @@ class OpenAIChat:
             raise InputError(
                 f"{self.model} at OpenAI needs a key: set OPENAI_API_KEY, or give another address"
             )
+        self._free = Semaphore(self.concurrency)
 
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
@@ -127,21 +132,34 @@ class OpenAIChat:
     def _run(
         self, conversations: Sequence[Conversation], schema: Mapping[str, Any] | None, *, tokens: bool
     ) -> list[Spoken | NoReply]:
-        calls = self._complete(conversations, self._optional(schema, tokens))
+        with self._places(len(conversations)) as places:
+            calls = self._complete(conversations, self._optional(schema, tokens), places)
+            try:
+                asyncio.get_running_loop()
+            except RuntimeError:
+                pass
+            else:  # in a notebook
+                with ThreadPoolExecutor(1) as pool:
+                    return pool.submit(asyncio.run, calls).result()
+            return asyncio.run(calls)
+
+    @contextmanager
+    def _places(self, wanted: int) -> Iterator[int]:
+        """Wait for a place among what is under way, and take as many of those `wanted` as are free."""
+        self._free.acquire()
+        taken = 1
         try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:  # in a notebook
-            with ThreadPoolExecutor(1) as pool:
-                return pool.submit(asyncio.run, calls).result()
-        return asyncio.run(calls)
+            while taken < wanted and self._free.acquire(blocking=False):
+                taken += 1
+            yield taken
+        finally:
+            self._free.release(taken)
 
     async def _complete(
-        self, conversations: Sequence[Conversation], optional: Mapping[str, Any]
+        self, conversations: Sequence[Conversation], optional: Mapping[str, Any], places: int
     ) -> list[Spoken | NoReply]:
-        gate = asyncio.Semaphore(self.concurrency)
-        health = _Health(wave=min(len(conversations), self.concurrency))
+        gate = asyncio.Semaphore(places)
+        health = _Health(wave=min(len(conversations), places))
 
         async def one(conversation: Conversation) -> Spoken | NoReply:
             async with gate:

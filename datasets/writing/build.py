@@ -23,7 +23,7 @@ from goalreel.files import digest
 _CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
 log = logging.getLogger(__name__)
 
-FORMAT = "3"
+FORMAT = "4"
 """Counts up when the same records give other bytes (another encoder setting): an older OUT is built anew."""
 
 

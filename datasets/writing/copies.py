@@ -35,7 +35,7 @@ def meta_digest(root: Path) -> str:
 
 
 def pass_on(root: Path, out: Path, besides: Collection[Path] = ()) -> None:
-    """Link or copy what `build` does not write itself, `besides` (relative) included.
+    """Link or copy what `build` does not write itself; neither does it pass on `besides` (relative).
 
     Raises:
         DatasetError: the disk is full.

@@ -1,8 +1,9 @@
 """What a storyboard says about an episode's frames: spans with a name, and a goal picture or none."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from sys import intern
 
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
@@ -10,7 +11,7 @@ from goalreel.files import digest
 from goalreel.types import MotionPhase, Status, Storyboard, StoryboardStep
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GoalSpan:
     """Frames `start` to `end` (exclusive) head for one sub-goal."""
 
@@ -22,9 +23,12 @@ class GoalSpan:
     """Reference of the goal image as the records store it; None where none may be used."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Goals:
-    """One annotated episode: its plan in words, its spans in order, and the digest of all of it."""
+    """One annotated episode: its plan in words, its spans in order, and the digest of all of it.
+
+    A build holds those of all episodes at once, so they are small, and texts that recur are kept once.
+    """
 
     episode: int
     instruction: str
@@ -33,7 +37,11 @@ class Goals:
     spans: tuple[GoalSpan, ...]
     statuses: tuple[Status, ...]
     """One a step, with or without a span."""
-    phases: tuple[MotionPhase, ...]
+    phase_edges: tuple[tuple[int, str | None], ...]
+    """The frames at which another phase begins, and its name; None where it may not be said.
+
+    None comes only after a name.
+    """
     digest: str
 
     @property
@@ -41,22 +49,20 @@ class Goals:
         """What its frames are of, each name once, in order."""
         return tuple(dict.fromkeys(span.name for span in self.spans if span.name is not None))
 
-    def phase_edges(self) -> list[tuple[int, str | None]]:
-        """The frames at which another phase begins, and its name; None where it may not be said.
+    def edges(self, length: int) -> list[tuple[int, str | None]]:
+        """The frames, of `length`, at which another span begins, and its name; None where it may not be said.
 
         None comes only after a name.
         """
-        edges = {edge for p in (*self.spans, *(p.segment for p in self.phases)) for edge in (p.start, p.end)}
-        end = max((span.end for span in self.spans), default=0)
         found: list[tuple[int, str | None]] = []
-        last: MotionPhase | None = None
-        for at in sorted(edge for edge in edges if edge < end):
-            said = any(span.start <= at < span.end and span.name is not None for span in self.spans)
-            phase = next((p for p in self.phases if said and p.segment.start <= at < p.segment.end), None)
-            if phase is not last:
-                found.append((at, phase.name if phase else None))
-            last = phase
-        return found
+        at = 0
+        for span in self.spans:
+            found += [(at, None)] if at < span.start else []
+            found.append((span.start, span.name))
+            at = span.end
+        found += [(at, None)] if at < length else []
+        names = [None, *(name for _, name in found)]
+        return [edge for edge, before in zip(found, names, strict=False) if edge[1] or before]
 
     def runs(self, length: int) -> list[tuple[int, str | None]]:
         """The episode as (frame count, picture) runs that add up to `length` frames."""
@@ -97,17 +103,31 @@ def _goals(records: Records, episode: int, board: Storyboard, length: int, use_u
             continue
         done = use_unverified or step.step.outcome == "done"
         picture = step.goal_image.frame if step.goal_image and done and step.status in usable else None
-        name = step.step.name if _said(step, use_unverified) else None
+        name = intern(step.step.name) if _said(step, use_unverified) else None
         spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture))
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
         raise DatasetError(
             f"{records.path(episode)}: its segments do not fit the episode's {length} frames: "
             "remove this file and annotate the episode again"
         )
-    plan = tuple(step.step.name for step in board.steps if _said(step, use_unverified))
+    plan = tuple(intern(step.step.name) for step in board.steps if _said(step, use_unverified))
     made_from = digest(records.digest(episode), str(use_unverified))
     statuses: tuple[Status, ...] = tuple(step.status for step in board.steps)
-    return Goals(episode, board.task.instruction, plan, tuple(spans), statuses, board.phases, made_from)
+    edges = tuple(_phase_edges(spans, board.phases, length))
+    return Goals(episode, intern(board.task.instruction), plan, tuple(spans), statuses, edges, made_from)
+
+
+def _phase_edges(
+    spans: Sequence[GoalSpan], phases: Sequence[MotionPhase], length: int
+) -> Iterator[tuple[int, str | None]]:
+    edges = {edge for p in (*spans, *(p.segment for p in phases)) for edge in (p.start, p.end)}
+    last: MotionPhase | None = None
+    for at in sorted(edge for edge in edges if edge < length):
+        said = any(span.start <= at < span.end and span.name is not None for span in spans)
+        phase = next((p for p in phases if said and p.segment.start <= at < p.segment.end), None)
+        if phase is not last:
+            yield at, intern(phase.name) if phase else None
+        last = phase
 
 
 def _said(step: StoryboardStep, use_unverified: bool) -> bool:

@@ -7,6 +7,7 @@ blanks every episode it was not given; so its staging, validator and order of ro
 import json
 import tempfile
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,9 @@ type LanguageRow = dict[str, Any]
 def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = False) -> list[LanguageRow]:
     """Our rows of an episode: the plan at its first frame, a subtask at each named span's first frame.
 
-    To lerobot's `active_at` a row holds until the next one. So the row of a span without a name, after one
-    with a name, is the instruction; and so for phases. With `task_aug` the instruction stands in other words
-    at the first frame, itself among them, as lerobot's renderer picks one at random. Timestamps are the
+    To lerobot's `active_at` a row holds until the next one. So after a span with a name, frames without one
+    begin with the instruction; and so for phases. With `task_aug` the instruction stands in other words at
+    the first frame, itself among them, as lerobot's renderer picks one at random. Timestamps are the
     parquet's own float32 values.
     """
     rows = []
@@ -35,14 +36,9 @@ def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = Fa
     if goals.plan:
         text = "\n".join(f"{i}. {name}" for i, name in enumerate(goals.plan, start=1))
         rows.append(_row("plan", text, timestamps[0]))
-    named = False
-    for span in goals.spans:
-        if named or span.name is not None:
-            text = goals.instruction if span.name is None else span.name
-            rows.append(_row("subtask", text, timestamps[span.start]))
-        named = span.name is not None
-    edges = goals.phase_edges()
-    return rows + [_row("motion", text or goals.instruction, timestamps[at]) for at, text in edges]
+    edges = [("subtask", *edge) for edge in goals.edges(len(timestamps))]
+    edges += [("motion", *edge) for edge in goals.phase_edges]
+    return rows + [_row(style, text or goals.instruction, timestamps[at]) for style, at, text in edges]
 
 
 def _row(style: str, content: str, timestamp: np.float32, role: str = "assistant") -> LanguageRow:
@@ -75,23 +71,31 @@ def merge_rows(
     return sorted(rows, key=lambda r: (r["timestamp"], r["style"] or "", r["role"] or ""))
 
 
-def validate(rows: Sequence[LanguageRow], episode: int, timestamps: NDArray[np.float32], path: Path) -> None:
-    """Run lerobot's StagingValidator over our rows.
+def validate(rows: Sequence[LanguageRow], episode: int, path: Path) -> None:
+    """Run lerobot's StagingValidator over rows of ours.
 
     Raises:
         DatasetError: a row that lerobot would not accept.
+    """
+    if said := _objection(frozenset(row["style"] for row in rows)):
+        raise DatasetError(f"{path}: episode {episode}: lerobot rejects the rows: {said}")
+
+
+@cache
+def _objection(styles: frozenset[str]) -> str | None:
+    """What lerobot has against `_row`s of these styles.
+
+    It looks at nothing else in a persistent row; and it reads files, so it is not asked about each episode.
     """
     from lerobot.annotations.steerable_pipeline import StagingValidator
     from lerobot.annotations.steerable_pipeline.reader import EpisodeRecord
     from lerobot.annotations.steerable_pipeline.staging import EpisodeStaging
 
-    times = tuple(float(t) for t in timestamps)
-    record = EpisodeRecord(episode, "", times, tuple(range(len(times))), path, 0, len(times))
+    rows = [_row(style, "", np.float32(0)) for style in sorted(styles)]
     with tempfile.TemporaryDirectory() as folder:
-        EpisodeStaging(Path(folder), episode).write("plan", rows)
-        report = StagingValidator().validate([record], Path(folder))
-    if not report.ok:
-        raise DatasetError(f"{path}: episode {episode}: lerobot rejects the rows: {report.errors[0]}")
+        EpisodeStaging(Path(folder), 0).write("plan", rows)
+        report = StagingValidator().validate([EpisodeRecord(0, "", (0.0,), (0,), Path(), 0, 1)], Path(folder))
+    return None if report.ok else report.errors[0]
 
 
 def column(frames: Sequence[Sequence[LanguageRow]], kind: pa.ListType) -> pa.Array:

@@ -18,7 +18,7 @@ MAX_SECONDS = 512
 """A file's length at most (s): what a killed run has to redo. So far float32 seconds are exact to 3e-5."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EpisodeClock:
     """What the data files say of an episode's frames."""
 
@@ -42,7 +42,7 @@ class VideoFile:
     frames: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EpisodePlace:
     """An episode's place in the camera: what meta/episodes says about it."""
 
@@ -56,7 +56,7 @@ def clocks(shards: list[Path], fps: float) -> dict[int, EpisodeClock]:
     """Episode -> its frames' clock, in the order of the data files.
 
     Raises:
-        DatasetError: a data file is not readable.
+        DatasetError: a data file is not readable, or an episode's rows in it are not together.
     """
     found = {}
     for path in shards:
@@ -65,6 +65,8 @@ def clocks(shards: list[Path], fps: float) -> dict[int, EpisodeClock]:
         except (pa.ArrowException, OSError) as e:
             raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
         episode, time = table["episode_index"].to_numpy(), table["timestamp"].to_numpy()
+        if np.count_nonzero(np.diff(episode)) >= len(np.unique(episode)) > 0:
+            raise DatasetError(f"{path}: its episodes are mixed up: sort its rows by index")
         order = np.lexsort((time, episode))
         episode, time = episode[order], time[order].astype(np.float64)
         starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))

@@ -32,7 +32,7 @@ class Marks:
 
     def put(self, file: Path, made_from: str, note: dict[str, Any]) -> None:
         """Mark `file` as complete, with what it was made from and a note to give back."""
-        text = json.dumps({"made_from": made_from, "note": note}, indent=1)
+        text = json.dumps({"made_from": made_from, "note": note})
         write_bytes(self.path(file), text.encode() + b"\n")
 
     def once(self, file: Path, made_from: str, write: Callable[[], None]) -> None:

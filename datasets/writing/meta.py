@@ -1,18 +1,21 @@
 """meta/ of OUT: where the sub-goal camera lies, its statistics, and the features in info.json."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from goalreel.datasets.writing.build import Build
+from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.layout import EpisodePlace
 from goalreel.datasets.writing.shards import put_column
 from goalreel.datasets.writing.stats import Stats
+from goalreel.datasets.writing.tasks import listed
 from goalreel.files import atomic, write_bytes
 
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
@@ -26,11 +29,12 @@ def write_episodes(
     key: str,
     placed: Mapping[int, EpisodePlace],
     stats: Mapping[int, Stats],
-    said: Mapping[int, Sequence[str]],
+    goals: Mapping[int, Goals],
+    tasks: Mapping[str, int],
 ) -> None:
     """Rewrite one file of meta/episodes with the camera `key`; episodes not `placed` keep their values.
 
-    What is `said` of an episode's frames follows after IN's `tasks`, whose first is the instruction.
+    `tasks` are the indices of the sub-tasks that frames have as their tasks, empty where they keep their own.
 
     Raises:
         DatasetError: the disk is full.
@@ -43,9 +47,9 @@ def write_episodes(
             _value(name, placed[e], stats[e]) if e in placed else old[i] for i, e in enumerate(episodes)
         ]
         table = put_column(table, pa.field(name, kind), pa.chunked_array([pa.array(values, kind)], kind))
-    if said and "tasks" in table.column_names:
-        old = table["tasks"].to_pylist()
-        values = [list(dict.fromkeys([*t, *said.get(e, ())])) for t, e in zip(old, episodes, strict=True)]
+    if tasks and "tasks" in table.column_names:
+        old = zip(table["tasks"].to_pylist(), episodes, strict=True)
+        values = [listed(goals[e], tasks, theirs) if e in goals else theirs for theirs, e in old]
         at = table.schema.get_field_index("tasks")
         table = table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))
     with atomic(target) as tmp:
@@ -83,14 +87,29 @@ def write_stats(root: Path, out: Path, key: str) -> None:
     per_episode: list[dict[str, dict[str, Any]]] = []
     for path in sorted((out / "meta" / "episodes").glob("*/*.parquet")):
         names = [n for n in pq.read_schema(path).names if n.startswith(f"stats/{key}/")]
-        for row in pq.read_table(path, columns=names).to_pylist():
-            if None not in row.values():
-                per_episode.append({key: {n.rpartition("/")[2]: np.array(v) for n, v in row.items()}})
+        columns = _arrays(pq.read_table(path, columns=names).drop_null())
+        per_episode += [
+            {key: dict(zip(columns, row, strict=True))} for row in zip(*columns.values(), strict=True)
+        ]
     path = root / "meta" / "stats.json"
     stats = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     camera: dict[str, Any] = dict(aggregate_stats(per_episode))
     stats[key] = serialize_dict(camera)[key]
     write_json(out / "meta" / "stats.json", stats)
+
+
+def _arrays(table: pa.Table) -> dict[str, NDArray[np.generic]]:
+    """The numbers of statistics columns by name, (rows, 3, 1, 1) or, of the count, (rows, 1).
+
+    As Python lists they would take 5 KB an episode.
+    """
+    found = {}
+    for name in table.column_names:
+        values, shape = table[name].combine_chunks(), (1,) if name.endswith("/count") else (3, 1, 1)
+        for _ in shape:
+            values = values.flatten()
+        found[name.rpartition("/")[2]] = values.to_numpy().reshape(len(table), *shape)
+    return found
 
 
 def write_info(job: Build, video: Path | None) -> None:

@@ -212,7 +212,7 @@ def _rows(
         rows = [row for row in rows if row["style"] in ("motion", "task_aug")]
     if not rows:
         return old["language_persistent"]
-    language.validate(rows, goals.episode, timestamps, path)
+    language.validate(rows, goals.episode, path)
     merged = language.merge_rows(
         kept, rows, _interjected(old["language_events"], part["timestamp"].to_numpy())
     )

@@ -1,7 +1,7 @@
 """Sub-tasks as lerobot tasks: `task_index` a frame, for policies that read no language column."""
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,12 @@ def frame_tasks(goals: Goals, indices: Mapping[str, int], old: NDArray[np.int64]
         if span.name is not None:
             new[span.start : span.end] = indices[span.name]
     return new
+
+
+def listed(goals: Goals, indices: Mapping[str, int], old: Sequence[str]) -> list[str]:
+    """The tasks that meta/episodes lists of an episode, the instruction first, from those of IN (`old`)."""
+    first = [goals.instruction] if goals.instruction in indices else []
+    return list(dict.fromkeys([*first, *old, *goals.names]))
 
 
 def tasks_file(known: Mapping[int, str], indices: Mapping[str, int]) -> bytes:

@@ -1,7 +1,9 @@
 """Models that fail: their episodes are not done, an outage ends the run, and all can be tried again."""
 
+import threading
 from collections import Counter
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +116,32 @@ def test_a_server_that_refuses_everything_is_out_in_the_end():
         watched.edit([edit])
     with pytest.raises(Outage, match="the server answered 400"):
         watched.edit([edits[-1]])
+
+
+def test_calls_that_one_hiccup_costs_are_no_outage():
+    size, together = 8, threading.Barrier(8)
+
+    class Restarting(Server):
+        def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
+            together.wait(60)
+            return super().plan(tasks)
+
+    server = Restarting(out="planner")
+    watched = Watched(Trio(server, server, server, NAMES), ())
+
+    def wave(number: int) -> list[BaseException | None]:
+        tasks = [[Task(id=f"{number} {i}", instruction="x")] for i in range(size)]
+        with ThreadPoolExecutor(size) as pool:
+            return [future.exception() for future in [pool.submit(watched.plan, asked) for asked in tasks]]
+
+    for number in range(2):
+        assert {type(error) for error in wave(number)} == {BackendError}
+    server.out = ""
+    assert wave(2) == [None] * size
+    server.out = "planner"
+    for number in range(2):
+        assert {type(error) for error in wave(number)} == {BackendError}
+    assert Outage in {type(error) for error in wave(2)}
 
 
 def test_a_dead_planner_stops_the_run_before_anything_is_written(sharded_dataset, whole, tmp_path):

@@ -1,6 +1,7 @@
 """A run in shards: disjoint records, one lock a shard, and in the end the bytes of one run."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -78,18 +79,28 @@ def test_what_runs_beside_a_shard(sharded_dataset, whole, tmp_path):
     assert contents(out) == contents(whole)
 
 
-def test_shards_on_machines_that_share_no_files(sharded_dataset, whole, tmp_path):
+def test_shards_on_machines_that_share_no_files(sharded_dataset, tmp_path):
+    words = ("--task-aug", "--task-per-frame", "--subgoal-key", "observation.images.goal")
     nodes = [tmp_path / "node1", tmp_path / "node2"]
     for number, node in enumerate(nodes, start=1):
-        goalreel("annotate", sharded_dataset, "--out", node, "--shard", f"{number}/2")
+        goalreel("annotate", sharded_dataset, "--out", node, "--shard", f"{number}/2", *words)
     out = tmp_path / "out"
     goalreel("build", out, "--source", sharded_dataset, "--records", nodes[0], "--records", nodes[1])
-    assert contents(out) == contents(whole)
+    goalreel("annotate", sharded_dataset, "--out", tmp_path / "once", *words)
+    assert contents(out) == contents(tmp_path / "once")
 
 
 def test_nothing_to_build_from(sharded_dataset, tmp_path):
     assert "no records there" in fails("build", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_shard_looks_at_no_file_of_another(sharded_dataset, whole, tmp_path):
+    out, root = shutil.copytree(whole, tmp_path / "out"), shutil.copytree(sharded_dataset, tmp_path / "in")
+    last = sorted((root / "data").rglob("*.parquet"))[-1]
+    last.write_bytes(b"not read by the first shard")
+    goalreel("annotate", root, "--out", out, "--shard", "1/4")
+    assert f"{last}: not readable" in fails("build", out, "--source", root)
 
 
 class Dying(Scripted):

@@ -17,6 +17,8 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.summary import Summary
 from goalreel.annotator.workers import Workers
 from goalreel.batch import Limits
+from goalreel.datasets.records import LOCAL
+from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.models.load import load
@@ -116,13 +118,28 @@ def test_what_workers_could_not_do_is_counted():
         stopped="stopped: x",
     )
     part.steps["verified"] += 5
+    part.unaligned = 2
     whole = Summary(Path("out"), "front", annotated=1)
     whole.add(part.as_json())
     whole.add(Summary(Path("out"), "front", resumed=1).as_json())
     assert (whole.annotated, whole.unverified, whole.resumed, whole.ended) == (3, 1, 1, 5)
     assert whole.unaligned == 4
     assert (whole.failures, whole.stopped, whole.clean) == ({3: "no reply"}, "stopped: x", False)
-    assert dict(whole.steps) == {"verified": 5}
+    assert (dict(whole.steps), whole.unaligned) == ({"verified": 5}, 2)
+
+
+def test_what_models_answered_is_kept_when_workers_stop_early(sharded_dataset, tmp_path):
+    class Stopping(Workers):
+        def run(self, records, source, options, limits, todo, summary, progress):
+            write_bytes(answer, b"{}")
+            summary.stopped = "stopped: no more memory"
+
+    names = presets.load("hindsight")
+    dataset, answer = open_dataset(sharded_dataset), tmp_path / "out" / LOCAL / "answers" / "a.json"
+    models = load(names, recordings=Options().recorded(dataset), roles=())
+    summary = annotate(dataset, tmp_path / "out", models, workers=Stopping(names))
+    assert (summary.not_begun, summary.failures, summary.clean) == (4, {}, False)
+    assert answer.is_file()
 
 
 def test_options_that_do_not_fit(sharded_dataset, tmp_path):

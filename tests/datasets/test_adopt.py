@@ -41,6 +41,7 @@ def test_records_follow_deleted_episodes(out, tmp_path):
 
     rest = delete_episodes(load(out), [1], output_dir=tmp_path / "rest", repo_id="local/rest").root
     assert not (rest / FOLDER).exists(), "lerobot drops them"
+    (rest / FOLDER).mkdir()  # all that a call left which was killed at once
     found = adopt(rest, [out])
     assert (found.recorded, found.unrecorded) == (2, (1,))
     assert told(rest) == {0: ("episode_000000", NAMES[0]), 2: ("episode_000002", NAMES[3])}

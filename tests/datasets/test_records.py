@@ -118,6 +118,14 @@ def test_a_record_cannot_point_outside(out, board, tmp_path, reference):
         assert records.done() == set()
 
 
+def test_a_record_that_is_no_storyboard_is_named_when_it_is_read(out, board):
+    with opened(out) as records:
+        records.commit(0, board(12))
+        records.path(0).write_text(records.path(0).read_text().replace('"steps"', '"stairs"'))
+        with pytest.raises(DatasetError, match=r"episode_000000\.json: damaged record.*remove this file"):
+            records.outline(0)
+
+
 def test_a_second_run_is_refused_and_a_later_one_is_not(out):
     with opened(out), pytest.raises(DatasetError, match="another goalreel run is writing there"), opened(out):
         pass
@@ -163,6 +171,8 @@ def test_a_folder_with_other_files_is_refused(out):
     out.mkdir()
     (out / "thesis.tex").touch()
     with pytest.raises(DatasetError, match="did not write"), opened(out):
+        pass
+    with pytest.raises(DatasetError, match="is a file: choose another"), opened(out / "thesis.tex"):
         pass
     assert [p.name for p in out.rglob("*")] == ["thesis.tex"]
 

@@ -1,8 +1,10 @@
 """Reading LeRobot datasets: right frames and numbers, and one clear line for everything broken."""
 
 import json
+import multiprocessing
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +71,24 @@ def test_few_videos_stay_open_and_a_new_file_is_read_anew(video_dataset, tmp_pat
     (tmp_path / "new.mp4").replace(video(roots[5]))
     with pytest.raises(DatasetError, match="not a readable video"):
         Source.open(roots[5]).episode(1).frames(FRONT, [8])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_threads_and_forked_processes_share_no_place_in_a_file(video_dataset):
+    episode = Source.open(video_dataset).episode(2)
+    every = episode.frames(FRONT, range(len(episode)))
+    pairs = [(i, 14 - i) for i in range(15)] * 3
+
+    def read() -> None:
+        with ThreadPoolExecutor(3) as pool:
+            found = list(pool.map(lambda pair: episode.frames(FRONT, pair), pairs))
+        assert found == [[every[a], every[b]] for a, b in pairs]
+
+    forked = multiprocessing.get_context("fork").Process(target=read)
+    forked.start()
+    read()
+    forked.join()
+    assert forked.exitcode == 0
 
 
 def test_rows_are_found_in_any_order(video_dataset, tmp_path):

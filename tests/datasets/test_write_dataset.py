@@ -148,6 +148,8 @@ def test_language_rows_are_those_of_lerobots_own_writer(pair, board, tmp_path):
         for step in mine.steps:
             name = step.step.name if step.status == "verified" else mine.task.instruction
             texts.append(("subtask", name, step.segment.start))
+        if (end := mine.steps[-1].segment.end) < len(times):
+            texts.append(("subtask", mine.task.instruction, end))
         rows = [
             {"role": "assistant", "content": c, "style": s, "timestamp": times[i], "camera": None}
             for s, c, i in texts

@@ -169,6 +169,14 @@ def test_a_dataset_without_one_of_its_data_files_is_one_line(sharded_dataset, an
     assert not (tmp_path / "out/meta/info.json").exists()
 
 
+def test_episodes_mixed_up_in_a_file_are_one_line(video_dataset, annotated, tmp_path):
+    root = shutil.copytree(video_dataset, tmp_path / "in")
+    (path,) = (root / "data").glob("*/*.parquet")
+    pq.write_table(pq.read_table(path).sort_by("frame_index"), path)
+    with pytest.raises(DatasetError, match=r"file-000.parquet: its episodes are mixed up"):
+        annotated(root, tmp_path / "out", {0: {}})
+
+
 def test_an_episode_without_a_plan_stays_as_it_was(video_dataset, annotated, tmp_path):
     from goalreel.types import Failure, Storyboard, Task
 

@@ -1,13 +1,19 @@
 """Which words are written: none for plain loaders, a task a frame, other wordings, phases."""
 
 import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.goals import Goals, GoalSpan
+from goalreel.datasets.writing.language import validate
 from goalreel.datasets.writing.text import TextOptions
-from goalreel.errors import InputError
+from goalreel.errors import DatasetError, InputError
 
 PAD = "subgoal_is_pad"
 LANGUAGE = ("language_persistent", "language_events")
@@ -104,6 +110,32 @@ def said(root, episode, style):
     return [(row["content"], frame[row["timestamp"]]) for row in kept if row["style"] == style]
 
 
+def test_a_subtask_ends_with_its_span():
+    """Steps not found in the recording have no span; the one before does not hold on through them."""
+    spans = (GoalSpan(0, 3, "a", None), GoalSpan(5, 7, "b", None), GoalSpan(7, 9, None, None))
+    goals = Goals(0, "do it", (), spans, (), (), "")
+    assert goals.edges(12) == [(0, "a"), (3, None), (5, "b"), (7, None)]
+    late = replace(goals, spans=(GoalSpan(2, 4, None, None), GoalSpan(4, 12, "c", None)))
+    assert late.edges(12) == [(4, "c")]
+    assert replace(goals, spans=()).edges(12) == []
+
+
+def test_of_several_tasks_in_any_order_the_first_frames_is_the_instruction(
+    video_dataset, annotated, tmp_path
+):
+    root = shutil.copytree(video_dataset, tmp_path / "in")
+    (path,) = (root / "meta/episodes").glob("*/*.parquet")
+    table = pq.read_table(path)
+    at = table.schema.get_field_index("tasks")
+    listed = pa.array([["fold it", TASK]] * len(table), table.schema.field(at).type)
+    pq.write_table(table.set_column(at, table.schema.field(at), listed), path)
+    assert Source.open(root).episode(0).instruction == TASK
+    board = {"instruction": TASK, "statuses": ("verified", "verified", "unverified")}
+    out = annotated(root, tmp_path / "out", {0: board}, text=TextOptions(task_per_frame=True))
+    assert Source.open(out).episode(0).instruction == TASK
+    assert load(out)[0]["task"] == "reach the block"
+
+
 def test_phases_are_motion_rows_under_the_subtasks(video_dataset, annotated, tmp_path):
     """Those of a step without an accepted picture are not said; the last one said does not hold on."""
     phases = [("reach", 0, 3), ("grasp", 3, 6), ("lift", 6, 8), ("place", 8, 12)]
@@ -170,3 +202,11 @@ def test_annotate_writes_what_it_is_asked_to(video_dataset, tmp_path):
 def contents(root):
     files = (p for p in root.rglob("*") if p.is_file() and ".cache" not in p.parts)
     return {str(p.relative_to(root)): p.read_bytes() for p in files}
+
+
+@pytest.mark.parametrize("style", ["thought", "interjection"])
+def test_a_row_that_lerobot_refuses_is_not_written(style):
+    plan = {"role": "assistant", "content": "lift it", "style": "plan", "timestamp": 0.0, "camera": None}
+    validate([plan, {**plan, "style": "subtask"}], 3, Path("file-000.parquet"))
+    with pytest.raises(DatasetError, match=f"file-000.parquet: episode 3: lerobot rejects.*{style}"):
+        validate([plan, {**plan, "style": style}], 3, Path("file-000.parquet"))

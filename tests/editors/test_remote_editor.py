@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from email.message import Message
 from email.parser import BytesParser
@@ -308,6 +309,23 @@ def test_how_many_at_once_is_an_option_of_its_name(server, name):
     answers = editor.edit([edit(image=picture(64, 64))] * 10)
     assert server.busiest == 10
     assert all("404" in a.message for a in answers)
+
+
+def test_so_many_at_once_are_those_of_all_calls_together(server):
+    go = threading.Event()
+
+    def reply(path, fields):
+        assert go.wait(60)
+        return echo(path, fields)
+
+    server.reply = reply
+    editor = remote_editor("openai", f"painter@{server.url}/v1", concurrency=2)
+    with ThreadPoolExecutor(6) as pool:
+        calls = [pool.submit(editor.edit, [edit(image=picture(64, 64))]) for _ in range(6)]
+        until(lambda: len(server.requests) == 2)
+        go.set()
+        assert all(isinstance(call.result()[0], Image) for call in calls)
+    assert server.busiest == 2
 
 
 def test_no_edit_at_once_is_refused(server):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import numpy as np
@@ -77,6 +78,21 @@ def test_one_answer_a_conversation_in_order_and_really_at_once(serve):
     texts = [str(i) for i in range(12)]
     assert OpenAIChat("m", server.url, concurrency=4).complete(ask(*texts)) == [f"to {t}" for t in texts]
     assert server.busiest == 4
+
+
+def test_so_many_at_once_are_those_of_all_calls_together(serve):
+    pair = threading.Barrier(2)
+
+    def answer(request):
+        pair.wait(30)
+        return echo(request)
+
+    server = serve(answer)
+    chat = OpenAIChat("m", server.url, concurrency=2)
+    with ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(chat.complete, [ask(str(i)) for i in range(8)]))
+    assert replies == [[f"to {i}"] for i in range(8)]
+    assert server.busiest == 2
 
 
 def test_no_conversations_need_no_server():
