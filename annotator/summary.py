@@ -43,7 +43,6 @@ class Summary:
         self.resumed += told["resumed"]
         self.unaligned += told["unaligned"]
         self.steps.update(told["steps"])
-        self.unaligned += told["unaligned"]
         self.failures |= {int(episode): why for episode, why in told["failures"].items()}
         self.stopped = self.stopped or told["stopped"]
 

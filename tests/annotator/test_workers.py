@@ -113,7 +113,6 @@ def test_what_workers_could_not_do_is_counted():
         "front",
         annotated=2,
         unverified=1,
-        unaligned=4,
         failures={3: "no reply"},
         stopped="stopped: x",
     )
@@ -123,7 +122,6 @@ def test_what_workers_could_not_do_is_counted():
     whole.add(part.as_json())
     whole.add(Summary(Path("out"), "front", resumed=1).as_json())
     assert (whole.annotated, whole.unverified, whole.resumed, whole.ended) == (3, 1, 1, 5)
-    assert whole.unaligned == 4
     assert (whole.failures, whole.stopped, whole.clean) == ({3: "no reply"}, "stopped: x", False)
     assert (dict(whole.steps), whole.unaligned) == ({"verified": 5}, 2)
 
