@@ -104,6 +104,8 @@ def test_words_throw_no_cut_away():
         ("do the laundry", ["close the hand", "do the laundry"]),
         ("clear the bowl", ["pick up something", "clear the bowl"]),
         ("pick up the cup", ["pick up the cup", "put down the cup"]),
+        ("put it in the box", ["pick up something", "put it in the box"]),
+        ("抓起杯子", ["close the hand", "抓起杯子"]),
     ):
         plan = arm.plan(instruction)
         assert names(plan) == said
