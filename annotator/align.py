@@ -26,9 +26,13 @@ WITHIN_S = 0.5
 FOUND = 0.5
 """The most unlikeness of a goal that counts as seen: halfway between the goal and what it was made from."""
 MOST = 10.0
-"""Unlikeness is cut off here; a goal that changes nothing is that unlike all frames."""
+"""Unlikeness is cut off here; a goal that changes nothing, or shows another scene, is that unlike all
+frames."""
 LEVEL = 10.0
 """Grey levels (of 255) that a goal must change somewhere, at SIDE, to be looked for."""
+SCENE = 0.3
+"""The least correlation of a goal with a frame of the same scene. A flat or noisy picture has none; it would
+otherwise be like every frame from which a thing has gone."""
 
 _NO_PICTURE = "it has no picture to look for in the recording"
 _UNBEGUN = "where the step before it ends is not known"
@@ -90,7 +94,9 @@ def _costs(
     if changed.max() < LEVEL:
         return np.full(len(cuts), MOST)
     distance = np.sqrt((seen - after) ** 2 @ changed / (changed**3).sum())
-    unlike = np.minimum(distance, MOST)
+    norms = np.linalg.norm(seen, axis=1) * np.linalg.norm(after)
+    same = seen @ after >= SCENE * np.maximum(norms, 1e-9)
+    unlike = np.where(same, np.minimum(distance, MOST), MOST)
     return np.array([unlike[max(0, cut - within) : cut].min() for cut in cuts])
 
 

@@ -105,6 +105,11 @@ def differing(before: NDArray[np.int16], after: NDArray[np.int16], level: float)
     return float((np.abs(difference).max(axis=2) > level).mean())
 
 
+def edges(picture: Pixels) -> float:
+    """Variance of the Laplacian of the grey picture; falls with blur, 0 for a flat picture."""
+    return float(cv2.Laplacian(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), cv2.CV_64F).var())
+
+
 def _alike(source: Pixels, image: Pixels) -> tuple[Pixels, Pixels]:
     """Both at the smaller one's size: what was blown up has no edges to compare."""
     height, width, _ = min(source.shape, image.shape, key=lambda shape: shape[0] * shape[1])
@@ -119,7 +124,5 @@ def _fit(picture: Pixels, size: tuple[int, int]) -> Pixels:
 
 def _relative_sharpness(source: Pixels, image: Pixels) -> float:
     """Variance of the Laplacian as a share of the source's; 1 where the source has no edges to compare."""
-    of_source, of_image = (
-        float(cv2.Laplacian(cv2.cvtColor(p, cv2.COLOR_RGB2GRAY), cv2.CV_64F).var()) for p in (source, image)
-    )
+    of_source, of_image = edges(source), edges(image)
     return of_image / of_source if of_source > 1.0 else 1.0

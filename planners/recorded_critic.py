@@ -7,12 +7,11 @@ the right thing they cannot say: a block beside its target is accepted.
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
-import cv2
 import numpy as np
 
 from goalreel.errors import DatasetError
 from goalreel.image import Image
-from goalreel.planners.difference import DifferenceCritic
+from goalreel.planners.difference import DifferenceCritic, edges
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
 from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.planner import check
@@ -38,8 +37,8 @@ class RecordedCritic:
 
     - The hand holds something, moves as fast as it ever usually does, and the picture is blurred.
     - The hand has not left the place where it let go: it hides what it did.
-    - No grasp in the whole recording, and the arm not back at any place of the step's first half: it cannot
-      be told from what changed.
+    - The hand closes nowhere in the recording, and the arm is not back at any place of the step's first
+      half: it cannot be told from what changed.
     - The arm is back at such a place, and nothing else differs: the step changed nothing.
 
     A picture that is no frame of a recording with motion is left to DifferenceCritic alone.
@@ -91,7 +90,7 @@ class RecordedCritic:
         if motion.speed[goal] < np.percentile(motion.speed, FAST):
             return None
         spread = np.linspace(0, len(motion) - 1, SAMPLED).astype(int).tolist()
-        sharp = [_sharpness(image) for image in recording.frames(camera, [goal, *spread])]
+        sharp = [edges(image.pixels) for image in recording.frames(camera, [goal, *spread])]
         if sharp[0] >= BLURRED * float(np.median(sharp[1:])):
             return None
         return "Cannot see: what the hand holds is moving at full speed, and the picture is blurred."
@@ -106,11 +105,6 @@ class RecordedCritic:
             if len(self._known) > KEPT:
                 self._known.popitem(last=False)
         return self._known[recording.id]
-
-
-def _sharpness(image: Image) -> float:
-    """Variance of the Laplacian of the grey picture, the size being the recording's."""
-    return float(cv2.Laplacian(cv2.cvtColor(image.pixels, cv2.COLOR_RGB2GRAY), cv2.CV_64F).var())
 
 
 def _place(image: Image | None) -> tuple[str, int] | None:

@@ -81,7 +81,8 @@ def read_goals(
 
     An episode without a plan stays exactly as it was. Steps without an accepted picture, or tried in vain,
     give neither picture nor name and are left out of the plan, unless `use_unverified`; steps in words alone
-    keep their name. Steps that were never aligned to frames have no span.
+    keep their name. Steps that were never aligned to frames have no span; those that were looked for in the
+    recording and not found have no name either.
 
     Raises:
         DatasetError: a record does not fit its episode.
@@ -132,4 +133,4 @@ def _phase_edges(
 def _said(step: StoryboardStep, use_unverified: bool) -> bool:
     """Whether a policy may be told that this is what happened."""
     done = step.step.outcome == "done" and step.status in ("verified", "text")
-    return use_unverified or done
+    return not step.unaligned and (use_unverified or done)

@@ -153,6 +153,14 @@ def test_what_is_not_found_is_unaligned_and_so_is_what_begins_there():
     assert steps[2].alignment.cost < 0.2, "kept all the same"
 
 
+def test_a_washed_out_goal_is_not_a_thing_that_has_gone():
+    """Where the square was it is like any frame without it."""
+    flat = Image(np.random.default_rng(1).integers(60, 140, (64, 64, 3), np.uint8))
+    (step,) = aligned(flat)
+    assert step.unaligned
+    assert step.alignment.cost > 1
+
+
 def test_words_without_a_picture_have_no_place():
     steps = aligned(scene(0.4), None, scene(1.0))
     assert [s.unaligned for s in steps] == [False, True, True]

@@ -187,7 +187,7 @@ def test_predicted_goals_that_resemble_nothing_are_unaligned(models, video_datas
     (data,) = (out / "data").glob("*/*.parquet")
     table = pq.read_table(data)
     assert all(table["subgoal_is_pad"].to_pylist())
-    assert {row["style"] for row in table["language_persistent"][0].as_py()} == {"plan"}
+    assert not table["language_persistent"][0].as_py(), "not in the plan either"
 
 
 def test_predicted_goals_for_segments_that_are_known(models, video_dataset, tmp_path):
