@@ -7,12 +7,11 @@ asked (`hindsight`). Each is measured in a process of its own, in CPU seconds, w
 less than those on the clock:
 
 - `annotate`: an episode, from the 21st to the last of SAMPLE episodes from both ends of the dataset; the
-  median of REPEATS such runs. The same number of episodes whatever the size, and nothing is subtracted;
+  median of REPEATS such runs. The same number of episodes whatever the size; no difference of runs;
 - `once`: what such a run does besides, shared by all episodes: the dataset's metadata, the list of a video's
   frames, the fingerprints of a data file's episodes; the median again;
-- `build`: the dataset written from records of all its episodes, an episode; once in a small dataset is noise,
-  so it is built REPEATS times, and the median taken, up to REBUILT episodes. Other than the sample's, records
-  are copies.
+- `build`: the dataset written from records of all its episodes, an episode; one of a small dataset is noise,
+  so up to REBUILT episodes it is the median of REPEATS builds. Other records than the samples' are copies.
 
 Keys of --json: `cost_ratio` (an episode's sum of the three, the largest dataset over the one nearest to 1,000
 episodes, both in one file), `peak_rss_mb` (the largest of all), `report_load_s` (the report's index with as
@@ -33,23 +32,28 @@ from statistics import median
 
 import lerobot.annotations.steerable_pipeline
 import lerobot.datasets.lerobot_dataset  # noqa: F401
-from scale_data import BLOCK, make
+import numpy as np
+from scale_data import BLOCK, SIDE, make
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
 from goalreel.annotator.report.cards import Bar, EpisodeCard
 from goalreel.annotator.report.pages import PageLink, Pages
+from goalreel.annotator.report.pictures import THUMBNAIL, jpeg
 from goalreel.annotator.report.rows import ReportRows
 from goalreel.annotator.shards import build_records
 from goalreel.batch import Limits
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
+from goalreel.image import Image
 from goalreel.models.load import load
 
 SAMPLE, WARM, REPEATS = 100, 20, 3
 REBUILT = 2000
-SMALL, FULL = ((1000, 1), (1000, 5), (4000, 1)), ((1000, 1), (10_000, 1), (10_000, 10), (100_000, 1))
+SHOWN = 24
+"""Lines of the report's list on show."""
+SMALL, FULL = ((1000, 1), (1000, 5), (4000, 1)), ((1000, 1), (20_000, 1), (20_000, 20), (100_000, 1))
 
 
 def annotate_samples(root: Path, out: Path, sample: int) -> tuple[float, float]:
@@ -142,7 +146,7 @@ def _peak_mb() -> int:
 
 
 def report_load(episodes: int, work: Path) -> float | None:
-    """Seconds until the index of a report is open, its first lines laid out."""
+    """Seconds until the index of a report is open, its first lines laid out; their thumbnails follow."""
     try:
         from selenium import webdriver
     except ImportError:
@@ -160,15 +164,30 @@ def report_load(episodes: int, work: Path) -> float | None:
         driver.get("about:blank")
         begin = time.perf_counter()
         driver.get(index.as_uri())
-        assert driver.execute_script("return document.querySelectorAll('.row').length") == min(episodes, 24)
-        return round(time.perf_counter() - begin, 2)
+        assert driver.execute_script("return document.querySelectorAll('.row').length") == min(
+            episodes, SHOWN
+        )
+        taken = time.perf_counter() - begin
+        drawn = driver.execute_async_script(
+            "const images = [...document.querySelectorAll('.thumb img')];"
+            "images.forEach((image) => image.loading = 'eager');"
+            "const done = arguments[0];"
+            "Promise.all(images.map((image) => image.decode())).then(() => done(images.length));"
+        )
+        assert drawn == min(episodes, SHOWN)
+        return round(taken, 2)
     finally:
         driver.quit()
 
 
 def write_index(episodes: int, out: Path) -> Path:
-    """The index of a report whose episodes have four steps and an instruction of their own each."""
+    """The index of a report whose episodes have four steps and an instruction of their own each, and the
+    thumbnails of the first lines."""
     rows = ReportRows()
+    (out / "thumbs").mkdir()
+    for i in range(min(episodes, SHOWN)):
+        picture = Image(np.full((SIDE, SIDE, 3), 10 * i, np.uint8))
+        (out / "thumbs" / f"episode_{i:06d}.jpg").write_bytes(jpeg(picture, THUMBNAIL))
     bars = tuple(Bar(i, i, 25.0 * i, 25.0, "verified", "") for i in range(4))
     for i in range(episodes):
         card = EpisodeCard(
@@ -187,7 +206,7 @@ def write_index(episodes: int, out: Path) -> Path:
             message=None,
             reply=None,
         )
-        rows.add(card, i // 20 + 1, thumbnail=False)
+        rows.add(card, i // 20 + 1, thumbnail=True)
     links = [PageLink(f"page-{p + 1:04d}.html", 20 * p, 20 * p + 19) for p in range(episodes // 20)]
     text = Pages("scale", {}).index({"verified": episodes}, rows.json(), links)
     (out / "index.html").write_text(text, encoding="utf-8")
