@@ -56,14 +56,14 @@ SHOWN = 24
 SMALL, FULL = ((1000, 1), (1000, 5), (4000, 1)), ((1000, 1), (20_000, 1), (20_000, 20), (100_000, 1))
 
 
-def annotate_samples(root: Path, out: Path, sample: int) -> tuple[float, float]:
+def annotate_samples(root: Path, out: Path, sample: int, repeats: int) -> tuple[float, float]:
     """CPU seconds of what a run over some of the episodes at both ends does once, and an episode."""
     indices = Source.open(root).indices
     half = len(indices) // 2
     ends = [i for pair in zip(indices[:half], reversed(indices), strict=False) for i in pair]
-    size = min(sample, len(ends) // REPEATS)
+    size = min(sample, len(ends) // repeats)
     once, each = zip(
-        *(_annotate(root, out, ends[i * size : (i + 1) * size]) for i in range(REPEATS)), strict=True
+        *(_annotate(root, out, ends[i * size : (i + 1) * size]) for i in range(repeats)), strict=True
     )
     return median(once), median(each)
 
@@ -124,12 +124,14 @@ def rebuilt(out: Path, work: Path, times: int) -> float:
     return median(taken)
 
 
-def measure(root: Path, out: Path, episodes: int, sample: int) -> dict[str, float | int]:
+def measure(
+    root: Path, out: Path, episodes: int, sample: int = SAMPLE, repeats: int = REPEATS
+) -> dict[str, float | int]:
     """A row of the table; the peak is this process's."""
-    once, each = annotate_samples(root, out, sample)
+    once, each = annotate_samples(root, out, sample, repeats)
     annotate_mb = _peak_mb()
     fill(root, out)
-    build = rebuilt(out, out.parent, REPEATS if episodes <= REBUILT else 1)
+    build = rebuilt(out, out.parent, repeats if episodes <= REBUILT else 1)
     return {
         "annotate_ms": round(1000 * each, 2),
         "once_ms": round(1000 * once / episodes, 2),
@@ -213,13 +215,13 @@ def write_index(episodes: int, out: Path) -> Path:
     return out / "index.html"
 
 
-def table(sizes: tuple[tuple[int, int], ...], sample: int, say: Callable[[str], object]) -> list[dict]:
+def table(sizes: tuple[tuple[int, int], ...], say: Callable[[str], object]) -> list[dict]:
     """A row for each (episodes, files), each measured in a process of its own."""
     rows = []
     for episodes, files in sizes:
         with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as work:
             root, out = make(Path(work) / "in", episodes, files), Path(work) / "out"
-            command = [sys.executable, __file__, "--measure", str(root), str(out), str(episodes), str(sample)]
+            command = [sys.executable, __file__, "--measure", str(root), str(out), str(episodes)]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             found = json.loads(done.stdout.splitlines()[-1])
             rows.append({"episodes": episodes, "files": files, **found})
@@ -231,13 +233,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--full", action="store_true", help="up to 100,000 episodes")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        root, out, episodes, sample = options.measure
-        print(json.dumps(measure(Path(root), Path(out), int(episodes), int(sample))))
+        root, out, episodes = options.measure
+        print(json.dumps(measure(Path(root), Path(out), int(episodes))))
         return
-    rows = table(FULL if options.full else SMALL, SAMPLE, lambda row: print(row, flush=True))
+    rows = table(FULL if options.full else SMALL, lambda row: print(row, flush=True))
     single = [row for row in rows if row["files"] == 1]
     large, near = single[-1], min(single, key=lambda row: abs(row["episodes"] - 1000))
     with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as work:
