@@ -7,12 +7,11 @@ asked (`hindsight`). Each is measured in a process of its own, in CPU seconds, w
 less than those on the clock:
 
 - `annotate`: an episode, from the 21st to the last of SAMPLE episodes from both ends of the dataset; the
-  median of REPEATS such runs. The same number of episodes whatever the size, and nothing is subtracted;
+  median of REPEATS such runs. The same number of episodes whatever the size; no difference of runs;
 - `once`: what such a run does besides, shared by all episodes: the dataset's metadata, the list of a video's
   frames, the fingerprints of a data file's episodes; the median again;
-- `build`: the dataset written from records of all its episodes, an episode; once in a small dataset is noise,
-  so it is built REPEATS times, and the median taken, up to REBUILT episodes. Other than the sample's, records
-  are copies.
+- `build`: the dataset written from records of all its episodes, an episode; one of a small dataset is noise,
+  so up to REBUILT episodes it is the median of REPEATS builds. Other records than the samples' are copies.
 
 Keys of --json: `cost_ratio` (an episode's sum of the three, the largest dataset over the one nearest to 1,000
 episodes, both in one file), `peak_rss_mb` (the largest of all), `report_load_s` (the report's index with as
@@ -33,33 +32,38 @@ from statistics import median
 
 import lerobot.annotations.steerable_pipeline
 import lerobot.datasets.lerobot_dataset  # noqa: F401
-from scale_data import BLOCK, make
+import numpy as np
+from scale_data import BLOCK, SIDE, make
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
 from goalreel.annotator.report.cards import Bar, EpisodeCard
 from goalreel.annotator.report.pages import PageLink, Pages
+from goalreel.annotator.report.pictures import THUMBNAIL, jpeg
 from goalreel.annotator.report.rows import ReportRows
 from goalreel.annotator.shards import build_records
 from goalreel.batch import Limits
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
+from goalreel.image import Image
 from goalreel.models.load import load
 
 SAMPLE, WARM, REPEATS = 100, 20, 3
 REBUILT = 2000
-SMALL, FULL = ((1000, 1), (1000, 5), (4000, 1)), ((1000, 1), (10_000, 1), (10_000, 10), (100_000, 1))
+SHOWN = 24
+"""Lines of the report's list on show."""
+SMALL, FULL = ((1000, 1), (1000, 5), (4000, 1)), ((1000, 1), (20_000, 1), (20_000, 20), (100_000, 1))
 
 
-def annotate_samples(root: Path, out: Path, sample: int) -> tuple[float, float]:
+def annotate_samples(root: Path, out: Path, sample: int, repeats: int) -> tuple[float, float]:
     """CPU seconds of what a run over some of the episodes at both ends does once, and an episode."""
     indices = Source.open(root).indices
     half = len(indices) // 2
     ends = [i for pair in zip(indices[:half], reversed(indices), strict=False) for i in pair]
-    size = min(sample, len(ends) // REPEATS)
+    size = min(sample, len(ends) // repeats)
     once, each = zip(
-        *(_annotate(root, out, ends[i * size : (i + 1) * size]) for i in range(REPEATS)), strict=True
+        *(_annotate(root, out, ends[i * size : (i + 1) * size]) for i in range(repeats)), strict=True
     )
     return median(once), median(each)
 
@@ -120,12 +124,14 @@ def rebuilt(out: Path, work: Path, times: int) -> float:
     return median(taken)
 
 
-def measure(root: Path, out: Path, episodes: int, sample: int) -> dict[str, float | int]:
+def measure(
+    root: Path, out: Path, episodes: int, sample: int = SAMPLE, repeats: int = REPEATS
+) -> dict[str, float | int]:
     """A row of the table; the peak is this process's."""
-    once, each = annotate_samples(root, out, sample)
+    once, each = annotate_samples(root, out, sample, repeats)
     annotate_mb = _peak_mb()
     fill(root, out)
-    build = rebuilt(out, out.parent, REPEATS if episodes <= REBUILT else 1)
+    build = rebuilt(out, out.parent, repeats if episodes <= REBUILT else 1)
     return {
         "annotate_ms": round(1000 * each, 2),
         "once_ms": round(1000 * once / episodes, 2),
@@ -142,7 +148,7 @@ def _peak_mb() -> int:
 
 
 def report_load(episodes: int, work: Path) -> float | None:
-    """Seconds until the index of a report is open, its first lines laid out."""
+    """Seconds until the index of a report is open, its first lines laid out; their thumbnails follow."""
     try:
         from selenium import webdriver
     except ImportError:
@@ -160,15 +166,30 @@ def report_load(episodes: int, work: Path) -> float | None:
         driver.get("about:blank")
         begin = time.perf_counter()
         driver.get(index.as_uri())
-        assert driver.execute_script("return document.querySelectorAll('.row').length") == min(episodes, 24)
-        return round(time.perf_counter() - begin, 2)
+        assert driver.execute_script("return document.querySelectorAll('.row').length") == min(
+            episodes, SHOWN
+        )
+        taken = time.perf_counter() - begin
+        drawn = driver.execute_async_script(
+            "const images = [...document.querySelectorAll('.thumb img')];"
+            "images.forEach((image) => image.loading = 'eager');"
+            "const done = arguments[0];"
+            "Promise.all(images.map((image) => image.decode())).then(() => done(images.length));"
+        )
+        assert drawn == min(episodes, SHOWN)
+        return round(taken, 2)
     finally:
         driver.quit()
 
 
 def write_index(episodes: int, out: Path) -> Path:
-    """The index of a report whose episodes have four steps and an instruction of their own each."""
+    """The index of a report whose episodes have four steps and an instruction of their own each, and the
+    thumbnails of the first lines."""
     rows = ReportRows()
+    (out / "thumbs").mkdir()
+    for i in range(min(episodes, SHOWN)):
+        picture = Image(np.full((SIDE, SIDE, 3), 10 * i, np.uint8))
+        (out / "thumbs" / f"episode_{i:06d}.jpg").write_bytes(jpeg(picture, THUMBNAIL))
     bars = tuple(Bar(i, i, 25.0 * i, 25.0, "verified", "") for i in range(4))
     for i in range(episodes):
         card = EpisodeCard(
@@ -187,20 +208,20 @@ def write_index(episodes: int, out: Path) -> Path:
             message=None,
             reply=None,
         )
-        rows.add(card, i // 20 + 1, thumbnail=False)
+        rows.add(card, i // 20 + 1, thumbnail=True)
     links = [PageLink(f"page-{p + 1:04d}.html", 20 * p, 20 * p + 19) for p in range(episodes // 20)]
     text = Pages("scale", {}).index({"verified": episodes}, rows.json(), links)
     (out / "index.html").write_text(text, encoding="utf-8")
     return out / "index.html"
 
 
-def table(sizes: tuple[tuple[int, int], ...], sample: int, say: Callable[[str], object]) -> list[dict]:
+def table(sizes: tuple[tuple[int, int], ...], say: Callable[[str], object]) -> list[dict]:
     """A row for each (episodes, files), each measured in a process of its own."""
     rows = []
     for episodes, files in sizes:
         with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as work:
             root, out = make(Path(work) / "in", episodes, files), Path(work) / "out"
-            command = [sys.executable, __file__, "--measure", str(root), str(out), str(episodes), str(sample)]
+            command = [sys.executable, __file__, "--measure", str(root), str(out), str(episodes)]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             found = json.loads(done.stdout.splitlines()[-1])
             rows.append({"episodes": episodes, "files": files, **found})
@@ -212,13 +233,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--full", action="store_true", help="up to 100,000 episodes")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        root, out, episodes, sample = options.measure
-        print(json.dumps(measure(Path(root), Path(out), int(episodes), int(sample))))
+        root, out, episodes = options.measure
+        print(json.dumps(measure(Path(root), Path(out), int(episodes))))
         return
-    rows = table(FULL if options.full else SMALL, SAMPLE, lambda row: print(row, flush=True))
+    rows = table(FULL if options.full else SMALL, lambda row: print(row, flush=True))
     single = [row for row in rows if row["files"] == 1]
     large, near = single[-1], min(single, key=lambda row: abs(row["episodes"] - 1000))
     with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as work:

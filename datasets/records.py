@@ -48,7 +48,7 @@ _FRAME = "frame:"
 _HEAD_BYTES = 128
 """So much of a record holds the line of its recording."""
 _RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f]*)",')
-_PICTURE = re.compile(rb'"image": "(?!frame:)([^"]*)"|"(images/[0-9a-f]{2}/[0-9a-f]{64}\.png)"')
+_PICTURE = re.compile(rb'"image": "(?!frame:|data:)([^"]*)"|"(images/[0-9a-f]{2}/[0-9a-f]{64}\.png)"')
 """A picture that a record must have stored: what else an image is, and what looks stored, as in a list."""
 _STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
 

@@ -66,7 +66,9 @@ def ask[T](
             )
             if isinstance(reply, Spoken):
                 raw[i] = valid(reply.text[:MAX_REPLY])
-                turns[i] = unread[i].conversation + _correction(clean(raw[i]), unread[i].again(answer))
+                echo = _echo(clean(raw[i]))
+                log.info("it said: %s", echo)
+                turns[i] = unread[i].conversation + _correction(echo, unread[i].again(answer))
             refused = isinstance(reply, NoReply) and reply.refused
             answers[i] = Failure(
                 stage=stage, message=_line(answer, number + 1), reply=raw.get(i), refused=refused
@@ -101,10 +103,14 @@ def _complete(
     return got
 
 
-def _correction(reply: str, turn: str) -> Conversation:
+def _echo(reply: str) -> str:
     if len(reply) > _ECHO:
         reply = f"{reply[: _ECHO // 2]}\n[...]\n{reply[-_ECHO // 2 :]}"
-    return Message("assistant", (plain(reply) if reply.strip() else "(empty)",)), Message("user", (turn,))
+    return plain(reply) if reply.strip() else "(empty)"
+
+
+def _correction(echo: str, turn: str) -> Conversation:
+    return Message("assistant", (echo,)), Message("user", (turn,))
 
 
 def _line(problem: Problem, replies: int) -> str:

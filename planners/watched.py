@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from goalreel.planners.kinematic.proposals import Proposal
 from goalreel.planners.parsing import MAX_STEPS
@@ -21,20 +21,33 @@ def _cleaned(value: object) -> object:
     return clean(value).strip() if isinstance(value, str) else value
 
 
+def _speaks(text: str) -> bool:
+    """Whether there is a letter or a digit; there is none in the dots of the form that the model is shown."""
+    return any(map(str.isalnum, text))
+
+
+def _spoken(text: str) -> str:
+    if not _speaks(text):
+        raise ValueError("it holds no words")
+    return text
+
+
 def _nothing(value: object) -> object:
     """A word for nothing is None."""
     value = _cleaned(value)
-    return None if isinstance(value, str) and value.casefold() in ("", "none", "null", "n/a") else value
+    empty = isinstance(value, str) and (value.casefold() in ("none", "null", "n/a") or not _speaks(value))
+    return None if empty else value
 
 
-_Said = Annotated[Text, BeforeValidator(_cleaned)]
+_Said = Annotated[Text, BeforeValidator(_cleaned), AfterValidator(_spoken)]
+_Frame = Annotated[int, Field(ge=0, lt=10**9)]
 
 
 class _Watched(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    start: Annotated[int, Field(ge=0)]
-    end: int
+    start: _Frame
+    end: _Frame
     name: _Said
     state: _Said
     outcome: Literal["done", "failed"] = "done"

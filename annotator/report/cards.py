@@ -103,6 +103,11 @@ def span(segment: Segment, fps: float) -> str:
     return f"{segment.start / fps:.1f}–{segment.end / fps:.1f} s"
 
 
+def told(step: StoryboardStep) -> str:
+    """A step's status, and that it was tried in vain: the picture that shows so may be verified."""
+    return f"{step.status}, tried in vain" if step.step.outcome == "failed" else step.status
+
+
 def _when(step: StoryboardStep, fps: float) -> str | None:
     """Where a step is in the recording, or why it is nowhere."""
     found = step.alignment
@@ -111,7 +116,8 @@ def _when(step: StoryboardStep, fps: float) -> str | None:
     if step.segment is None:
         return None
     unlike = "" if found is None or found.cost is None else f" · unlikeness {found.cost:.2f}"
-    return f"{span(step.segment, fps)}{unlike}"
+    vain = " · tried in vain" if step.step.outcome == "failed" else ""
+    return f"{span(step.segment, fps)}{unlike}{vain}"
 
 
 def ticks(seconds: float, most: int = 6) -> Iterator[tuple[float, str]]:
@@ -133,7 +139,7 @@ def bars(view: EpisodeView) -> Iterator[Bar]:
                 left=100 * cut.start / view.length,
                 width=100 * (cut.end - cut.start) / view.length,
                 status=step.status,
-                text=f"{step.step.name} · {span(cut, view.fps)} · {step.status}",
+                text=f"{step.step.name} · {span(cut, view.fps)} · {told(step)}",
             )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from goalreel.annotator.report.cards import span
+from goalreel.annotator.report.cards import span, told
 from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, Mark, lay_out
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.image import Image
@@ -27,7 +27,7 @@ def _cells(view: EpisodeView) -> list[Cell]:
         mark = MARKS[step.status]
         lines = (
             Line(f"{number}. {step.step.name}", 17, INK, 3),
-            Line(f"{when}{step.status}", 15, mark.colour, 2),
+            Line(f"{when}{told(step)}", 15, mark.colour, 2),
         )
         words = step.step.auxiliary_text if step.status == "text" else None
         cells.append(Cell(goal, lines, mark, note=None if words is None else Line(words, 15, INK, 6)))

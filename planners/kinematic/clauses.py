@@ -32,7 +32,7 @@ _SEVERAL = re.compile(
     r"|(?:the |\w+ )*\w+[^s\Wiu]s$)",
     re.IGNORECASE,
 )
-_PRONOUN = re.compile(r"^(?:it|them|this|that)$", re.IGNORECASE)
+PRONOUN = re.compile(r"^(?:it|them|this|that)$", re.IGNORECASE)
 _VERB = re.compile(rf"^({'|'.join(sorted(VERBS, key=len, reverse=True))})\b\s*", re.IGNORECASE)
 _RELATION = re.compile(
     rf"\b({'|'.join(sorted(map(re.escape, RELATIONS), key=len, reverse=True))})\b", re.IGNORECASE
@@ -128,7 +128,7 @@ def _clause(text: str, found: list[Clause]) -> Clause:
     verb = VERBS[match[1].lower()]
     before = _antecedent(verb, found)
     thing, rest = _object_and_rest(re.sub(r"\s+(?:up|down)$", "", text[match.end() :]))
-    thing = before if _PRONOUN.match(thing) and before else _with_article(thing)
+    thing = before if PRONOUN.match(thing) and before else _with_article(thing)
     if before:
         rest = re.sub(r"\b(?:it|them)$", before, rest)
     if not thing:

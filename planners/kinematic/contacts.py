@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from goalreel.planners.kinematic.align import ClauseSpan, StepOutcome, pick_up, put_down
-from goalreel.planners.kinematic.clauses import Clause
+from goalreel.planners.kinematic.clauses import PRONOUN, Clause
 from goalreel.planners.kinematic.grasps import Try
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
@@ -50,7 +50,7 @@ def contacts(part: ClauseSpan, tries: Sequence[Try], motion: ArmMotion) -> list[
 
 def thing(clause: Clause) -> str:
     """What the hand closes on, as far as the words say; "" where they do not."""
-    if not clause.grasped or (clause.kind == "many" and not clause.several):
+    if not clause.grasped or PRONOUN.match(clause.object) or (clause.kind == "many" and not clause.several):
         return ""
     return f"one of {clause.object}" if clause.kind == "many" else clause.object
 

@@ -53,7 +53,7 @@ def sort_out(clauses: Sequence[Clause], motion: ArmMotion) -> tuple[list[Cycle],
     if all(clause.kind in ("put", "pick") for clause in clauses):
         while len(kept) > len(clauses) and (slipped := _slipped(kept, motion)):
             kept.remove(slipped)
-            tries.append(Try(slipped, motion.rises(slipped.held, _opened(slipped, motion), _TAKES_OFF)))
+            tries.append(Try(slipped, _left_behind(slipped, motion)))
     return kept, sorted(tries, key=lambda t: t.cycle.held)
 
 
@@ -65,6 +65,14 @@ def _missed(kept: Sequence[Cycle], needed: int, motion: ArmMotion) -> list[Cycle
 
 def _opened(cycle: Cycle, motion: ArmMotion) -> int:
     return len(motion) if cycle.let_go is None else cycle.let_go
+
+
+def _left_behind(cycle: Cycle, motion: ArmMotion) -> int:
+    """Where the hand had risen without the thing; without a height, where it opened."""
+    opened = _opened(cycle, motion)
+    if motion.height is None:
+        return opened
+    return min(opened, max(cycle.held + 2, motion.rises(cycle.held, opened, _TAKES_OFF)))
 
 
 def _doubtful(cycle: Cycle, motion: ArmMotion) -> bool:

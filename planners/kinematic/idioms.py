@@ -10,6 +10,11 @@ _TOWER = re.compile(
 _OWN_COLOUR = re.compile(
     r"\bsort (?P<things>the .+?) into the (?P<places>\w+?)s of their own colou?r\b", re.IGNORECASE
 )
+_HOLD = re.compile(
+    r"\b(?P<pick>(?:pick|grasp|grab|lift) [^,.;]+?),? and (?:then )?hold (?:it|them)(?= *(?:$|[,.;]))",
+    re.IGNORECASE,
+)
+"""What is picked up is held."""
 
 
 def spell_out(instruction: str) -> str:
@@ -18,7 +23,8 @@ def spell_out(instruction: str) -> str:
     >>> spell_out("sort the red cup and the blue cup into the bowls of their own colour")
     'put the red cup in the red bowl, then put the blue cup in the blue bowl'
     """
-    text = _TOWER.sub(r"stack \g<middle> on \g<base>, then stack \g<top> on \g<middle>", instruction)
+    text = _HOLD.sub(r"\g<pick>", instruction)
+    text = _TOWER.sub(r"stack \g<middle> on \g<base>, then stack \g<top> on \g<middle>", text)
     return _OWN_COLOUR.sub(_sorted, text)
 
 

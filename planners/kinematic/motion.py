@@ -88,8 +88,8 @@ class ArmMotion:
         if self.height is not None:
             rise = self.height[start : end + 1] - self.height[start]
             if rise.max() > 0.05 * np.ptp(self.height):
-                return start + 1 + int(np.argmax(rise >= 0.95 * rise.max()))
-        return start + 1 + int(np.argmax(self._detour(start, end)))
+                return min(end, start + 1 + int(np.argmax(rise >= 0.95 * rise.max())))
+        return min(end, start + 1 + int(np.argmax(self._detour(start, end))))
 
     def rises(self, start: int, end: int, share: float = 0.03) -> int:
         """The first frame in [start, end) above `start` by more than a share of the height's range; `end` if

@@ -30,6 +30,8 @@ _RELATION = re.compile(rf" ({'|'.join(sorted(_RELATIONS, key=len, reverse=True))
 def wordings(instruction: str, most: int = 8) -> tuple[str, ...]:
     """The instruction and at most `most` - 1 other wordings, each of which reads as the very same clauses.
 
+    None other where a clause is not understood, as in another language.
+
     >>> wordings("place the block into the bowl", 4)
     ('place the block into the bowl', 'put the block in the bowl', 'put the block into the bowl', \
 'put the block inside the bowl')
@@ -37,7 +39,7 @@ def wordings(instruction: str, most: int = 8) -> tuple[str, ...]:
     clauses = read(instruction)
     choices = list(itertools.zip_longest(*(_other(clause.name) for clause in clauses)))
     found = {instruction.strip(): None}
-    for lead, choice in itertools.product(_LEADS, choices):
+    for lead, choice in itertools.product(_LEADS, choices if all(c.object for c in clauses) else ()):
         said = (text or clause.name for text, clause in zip(choice, clauses, strict=True))
         text = lead + ", then ".join(said)
         if _same(read(text), clauses):

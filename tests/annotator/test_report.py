@@ -4,6 +4,7 @@ import json
 import re
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -256,6 +257,18 @@ def test_the_time_line_is_proportional():
     found = list(bars(episode(0)))
     assert [(b.left, b.width) for b in found] == [(0, 25), (25, 25), (50, 25), (75, 25)]
     assert found[1].text == "stack the blocks 1 · 2.5–5.0 s · unverified"
+
+
+def test_what_was_tried_in_vain_is_not_shown_as_done(tmp_path):
+    view = episode(0)
+    first = view.storyboard.steps[0]
+    tried = first.model_copy(update={"step": first.step.model_copy(update={"outcome": "failed"})})
+    steps = (tried, *view.storyboard.steps[1:])
+    view = replace(view, storyboard=view.storyboard.model_copy(update={"steps": steps}))
+    assert next(bars(view)).text.endswith("verified, tried in vain")
+    write_report([view], tmp_path, title="t", summary={})
+    assert "2.5 s · tried in vain</p>" in (tmp_path / "index.html").read_text()
+    assert contact_sheet(view).pixels.tobytes() != contact_sheet(episode(0)).pixels.tobytes()
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0.5, 1, 7.3, 59, 3600, 1e6])

@@ -4,6 +4,7 @@ What it says about pictures is made up: these hold structure, cost and what fail
 """
 
 import json
+import logging
 import re
 from pathlib import Path
 
@@ -81,6 +82,8 @@ def test_garbage_and_errors_cost_no_episode(sharded_dataset, tmp_path):
 
 
 def test_garbage_to_the_end_leaves_one_episode_to_do(video_dataset, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "goalreel.planners.ask")
+
     def stubborn(request: Request) -> Reply:
         return said("{ sorry") if "Frames 0 to 8" in text_of(request) else watch(request)
 
@@ -92,6 +95,7 @@ def test_garbage_to_the_end_leaves_one_episode_to_do(video_dataset, tmp_path, ca
     assert result.exit_code == 1
     assert list(summary(result)["failures"]) == ["1"]
     assert "no usable answer in 3 replies" in summary(result)["failures"]["1"]
+    assert caplog.messages.count("it said: { sorry") == 3
     assert (summary(again)["annotated"], summary(again)["resumed"]) == (1, 2)
     assert len(server.requests) == before + 2, "one watch and one verdict"
     assert any(message.startswith("watching 1 episode(s)") for message in caplog.messages)

@@ -1,7 +1,6 @@
 """Reading LeRobot datasets: right frames and numbers, and one clear line for everything broken."""
 
 import json
-import multiprocessing
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -73,22 +72,13 @@ def test_few_videos_stay_open_and_a_new_file_is_read_anew(video_dataset, tmp_pat
         Source.open(roots[5]).episode(1).frames(FRONT, [8])
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_threads_and_forked_processes_share_no_place_in_a_file(video_dataset):
+def test_threads_read_a_file_each_for_itself(video_dataset):
     episode = Source.open(video_dataset).episode(2)
     every = episode.frames(FRONT, range(len(episode)))
     pairs = [(i, 14 - i) for i in range(15)] * 3
-
-    def read() -> None:
-        with ThreadPoolExecutor(3) as pool:
-            found = list(pool.map(lambda pair: episode.frames(FRONT, pair), pairs))
-        assert found == [[every[a], every[b]] for a, b in pairs]
-
-    forked = multiprocessing.get_context("fork").Process(target=read)
-    forked.start()
-    read()
-    forked.join()
-    assert forked.exitcode == 0
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda pair: episode.frames(FRONT, pair), pairs))
+    assert found == [[every[a], every[b]] for a, b in pairs]
 
 
 def test_rows_are_found_in_any_order(video_dataset, tmp_path):

@@ -321,13 +321,22 @@ def test_layouts_are_read_from_text():
             Layout.parse(wrong)
 
 
+def wander(seed, frames):
+    """An arm that goes anywhere, and a hand that closes and opens on the way."""
+    rng = np.random.default_rng(seed)
+    state = np.cumsum(rng.normal(size=(frames, 4)), axis=0)
+    state[:, 3] = np.cumsum(rng.random(frames) < 0.08) % 2
+    return state.astype(np.float32)
+
+
 @settings(max_examples=150)
 @given(
     state=hnp.arrays(
         np.float32,
         st.tuples(st.integers(1, 60), st.integers(1, 6)),
         elements=st.floats(-3, 3, width=32) | st.sampled_from([0.0, 1.0]),
-    ),
+    )
+    | st.builds(wander, st.integers(0, 10**6), st.integers(20, 200)),
     instruction=st.sampled_from(
         [
             PUTS,

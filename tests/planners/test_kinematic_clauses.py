@@ -52,6 +52,7 @@ def test_one_label_for_one_meaning(text):
         ("put the cup on the left side of the plate", "move the cup to the left of the plate", None),
         ("Pick up the yellow bottle on the table.", "pick up the yellow bottle", None),
         ("pick the cup up", "pick up the cup", "the cup is held in the gripper"),
+        ("Pick up the cup, and hold it.", "pick up the cup", "the cup is held in the gripper"),
         ("push the button", "push the button", "the button has been pushed"),
         ("turn off the stove", "turn off the stove", "the stove is switched off"),
         ("pour the water into the cup", "pour the water in the cup", "the water has been poured in the cup"),

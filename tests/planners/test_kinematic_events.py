@@ -64,8 +64,8 @@ class Arm:
     def home(self, grip=1.0):
         return self.go(self.rows[-1][:3] + UP, 0.5, grip).go(HOME, 0.8, grip)
 
-    def plan(self, instruction, granularity="event"):
-        recording = Motions(instruction, np.array(self.rows, np.float32))
+    def plan(self, instruction, granularity="event", dims=("x", "y", "z", "gripper")):
+        recording = Motions(instruction, np.array(self.rows, np.float32), dims)
         return KinematicPlanner({"it": recording}, granularity).plan(
             [Task(id="it", instruction=instruction)]
         )[0]
@@ -104,6 +104,8 @@ def test_words_throw_no_cut_away():
         ("do the laundry", ["close the hand", "do the laundry"]),
         ("clear the bowl", ["pick up something", "clear the bowl"]),
         ("pick up the cup", ["pick up the cup", "put down the cup"]),
+        ("put it in the box", ["pick up something", "put it in the box"]),
+        ("抓起杯子", ["close the hand", "抓起杯子"]),
     ):
         plan = arm.plan(instruction)
         assert names(plan) == said
@@ -127,6 +129,23 @@ def test_what_is_taken_again_where_it_was_had_slipped():
     assert names(plan)[1] == "try to pick up the cup"
     assert near(starts(plan)[1:2], arm.contacts[:1])
     assert starts(plan)[2] < arm.contacts[1]  # it stayed behind when the hand rose, not when it opened
+
+
+def test_without_a_height_a_slip_ends_where_the_hand_opens():
+    arm = Arm().take(A).go(A + UP, 0.6, 0.4).go(B + UP, 1, 0.4).open().take(A).put(B).home()
+    plan = arm.plan("put the cup in the box", dims=("a.pos", "b.pos", "c.pos", "gripper.pos"))
+    assert [step.outcome for step in plan.steps] == ["done", "failed", "done", "done"]
+    assert near(starts(plan), [0, *arm.contacts[:3]])
+
+
+def test_a_hand_that_closes_while_it_retreats_takes_the_next_thing():
+    """The retreat ends at its highest frame, which is the one at which the hand begins to close."""
+    arm = Arm().take(A).put(B).go(B + UP, 0.6, 1)
+    arm.contacts.append(len(arm.rows))
+    arm.go(B + 2 * UP, 0.6, 0.4).go(C + UP, 1, 0.4).go(C, 0.6, 0.4).open().home()
+    plan = arm.plan("put the cup in the box, then put the lid on the cup, then close the drawer")
+    assert near(starts(plan), [0, *arm.contacts[:3]])
+    assert names(plan)[:2] == ["pick up the cup", "put the cup in the box"]
 
 
 def test_what_is_put_down_and_taken_again_there_had_not():
