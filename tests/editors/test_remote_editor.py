@@ -14,6 +14,7 @@ from contextlib import suppress
 from email.message import Message
 from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -311,21 +312,25 @@ def test_how_many_at_once_is_an_option_of_its_name(server, name):
     assert all("404" in a.message for a in answers)
 
 
-def test_so_many_at_once_are_those_of_all_calls_together(server):
-    go = threading.Event()
+def test_an_edit_that_waits_for_other_calls_is_not_late(server, monkeypatch):
+    clock, begun = [0.0], []
 
     def reply(path, fields):
-        assert go.wait(60)
+        until(lambda: len(begun) == 3)
+        clock[0] += 200  # of 300 s
         return echo(path, fields)
 
+    def render(number: int) -> Image | Failure:
+        begun.append(number)
+        return editor.edit([edit(image=picture(64, 64))])[0]
+
     server.reply = reply
-    editor = remote_editor("openai", f"painter@{server.url}/v1", concurrency=2)
-    with ThreadPoolExecutor(6) as pool:
-        calls = [pool.submit(editor.edit, [edit(image=picture(64, 64))]) for _ in range(6)]
-        until(lambda: len(server.requests) == 2)
-        go.set()
-        assert all(isinstance(call.result()[0], Image) for call in calls)
-    assert server.busiest == 2
+    editor = remote_editor("openai", f"painter@{server.url}/v1", concurrency=1)
+    monkeypatch.setattr(remote, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(render, range(3)))
+    assert all(isinstance(answer, Image) for answer in answers), answers
+    assert server.busiest == 1
 
 
 def test_no_edit_at_once_is_refused(server):
