@@ -20,7 +20,6 @@ many episodes as the largest, opened in headless Chromium; null without selenium
 
 import argparse
 import json
-import resource
 import shutil
 import subprocess
 import sys
@@ -144,7 +143,9 @@ def measure(
 
 
 def _peak_mb() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    """Of this program alone: `ru_maxrss` would be that of the process which started it, if larger."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
 def report_load(episodes: int, work: Path) -> float | None:
