@@ -6,10 +6,10 @@ Datasets of 64 x 64 pixels and 16 frames an episode (`scale_data.py`), in one fi
 asked (`hindsight`). Each is measured in a process of its own, in CPU seconds, which a busy machine stretches
 less than those on the clock:
 
-- `annotate`: an episode, from the 21st to the last of SAMPLE episodes from both ends of the dataset; the
-  median of REPEATS such runs. The same number of episodes whatever the size; no difference of runs;
+- `annotate`: an episode, from the 21st to the last at either end, of SAMPLE episodes from both ends of the
+  dataset; the median of REPEATS such runs. The same number of episodes whatever the size;
 - `once`: what such a run does besides, shared by all episodes: the dataset's metadata, the list of a video's
-  frames, the fingerprints of a data file's episodes; the median again;
+  frames, the fingerprints of the episodes of two data files at most; the median again;
 - `build`: the dataset written from records of all its episodes, an episode; one of a small dataset is noise,
   so up to REBUILT episodes it is the median of REPEATS builds. Other records than the samples' are copies.
 
@@ -48,11 +48,14 @@ from goalreel.datasets.source import Source
 from goalreel.image import Image
 from goalreel.models.load import load
 
-SAMPLE, WARM, REPEATS = 100, 20, 3
+SAMPLE, WARM, REPEATS = 200, 20, 3
 REBUILT = 2000
 SHOWN = 24
 """Lines of the report's list on show."""
-SMALL, FULL = ((1000, 1), (1000, 5), (4000, 1)), ((1000, 1), (20_000, 1), (20_000, 20), (100_000, 1))
+SMALL, FULL = (
+    ((1000, 1), (1000, 5), (4000, 1)),
+    ((1000, 1), (20_000, 1), (20_000, 20), (100_000, 20), (100_000, 1)),
+)
 
 
 def annotate_samples(root: Path, out: Path, sample: int, repeats: int) -> tuple[float, float]:
@@ -68,7 +71,7 @@ def annotate_samples(root: Path, out: Path, sample: int, repeats: int) -> tuple[
 
 
 def _annotate(root: Path, out: Path, episodes: list[int]) -> tuple[float, float]:
-    """CPU seconds of a run without what it takes an episode, and those. The first WARM are not looked at.
+    """CPU seconds of a run without what it takes an episode, and those; the first WARM of an end count not.
 
     One after the other, or the last to end would have been begun with the first.
     """
@@ -85,9 +88,11 @@ def _annotate(root: Path, out: Path, episodes: list[int]) -> tuple[float, float]
         shard=Shard(1, 1),
         progress=lambda _, done, total: seen.append((done, time.process_time())),
     )
-    (first, at), (last, end) = seen[min(WARM, len(seen) // 2)], seen[-1]
-    each = (end - at) / (last - first)
-    return time.process_time() - begin - each * last, each
+    # In order: those of the first end, then those of the last, which may have a data file of its own to read.
+    half = len(seen) // 2
+    parts = [part[min(WARM, half // 2) :] for part in (seen[:half], seen[half:])]
+    each = sum(p[-1][1] - p[0][1] for p in parts) / sum(p[-1][0] - p[0][0] for p in parts)
+    return time.process_time() - begin - each * seen[-1][0], each
 
 
 def fill(root: Path, out: Path) -> None:
