@@ -21,7 +21,7 @@ from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.build import build
 from goalreel.datasets.episode import Episode
-from goalreel.datasets.records import LOCAL, Records
+from goalreel.datasets.records import Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
@@ -90,7 +90,7 @@ def annotate(
         todo = [i for i in wanted if i not in done or i in again]
         summary.resumed = len(wanted) - len(todo)
         replaced = records.recorded() & set(todo)
-        journal = Journal(out / LOCAL / "answers", fingerprint.recording)
+        journal = Journal(records.answers, fingerprint.recording)
         if todo:
             say_cost(models, source, recorded, todo)
         if workers and todo:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from goalreel.annotator.annotate import write_dataset
 from goalreel.annotator.options import Options
-from goalreel.datasets.records import FOLDER, LOCAL, Records
+from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
 from goalreel.errors import DatasetError
@@ -57,7 +57,7 @@ def build_records(
         write_dataset(dataset, out, records, Options.of(settings), settings["camera"], progress)
         missing = sorted(set(dataset.indices) - records.done())
     if not missing:
-        Journal(out / LOCAL / "answers").remove()
+        Journal(records.answers).remove()
     return missing
 
 

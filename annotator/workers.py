@@ -21,7 +21,7 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.fingerprint import Fingerprint
-from goalreel.datasets.records import LOCAL, Records
+from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, UserError
 from goalreel.models.journal import Journal
@@ -145,7 +145,7 @@ class _Worker:
         for index in done:
             count(records.outline(index), part)
         todo = {index: max(n, 0) for index, n in before.items() if index not in done}
-        journal = Journal(part.out / LOCAL / "answers", Fingerprint(order.source, known).recording)
+        journal = Journal(records.answers, Fingerprint(order.source, known).recording)
         job = AnnotationJob(source, recorded, models, order.options, order.limits, journal)
         record(job, records, journal, todo, part)
 

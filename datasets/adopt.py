@@ -20,7 +20,6 @@ from goalreel.files import digest, exclusive, link_or_copy, write_bytes
 
 _ADOPTED = "adopted"
 """Stands for the fingerprint in settings.json: no run goes on in such a dataset."""
-_PICTURE = re.compile(r'"(images/[0-9a-f]{2}/[0-9a-f]{64}\.png)"')
 _FRAME = re.compile(r'"frame:([^"#]+)#\d+"')
 _ROLES = ("planner", "editor", "critic")
 
@@ -56,7 +55,7 @@ class _Origin:
 
     @property
     def digest(self) -> str:
-        return digest(self.path.read_bytes()) if self.path.is_file() else ""
+        return self.records.digest(self.index) if self.path.is_file() else ""
 
 
 def adopt(edited: Path, outs: Sequence[Path]) -> Adopted:
@@ -134,10 +133,9 @@ def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[tuple[_Mine, _
     merged = {**stored[0], "settings": _joined([s.get("settings", {}) for s in stored]), "source": _ADOPTED}
     write_bytes(settings, json.dumps(merged, indent=2, sort_keys=True).encode() + b"\n")
     for mine, origin in recorded:
-        text = origin.path.read_text(encoding="utf-8")
-        for picture in _PICTURE.findall(text):
+        for picture in sorted(origin.records.pictures(origin.index)):
             link_or_copy(origin.records.folder / picture, records.folder / picture)
-        record = json.loads(text)
+        record = json.loads(origin.path.read_text(encoding="utf-8"))
         record["task"]["id"] = mine.id
         text = json.dumps(record, indent=1, ensure_ascii=False)
         write_bytes(records.path(mine.index), text.encode() + b"\n")

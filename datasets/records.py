@@ -101,6 +101,11 @@ class Records:
     def _local(self) -> Path:
         return self.folder.parent.parent / LOCAL
 
+    @property
+    def answers(self) -> Path:
+        """Where models' answers are kept until their episodes are recorded."""
+        return self._local / "answers"
+
     def remember(self, source_root: Path) -> None:
         """Keep, on this machine alone, which dataset is annotated.
 
@@ -225,13 +230,14 @@ class Records:
             raise ValueError(f"{path}: damaged picture")
         return Image.decode(data)
 
+    def pictures(self, episode: int) -> set[str]:
+        """The references of the stored pictures that a record names, damaged or not."""
+        text = self.path(episode).read_text(encoding="utf-8", errors="replace")
+        return {found.group() for found in _STORED.finditer(text)}
+
     def drop_unused_images(self) -> None:
         """Remove the pictures that no record names any more."""
-        used = {
-            found.group()
-            for path in (self.folder / "episodes").glob("chunk-*/episode_*.json")
-            for found in _STORED.finditer(path.read_text(encoding="utf-8", errors="replace"))
-        }
+        used = {picture for episode in self.recorded() for picture in self.pictures(episode)}
         for path in (self.folder / "images").glob("*/*.png"):
             if path.relative_to(self.folder).as_posix() not in used:
                 path.unlink()

@@ -16,7 +16,6 @@ CARD = Path("README.md")
 _BEGIN, _END = "<!-- goalreel: begin -->", "<!-- goalreel: end -->"
 _OURS = re.compile(rf"\s*{_BEGIN}.*?{_END}\s*", re.DOTALL)
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?\n)??---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
-_ADDRESS = re.compile(r"@?\w+://[^\s?]*")
 _DEFAULTS = {"configs": [{"config_name": "default", "data_files": "data/*/*.parquet"}]}
 _ADDED = {"tags": ("LeRobot", "goalreel", "visual-sub-goals"), "task_categories": ("robotics",)}
 log = logging.getLogger(__name__)
@@ -93,4 +92,4 @@ def _models(job: Build) -> Iterator[tuple[str, str]]:
     settings = job.records.settings()
     for role in ("planner", "editor", "critic"):
         if isinstance(name := settings.get(role), str):
-            yield role, _ADDRESS.sub("", name).rstrip(":")
+            yield role, name
