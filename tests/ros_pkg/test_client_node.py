@@ -31,16 +31,16 @@ def test_generate_from_the_camera_and_from_a_picture(client):
 
 def test_a_task_goes_from_goal_to_goal_as_the_scene_changes(client, robot):
     task = client.annotate(f"{RED} {GREEN}", timeout=60)
-    first = client.wait_for_subgoal(20)
+    first = client.wait_for_subgoal(60)
     assert (first.index, first.num_steps, first.instruction) == (0, 2, RED)
     assert client.goal_image.shape == (48, 64, 3)
     assert near(client.goal_image, RED)
     robot.colour = RED
-    second = client.wait_for_subgoal(20, after=first)
+    second = client.wait_for_subgoal(60, after=first)
     assert second.index == 1
     assert near(client.goal_image, GREEN)
     robot.colour = GREEN
-    board = task.result(20).storyboard
+    board = task.result(60).storyboard
     assert board.state == Storyboard.STATE_SUCCEEDED
     assert task.feedback.progress.num_steps == 2
     until(lambda: not client.subgoal().active)
@@ -50,15 +50,15 @@ def test_a_task_goes_from_goal_to_goal_as_the_scene_changes(client, robot):
 
 def test_pause_resume_override_and_cancel(client):
     task = client.annotate(f"{RED} {GREEN} {BLUE}")
-    first = client.wait_for_subgoal(20)
+    first = client.wait_for_subgoal(60)
     client.pause("a hand is in the way")
     until(lambda: not client.subgoal().active)
     assert client.goal_image is None
     client.resume()
-    first = client.wait_for_subgoal(20)
+    first = client.wait_for_subgoal(60)
     assert first.index == 0
     client.set_active_step(2)
-    assert client.wait_for_subgoal(20, after=first).index == 2
+    assert client.wait_for_subgoal(60, after=first).index == 2
     with pytest.raises(GoalreelError, match="INVALID_REQUEST"):
         client.set_active_step(7)
     client.set_active_step(0)
@@ -67,7 +67,7 @@ def test_pause_resume_override_and_cancel(client):
     until(lambda: client.subgoal().active and client.subgoal().revision > revision)
     client.cancel()
     with pytest.raises(GoalreelError) as canceled:
-        task.result(10)
+        task.result(60)
     assert canceled.value.code is ErrorCode.CANCELED
     assert canceled.value.result.storyboard.state == Storyboard.STATE_CANCELED
     for command in (client.pause, client.resume, client.replan, client.cancel):
@@ -79,12 +79,22 @@ def test_the_newest_task_wins_and_a_handle_cancels_its_own(client):
     old = client.annotate(RED)
     new = client.annotate(GREEN)
     with pytest.raises(GoalreelError) as lost:
-        old.result(10)
+        old.result(60)
     assert lost.value.code is ErrorCode.PREEMPTED
-    new.cancel()
+    new.cancel(60)
     assert new.done
     with pytest.raises(GoalreelError, match="CANCELED"):
         new.result()
+
+
+def test_the_order_of_acceptance_is_kept(client):
+    """A task that is sent as soon as another was accepted never ends for that one's sake."""
+    for _ in range(20):
+        old, new = client.annotate(RED), client.annotate(GREEN)
+        with pytest.raises(GoalreelError, match="PREEMPTED"):
+            old.result(60)
+        assert not new.done
+        new.cancel(60)
 
 
 def test_what_the_node_refuses_says_why_in_one_line(client):
@@ -94,21 +104,21 @@ def test_what_the_node_refuses_says_why_in_one_line(client):
         client.generate("nonsense")
     assert "\n" not in str(failed.value)
     with pytest.raises(GoalreelError, match="TIMEOUT"):
-        client.annotate(RED, timeout=0.5).result(20)
+        client.annotate(RED, timeout=0.5).result(60)
 
 
 def test_a_generated_storyboard_can_be_executed(client, robot):
     board = client.generate(BLUE, timeout=30)
     task = client.annotate(storyboard_id=board.id)
-    assert client.wait_for_subgoal(20).storyboard_id == board.id
+    assert client.wait_for_subgoal(60).storyboard_id == board.id
     robot.colour = BLUE
-    assert task.result(20).storyboard.id == board.id
+    assert task.result(60).storyboard.id == board.id
 
 
 def test_lifecycle(client):
     client.lifecycle.deactivate()
     with pytest.raises((GoalreelError, TimeoutError)) as refused:
-        client.annotate(RED).result(10)
+        client.annotate(RED).result(60)
     assert refused.value.code is ErrorCode.NOT_ACTIVE
     client.lifecycle.cleanup()
     assert client.lifecycle.state == "unconfigured"

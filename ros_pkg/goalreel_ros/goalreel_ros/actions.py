@@ -3,16 +3,16 @@
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future as ConcurrentFuture
+from functools import partial
 from typing import Any
 
-from rclpy.action.server import ActionServer, CancelResponse, RCLError, ServerGoalHandle
-from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.action.server import ActionServer, CancelResponse, ServerGoalHandle
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
 
 from goalreel.streaming.board import BoardProgress, ErrorCode, Phase
-from goalreel.streaming.engine import OnPhase
-from goalreel.streaming.request import TaskOutcome, TaskRequest
+from goalreel.streaming.request import TaskOutcome
 from goalreel.streaming.ticket import Ticket
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_ros import convert, requests
@@ -25,22 +25,16 @@ RESULT_KEPT = 60
 
 
 class _GoalUnderWay:
-    """One goal under way. It may be cancelled before its ticket exists."""
+    """One goal under way: what the engine made of it, or why it did not get there."""
 
-    def __init__(self, handle: ServerGoalHandle) -> None:
-        self.handle = handle
-        self.ticket: Ticket | None = None
+    def __init__(self, handle: ServerGoalHandle, submitted: Ticket | Refused) -> None:
+        self.handle, self.submitted = handle, submitted
         self.cancel_asked = False
-
-    def start(self, ticket: Ticket) -> None:
-        self.ticket = ticket
-        if self.cancel_asked:
-            ticket.cancel()
 
     def cancel(self) -> None:
         self.cancel_asked = True
-        if self.ticket is not None:
-            self.ticket.cancel()
+        if isinstance(self.submitted, Ticket):
+            self.submitted.cancel()
 
 
 class Actions:
@@ -56,32 +50,39 @@ class Actions:
         self._node, self._submit, self._outputs, self._now = node, submit, outputs, now
         self._goals: dict[bytes, _GoalUnderWay] = {}
         self._changed = threading.Condition()
-        group = ReentrantCallbackGroup()
+        # One goal after the other, of both actions: the newest wins, and a client may send it as soon as it
+        # hears that the one before was accepted.
+        group = MutuallyExclusiveCallbackGroup()
 
-        def server(kind: type[Any], name: str, execute: Callable[..., Any]) -> ActionServer:
+        def server(
+            kind: type[Any],
+            name: str,
+            submit: Callable[[ServerGoalHandle], Ticket],
+            execute: Callable[..., Any],
+        ) -> ActionServer:
             return ActionServer(
                 node,
                 kind,
                 name,
                 execute,
                 callback_group=group,
-                handle_accepted_callback=self._accepted,
+                handle_accepted_callback=partial(self._accepted, submit),
                 # rclpy declares a request there and gives a handle.
                 cancel_callback=self._cancel,  # pyright: ignore[reportArgumentType]
                 result_timeout=RESULT_KEPT,
             )
 
         self._servers = [
-            server(GenerateStoryboard, "~/generate_storyboard", self._generate),
-            server(AnnotateTask, "~/annotate_task", self._annotate),
+            server(GenerateStoryboard, "~/generate_storyboard", self._submit_generate, self._generate),
+            server(AnnotateTask, "~/annotate_task", self._submit_annotate, self._annotate),
         ]
 
     def progress(self, progress: BoardProgress) -> None:
         """Give feedback to whoever has this storyboard executed."""
         message = AnnotateTask.Feedback(progress=convert.progress(progress, self._now()))
         for goal in self._all():
-            annotating = isinstance(goal.handle.request, AnnotateTask.Goal)
-            if annotating and goal.ticket is not None and goal.ticket.id == progress.board.id:
+            annotating, ticket = isinstance(goal.handle.request, AnnotateTask.Goal), goal.submitted
+            if annotating and isinstance(ticket, Ticket) and ticket.id == progress.board.id:
                 _publish(goal.handle, message)
 
     def drain(self, seconds: float) -> None:
@@ -96,29 +97,33 @@ class Actions:
 
     # -- callbacks of the servers
 
-    def _accepted(self, handle: ServerGoalHandle) -> None:
-        self._goal_of(handle)
+    def _accepted(self, submit: Callable[[ServerGoalHandle], Ticket], handle: ServerGoalHandle) -> None:
         try:
-            handle.execute()
-        except RCLError:
-            # Cancelled between rclpy's look at the state and its transition. Now it sees that.
-            handle.execute()
+            submitted = submit(handle)
+        except Refused as e:
+            submitted = e
+        with self._changed:
+            self._goals[bytes(handle.goal_id.uuid)] = _GoalUnderWay(handle, submitted)
+        handle.execute()
 
     def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
-        if not handle.is_active:
+        with self._changed:
+            goal = self._goals.get(bytes(handle.goal_id.uuid))
+        if goal is None or not handle.is_active:
             return CancelResponse.REJECT  # it has just ended
-        self._goal_of(handle).cancel()
+        goal.cancel()
         return CancelResponse.ACCEPT
 
-    def _goal_of(self, handle: ServerGoalHandle) -> _GoalUnderWay:
-        """Made by whichever comes first: the answer that a goal is accepted may be overtaken by a cancel."""
-        with self._changed:
-            return self._goals.setdefault(bytes(handle.goal_id.uuid), _GoalUnderWay(handle))
-
-    async def _generate(self, handle: ServerGoalHandle) -> GenerateStoryboard.Result:
+    def _submit_generate(self, handle: ServerGoalHandle) -> Ticket:
         def tell(phase: Phase) -> None:
             self._outputs.do(lambda: _publish(handle, self._feedback(phase)))
 
+        return self._submit(requests.generate(handle.request), tell)
+
+    def _submit_annotate(self, handle: ServerGoalHandle) -> Ticket:
+        return self._submit(requests.annotate(handle.request), None)
+
+    async def _generate(self, handle: ServerGoalHandle) -> GenerateStoryboard.Result:
         def result(outcome: TaskOutcome) -> GenerateStoryboard.Result:
             return GenerateStoryboard.Result(
                 storyboard=convert.storyboard(outcome.board, self._outputs.jpegs, self._now()),
@@ -130,7 +135,7 @@ class Actions:
         def refused(why: Refused) -> GenerateStoryboard.Result:
             return GenerateStoryboard.Result(error_code=why.code, error_msg=str(why))
 
-        return await self._carry_out(handle, requests.generate, tell, result, refused)
+        return await self._carry_out(handle, result, refused)
 
     async def _annotate(self, handle: ServerGoalHandle) -> AnnotateTask.Result:
         def result(outcome: TaskOutcome) -> AnnotateTask.Result:
@@ -145,28 +150,23 @@ class Actions:
         def refused(why: Refused) -> AnnotateTask.Result:
             return AnnotateTask.Result(error_code=why.code, error_msg=str(why))
 
-        return await self._carry_out(handle, requests.annotate, None, result, refused)
+        return await self._carry_out(handle, result, refused)
 
     # -- inside
 
     async def _carry_out[Result](
         self,
         handle: ServerGoalHandle,
-        parse: Callable[[Any], TaskRequest],
-        on_phase: OnPhase | None,
         result_of: Callable[[TaskOutcome], Result],
         refused: Callable[[Refused], Result],
     ) -> Result:
-        """Take one goal from its acceptance to its result."""
-        goal = self._goal_of(handle)
-        try:
-            if goal.cancel_asked:  # so early that nobody else's task need end for it
-                raise Refused(ErrorCode.CANCELED, "cancelled")
-            ticket = self._submit(parse(handle.request), on_phase)
-            goal.start(ticket)
-            code, result = await self._ended(ticket, result_of)
-        except Refused as e:
-            code, result = e.code, refused(e)
+        """Take one goal from what the engine made of it to its result."""
+        name = bytes(handle.goal_id.uuid)
+        goal = self._goals[name]
+        if isinstance(goal.submitted, Refused):
+            code, result = goal.submitted.code, refused(goal.submitted)
+        else:
+            code, result = await self._ended(goal.submitted, result_of)
         # The engine may be faster than rclpy, which notes a cancellation after the callback for it.
         while goal.cancel_asked and not handle.is_cancel_requested:
             await _Turn()
@@ -177,7 +177,7 @@ class Actions:
         else:
             handle.abort()
         with self._changed:
-            del self._goals[bytes(handle.goal_id.uuid)]
+            del self._goals[name]
             self._changed.notify_all()
         return result
 
