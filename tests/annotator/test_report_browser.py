@@ -81,6 +81,7 @@ def chromium(tmp_path_factory):
         options.add_argument(switch)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(CHROMEDRIVER))
+    driver.set_script_timeout(60)
     yield driver
     driver.quit()
 
@@ -140,9 +141,30 @@ def eventually(driver, condition, wanted=True) -> None:
         return seen[-1] == wanted
 
     try:
-        WebDriverWait(driver, 20, poll_frequency=0.05).until(equal)
+        WebDriverWait(driver, 60, poll_frequency=0.05).until(equal)
     except TimeoutException:
         pytest.fail(f"wanted {wanted!r}, saw {seen[-1]!r}")
+
+
+def click(driver, node) -> None:
+    """Click once it stands still: rows take their true heights as they come into view, and move what follows."""
+    driver.execute_async_script(
+        """
+        const [node, done] = arguments;
+        let last = "";
+        const look = () => {
+            node.scrollIntoView({block: "center", behavior: "instant"});
+            const {x, y, width, height} = node.getBoundingClientRect();
+            const at = document.elementFromPoint(x + width / 2, y + height / 2);
+            const now = [x, y, width, height].join();
+            if (now === last && node.contains(at)) done();
+            else { last = now; requestAnimationFrame(() => requestAnimationFrame(look)); }
+        };
+        look();
+        """,
+        node,
+    )
+    node.click()
 
 
 def caption(driver) -> str:
@@ -155,7 +177,7 @@ def test_a_click_enlarges_and_keys_move(browser, reports):
     buttons = shown(browser, "#episode-0 button.zoom")
     assert len(buttons) == 1 + 3 * (2 + 2)
     small = buttons[1].size["width"]
-    buttons[1].click()
+    click(browser, buttons[1])
     image = find(browser, "#viewer img")
     eventually(browser, image.is_displayed)
     assert image.size["width"] > small
@@ -181,7 +203,7 @@ def test_the_keyboard_enlarges(browser, reports, key):
     browser.execute_script("document.querySelector('#episode-1 button.zoom').focus()")
     press(browser, getattr(webdriver.Keys, key))
     eventually(browser, find(browser, "#viewer img").is_displayed)
-    find(browser, "#viewer [data-close]").click()
+    click(browser, find(browser, "#viewer [data-close]"))
     eventually(browser, find(browser, "#viewer").is_displayed, False)
 
 
@@ -215,7 +237,7 @@ def test_the_list_is_searched_filtered_and_paged(browser, reports):
     open_page(browser, reports[1] / "index.html")
     eventually(browser, lambda: rows(browser), [f"episode {i}" for i in range(24)])
     assert find(browser, "#where").text == "Page 1 of 3"
-    find(browser, "[data-turn='1']").click()
+    click(browser, find(browser, "[data-turn='1']"))
     eventually(browser, lambda: rows(browser), [f"episode {i}" for i in range(24, 48)])
     find(browser, "#query").send_keys("fold TASK")
     eventually(browser, lambda: find(browser, "#count").text, f"{(count + 1) // 2} of {count} episodes")
@@ -223,7 +245,7 @@ def test_the_list_is_searched_filtered_and_paged(browser, reports):
     find(browser, "#status option[value=unverified]").click()
     both = [f"episode {i}" for i in range(0, count, 6)]
     eventually(browser, lambda: rows(browser), both)
-    shown(browser, ".row a")[4].click()
+    click(browser, shown(browser, ".row a")[4])
     eventually(browser, lambda: browser.current_url.rpartition("/")[2], "page-0002.html#episode-24")
     assert find(browser, "#episode-24").is_displayed()
     browser.back()
