@@ -1,7 +1,6 @@
 """VIEScore (arXiv 2312.14867) on any chat model: what a picture is worth, 0-10, in wording of our own."""
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,26 +14,11 @@ from goalreel.planners.chat import Chat, Message
 from goalreel.planners.interleave import interleave, plain
 from goalreel.planners.prompts import render
 from goalreel.planners.reply import Problem, clean, read_answer
+from goalreel.scoring import PictureScores
 from goalreel.types import Candidate, Failure, Score
 
 _EDITED, _MADE, _QUALITY = ("success", "over_editing"), ("success",), ("naturalness", "artefacts")
 _MARKS = TypeAdapter(dict[str, Score], config=ConfigDict(strict=True))
-
-
-@dataclass(frozen=True)
-class PictureScores:
-    """How well a picture does what was ordered, and how good it looks; 0-10, the lower of two marks each."""
-
-    semantics: float
-    quality: float
-    semantics_reason: str = ""
-    """What the model said about it."""
-    quality_reason: str = ""
-
-    @property
-    def overall(self) -> float:
-        """Geometric mean of both, 0-10."""
-        return math.sqrt(self.semantics * self.quality)
 
 
 class VieScore:

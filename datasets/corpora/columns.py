@@ -33,13 +33,19 @@ def _feature(column: Column) -> object:
 def to_columns[R](kind: RowKind[R], row: R) -> dict[str, Any]:
     """The row as plain values; pictures as PNG bytes in the form that `datasets` stores."""
     values = kind.encode(row)
-    return values | {name: {"bytes": values[name].png(), "path": None} for name in kind.pictures}
+    lists = {name: [_stored(image) for image in values[name]] for name in kind.picture_lists}
+    return values | {name: _stored(values[name]) for name in kind.pictures} | lists
+
+
+def _stored(image: Image) -> dict[str, Any]:
+    return {"bytes": image.png(), "path": None}
 
 
 def from_columns[R](kind: RowKind[R], values: Mapping[str, Any]) -> R:
     """The row that `to_columns` made the values from."""
     pictures = {name: Image.decode(values[name]["bytes"]) for name in kind.pictures}
-    return kind.decode({**values, **pictures})
+    lists = {name: [Image.decode(v["bytes"]) for v in values[name]] for name in kind.picture_lists}
+    return kind.decode({**values, **pictures, **lists})
 
 
 def read_rows[R](folder: Path, kind: RowKind[R]) -> Iterator[R]:

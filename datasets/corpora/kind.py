@@ -33,3 +33,8 @@ class RowKind[R]:
     def pictures(self) -> tuple[str, ...]:
         """The columns that hold a picture."""
         return tuple(name for name, column in self.columns.items() if column == PICTURE)
+
+    @property
+    def picture_lists(self) -> tuple[str, ...]:
+        """The columns that hold a list of pictures."""
+        return tuple(name for name, column in self.columns.items() if column == (PICTURE,))

@@ -2,14 +2,12 @@
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 import pytest
+from support.gates import GATE, kill_at_gate
 from support.scripted import ScriptedChat
 from typer.testing import CliRunner
 
@@ -17,36 +15,62 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from goalreel.cli.corpus import app
 from goalreel.datasets.corpora.columns import read_rows
+from goalreel.datasets.corpora.critiques import CRITIQUES
 from goalreel.datasets.corpora.sharegpt import messages_of
+from goalreel.datasets.tabletop.env import Tabletop
+from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.lessons.continuations import continuation_rows
 from goalreel.datasets.tabletop.lessons.conversations import (
     candidate_of,
     plan_lesson,
+    standing,
     task_of,
     verdict_lesson,
 )
 from goalreel.datasets.tabletop.lessons.corpus import LESSONS, CorpusOrder, make_corpus
+from goalreel.datasets.tabletop.lessons.critiques import critique_rows
 from goalreel.datasets.tabletop.lessons.kinds import EDITS, PLANS, VERDICTS
+from goalreel.datasets.tabletop.lessons.prompts import NAMES
+from goalreel.datasets.tabletop.sentences import state_of
 from goalreel.datasets.tabletop.splits import seeds
+from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.planners.critic import ChatCritic
+from goalreel.planners.parsing import parse_plan
 from goalreel.planners.planner import ChatPlanner
+from goalreel.planners.underway import Underway
+from goalreel.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
 
 SEEDS = seeds("validation", 4, first=30)
+
+
+class Made(dict):
+    """Kind -> what is made of it, when it is first asked for: live rows take long."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __missing__(self, kind):
+        return self.setdefault(kind, self.make(kind))
 
 
 @pytest.fixture(scope="module")
 def rows():
     """The rows of each kind."""
-    return {kind: list(make(SEEDS, 64)) for kind, (_, make) in LESSONS.items()}
+    return Made(lambda kind: list(LESSONS[kind][1](SEEDS, 64)))
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A corpus of each kind, in two shards: its folder and what `make_corpus` returned. Read only."""
     folder = tmp_path_factory.mktemp("corpora")
-    orders = {kind: CorpusOrder(kind, "validation", 4, size=64, first=30, shard=3) for kind in LESSONS}
-    return {kind: (folder / kind, make_corpus(order, folder / kind)) for kind, order in orders.items()}
+
+    def write(kind):
+        order = CorpusOrder(kind, "validation", 4, size=64, first=30, shard=3)
+        return folder / kind, make_corpus(order, folder / kind)
+
+    return Made(write)
 
 
 def test_a_planner_asks_and_reads_what_it_is_trained_on(rows):
@@ -56,6 +80,58 @@ def test_a_planner_asks_and_reads_what_it_is_trained_on(rows):
         (plan,) = ChatPlanner(chat).plan([task_of(row)])
         assert chat.calls == [[conversation]]
         assert plan == row.plan
+
+
+@pytest.mark.long
+def test_a_planner_under_way_asks_and_reads_what_it_is_trained_on():
+    """With and without the earlier plan for the rest; it says where everything stands now, not at first."""
+    rows = list(continuation_rows(seeds("validation", 12), 64))
+    told = set()
+    for row in rows:
+        reply, done = row.lesson[1], row.origin.done
+        assert 1 <= done < len(row.goals)
+        text = next(m["content"] for m in messages_of(row.lesson)[0] if m["role"] == "user")
+        told.add("The earlier plan for the rest" in text)
+        assert text.count("<image>") == done + 2
+        plan = parse_plan(reply)
+        assert [s.instruction for s in plan.steps] == [state_of(goal) for goal in row.goals[done:]]
+        assert f'"step_number": {done + 1}' in reply
+        assert reply.startswith(f"<think>{_standing(row)}")
+    assert told == {True, False}
+    for row in rows[:2]:
+        chat = ScriptedChat([row.lesson[1]])
+        ChatPlanner(chat).continue_plan([_progress(row)])
+        assert chat.calls == [[row.lesson[0]]]
+
+
+def _standing(row):
+    with Tabletop(sample_episode(row.origin.seed).scene) as env:
+        for goal in row.goals[: row.origin.done]:
+            env.set_state(teleport(env, goal))
+        return standing(env.layout(), len(row.goals) - row.origin.done)
+
+
+def _progress(row):
+    """The storyboard under way that a row's conversation tells of, put together by hand."""
+    messages, images = messages_of(row.lesson)
+    first, *known, now = images
+    steps = [
+        Step(name=NAMES[g.kind].format(**vars(g)), instruction=state_of(g), prompt="x") for g in row.goals
+    ]
+    good = Verdict(success=True)
+    behind = [
+        StoryboardStep(
+            step=step,
+            attempts=(Attempt(prompt="x", seed=0, image=image, verdict=good),),
+            status="verified",
+            chosen=0,
+        )
+        for step, image in zip(steps, known, strict=False)
+    ]
+    told = "The earlier plan" in messages[1]["content"]
+    ahead = [StoryboardStep(step=step) for step in steps[len(known) :]] if told else []
+    task = Task(id="t", instruction=sample_episode(row.origin.seed).instruction, image=first)
+    return Underway(Storyboard(task=task, steps=(*behind, *ahead)), row.origin.done, now)
 
 
 @pytest.mark.parametrize("mode", ["strict", "fast"])
@@ -68,11 +144,13 @@ def test_a_critic_asks_and_reads_what_it_is_trained_on(rows, mode):
         assert verdict == row.verdict
 
 
-@pytest.mark.parametrize("kind", LESSONS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind == "live")) for kind in LESSONS]
+)
 def test_rows_come_back_from_disk(kind, rows, written):
     folder, count = written[kind]
     assert list(read_rows(folder, LESSONS[kind][0])) == rows[kind]
-    assert len(rows[kind]) == count > 3
+    assert len(rows[kind]) == count > 2
 
 
 def test_hugging_face_datasets_reads_a_corpus(rows, written, tmp_path):
@@ -120,21 +198,32 @@ def test_workers_write_the_same_files(tmp_path):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
 
 
+MAKING = """
+from goalreel.cli.corpus import app
+from goalreel.datasets.tabletop.lessons import corpus
+
+kind, make = corpus.LESSONS["edits"]
+parts = []
+
+def made(part, size, **how):
+    parts.append(part)
+    if len(parts) == 3:
+        gate()
+    return make(part, size, **how)
+
+corpus.LESSONS["edits"] = kind, made
+app()
+"""
+
+
 @pytest.mark.process
 def test_a_killed_run_goes_on_and_keeps_what_was_finished(tmp_path):
-    out, episodes = tmp_path / "c", 12
-    code = "from goalreel.cli.corpus import app; app()"
-    order = f"--kind edits --split validation --episodes {episodes} --shard 1 --size 64"
-    command = [sys.executable, "-c", code, "make", *order.split(), "--out", str(out)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while len(list(out.glob("data/validation-*.parquet"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    out, episodes = tmp_path / "c", 6
+    order = f"make --kind edits --split validation --episodes {episodes} --shard 1 --size 64 --out"
+    kill_at_gate([sys.executable, "-c", GATE + MAKING, *order.split(), out])
     kept = {p: p.stat().st_mtime_ns for p in out.glob("data/validation-*.parquet")}
-    assert 2 <= len(kept) < episodes
-    (out / "data" / ".goalreel-tmp-validation-00011.parquet").write_bytes(b"half")
+    assert len(kept) == 2
+    (out / "data" / ".goalreel-tmp-validation-00005.parquet").write_bytes(b"half")
     assert {r.origin.seed for r in read_rows(out, EDITS)} == set(seeds("validation", len(kept)))
     told = []
     order = CorpusOrder("edits", "validation", episodes, size=64, shard=1)
@@ -164,6 +253,9 @@ def test_bad_orders_are_one_line():
         ("plans", "dev", 1),
         ("plans", "train", 1, 8),
         ("plans", "test", 60_000),
+        ("plans", "train", 1, 128, 0, 100, 0.0, 0.5),
+        ("verdicts", "train", 1, 128, 0, 100, 0.0, 1.5),
+        ("verdicts", "train", 1, 128, 0, 100, 0.0, 0.5, "editor X"),
     ):
         with pytest.raises(ValueError):
             CorpusOrder(*order)
@@ -177,3 +269,15 @@ def test_rows_from_a_given_maker(rows, tmp_path):
     make_corpus(order, tmp_path / "c", make=lambda part, size: rows["verdicts"][:1])
     assert len(list(read_rows(tmp_path / "c", VERDICTS))) == 1
     assert "from the editor X" in (tmp_path / "c/README.md").read_text()
+
+
+def test_critiques_have_no_reply_and_so_no_conversations(tmp_path):
+    order = CorpusOrder("critiques", "validation", 1, first=30, source="editor X")
+
+    def copied(part, size):
+        return critique_rows(part, lambda sources, prompts: sources, size)
+
+    count = make_corpus(order, tmp_path, make=copied)
+    assert len(list(read_rows(tmp_path, CRITIQUES))) == count > 0
+    assert not (tmp_path / "sharegpt").exists()
+    assert "`task_id` and `step` make a row's scene again" in (tmp_path / "README.md").read_text()

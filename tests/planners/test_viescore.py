@@ -14,7 +14,8 @@ from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.planners.chat import NoReply
 from goalreel.planners.openai import OpenAIChat
-from goalreel.planners.viescore import PictureScores, VieScore
+from goalreel.planners.viescore import VieScore
+from goalreel.scoring import PictureScores
 from goalreel.types import Candidate
 
 

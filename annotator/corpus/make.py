@@ -1,0 +1,176 @@
+"""Stored storyboards to training rows. Run again, it goes on where it stopped.
+
+OUT/settings.json    what was asked for; another run must agree
+OUT/sft/             the Critic's answers to learn: see `goalreel.datasets.corpora.write`
+OUT/rl/              scored attempts to sample the Critic's answers on
+OUT/continuations/   the Planner's: a beginning in, the rest of the plan out
+OUT/easy/            whole trajectories, accepted attempts alone
+OUT/reflection/      whole trajectories with their rejected attempts
+OUT/report.json      numbers, and OUT/index.html shows them
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from goalreel.annotator.corpus.boards import StoredBoard
+from goalreel.annotator.corpus.report import CorpusReport, write_report
+from goalreel.annotator.corpus.scoring import NamedScorer, score_boards
+from goalreel.datasets.corpora.continuations import CONTINUATIONS, continuation_row
+from goalreel.datasets.corpora.critiques import CRITIQUES
+from goalreel.datasets.corpora.judgements import JUDGEMENTS, JudgementRow
+from goalreel.datasets.corpora.kind import RowKind
+from goalreel.datasets.corpora.recipe import Pick, Selection, select
+from goalreel.datasets.corpora.sequences import EASY, REFLECTION, sequence_row
+from goalreel.datasets.corpora.talks import TalkRow
+from goalreel.datasets.corpora.trajectories import critique_row
+from goalreel.datasets.corpora.write import Corpus, write_corpus
+from goalreel.errors import DatasetError
+from goalreel.files import digest, exclusive, sweep, write_bytes
+from goalreel.progress import OnProgress
+from goalreel.types import Storyboard
+
+SHARD = 100
+"""Storyboards a file."""
+
+type _Rows = Callable[[int, Storyboard], Iterable[Any]]
+"""(storyboard's number, storyboard) -> its rows."""
+
+
+@dataclass(frozen=True)
+class RecipeOrder:
+    """How storyboards become a corpus."""
+
+    scorer: NamedScorer
+    seed: int = 0
+    """Of resampling and cuts."""
+    rl_variance: float | None = None
+    """Steps whose scores vary more are for reinforcement; None takes the third that varies most."""
+
+
+def make_from_storyboards(
+    boards: Sequence[StoredBoard],
+    order: RecipeOrder,
+    out: Path,
+    *,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> CorpusReport:
+    """Score storyboards, filter them, and write what is missing of the corpora in `out`.
+
+    Raises:
+        DatasetError: `out` holds another corpus or other files, another run writes there, a storyboard went
+            away meanwhile, or the disk is full.
+        UserError: the scorer cannot be called; a second run goes on.
+    """
+    _check_empty(out)
+    with exclusive(out / ".lock", out):
+        sweep(out)
+        asked = _asked(boards, order)
+        _agree(out, asked)
+        outlines = score_boards(boards, order.scorer, out, lambda done, total: progress("score", done, total))
+        chosen = select(outlines, seed=order.seed, rl_variance=order.rl_variance)
+        report = CorpusReport.of(outlines, chosen, order.scorer.name)
+        for kind, folder, numbers, make in _parts(boards, chosen):
+            rows = _write(kind, out / folder, boards, numbers, make, asked, progress)
+            report.rows[folder] = rows
+        write_report(report, chosen, [(board.task_id, board.load) for board in boards], out)
+        return report
+
+
+def _asked(boards: Sequence[StoredBoard], order: RecipeOrder) -> dict[str, Any]:
+    said = [
+        json.dumps([[*at, v.model_dump(mode="json")] for at, v in sorted(b.said.items())]) for b in boards
+    ]
+    parts = [part for board, words in zip(boards, said, strict=True) for part in (board.digest, words)]
+    return {
+        "storyboards": len(boards),
+        "digest": digest(*parts),
+        "scorer": order.scorer.name,
+        "seed": order.seed,
+        "rl_variance": order.rl_variance,
+    }
+
+
+def _check_empty(out: Path) -> None:
+    if out.is_file():
+        raise DatasetError(f"{out}: is a file: choose another --out")
+    if out.is_dir() and any(out.iterdir()) and not (out / ".lock").exists():
+        raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
+
+
+def _agree(out: Path, asked: Mapping[str, Any]) -> None:
+    path, told = out / "settings.json", json.dumps(asked, indent=1) + "\n"
+    if (path.exists() and path.read_text() != told) or (out / "corpus.json").exists():
+        raise DatasetError(f"{out} holds a corpus that was asked for otherwise: choose another --out")
+    write_bytes(path, told.encode())
+
+
+def _parts(
+    boards: Sequence[StoredBoard], chosen: Selection
+) -> Iterator[tuple[RowKind[Any], str, list[int], _Rows]]:
+    """(kind of row, folder, storyboards with such rows, what makes them)."""
+    sft, rl = _by_board(chosen.sft), _by_board(chosen.rl)
+
+    def judged(number: int, board: Storyboard) -> Iterator[JudgementRow]:
+        for pick in sft[number]:
+            if pick.verdict is not None:
+                row = critique_row(board, boards[number].task_id, pick.sample)
+                yield JudgementRow(row, pick.verdict)
+
+    def continued(number: int, board: Storyboard) -> list[TalkRow]:
+        return [continuation_row(board, boards[number].task_id, chosen.cuts[number])]
+
+    def sequences(rejected: bool) -> _Rows:
+        return lambda number, board: [sequence_row(board, boards[number].task_id, rejected=rejected)]
+
+    yield JUDGEMENTS, "sft", sorted(sft), judged
+    yield (
+        CRITIQUES,
+        "rl",
+        sorted(rl),
+        lambda number, board: [critique_row(board, boards[number].task_id, p.sample) for p in rl[number]],
+    )
+    yield CONTINUATIONS, "continuations", sorted(chosen.cuts), continued
+    yield EASY, "easy", chosen.easy, sequences(False)
+    yield REFLECTION, "reflection", chosen.reflection, sequences(True)
+
+
+def _by_board(picks: Sequence[Pick]) -> dict[int, list[Pick]]:
+    found: defaultdict[int, list[Pick]] = defaultdict(list)
+    for pick in picks:
+        found[pick.board].append(pick)
+    return dict(found)
+
+
+def _write(
+    kind: RowKind[Any],
+    out: Path,
+    boards: Sequence[StoredBoard],
+    numbers: Sequence[int],
+    make: _Rows,
+    asked: Mapping[str, Any],
+    progress: OnProgress,
+) -> int:
+    def rows(part: range) -> Iterator[Any]:
+        for place in part:
+            yield from make(numbers[place], boards[numbers[place]].load())
+
+    starts = range(0, max(len(numbers), 1), SHARD)
+    corpus = Corpus(
+        kind=kind,
+        split="train",
+        shards={f"train-{i:05d}": range(len(numbers))[at : at + SHARD] for i, at in enumerate(starts)},
+        make=rows,
+        asked={**asked, "kind": kind.name},
+        about=f"{len(numbers)} storyboards, scored by {asked['scorer']}, "
+        "made by `goalreel corpus from-storyboards`.",
+    )
+    return write_corpus(
+        corpus,
+        out,
+        text=kind is not CRITIQUES,
+        progress=lambda done, total: progress(out.name, done, total),
+    )

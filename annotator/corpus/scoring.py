@@ -1,0 +1,150 @@
+"""Scores every sample of stored storyboards, once: a killed run asks nothing again that was answered.
+
+OUT/answers/     a scorer's answers about storyboards under way
+OUT/scored/      the scored outline of each storyboard that is done
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import batched
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from goalreel.annotator.corpus.boards import StoredBoard
+from goalreel.datasets.corpora.scored import SuccessOf, by_record, scored, succeeds
+from goalreel.datasets.corpora.trajectories import Outline, StepSample, candidate, outline
+from goalreel.errors import BackendError, UserError
+from goalreel.files import digest, write_bytes
+from goalreel.models.journal import Journal
+from goalreel.models.names import ModelName
+from goalreel.models.scorers import SIMULATOR, build_scorer
+from goalreel.progress import OnCount
+from goalreel.scoring import PictureScores, Scorer
+from goalreel.types import Candidate, Failure, Storyboard
+
+log = logging.getLogger(__name__)
+
+BOARDS, BATCH = 16, 16
+"""Storyboards in memory at a time; pictures a call, and so lost by a kill."""
+CRITIC = "critic"
+
+
+@dataclass(frozen=True)
+class NamedScorer:
+    """What scores, by its name in the report; without a `scorer`, the record's own Critic has."""
+
+    name: str
+    scorer: Scorer | None
+    success_of: SuccessOf = succeeds
+
+
+def scorer_of(name: str) -> NamedScorer:
+    """Make the scorer `critic`, or one that `models.scorers` knows.
+
+    Raises:
+        UserError, OSError, ModuleNotFoundError: it cannot be built.
+    """
+    if name == CRITIC:
+        return NamedScorer(name, None)
+    if name == SIMULATOR:
+        from goalreel.datasets.tabletop.scoring import success_of
+
+        return NamedScorer(name, build_scorer(name), success_of)
+    return NamedScorer(ModelName.parse(name).public(), build_scorer(name))
+
+
+def score_boards(
+    boards: Sequence[StoredBoard], by: NamedScorer, out: Path, progress: OnCount = lambda done, total: None
+) -> list[Outline]:
+    """The scored outline of every storyboard; one that cannot be read is an outline without samples.
+
+    Raises:
+        UserError: the scorer cannot be called; what it said is kept, and a second run goes on.
+    """
+    kept, journal = out / "scored", Journal(out / "answers")
+    known = {i: read for i, board in enumerate(boards) if (read := _read(kept, board)) is not None}
+    progress(len(known), len(boards))
+    for numbers in batched((i for i in range(len(boards)) if i not in known), BOARDS):
+        found = _score([boards[i] for i in numbers], by, journal)
+        for i, each in zip(numbers, found, strict=True):
+            write_bytes(_path(kept, boards[i]), each.model_dump_json().encode())
+            journal.forget(each.task_id)
+            known[i] = each
+        progress(len(known), len(boards))
+    journal.remove()  # a run killed before it could forget leaves answers that nobody asks for again
+    return [known[i] for i in range(len(boards))]
+
+
+def _score(boards: Sequence[StoredBoard], by: NamedScorer, journal: Journal) -> list[Outline]:
+    loaded = [_load(board) for board in boards]
+    outlines = [
+        Outline(task_id=stored.task_id, dropped={"damaged": 1})
+        if board is None
+        else outline(board, stored.task_id, stored.said)
+        for stored, board in zip(boards, loaded, strict=True)
+    ]
+    if by.scorer is None:
+        return [by_record(each) for each in outlines]
+    asked = [
+        (number, sample, candidate(board, each.task_id, sample))
+        for number, (board, each) in enumerate(zip(loaded, outlines, strict=True))
+        if board is not None
+        for sample in each.samples
+        if sample.said is None
+    ]
+    answers = _ask(by.name, by.scorer, [c for _, _, c in asked], journal)
+    scores = {(n, s.step, s.attempt): answer for (n, s, _), answer in zip(asked, answers, strict=True)}
+
+    def score(number: int, sample: StepSample) -> StepSample:
+        return scored(sample, scores.get((number, sample.step, sample.attempt)), by.success_of)
+
+    return [
+        each.model_copy(update={"samples": tuple(score(number, sample) for sample in each.samples)})
+        for number, each in enumerate(outlines)
+    ]
+
+
+def _ask(
+    name: str, scorer: Scorer, candidates: Sequence[Candidate], journal: Journal
+) -> list[PictureScores | None]:
+    def fresh(some: Sequence[Candidate]) -> list[PictureScores | Failure]:
+        none = Failure(stage="judge", message="no scores")
+        return [none if answer is None else answer for answer in scorer.score(some)]
+
+    answers: list[PictureScores | None] = []
+    try:
+        for some in batched(candidates, BATCH):
+            found = journal.ask(name, PictureScores, fresh, some)
+            if any(isinstance(answer, Failure) for answer in found):
+                # A judge that died meanwhile looks like one that said nothing: asked anew, it shows.
+                found = journal.ask(name, PictureScores, fresh, some)
+            answers += [None if isinstance(answer, Failure) else answer for answer in found]
+    except BackendError as e:
+        said = str(e) or type(e).__name__
+        raise UserError(f"{said}: what is scored is kept, run the same command again to go on") from e
+    return answers
+
+
+def _load(stored: StoredBoard) -> Storyboard | None:
+    try:
+        return stored.load()
+    except UserError as e:
+        log.warning("left out: %s", e)
+        return None
+
+
+def _path(folder: Path, stored: StoredBoard) -> Path:
+    return folder / f"{digest(stored.task_id, stored.digest)}.json"
+
+
+def _read(folder: Path, stored: StoredBoard) -> Outline | None:
+    path = _path(folder, stored)
+    try:
+        return Outline.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as e:
+        log.warning("%s: damaged, scoring again (%s)", path, type(e).__name__)
+        return None

@@ -1,0 +1,28 @@
+"""As many accepted as rejected attempts, by seeded undersampling (InterleaveThinker, 3.2, iteration-wise).
+
+The paper resamples and does not say which way. We leave rows of the larger side out rather than repeat rows
+of the smaller one: repeated pictures are learned by heart within two epochs, and in GRPO they are the same
+group twice. Unbalanced, the paper's Critic tended to accept everything.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+_STREAM = 5
+
+
+def balanced[R](
+    rows: Sequence[R], success: Callable[[R], bool], trusted: Callable[[R], bool], seed: int
+) -> list[R]:
+    """The rows that stay, in order; rows that a person judged always do, so a side may keep more."""
+    sides = [[i for i, row in enumerate(rows) if success(row) is side] for side in (True, False)]
+    count = min(map(len, sides))
+    rng = np.random.default_rng([seed, _STREAM])
+    kept: list[int] = []
+    for side in sides:
+        sure = [i for i in side if trusted(rows[i])]
+        others = [i for i in side if not trusted(rows[i])]
+        free = min(max(count - len(sure), 0), len(others))
+        kept += sure + [others[i] for i in rng.permutation(len(others))[:free]]
+    return [rows[i] for i in sorted(kept)]

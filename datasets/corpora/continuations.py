@@ -1,0 +1,60 @@
+"""Planner rows by truncation (InterleaveThinker, section 3.2): a storyboard cut at a random step.
+
+In go the instruction, the first frame and the steps before the cut with their goal images; out, the others.
+
+Asked as `ChatPlanner.continue_plan` asks, without the earlier plan for the rest: it would be the answer.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from goalreel.datasets.corpora.kind import Lesson
+from goalreel.datasets.corpora.talks import TalkRow, said_in_short, talks
+from goalreel.datasets.corpora.trajectories import Outline
+from goalreel.planners.planner import rest_question
+from goalreel.planners.replies import plan_reply
+from goalreel.planners.underway import Underway
+from goalreel.types import Failure, Plan, Storyboard
+
+CONTINUATIONS = talks("continuations")
+_STREAM = 6
+
+
+def cut_of(
+    outline: Outline, seed: int, number: int
+) -> int | Literal["one_step", "first_step_not_accepted", "marks_without_pictures"]:
+    """How many steps lie before the cut, or why there is none; drawn by `seed` and the storyboard's number.
+
+    Only accepted steps, or words alone, are done: a picture that is not what its step says misleads.
+    """
+    last = min(outline.accepted, len(outline.statuses) - 1)
+    if len(outline.statuses) < 2:
+        return "one_step"
+    if last < 1:
+        return "first_step_not_accepted"
+    if not outline.askable:
+        return "marks_without_pictures"
+    return int(np.random.default_rng([seed, number, _STREAM]).integers(1, last + 1))
+
+
+def continuation_row(board: Storyboard, task_id: str, done: int) -> TalkRow:
+    """The row of a storyboard cut after `done` steps."""
+    behind = board.model_copy(update={"steps": board.steps[:done], "phases": ()})
+    now = next((s.goal_image for s in reversed(behind.steps) if s.goal_image is not None), board.task.image)
+    rest = Plan(steps=tuple(s.step for s in board.steps[done:]))
+    names = [step.name for step in rest.steps]
+    return TalkRow(task_id, done, rest_lesson(Underway(behind, done, now), rest, said_in_short(names, done)))
+
+
+def rest_lesson(progress: Underway, rest: Plan, thinking: str) -> Lesson:
+    """The conversation of `ChatPlanner.continue_plan`, with the plan for the rest as the reply.
+
+    Raises:
+        ValueError: the task's pictures do not fit its marks.
+    """
+    asked = rest_question(progress)
+    if isinstance(asked, Failure):
+        raise ValueError(asked.message)
+    first = len(progress.storyboard.task.done) + progress.done + 1
+    return asked.conversation, plan_reply(rest, thinking, first)

@@ -1,0 +1,153 @@
+"""The stages in their order, on outlines: what becomes which row, and why the rest does not."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from goalreel.datasets.corpora.balance import balanced
+from goalreel.datasets.corpora.continuations import cut_of
+from goalreel.datasets.corpora.judgements import judgement
+from goalreel.datasets.corpora.sequences import easy_fault, reflection_fault
+from goalreel.datasets.corpora.split import rl_threshold, variance
+from goalreel.datasets.corpora.trajectories import Outline, Reason, StepSample
+from goalreel.datasets.corpora.trends import TrendFault, trend_fault
+from goalreel.types import Verdict
+
+type RecipeStage = Literal[
+    "trajectories", "scores", "trends", "judgements", "sft", "rl", "continuations", "easy", "reflection"
+]
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A sample that becomes a row."""
+
+    board: int
+    sample: StepSample
+    verdict: Verdict | None = None
+    """What the Critic is to answer; None in an RL row."""
+
+
+@dataclass(frozen=True)
+class StepTrend:
+    """What the filters made of one step."""
+
+    overall: tuple[float, ...]
+    """Scores of its attempts in order."""
+    fault: Reason | None
+    variance: float
+    part: Literal["sft", "rl"] | None
+    """None for a step that was dropped."""
+
+
+@dataclass
+class Selection:
+    """What becomes of the samples and storyboards."""
+
+    sft: list[Pick] = field(default_factory=list)
+    rl: list[Pick] = field(default_factory=list)
+    cuts: dict[int, int] = field(default_factory=dict)
+    """Storyboard -> steps before its cut."""
+    easy: list[int] = field(default_factory=list)
+    reflection: list[int] = field(default_factory=list)
+    steps: list[StepTrend] = field(default_factory=list)
+    threshold: float = 0.0
+    """The variance above which a step is for RL."""
+    dropped: dict[RecipeStage, Counter[Reason]] = field(default_factory=lambda: defaultdict(Counter))
+    lost: list[tuple[RecipeStage, int, StepSample, Reason]] = field(default_factory=list)
+    """Samples that the filters dropped: stage, storyboard, sample, reason."""
+
+    def drop(self, stage: RecipeStage, reason: Reason, board: int, sample: StepSample) -> None:
+        """Count a sample that becomes no row."""
+        self.dropped[stage][reason] += 1
+        self.lost.append((stage, board, sample, reason))
+
+
+def select(outlines: Sequence[Outline], *, seed: int = 0, rl_variance: float | None = None) -> Selection:
+    """Run every stage on scored outlines.
+
+    Args:
+        outlines: the storyboards, in order.
+        seed: of the resampling and the cuts.
+        rl_variance: steps whose scores vary more are for RL; None gives the paper's two to one.
+    """
+    chosen = Selection()
+    for number, each in enumerate(outlines):
+        chosen.dropped["trajectories"].update(each.dropped)
+        _planner_rows(chosen, number, each, seed)
+    _critic_rows(chosen, _steps(chosen, outlines), rl_variance)
+    chosen.sft = _balanced(chosen, "sft", chosen.sft, seed)
+    chosen.rl = _balanced(chosen, "rl", chosen.rl, seed)
+    return chosen
+
+
+def _planner_rows(chosen: Selection, number: int, each: Outline, seed: int) -> None:
+    if each.statuses:
+        cut = cut_of(each, seed, number)
+        if isinstance(cut, int):
+            chosen.cuts[number] = cut
+        else:
+            chosen.dropped["continuations"][cut] += 1
+    if fault := easy_fault(each):
+        chosen.dropped["easy"][fault] += 1
+    else:
+        chosen.easy.append(number)
+    if fault := reflection_fault(each):
+        chosen.dropped["reflection"][fault] += 1
+    else:
+        chosen.reflection.append(number)
+
+
+type _Steps = Mapping[tuple[int, int], list[StepSample]]
+"""(storyboard, step) -> its scored attempts in order."""
+
+
+def _steps(chosen: Selection, outlines: Sequence[Outline]) -> _Steps:
+    steps: defaultdict[tuple[int, int], list[StepSample]] = defaultdict(list)
+    for number, each in enumerate(outlines):
+        for sample in each.samples:
+            if sample.scores is None:
+                chosen.drop("scores", "unscored", number, sample)
+            else:
+                steps[number, sample.step].append(sample)
+    return steps
+
+
+def _critic_rows(chosen: Selection, steps: _Steps, rl_variance: float | None) -> None:
+    overall = {at: tuple(s.scores.overall for s in step if s.scores) for at, step in steps.items()}
+    faults: dict[tuple[int, int], TrendFault | None]
+    faults = {at: trend_fault(scores) for at, scores in overall.items()}
+    spread = {at: variance(scores) for at, scores in overall.items()}
+    kept = [spread[at] for at, fault in faults.items() if fault is None]
+    chosen.threshold = rl_threshold(kept) if rl_variance is None else rl_variance
+    for at, attempts in steps.items():
+        fault, rl = faults[at], spread[at] > chosen.threshold
+        part = None if fault else "rl" if rl else "sft"
+        chosen.steps.append(StepTrend(overall[at], fault, spread[at], part))
+        for sample in attempts:
+            if fault and not sample.trust:
+                chosen.drop("trends", fault, at[0], sample)
+            elif sample.success is None:
+                chosen.drop("scores", "in_doubt", at[0], sample)
+            elif part == "rl":
+                chosen.rl.append(Pick(at[0], sample))
+            else:
+                _judge(chosen, at[0], sample, attempts)
+
+
+def _judge(chosen: Selection, board: int, sample: StepSample, attempts: Sequence[StepSample]) -> None:
+    verdict = judgement(sample, attempts)
+    if isinstance(verdict, Verdict):
+        chosen.sft.append(Pick(board, sample, verdict))
+    else:
+        chosen.drop("judgements", verdict, board, sample)
+
+
+def _balanced(chosen: Selection, part: Literal["sft", "rl"], picks: Sequence[Pick], seed: int) -> list[Pick]:
+    kept = balanced(picks, lambda p: bool(p.sample.success), lambda p: bool(p.sample.trust), seed)
+    stays = {id(pick) for pick in kept}
+    for pick in picks:
+        if id(pick) not in stays:
+            chosen.drop(part, "balance", pick.board, pick.sample)
+    return kept

@@ -1,0 +1,82 @@
+"""Whole trajectories as one conversation: the plan, then each picture with the verdict on it.
+
+`easy` keeps the accepted attempts alone, `reflection` the rejected ones too, with the Critic's words. A model
+that learns them plans and judges. The paper's repository makes such rows; whether they were used it does not
+say.
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from goalreel.datasets.corpora.talks import TalkRow, said_in_short, talks
+from goalreel.datasets.corpora.trajectories import Outline, plan_of
+from goalreel.image import Image
+from goalreel.planners.chat import Message
+from goalreel.planners.interleave import plain
+from goalreel.planners.planner import question
+from goalreel.planners.replies import plan_reply, verdict_reply
+from goalreel.types import Failure, Storyboard, Verdict
+
+EASY, REFLECTION = talks("easy"), talks("reflection")
+
+type SequenceFault = Literal[
+    "no_plan",
+    "incomplete",
+    "words_only",
+    "marks_without_pictures",
+    "unscored",
+    "scorer_disagrees",
+    "nothing_rejected",
+]
+
+
+def easy_fault(outline: Outline) -> SequenceFault | None:
+    """Why a storyboard is no sequence; None where every step was accepted, and the scorer agrees."""
+    if not outline.statuses:
+        return "no_plan"
+    if not all(status in ("verified", "text") for status in outline.statuses):
+        return "incomplete"
+    if "verified" not in outline.statuses:
+        return "words_only"
+    if not outline.askable:
+        return "marks_without_pictures"
+    kept = [s for s in outline.samples if outline.chosen[s.step] == s.attempt]
+    if any(s.scores is None for s in kept):
+        return "unscored"
+    return None if all(s.success for s in kept) else "scorer_disagrees"
+
+
+def reflection_fault(outline: Outline) -> SequenceFault | None:
+    """Why a storyboard is no sequence with rejected attempts."""
+    if fault := easy_fault(outline):
+        return fault
+    if any(s.verdict is not None and not s.verdict.success for s in outline.samples):
+        return None
+    return "nothing_rejected"
+
+
+def sequence_row(board: Storyboard, task_id: str, *, rejected: bool) -> TalkRow:
+    """A storyboard as a conversation, with or without its `rejected` attempts.
+
+    Raises:
+        ValueError: it has no plan, or no accepted picture.
+    """
+    asked = question(board.task)
+    if isinstance(asked, Failure):
+        raise ValueError(asked.message)
+    plan, behind = plan_of(board), len(board.task.done)
+    thinking = said_in_short([step.name for step in plan.steps], behind)
+    turns = [*asked.conversation, Message("assistant", (plan_reply(plan, thinking, behind + 1),))]
+    for text, picture, verdict in _attempts(board, rejected):
+        turns += [Message("user", (text, picture)), Message("assistant", (verdict_reply(verdict),))]
+    *conversation, last = turns
+    return TalkRow(task_id, behind, (tuple(conversation), str(last.parts[0])))
+
+
+def _attempts(board: Storyboard, rejected: bool) -> Iterator[tuple[str, Image, Verdict]]:
+    for number, step in enumerate(board.steps, len(board.task.done) + 1):
+        for i, attempt in enumerate(step.attempts):
+            if attempt.image is None or attempt.verdict is None or not (rejected or i == step.chosen):
+                continue
+            text = f"Step {number}: {plain(step.step.instruction)}\nOrder: {plain(attempt.prompt)}\nPicture: "
+            yield text, attempt.image, attempt.verdict

@@ -1,0 +1,180 @@
+"""Storyboards cut into step-wise samples, one an attempt (InterleaveThinker, section 3.2).
+
+An `Outline` is a storyboard without its pictures: what the filters look at, small enough to hold them all.
+A person's corrections come in as verdicts by (step, attempt): such a sample has trust 1, no filter drops it,
+and its verdict stands over the scorer's.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from goalreel.datasets.corpora.critiques import CritiqueRow
+from goalreel.image import Image
+from goalreel.planners.planner import question
+from goalreel.scoring import PictureScores
+from goalreel.types import Candidate, Failure, Frozen, Plan, Status, Storyboard, StoryboardStep, Verdict
+
+type Reason = Literal[
+    "damaged",
+    "no_plan",
+    "words_only",
+    "not_tried",
+    "no_picture",
+    "unscored",
+    "in_doubt",
+    "low_quality",
+    "negative_trend",
+    "degradation",
+    "no_better_prompt",
+    "no_reasoning",
+    "balance",
+    "one_step",
+    "first_step_not_accepted",
+    "marks_without_pictures",
+    "incomplete",
+    "scorer_disagrees",
+    "nothing_rejected",
+]
+"""Why something is no training row; `docs/training.md` explains each."""
+type Said = Mapping[tuple[int, int], Verdict]
+"""What a person said of attempts, by (step, attempt)."""
+
+
+class StepSample(Frozen):
+    """One attempt with a picture, without that picture."""
+
+    step: int
+    attempt: int
+    prompt: str
+    verdict: Verdict | None
+    """The record's own."""
+    said: Verdict | None = None
+    """A person's."""
+    scores: PictureScores | None = None
+    success: bool | None = None
+    """The paper's J; None where the sample has no scores, or they leave it in doubt."""
+
+    @property
+    def trust(self) -> int:
+        """1 where a person has judged it, else 0."""
+        return int(self.said is not None)
+
+
+class Outline(Frozen):
+    """A storyboard as the filters see it."""
+
+    task_id: str
+    statuses: tuple[Status, ...] = ()
+    """Of each step, in order."""
+    chosen: tuple[int | None, ...] = ()
+    """Each step's chosen attempt."""
+    samples: tuple[StepSample, ...] = ()
+    dropped: Mapping[Reason, int] = {}
+    """What became no sample: steps, failed edits, or the whole storyboard."""
+    askable: bool = True
+    """A planner can be asked about the task: its pictures fit the instruction's marks."""
+
+    @property
+    def accepted(self) -> int:
+        """How many steps from the first on were accepted, or are words alone."""
+        undone = (i for i, status in enumerate(self.statuses) if status not in ("verified", "text"))
+        return next(undone, len(self.statuses))
+
+
+def outline(board: Storyboard, task_id: str, said: Said | None = None) -> Outline:
+    """Cut a storyboard into samples; what cannot be one is counted under its reason."""
+    if board.failure is not None:
+        return Outline(task_id=task_id, dropped={"no_plan": 1})
+    dropped: Counter[Reason] = Counter()
+    samples: list[StepSample] = []
+    for number, step in enumerate(board.steps):
+        found, reasons = _samples(number, step, said or {})
+        samples += found
+        dropped.update(reasons)
+    return Outline(
+        task_id=task_id,
+        statuses=tuple(step.status for step in board.steps),
+        chosen=tuple(step.chosen for step in board.steps),
+        samples=tuple(samples),
+        dropped=dict(dropped),
+        askable=not isinstance(question(board.task), Failure),
+    )
+
+
+def _samples(number: int, step: StoryboardStep, said: Said) -> tuple[list[StepSample], list[Reason]]:
+    if step.status == "text":
+        return [], ["words_only"]
+    if step.status == "skipped":
+        return [], ["not_tried"]
+    pictured = [(i, attempt) for i, attempt in enumerate(step.attempts) if attempt.image is not None]
+    samples = [
+        StepSample(step=number, attempt=i, prompt=a.prompt, verdict=a.verdict, said=said.get((number, i)))
+        for i, a in pictured
+    ]
+    return samples, ["no_picture"] * (len(step.attempts) - len(pictured))
+
+
+def plan_of(board: Storyboard) -> Plan:
+    """The plan that a storyboard was made by."""
+    return Plan(steps=tuple(step.step for step in board.steps))
+
+
+def source_of(board: Storyboard, step: int) -> Image | None:
+    """The picture that a step was edited from, as the loop hands them on; None where it was drawn."""
+    before = (s.goal_image for s in reversed(board.steps[:step]))
+    return next((image for image in before if image is not None), board.task.image)
+
+
+def candidate(board: Storyboard, task_id: str, sample: StepSample) -> Candidate:
+    """What a scorer is asked about a sample; `source` is None where the picture was drawn from words."""
+    step = board.steps[sample.step]
+    return Candidate(
+        task_id=task_id,
+        step=sample.step,
+        source=source_of(board, sample.step),
+        image=picture(board, sample),
+        instruction=step.step.instruction,
+        prompt=sample.prompt,
+        first_prompt=step.step.prompt,
+    )
+
+
+def critique_row(board: Storyboard, task_id: str, sample: StepSample) -> CritiqueRow:
+    """The row of a scored sample; white stands for a source that is not there.
+
+    Raises:
+        ValueError: the sample has no scores, or they leave it in doubt.
+    """
+    if sample.scores is None or sample.success is None:
+        raise ValueError(f"{task_id}, step {sample.step}, attempt {sample.attempt}: not scored")
+    asked = candidate(board, task_id, sample)
+    return CritiqueRow(
+        task_id=task_id,
+        step=sample.step,
+        attempt=sample.attempt,
+        source=asked.source or Image(np.full_like(asked.image.pixels, 255)),
+        candidate=asked.image,
+        drawn=asked.source is None,
+        instruction=asked.instruction,
+        first_prompt=asked.first_prompt or asked.prompt,
+        prompt=asked.prompt,
+        success=sample.success,
+        semantics=sample.scores.semantics,
+        quality=sample.scores.quality,
+        trust=sample.trust,
+    )
+
+
+def picture(board: Storyboard, sample: StepSample) -> Image:
+    """The picture of a sample.
+
+    Raises:
+        ValueError: the storyboard is another one.
+    """
+    image = board.steps[sample.step].attempts[sample.attempt].image
+    if image is None:
+        raise ValueError(f"step {sample.step}, attempt {sample.attempt} has no picture")
+    return image

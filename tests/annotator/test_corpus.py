@@ -1,0 +1,301 @@
+"""`goalreel corpus from-storyboards` on disk: what it reads, what it writes, and what stops it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from support.chat_server import ChatServer, Reply, error, said
+from support.cli import fails, goalreel, invoke
+from support.gates import GATE, kill_at_gate
+from support.told import attempt, board, step, unplanned, words
+
+from goalreel.annotator.corpus.boards import StoredBoard, find_boards
+from goalreel.annotator.corpus.make import RecipeOrder, make_from_storyboards
+from goalreel.annotator.corpus.scoring import NamedScorer, scorer_of
+from goalreel.annotator.show import read_storyboards
+from goalreel.datasets.corpora.columns import read_rows
+from goalreel.datasets.corpora.continuations import CONTINUATIONS
+from goalreel.datasets.corpora.critiques import CRITIQUES
+from goalreel.datasets.corpora.judgements import JUDGEMENTS
+from goalreel.datasets.corpora.sequences import EASY, REFLECTION
+from goalreel.datasets.records import FOLDER
+from goalreel.datasets.tabletop.truth import TrueEpisode, Truth, write_truth
+from goalreel.errors import BackendError, DatasetError, UserError
+from goalreel.files import exclusive
+from goalreel.folder import load_storyboard, save_storyboard
+from goalreel.scoring import PictureScores
+from goalreel.types import Verdict
+
+
+def tried(number):
+    """A storyboard whose record holds scores: two steps in two attempts each."""
+    return board(
+        step("a", attempt("x", False, (1 + number % 4, 8)), attempt("y", True, (9, 9))),
+        step("b", attempt("z", False, (5, 5)), attempt("w", number % 2 == 0, (7, 7))),
+    )
+
+
+def stored(folder, count):
+    """So many of them on disk."""
+    for i in range(count):
+        save_storyboard(tried(i), folder / f"b{i:02d}")
+    return folder
+
+
+def kept(count):
+    """So many of them in memory: a disk that is busy takes long to be sure of a file."""
+    boards = [tried(i) for i in range(count)]
+    return [StoredBoard(f"b{i:02d}", f"{i}", lambda told=told: told) for i, told in enumerate(boards)]
+
+
+class Marker:
+    """Scores by the prompt; stops being reachable after so many calls."""
+
+    def __init__(self, lasts=10**9):
+        self.lasts, self.asked = lasts, []
+
+    def score(self, candidates):
+        if len(self.asked) + len(candidates) > self.lasts:
+            raise BackendError("the judge is out of reach")
+        self.asked += candidates
+        return [PictureScores(9.0 if c.prompt in "yw" else 3.0, 8.0, "seen", "clean") for c in candidates]
+
+
+def files(out):
+    """All that a run left."""
+    return {p.relative_to(out): p.read_bytes() for p in out.rglob("*") if p.is_file()}
+
+
+@pytest.mark.long
+def test_from_the_command_line(tmp_path):
+    stored(tmp_path / "in", 12)
+    printed = goalreel("corpus", "from-storyboards", tmp_path / "in", "--out", tmp_path / "out")
+    assert printed == f"Look at {tmp_path / 'out/index.html'}\n"
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    rows = {
+        kind.name: list(read_rows(tmp_path / "out" / folder, kind))
+        for folder, kind in (
+            ("sft", JUDGEMENTS),
+            ("rl", CRITIQUES),
+            ("continuations", CONTINUATIONS),
+            ("easy", EASY),
+            ("reflection", REFLECTION),
+        )
+    }
+    assert [len(each) for each in rows.values()] == list(report["rows"].values())
+    assert report["parts"] == {"sft": 18, "rl": 6}
+    assert report["rows"] == {"sft": 24, "rl": 12, "continuations": 12, "easy": 6, "reflection": 6}
+    assert report["success"] == {
+        "scored": [18, 30],
+        "sft before": [12, 18],
+        "sft": [12, 12],
+        "rl before": [6, 6],
+        "rl": [6, 6],
+    }
+    assert sum(report["scores"]["overall"]["before"]) == report["samples"] == 48
+    assert sum(report["scores"]["overall"]["after"]) == 36
+    told = load_storyboard(tmp_path / "in/b00")
+    first = next(r for r in rows["judgements"] if r.critique.task_id == "b00")
+    assert first.critique.source == told.task.image or first.critique.step == 1
+    sharegpt = json.loads((tmp_path / "out/sft/sharegpt/judgements.json").read_text())
+    assert len(sharegpt) == 24
+    page = (tmp_path / "out/index.html").read_text()
+    assert not re.search(r"(?:src|href|url\()\s*=?\s*[\"']?(?:https?:|//)", page)
+    assert page.count("data:image/jpeg") >= 6
+
+
+def test_a_second_run_changes_nothing_and_another_order_is_refused(tmp_path):
+    boards = kept(2)
+    marker = Marker()
+    order = RecipeOrder(NamedScorer("m", marker))
+    make_from_storyboards(boards, order, tmp_path / "out")
+    before, asked = files(tmp_path / "out"), len(marker.asked)
+    make_from_storyboards(boards, order, tmp_path / "out")
+    assert files(tmp_path / "out") == before
+    assert len(marker.asked) == asked == 8
+    for other, some in (
+        (RecipeOrder(NamedScorer("m", marker), seed=1), boards),
+        (RecipeOrder(NamedScorer("n", marker)), boards),
+        (order, boards[:1]),
+    ):
+        with pytest.raises(DatasetError, match="asked for otherwise"):
+            make_from_storyboards(some, other, tmp_path / "out")
+    assert files(tmp_path / "out") == before
+
+
+def test_two_runs_at_once_and_foreign_files_are_refused(tmp_path):
+    stored(tmp_path / "in", 2)
+    with exclusive(tmp_path / "out/.lock", tmp_path / "out"):
+        line = fails("corpus", "from-storyboards", tmp_path / "in", "--out", tmp_path / "out")
+        assert "another goalreel run is writing there" in line
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.tex").write_text("x")
+    line = fails("corpus", "from-storyboards", tmp_path / "in", "--out", tmp_path / "mine")
+    assert "choose another --out" in line
+    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
+
+
+def test_garbage_is_one_line_or_counted(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path / "empty", tmp_path / "nowhere"):
+        line = fails("corpus", "from-storyboards", folder, "--out", tmp_path / "out")
+        assert "holds no storyboard" in line
+        assert not (tmp_path / "out").exists()
+    stored(tmp_path / "in", 3)
+    (tmp_path / "in/b00/storyboard.json").write_bytes(b"\xff{")
+    shutil.rmtree(tmp_path / "in/b01/images")
+    save_storyboard(unplanned(), tmp_path / "in/b03")
+    save_storyboard(board(words("a")), tmp_path / "in/b04")
+    goalreel("corpus", "from-storyboards", tmp_path / "in", "--out", tmp_path / "out")
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    assert report["storyboards"] == 5
+    assert report["dropped"]["trajectories"] == {"damaged": 2, "no_plan": 1, "words_only": 1}
+
+
+def test_an_empty_result_is_a_whole_one_and_says_why(tmp_path):
+    save_storyboard(board(step("a", attempt("x", True))), tmp_path / "in/b")
+    command = ("corpus", "from-storyboards", str(tmp_path / "in"), "--out", str(tmp_path / "out"))
+    told = invoke(*command)
+    assert told.exit_code == 0
+    assert "no row for the Critic; dropped most: unscored (1)" in told.stderr
+    assert "name a judge" in told.stderr
+    assert list(read_rows(tmp_path / "out/sft", JUDGEMENTS)) == []
+    assert goalreel(*command)
+
+
+@pytest.mark.long
+def test_an_annotated_dataset_is_read_with_its_frames(video_dataset, annotated, tmp_path):
+    out = annotated(video_dataset, tmp_path / "lab", {i: {} for i in range(3)})
+    records = sorted((out / FOLDER / "episodes").rglob("*.json"))
+    records[1].write_text("{")
+    boards = find_boards([tmp_path])
+    assert [b.task_id for b in boards] == [f"lab/episode_{i:06d}" for i in range(3)]
+    assert boards[0].load() == dict(read_storyboards(out))[0]
+    with pytest.raises(UserError, match="damaged record"):
+        boards[1].load()
+    episodes = tuple(
+        TrueEpisode(seed=s, split="train", instruction="x", missions=(), segments=(), success=True)
+        for s in (5, 6, 7)
+    )
+    write_truth(out, Truth(phases=(), episodes=episodes))
+    assert [b.task_id for b in find_boards([out])] == ["tabletop-5", "tabletop-6", "tabletop-7"]
+
+
+def test_an_empty_sft_part_says_what_to_do(tmp_path):
+    sure = [step(name, attempt("x", True, (9, 9))) for name in "ab"]
+    varied = step("c", attempt("x", False, (2, 8)), attempt("y", True, (9, 9)))
+    save_storyboard(board(*sure, varied), tmp_path / "in/b")
+    command = ("corpus", "from-storyboards", tmp_path / "in", "--out")
+    told = invoke(*command, tmp_path / "one")
+    assert "rows: 0 sft, 2 rl" in told.stderr
+    assert "--rl-variance 25 gives every step to sft" in told.stderr
+    told = invoke(*command, tmp_path / "two", "--rl-variance", 25)
+    assert "rows: 2 sft, 0 rl" in told.stderr
+
+
+def test_a_storyboard_named_twice_is_taken_once(tmp_path):
+    folder = stored(tmp_path / "in", 3)
+    assert [b.task_id for b in find_boards([folder, folder / "b01", folder])] == ["b00", "b01", "b02"]
+
+
+@pytest.mark.long
+def test_a_dead_judge_ends_the_run_in_one_line_and_nothing_is_asked_twice(tmp_path):
+    boards = kept(6)
+    dying = Marker(lasts=20)
+    with pytest.raises(UserError, match=r"out of reach.*run the same command again to go on"):
+        make_from_storyboards(boards, RecipeOrder(NamedScorer("m", dying)), tmp_path / "out")
+    assert not (tmp_path / "out/report.json").exists()
+    (tmp_path / "out/answers/left-by-a-kill.json").write_text("{}")
+    well = Marker()
+    make_from_storyboards(boards, RecipeOrder(NamedScorer("m", well)), tmp_path / "out")
+    assert len(dying.asked) == 16
+    assert len(dying.asked) + len(well.asked) == 24
+    make_from_storyboards(boards, RecipeOrder(NamedScorer("m", Marker())), tmp_path / "whole")
+    assert files(tmp_path / "out") == files(tmp_path / "whole")
+    assert not (tmp_path / "out/answers").exists()
+
+
+def judging(request) -> Reply:
+    marks = dict.fromkeys(("success", "over_editing"), 8)
+    if "naturalness" in request.text:
+        marks = {"naturalness": 9, "artefacts": 9}
+    return said(json.dumps({"reasoning": "seen", **marks}))
+
+
+@pytest.mark.long
+def test_a_judge_over_http_that_dies_half_way_scores_the_rest_later(tmp_path):
+    boards = kept(6)
+    alive = [True]
+
+    def answer(request):
+        if len(server.requests) > 40:
+            alive[0] = False
+        return judging(request) if alive[0] else error(404, "no such model")
+
+    with ChatServer(answer) as server:
+        order = RecipeOrder(scorer_of(f"openai:m@{server.url}"))
+        with pytest.raises(UserError, match="run the same command again"):
+            make_from_storyboards(boards, order, tmp_path / "out")
+        dead = len(server.requests)
+        server.answer = judging
+        report = make_from_storyboards(boards, order, tmp_path / "out")
+        assert report.dropped.get("scores") is None
+        assert len(server.requests) - dead < 48  # all anew, and a few that were still on their way
+    assert report.success["scored"] == [24, 0]
+    assert report.rows["sft"] == report.rows["rl"] == 0  # all accepted: there is nothing to balance with
+
+
+def test_what_a_person_said_reaches_the_rows(tmp_path):
+    boards = kept(4)
+    verdict = Verdict(success=False, reasoning="It leans.", refined_prompt="straighten it")
+    boards[0] = replace(boards[0], said={(1, 1): verdict})
+    make_from_storyboards(boards, RecipeOrder(scorer_of("critic")), tmp_path / "out")
+    trusted = [r for r in read_rows(tmp_path / "out/sft", JUDGEMENTS) if r.critique.trust]
+    trusted += [r for r in read_rows(tmp_path / "out/rl", CRITIQUES) if r.trust]
+    assert len(trusted) == 1
+
+
+SCORING = """
+import sys
+from pathlib import Path
+from goalreel.annotator.corpus import boards, make, scoring
+from goalreel.scoring import PictureScores
+
+source, out, log, last = sys.argv[1:]
+
+class Marker:
+    calls = 0
+
+    def score(self, candidates):
+        self.calls += 1
+        with open(log, "a") as asked:
+            asked.writelines("x\\n" for _ in candidates)
+        if self.calls == int(last):
+            gate()
+        return [PictureScores(9.0 if c.prompt in "yw" else 3.0, 8.0, "seen", "clean") for c in candidates]
+
+scoring.BOARDS = scoring.BATCH = 4
+order = make.RecipeOrder(scoring.NamedScorer("m", Marker()))
+make.make_from_storyboards(boards.find_boards([Path(source)]), order, Path(out))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.process
+def test_a_killed_run_goes_on_and_ends_as_an_unbroken_one(tmp_path):
+    stored(tmp_path / "in", 10)
+    log = tmp_path / "asked"
+    command = [sys.executable, "-c", GATE + SCORING, tmp_path / "in", tmp_path / "out", log]
+    kill_at_gate([*command, "6"])  # four storyboards are scored, and one batch of the next four
+    assert len(list((tmp_path / "out").glob("scored/[!.]*.json"))) == 4
+    assert not (tmp_path / "out/report.json").exists()
+    subprocess.run([*command, "0"], check=True, env=os.environ)
+    assert len(log.read_text().splitlines()) == 40 + 4  # the batch at the gate is lost with the process
+    boards = find_boards([tmp_path / "in"])
+    make_from_storyboards(boards, RecipeOrder(NamedScorer("m", Marker())), tmp_path / "whole")
+    assert files(tmp_path / "out") == files(tmp_path / "whole")

@@ -1,0 +1,53 @@
+"""`goalreel corpus from-storyboards --scorer simulator`: what counts is the picture, not its record."""
+
+import pytest
+from support.cli import goalreel, invoke
+from support.told import attempt, board, step
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+
+from goalreel.datasets.corpora.columns import read_rows
+from goalreel.datasets.corpora.judgements import JUDGEMENTS
+from goalreel.datasets.tabletop.lessons.steps import walk
+from goalreel.datasets.tabletop.sentences import state_of
+from goalreel.datasets.tabletop.splits import seeds
+from goalreel.folder import save_storyboard
+
+(SEED,) = seeds("train", 1, first=12)
+
+
+@pytest.fixture(scope="module")
+def told():
+    """A simulated scene: nothing moved at first, then the goal held; its Critic had it reversed."""
+    some = walk([SEED], 128, stream=9)
+    done = next(some)
+    some.close()
+    tries = (("move a block", True, done.source), ("move the right block", False, done.target))
+    attempts = [attempt(p, said).model_copy(update={"image": image}) for p, said, image in tries]
+    tried = step("a", *attempts)
+    plan = tried.step.model_copy(update={"instruction": state_of(done.goal)})
+    whole = board(tried.model_copy(update={"step": plan}))
+    return whole.model_copy(update={"task": whole.task.model_copy(update={"image": done.source})})
+
+
+def test_right_and_wrong_are_what_the_pictures_show(told, tmp_path):
+    save_storyboard(told, tmp_path / "in" / f"tabletop-{SEED}")
+    order = ("corpus", "from-storyboards", tmp_path / "in", "--scorer", "simulator", "--rl-variance", 25)
+    goalreel(*order, "--out", tmp_path / "out")
+    wrong, right = read_rows(tmp_path / "out/sft", JUDGEMENTS)
+    assert (wrong.critique.success, wrong.critique.semantics, wrong.critique.quality) == (False, 0, 10)
+    assert "from its place" in wrong.verdict.reasoning
+    assert wrong.verdict.refined_prompt == right.critique.prompt == "move the right block"
+    assert (right.critique.success, right.critique.semantics, right.critique.quality) == (True, 10, 10)
+    assert "the goal holds" in right.verdict.reasoning
+    assert right.verdict.refined_prompt is None
+
+
+def test_a_storyboard_of_no_known_scene_is_unscored_and_the_command_says_what_it_knows(told, tmp_path):
+    save_storyboard(told, tmp_path / "in" / "kitchen")
+    result = invoke(
+        "corpus", "from-storyboards", tmp_path / "in", "--scorer", "simulator", "--out", tmp_path / "out"
+    )
+    assert result.exit_code == 0
+    assert "dropped most: unscored (2)" in result.stderr
+    assert "tabletop-SEED" in result.stderr

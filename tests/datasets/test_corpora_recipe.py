@@ -1,0 +1,244 @@
+"""The recipe, stage by stage: what becomes a row, what does not, and for which reason."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.scripted import ScriptedChat
+from support.told import attempt, board, failed, step, unplanned, words
+
+from goalreel.datasets.corpora.balance import balanced
+from goalreel.datasets.corpora.columns import from_columns, to_columns
+from goalreel.datasets.corpora.continuations import CONTINUATIONS, continuation_row, cut_of
+from goalreel.datasets.corpora.critiques import candidate_of, critique_lesson
+from goalreel.datasets.corpora.judgements import JUDGEMENTS, JudgementRow, judgement, judgement_lesson
+from goalreel.datasets.corpora.recipe import select
+from goalreel.datasets.corpora.scored import by_record, scored
+from goalreel.datasets.corpora.sequences import (
+    EASY,
+    REFLECTION,
+    easy_fault,
+    reflection_fault,
+    sequence_row,
+)
+from goalreel.datasets.corpora.sharegpt import messages_of
+from goalreel.datasets.corpora.split import rl_threshold, variance
+from goalreel.datasets.corpora.trajectories import candidate, critique_row, outline
+from goalreel.datasets.corpora.trends import trend_fault
+from goalreel.planners.critic import ChatCritic
+from goalreel.planners.parsing import parse_plan, parse_verdict
+from goalreel.planners.planner import ChatPlanner
+from goalreel.planners.underway import Underway
+from goalreel.scoring import PictureScores
+from goalreel.types import Verdict
+
+
+def seen(told, marks, said=None):
+    """The outline of a storyboard, its samples scored with (semantics, quality) each, None for none."""
+    each = outline(told, "t", said)
+    samples = (
+        scored(s, None if m is None else PictureScores(*m, "why", "look"))
+        for s, m in zip(each.samples, marks, strict=True)
+    )
+    return each.model_copy(update={"samples": tuple(samples)})
+
+
+def test_a_storyboard_is_cut_into_its_attempts_and_every_loss_has_a_reason():
+    told = board(
+        step("a", attempt("do a", False), failed("do a, really"), attempt("do a now", True)),
+        words("b"),
+        step("c", failed("do c")),
+        step("d"),
+    )
+    each = outline(told, "t")
+    assert [(s.step, s.attempt, s.prompt) for s in each.samples] == [(0, 0, "do a"), (0, 2, "do a now")]
+    assert each.dropped == {"no_picture": 2, "words_only": 1, "not_tried": 1}
+    assert outline(unplanned(), "t").dropped == {"no_plan": 1}
+
+
+def test_a_sample_starts_where_the_loop_did_and_from_white_where_it_drew():
+    told = board(step("a", attempt("x", True)), words("b"), step("c", attempt("y", False)), image=False)
+    first, second = seen(told, [(9, 9), (2, 2)]).samples
+    assert candidate(told, "t", first).source is None
+    row = critique_row(told, "t", first)
+    assert row.drawn
+    assert row.source.size == row.candidate.size
+    assert np.all(row.source.pixels == 255)
+    assert (row.first_prompt, row.prompt, row.success, row.trust) == ("do a", "x", True, 0)
+    after = critique_row(told, "t", second)
+    assert not after.drawn
+    assert after.source == told.steps[0].goal_image
+    with pytest.raises(ValueError, match="not scored"):
+        critique_row(told, "t", outline(told, "t").samples[0])
+
+
+def test_a_record_with_scores_scores_itself():
+    told = board(step("a", attempt("x", False, (3, 8)), attempt("y", True)))
+    one, two = by_record(outline(told, "t")).samples
+    assert (one.scores, one.success) == (PictureScores(3, 8), False)
+    assert (two.scores, two.success) == (None, None)
+
+
+@given(st.lists(st.floats(0, 10), min_size=1, max_size=6))
+def test_what_is_kept_ends_high_and_has_not_fallen(overall):
+    if trend_fault(overall) is None:
+        assert overall[-1] >= 6
+        assert overall[-1] >= overall[0] - 0.5
+    else:
+        assert overall[-1] < 6 or overall[-1] < overall[0] - 0.5
+
+
+def test_two_thirds_of_the_steps_are_for_fine_tuning():
+    spread = [variance([0, v]) for v in range(30)]
+    threshold = rl_threshold(spread)
+    assert sum(v > threshold for v in spread) == 10
+    assert rl_threshold([]) == 0
+    assert not any(v > rl_threshold([2.0] * 9) for v in [2.0] * 9)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30), st.integers(0, 3))
+def test_balance_leaves_out_and_never_repeats_nor_touches_a_persons_rows(rows, seed):
+    numbered = list(enumerate(rows))
+    kept = balanced(numbered, lambda r: r[1][0], lambda r: r[1][1], seed)
+    assert kept == sorted(set(kept))
+    assert [r for r in numbered if r[1][1]] == [r for r in kept if r[1][1]]
+    sides = [sum(r[1][0] is side for r in kept) for side in (True, False)]
+    if not any(trusted for _, trusted in rows):
+        assert sides[0] == sides[1] == min(sum(s for s, _ in rows), sum(not s for s, _ in rows))
+    assert kept == balanced(numbered, lambda r: r[1][0], lambda r: r[1][1], seed)
+
+
+def verdicts(told, marks, said=None):
+    samples = seen(told, marks, said).samples
+    return [judgement(s, samples) for s in samples]
+
+
+def test_the_answer_to_learn_has_the_order_that_made_a_better_picture():
+    told = board(step("a", attempt("x", False), attempt("y", False), attempt("z", True)))
+    first, second, third = verdicts(told, [(2, 8), (1, 8), (9, 9)])
+    assert first == Verdict(success=False, reasoning="I see that it is amiss.", refined_prompt="z")
+    assert second.refined_prompt == "z"
+    assert third == Verdict(success=True, reasoning="I see that it is well.")
+    assert verdicts(told, [(2, 8), (4, 8), (9, 9)])[0].refined_prompt == "y"
+
+
+def test_a_luckier_seed_is_no_better_order_and_noise_is_no_better_picture():
+    told = board(step("a", attempt("x", False), attempt("x", True)))
+    assert verdicts(told, [(2, 8), (9, 9)])[0] == "no_better_prompt"
+    told = board(step("a", attempt("x", False), attempt("y", False)))
+    assert verdicts(told, [(4, 4), (4.4, 4.4)])[0] == "no_better_prompt"
+
+
+def test_where_the_critic_was_wrong_the_scorer_gives_the_words():
+    told = board(step("a", attempt("x", True)))
+    assert verdicts(told, [(2, 9)]) == ["no_better_prompt"]
+    told = board(step("a", attempt("x", False)))
+    assert verdicts(told, [(9, 9)]) == [Verdict(success=True, reasoning="why look")]
+    (sample,) = seen(told, [(9, 9)]).samples
+    mute = sample.model_copy(update={"scores": PictureScores(9, 9)})
+    assert judgement(mute, [mute]) == "no_reasoning"
+
+
+def test_what_a_person_said_stands_over_the_scorer_and_no_filter_drops_it():
+    told = board(step("a", attempt("x", True), attempt("y", True)))
+    said = {(0, 0): Verdict(success=False, reasoning="It leans.")}
+    each = seen(told, [(9, 9), (0, 1)], said)
+    assert [s.trust for s in each.samples] == [1, 0]
+    assert (each.samples[0].success, each.samples[0].scores.overall) == (False, 0)
+    chosen = select([each])
+    assert [(p.sample.attempt, p.verdict) for p in chosen.sft] == [(0, said[0, 0])]
+    assert chosen.dropped["trends"] == {"low_quality": 1}
+    row = critique_row(told, "t", chosen.sft[0].sample)
+    assert (row.trust, row.success, row.semantics) == (1, False, 0)
+
+
+def test_the_critic_is_asked_what_it_is_trained_on_and_rows_come_back():
+    told = board(step("a", attempt("x", False), attempt("y", True)), image=False)
+    samples = seen(told, [(2, 2), (9, 9)]).samples
+    for sample in samples:
+        verdict = judgement(sample, samples)
+        row = JudgementRow(critique_row(told, "t", sample), verdict)
+        conversation, reply = judgement_lesson(row)
+        assert conversation == critique_lesson(row.critique)[0]
+        chat = ScriptedChat([reply])
+        assert ChatCritic(chat).judge([candidate_of(row.critique)]) == [verdict]
+        assert chat.calls == [[conversation]]
+        stored = to_columns(JUDGEMENTS, row)
+        assert from_columns(JUDGEMENTS, stored) == row
+
+
+def test_a_cut_lies_after_accepted_steps_only():
+    good = [step(name, attempt("x", True)) for name in "abcd"]
+    bad = step("e", attempt("x", False))
+    cuts = {cut_of(outline(board(*good, bad), "t"), 0, n) for n in range(60)}
+    assert cuts == {1, 2, 3, 4}
+    assert {cut_of(outline(board(good[0], bad, *good), "t"), 0, n) for n in range(20)} == {1}
+    assert cut_of(outline(board(good[0]), "t"), 0, 0) == "one_step"
+    assert cut_of(outline(board(bad, good[0]), "t"), 0, 0) == "first_step_not_accepted"
+    marked = board(*good, instruction="like <image> and <image>")
+    assert cut_of(outline(marked, "t"), 0, 0) == "marks_without_pictures"
+
+
+def test_a_planner_is_asked_for_the_rest_what_it_is_trained_on():
+    told = board(*(step(name, attempt("x", True)) for name in "abc"), words("d"))
+    row = continuation_row(told, "t", 2)
+    conversation, reply = row.lesson
+    behind = told.model_copy(update={"steps": told.steps[:2]})
+    chat = ScriptedChat([reply])
+    (plan,) = ChatPlanner(chat).continue_plan([Underway(behind, 2, told.steps[1].goal_image)])
+    assert chat.calls == [[conversation]]
+    assert plan.steps == tuple(s.step for s in told.steps[2:])
+    assert '"step_number": 3' in reply
+    text = messages_of(row.lesson)[0][1]["content"]
+    assert "c is done" not in text
+    assert text.count("<image>") == 4
+    assert from_columns(CONTINUATIONS, to_columns(CONTINUATIONS, row)) == row
+
+
+def test_sequences_hold_the_plan_and_a_verdict_on_each_picture():
+    told = board(
+        step("a", attempt("x", False), attempt("y", True)), words("b"), step("c", attempt("z", True))
+    )
+    easy, reflection = (sequence_row(told, "t", rejected=kept) for kept in (False, True))
+    for row, verdict_count in ((easy, 2), (reflection, 3)):
+        messages, images = messages_of(row.lesson)
+        assert [m["role"] for m in messages] == ["system", *["user", "assistant"] * (verdict_count + 1)]
+        assert len(images) == verdict_count + 1 == sum(m["content"].count("<image>") for m in messages)
+        assert parse_plan(messages[2]["content"]).steps == tuple(s.step for s in told.steps)
+    messages, images = messages_of(reflection.lesson)
+    assert images[1] == told.steps[0].attempts[0].image
+    assert parse_verdict(messages[4]["content"]).refined_prompt == "x, really"
+    assert from_columns(EASY, to_columns(EASY, easy)) == easy
+    assert from_columns(REFLECTION, to_columns(REFLECTION, reflection)) == reflection
+
+
+def test_why_a_storyboard_is_no_sequence():
+    good, bad = step("a", attempt("x", True)), step("a", attempt("x", False))
+    assert easy_fault(seen(board(good, bad), [(9, 9)] * 2)) == "incomplete"
+    assert easy_fault(seen(board(good), [(2, 9)])) == "scorer_disagrees"
+    assert easy_fault(seen(board(good), [None])) == "unscored"
+    assert easy_fault(outline(board(words("a")), "t")) == "words_only"
+    assert easy_fault(outline(unplanned(), "t")) == "no_plan"
+    assert easy_fault(seen(board(good), [(9, 9)])) is None
+    assert reflection_fault(seen(board(good), [(9, 9)])) == "nothing_rejected"
+
+
+def test_every_attempt_is_a_row_or_has_a_reason():
+    rng = np.random.default_rng(3)
+    outlines = []
+    for _ in range(40):
+        tries = [attempt(f"p{i}", bool(rng.integers(2))) for i in range(rng.integers(1, 5))]
+        marks = [None if rng.random() < 0.1 else tuple(rng.uniform(0, 10, 2).tolist()) for _ in tries]
+        outlines.append(seen(board(step("a", *tries)), marks))
+    chosen = select(outlines, seed=1)
+    samples = sum(len(each.samples) for each in outlines)
+    reasons = ("scores", "trends", "judgements", "sft", "rl")
+    assert len(chosen.sft) + len(chosen.rl) + sum(chosen.dropped[s].total() for s in reasons) == samples
+    assert len(chosen.lost) == samples - len(chosen.sft) - len(chosen.rl)
+    for picks in (chosen.sft, chosen.rl):
+        assert sum(p.sample.success for p in picks) == sum(not p.sample.success for p in picks)
+    parts = [s.part for s in chosen.steps if s.fault is None]
+    assert parts.count("rl") == len(parts) - round(2 / 3 * len(parts))
+    assert select(outlines, seed=1) == chosen
+    everything = select(outlines, seed=1, rl_variance=25)
+    assert not everything.rl
