@@ -46,6 +46,8 @@ class PinholeCamera:
 FIXED = {
     "front": PinholeCamera((1.18, 0.0, 0.79), (0.44, 0.0, 0.09), 42),
     "side": PinholeCamera((0.44, -1.08, 0.62), (0.42, 0.0, 0.15), 43),
+    "corner": PinholeCamera((0.98, -0.66, 0.72), (0.43, 0.0, 0.10), 44),
+    "left": PinholeCamera((1.10, 0.46, 0.74), (0.43, 0.0, 0.10), 43),
     "top": PinholeCamera((0.52, 0.0, 1.25), (0.52, 0.0, 0.0), 34, above=(-1.0, 0.0, 0.0)),
 }
 NAMES = (*FIXED, "wrist")

@@ -170,7 +170,7 @@ class Tabletop:
     # -- pictures
 
     def render(self, camera: str = "front", size: int = 128) -> NDArray[np.uint8]:
-        """The picture of a camera (front, side, top, wrist), (size, size, 3) RGB.
+        """The picture of a camera (one of `cameras.NAMES`), (size, size, 3) RGB.
 
         Raises:
             ValueError: no such camera.

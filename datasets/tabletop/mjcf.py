@@ -11,11 +11,11 @@ from goalreel.datasets.tabletop.scene import (
     BOWL_RADIUS,
     HALF,
     Look,
+    Paint,
     Placed,
     TabletopScene,
 )
 
-GLAZE = ".96 .95 .92 1"
 WALLS = 20
 TILT = 0.30
 """How far a bowl's walls lean outward (rad)."""
@@ -24,13 +24,13 @@ TILT = 0.30
 def build_xml(scene: TabletopScene, shadows: bool = False) -> str:
     """The whole model. `shadows` reserves a shadow map: pretty, and ten times slower on a CPU."""
     look = scene.look
-    glow, sun = 0.42 * look.brightness, 0.34 * look.brightness
+    glow, sun = (_rgb(_times(look.tint, share * look.brightness)) for share in (0.42, 0.34))
     return f"""<mujoco model="tabletop">
 <compiler angle="radian" autolimits="true"/>
 <option timestep=".004" integrator="implicitfast" cone="elliptic" impratio="10" noslip_iterations="4"/>
 <visual>
  <quality shadowsize="{2048 if shadows else 0}" offsamples="4"/>
- <headlight ambient="{glow} {glow} {glow}" diffuse="{sun} {sun} {sun}" specular=".1 .1 .1"/>
+ <headlight ambient="{glow}" diffuse="{sun}" specular=".1 .1 .1"/>
  <global offwidth="1024" offheight="1024"/>
 </visual>
 <default>
@@ -43,20 +43,25 @@ def build_xml(scene: TabletopScene, shadows: bool = False) -> str:
 {_materials(look)}
 <worldbody>
  <light pos="{look.light[0]} {look.light[1]} 1.8" dir="{0.45 - look.light[0]} {-look.light[1]} -1.8"
-  diffuse="{sun} {sun} {sun}" specular=".15 .15 .15" castshadow="{str(shadows).lower()}"/>
+  diffuse="{sun}" specular=".15 .15 .15" castshadow="{str(shadows).lower()}"/>
  <geom name="table" type="box" size=".55 .62 .02" pos=".35 0 -.02" material="table"
   friction="1 .02 .001" condim="4"/>
  {"".join(_camera(name) for name in FIXED)}
  {panda.body()}
  {"".join(_block(b) for b in scene.blocks)}
- {"".join(_bowl(b) for b in scene.bowls)}
+ {"".join(_bowl(b, look.glaze) for b in scene.bowls)}
 </worldbody>
 {panda.servos()}
 </mujoco>"""
 
 
-def _rgb(colour: tuple[float, float, float]) -> str:
+def _rgb(colour: Paint) -> str:
     return " ".join(f"{v:.4f}" for v in colour)
+
+
+def _times(colour: Paint, factor: float) -> Paint:
+    red, green, blue = colour
+    return red * factor, green * factor, blue * factor
 
 
 def _materials(look: Look) -> str:
@@ -86,19 +91,20 @@ def _block(block: Placed) -> str:
 </body>"""
 
 
-def _bowl(bowl: Placed) -> str:
-    """A round foot with a ring of leaning planks; glazed white inside so that its content stands out."""
+def _bowl(bowl: Placed, glaze: Paint) -> str:
+    """A round foot with a ring of leaning planks; glazed pale inside so that its content stands out."""
+    inside = f"{_rgb(glaze)} 1"
     foot = BOWL_RADIUS * 0.80
     lean = BOWL_HEIGHT / 2 * math.tan(TILT)
     parts = [
-        f'<geom type="cylinder" size="{foot} {BOWL_FLOOR / 2}" pos="0 0 {BOWL_FLOOR / 2}" rgba="{GLAZE}"/>'
+        f'<geom type="cylinder" size="{foot} {BOWL_FLOOR / 2}" pos="0 0 {BOWL_FLOOR / 2}" rgba="{inside}"/>'
     ]
     for k in range(WALLS):
         angle = 2 * math.pi * k / WALLS
         half_width = math.pi * BOWL_RADIUS / WALLS * 1.06
         for inset, thick, rgba, extra in (
             (0.0, 0.0035, f"{_rgb(bowl.rgb)} 1", ""),
-            (0.0042, 0.001, GLAZE, panda.SEEN_ONLY),
+            (0.0042, 0.001, inside, panda.SEEN_ONLY),
         ):
             low = BOWL_LIP / 2 if inset else 0.0
             r = BOWL_RADIUS - lean - 0.0035 - inset - low * math.tan(TILT)

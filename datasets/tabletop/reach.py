@@ -42,13 +42,13 @@ class SceneReading:
 
     @classmethod
     def read(cls, picture: Image, scene: TabletopScene) -> Self:
-        """Read a picture of the front camera.
+        """Read a picture of the scene's own camera.
 
         Raises:
             ValueError: it is not square.
         """
         layout = read_back(picture.pixels, scene)
-        return cls(layout, read_turns(picture.pixels, layout))
+        return cls(layout, read_turns(picture.pixels, layout, scene.camera))
 
 
 @dataclass(frozen=True)

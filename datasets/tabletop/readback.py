@@ -36,19 +36,24 @@ HUE_SLACK = 11
 LEAST = 0.15
 """A block is missing when less than this share of its outline shows its colour."""
 
+STILL, MOVED = 0.012, 0.035
+"""What seems to have shifted by less stayed, by more moved; between them a picture cannot tell (m)."""
+UNSURE = 0.008
+"""A block may be so far from where it is read (m)."""
 _CUBE = HALF * np.array(list(product((-1, 1), repeat=3)))
 _CIRCLE = np.array([[np.cos(a), np.sin(a)] for a in np.linspace(0, 2 * np.pi, 24, endpoint=False)])
 
 
-def read_back(picture: NDArray[np.uint8], scene: TabletopScene, camera: str = "front") -> SceneLayout:
+def read_back(picture: NDArray[np.uint8], scene: TabletopScene, camera: str | None = None) -> SceneLayout:
     """Positions of what the picture shows; an object that is not seen is left out.
 
-    `picture` is (size, size, 3) RGB from a fixed camera, at least 64 px, arm out of the way. From the top a
-    block under another is invisible, so read stacks from the front or the side.
+    `picture` is (size, size, 3) RGB from a fixed camera, by default the scene's own, at least 64 px, arm out
+    of the way. From the top a block under another is invisible, so read stacks from the front or the side.
 
     Raises:
         ValueError: the camera is not fixed, or the picture not square.
     """
+    camera = scene.camera if camera is None else camera
     if camera not in FIXED:
         raise ValueError(f"cannot read camera {camera!r}: choose from {', '.join(FIXED)}")
     if picture.ndim != 3 or picture.shape[0] != picture.shape[1]:
@@ -69,9 +74,21 @@ def segment(picture: NDArray[np.uint8]) -> dict[str, PixelMask]:
     return {name: nearest == i for i, name in enumerate(names)}
 
 
+def bowl_rings(scene: TabletopScene, size: int) -> PixelMask:
+    """Where the coloured outside of the scene's bowls is, (size, size), through the scene's own camera."""
+    blank = np.zeros((size, size, 3), np.uint8)
+    return _Reader(blank, scene, FIXED[scene.camera]).draw({}) > 0
+
+
 def shown(found: SceneLayout, goal: SubGoal) -> bool:
     """Whether a layout read off a picture, where objects may be missing, satisfies the sub-goal."""
     return goal.object in found and goal.target in found and shows(found, goal)
+
+
+def possible(found: SceneLayout, goal: SubGoal) -> set[bool]:
+    """Whether the sub-goal holds, for every place where its block might be within UNSURE of its reading."""
+    shifts = [np.array([x, y, 0]) for x, y in product((-UNSURE, 0, UNSURE), repeat=2)]
+    return {shows(found | {goal.object: found[goal.object] + shift}, goal) for shift in shifts}
 
 
 class _Reader:
@@ -81,7 +98,7 @@ class _Reader:
         self.size, self.camera = picture.shape[0], camera
         self.bowls = {b.name: np.array([b.x, b.y, 0.0]) for b in scene.bowls}
         seen = segment(picture)
-        rings = self._draw({})
+        rings = self.draw({})
         self.shown = {
             name
             for i, name in enumerate(self.bowls, 1)
@@ -92,7 +109,7 @@ class _Reader:
             mask = seen[colour(block.name)].copy()
             for i, name in enumerate(self.bowls, 1):
                 if colour(name) == colour(block.name) and name in self.shown:
-                    mask &= ~_grown(rings == i)
+                    mask &= ~grown(rings == i)
             mask = _largest(mask)
             if mask.sum() >= LEAST * self._outline_area():
                 self.seen[block.name] = mask
@@ -133,7 +150,7 @@ class _Reader:
             layout: SceneLayout = {}
             for block in order:
                 layout[block] = self._stand(centres[block], layout.get(under.get(block, "")))
-            drawn = self._draw(layout)
+            drawn = self.draw(layout)
             visible = {b: drawn == i for i, b in enumerate(layout, 1 + len(self.bowls))}
             if last:
                 break
@@ -160,7 +177,7 @@ class _Reader:
         corners = self.camera.project(np.array([0.5, 0, HALF]) + _CUBE, self.size)
         return float(cv2.contourArea(cv2.convexHull(corners.astype(np.float32))))
 
-    def _draw(self, layout: SceneLayout) -> NDArray[np.uint8]:
+    def draw(self, layout: SceneLayout) -> NDArray[np.uint8]:
         """Label image: 0 nothing, 1 .. the rings of the bowls, then the blocks in the layout's order."""
         image = np.zeros((self.size, self.size), np.uint8)
         labels = {name: i for i, name in enumerate([*self.bowls, *layout], 1)}
@@ -215,7 +232,8 @@ def _centre(mask: PixelMask) -> Floats:
     return np.array([columns.mean() + 0.5, rows.mean() + 0.5])
 
 
-def _grown(mask: PixelMask) -> PixelMask:
+def grown(mask: PixelMask) -> PixelMask:
+    """The mask, and all pixels that touch it."""
     return cv2.dilate(mask.astype(np.uint8), np.ones((3, 3), np.uint8)).astype(bool)
 
 

@@ -25,6 +25,8 @@ COLOURS: dict[str, tuple[float, float, float]] = {
     "purple": (0.55, 0.16, 0.66),
 }
 
+type Paint = tuple[float, float, float]
+"""A colour, 0-1 each."""
 type Floats = NDArray[np.float64]
 type SceneLayout = dict[str, Floats]
 """Object name -> position (3,) in m: a block's centre, the centre of a bowl's foot (z = 0)."""
@@ -39,23 +41,28 @@ class Placed:
     y: float
     z: float = 0.0
     yaw: float = 0.0
+    paint: Paint | None = None
+    """A shade of the colour that its name says, if not the plain one."""
 
     @property
-    def rgb(self) -> tuple[float, float, float]:
-        return COLOURS[colour(self.name)]
+    def rgb(self) -> Paint:
+        return COLOURS[colour(self.name)] if self.paint is None else self.paint
 
 
 @dataclass(frozen=True)
 class Look:
-    """Table texture and light. `pattern` is MuJoCo's builtin texture, `speckle` the share of marks on it."""
+    """Table texture and light. `pattern` is MuJoCo's builtin texture, `speckle` the share of marks on it,
+    `tint` the light's colour, `glaze` what bowls are inside."""
 
-    table: tuple[float, float, float]
-    shade: tuple[float, float, float]
+    table: Paint
+    shade: Paint
     pattern: str
     repeat: int
     speckle: float
     brightness: float
     light: tuple[float, float]
+    tint: Paint = (1.0, 1.0, 1.0)
+    glaze: Paint = (0.96, 0.95, 0.92)
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,8 @@ class TabletopScene:
     blocks: tuple[Placed, ...]
     bowls: tuple[Placed, ...]
     look: Look
+    camera: str = "front"
+    """The fixed camera that its pictures are taken with."""
 
     def layout(self) -> SceneLayout:
         """Where everything is at the start."""

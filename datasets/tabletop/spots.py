@@ -23,7 +23,7 @@ def find_spot(layout: SceneLayout, goal: SubGoal) -> tuple[NDArray[np.float64], 
     """
     best, room = None, -np.inf
     for place in _candidates(layout, goal):
-        spare = _room(layout, goal, place)
+        spare = room_at(layout, goal, place)
         if spare > room:
             best, room = place, spare
         if room >= 0.02:
@@ -51,8 +51,9 @@ def _candidates(layout: SceneLayout, goal: SubGoal) -> Iterator[NDArray[np.float
             yield np.array([*(target[:2] + distance * DIRECTIONS[goal.kind]), HALF])
 
 
-def _room(layout: SceneLayout, goal: SubGoal, place: NDArray[np.float64]) -> float:
-    """Metres to spare to the nearest neighbour and to the edge of the reachable area."""
+def room_at(layout: SceneLayout, goal: SubGoal, place: NDArray[np.float64]) -> float:
+    """Metres to spare around a place (3,) for the goal's block: to its neighbours, and to the edge of the
+    reachable area."""
     if goal.kind in ("inside", "on"):
         mine = {n for n, p in layout.items() if np.linalg.norm(p[:2] - layout[goal.target][:2]) < 0.03}
     else:

@@ -38,7 +38,7 @@ def fit_cubes(
 
 def _turn(seen: NDArray[np.bool_], at: NDArray[np.float64], camera: PinholeCamera) -> tuple[float, float]:
     def overlap(turn: float) -> float:
-        drawn = _outline(at, turn, camera, len(seen))
+        drawn = outline(at, turn, camera, len(seen))
         # A bowl of the block's colour may stand elsewhere in the picture.
         near = cv2.dilate(drawn, np.ones((9, 9), np.uint8)).astype(bool) & seen
         return float((near & (drawn > 0)).sum() / (near | (drawn > 0)).sum())
@@ -47,7 +47,8 @@ def _turn(seen: NDArray[np.bool_], at: NDArray[np.float64], camera: PinholeCamer
     return float(best), overlap(best)
 
 
-def _outline(at: NDArray[np.float64], turn: float, camera: PinholeCamera, size: int) -> NDArray[np.uint8]:
+def outline(at: NDArray[np.float64], turn: float, camera: PinholeCamera, size: int) -> NDArray[np.uint8]:
+    """A turned cube's outline filled with 1, (size, size); `at` is its centre (3,) in m."""
     c, s = math.cos(turn), math.sin(turn)
     corners = at + _CUBE @ np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])
     # Four fractional bits; OpenCV puts pixel centres, the camera pixel corners, on whole numbers.

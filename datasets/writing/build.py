@@ -14,7 +14,7 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import data_files
 from goalreel.datasets.writing.goals import Goals, read_goals
 from goalreel.datasets.writing.layout import TOLERANCE_S, EpisodeClock, clocks
-from goalreel.datasets.writing.marks import Marks
+from goalreel.datasets.writing.marks import FileMarks
 from goalreel.datasets.writing.tasks import task_indices
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import DatasetError
@@ -55,8 +55,8 @@ class Build:
         return f"{self.key.rpartition('.')[2]}_is_pad"
 
     @property
-    def marks(self) -> Marks:
-        return Marks(self.out)
+    def marks(self) -> FileMarks:
+        return FileMarks(self.out)
 
     @cached_property
     def inside(self) -> dict[Path, list[int]]:

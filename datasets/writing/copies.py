@@ -5,7 +5,7 @@ from pathlib import Path
 
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.marks import Marks
+from goalreel.datasets.writing.marks import FileMarks
 from goalreel.errors import DatasetError
 from goalreel.files import copy, digest, files_below, link_or_copy
 
@@ -50,7 +50,7 @@ def pass_on(root: Path, out: Path, besides: Collection[Path] = ()) -> None:
             copy(path, out / relative)
 
 
-def drop_gone(source: Source, out: Path, key: str, marks: Marks) -> None:
+def drop_gone(source: Source, out: Path, key: str, marks: FileMarks) -> None:
     """Remove what OUT has of files that IN has no longer: a dataset that was merged lies in others.
 
     Those of the sub-goal camera `key` are left alone.

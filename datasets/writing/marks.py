@@ -11,7 +11,7 @@ from goalreel.files import write_bytes
 
 
 @dataclass(frozen=True)
-class Marks:
+class FileMarks:
     """Marks of the files of one OUT, one small JSON file each."""
 
     out: Path

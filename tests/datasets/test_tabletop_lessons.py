@@ -105,6 +105,7 @@ def test_other_splits_show_it_and_say_so(edits):
     )
 
 
+@pytest.mark.long
 def test_a_plan_is_the_episodes_sub_goals_in_words():
     rows = list(plan_rows(VALIDATION))
     assert [row.origin.seed for row in rows] == list(VALIDATION)
@@ -115,6 +116,22 @@ def test_a_plan_is_the_episodes_sub_goals_in_words():
     for row in rows[:3]:
         with Tabletop(_scene(row)) as env:
             assert np.array_equal(row.image.pixels, env.render("front", 128))
+
+
+def test_a_plans_orders_leave_nothing_open_on_the_table_that_earlier_steps_leave_behind(edits):
+    said = [step.prompt for row in plan_rows(VALIDATION, 64) for step in row.plan.steps]
+    asked = [row.prompt for row in edits if row.register == "explicit"]
+    assert len(said) == len(asked)
+    for order, prompt in zip(said, asked, strict=True):
+        what, way, stay = order.split(". ")
+        assert prompt.startswith(f"{what}. ")
+        assert prompt.endswith(f"{way}. {stay}"), "at most a warning stands between them"
+
+
+def test_an_episode_without_a_way_to_its_end_has_no_plan():
+    whole, stuck = 128, 129
+    assert 0 < len(list(edit_rows([stuck], 64))) < 2 * len(sample_episode(stuck).goals)
+    assert [row.origin.seed for row in plan_rows([whole, stuck, whole + 2], 64)] == [whole, whole + 2]
 
 
 @pytest.mark.long
@@ -205,6 +222,48 @@ def test_every_mistake_is_what_it_is_called():
     assert min(checked[m] for m in MADE) >= 5
 
 
+@pytest.mark.long
+def test_a_relabelled_row_asks_for_a_sub_goal_one_word_away_that_can_be_reached(verdicts):
+    rows = list(verdict_rows(VALIDATION, relabelled=1.0))
+    changed = [row for row in rows if row.mistake == "relabelled"]
+    assert len(changed) > 0.8 * len(rows) / 2
+    rights = {(r.origin.seed, r.origin.done): r for r in verdicts if r.mistake is None}
+    words = Counter()
+    for row in changed:
+        env, goal = layout_when(row.origin)
+        with env:
+            before = env.layout()
+            assert not shows(before, row.goal)
+            assert row.source == rights[row.origin.seed, row.origin.done].source
+            teleport(env, goal)
+            assert np.array_equal(env.render("front", 128), row.candidate.pixels)
+            assert not shows(env.layout(), row.goal)
+        env, _ = layout_when(row.origin)
+        with env:
+            teleport(env, row.goal)
+            assert compare(before, env.layout(), row.goal).success(row.goal)
+        differs = [n for n in ("kind", "object", "target") if getattr(row.goal, n) != getattr(goal, n)]
+        words.update(differs)
+        assert len(differs) == 1
+        assert not held_out([row.goal])
+        assert row.instruction == state_of(row.goal)
+        assert not row.verdict.success
+        assert read_order(row.verdict.refined_prompt, list(before)) == row.goal
+        fault = "did not move" if differs == ["object"] else goal.object
+        assert fault in row.verdict.reasoning
+    assert set(words) == {"kind", "object", "target"}
+
+
+@pytest.mark.long
+def test_a_share_of_wrong_rows_is_relabelled_and_the_bench_has_none(verdicts):
+    assert {row.mistake for row in verdicts} <= {None, *MADE}
+    some = list(verdict_rows(VALIDATION, relabelled=0.4))
+    counts = Counter(row.mistake for row in some)
+    assert counts[None] == sum(row.mistake is None for row in verdicts) == len(some) // 2
+    assert 0 < counts["relabelled"] < counts[None]
+    assert [r for r in some if r.mistake is None] == [r for r in verdicts if r.mistake is None]
+
+
 def test_right_candidates_differ_and_hold():
     same = 0
     for done in walk(VALIDATION, 64, stream=9):
@@ -268,6 +327,7 @@ def test_reading_an_editors_picture_agrees_with_the_truth():
     assert right[None] > 10
 
 
+@pytest.mark.long
 def test_an_editors_own_pictures_become_rows(unmoved, edits):
     asked, rows = unmoved
     assert len(rows) > 0.9 * len(asked) > 20
@@ -281,6 +341,7 @@ def test_an_editors_own_pictures_become_rows(unmoved, edits):
     assert {row.mistake for row in rows} == {None}
 
 
+@pytest.mark.long
 def test_a_picture_that_never_came_gives_no_row(unmoved):
     class Broken:
         """Fails every other edit."""

@@ -154,7 +154,7 @@ def test_an_episode_does_not_depend_on_its_company(recorded, tmp_path):
     ("change", "says"),
     [
         ({"seeds": ()}, "at least one episode"),
-        ({"cameras": ("front", "back")}, "front, side, top, wrist"),
+        ({"cameras": ("front", "back")}, "front, side, corner, left, top, wrist"),
         ({"cameras": ("front", "front")}, "only once"),
         ({"size": 65}, "even"),
         ({"seeds": (2_000_000,)}, "splits"),

@@ -155,8 +155,8 @@ def test_pictures_from_every_camera(env):
         assert picture.std() > 15
     assert len({p.tobytes() for p in pictures.values()}) == len(CAMERAS)
     assert env.render("front", 96).shape == (96, 96, 3)
-    with pytest.raises(ValueError, match="front, side, top, wrist"):
-        env.render("left")
+    with pytest.raises(ValueError, match="front, side, corner, left, top, wrist"):
+        env.render("behind")
 
 
 @pytest.mark.parametrize("size", [96, 128])
@@ -193,7 +193,7 @@ def test_what_a_picture_does_not_show_is_not_read():
 
 def test_read_back_refuses_what_it_cannot_read():
     scene = sample_episode(0).scene
-    with pytest.raises(ValueError, match="front, side, top"):
+    with pytest.raises(ValueError, match="front, side, corner, left, top"):
         read_back(np.zeros((64, 64, 3), np.uint8), scene, "wrist")
     with pytest.raises(ValueError, match="square"):
         read_back(np.zeros((64, 48, 3), np.uint8), scene)

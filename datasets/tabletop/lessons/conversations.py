@@ -6,6 +6,7 @@ from goalreel.datasets.tabletop.lessons.grounding import place
 from goalreel.datasets.tabletop.lessons.rows import PlanRow, VerdictRow
 from goalreel.datasets.tabletop.scene import SceneLayout, is_bowl
 from goalreel.planners import critic, planner
+from goalreel.planners.dialects import OWN, Dialect
 from goalreel.planners.replies import plan_reply, verdict_reply
 from goalreel.types import Candidate, Failure, Task
 
@@ -22,9 +23,9 @@ def plan_lesson(row: PlanRow) -> Lesson:
     return asked.conversation, plan_reply(row.plan, thinking(row))
 
 
-def verdict_lesson(row: VerdictRow, mode: critic.Mode = "strict") -> Lesson:
+def verdict_lesson(row: VerdictRow, mode: critic.Mode = "strict", dialect: Dialect = OWN) -> Lesson:
     """The conversation of `ChatCritic` in a mode; the reply is the true verdict."""
-    asked = critic.question(candidate_of(row), mode=mode)
+    asked = critic.question(candidate_of(row), mode=mode, dialect=dialect)
     return asked.conversation, verdict_reply(row.verdict)
 
 
@@ -48,8 +49,11 @@ def thinking(row: PlanRow) -> str:
 
     Such as `red block c3 r5; green block c9 r4 in blue bowl; blue bowl c9 r4. 2 steps.`
     """
-    layout: SceneLayout = sample_episode(row.origin.seed).scene.layout()
+    return standing(sample_episode(row.origin.seed).scene.layout(), len(row.goals))
+
+
+def standing(layout: SceneLayout, count: int) -> str:
+    """Where everything stands in a layout, and that `count` steps are to come."""
     order = sorted(layout, key=is_bowl)
-    count = len(row.goals)
     steps = "1 step" if count == 1 else f"{count} steps"
     return f"{'; '.join(f'{name} {place(layout, name)}' for name in order)}. {steps}."

@@ -13,9 +13,9 @@ WARNED = 0.5
 _STREAM = 2
 
 
-def edit_rows(seeds: Iterable[int], size: int = 128) -> Iterator[EditRow]:
+def edit_rows(seeds: Iterable[int], size: int = 128, variety: float = 0.0) -> Iterator[EditRow]:
     """A terse and an explicit row a sub-goal; none for a training seed with a held-out composition."""
-    for done in walk(seeds, size, _STREAM):
+    for done in walk(seeds, size, _STREAM, variety):
         yield _row(done, "terse", terse(done.goal, done.rng))
         yield _row(done, "explicit", order(done))
 

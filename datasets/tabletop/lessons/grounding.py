@@ -19,6 +19,7 @@ DISTURBED = 0.02
 """What moved by more than this has moved (m)."""
 CELL = 0.03
 COLUMNS, ROWS = 22, 14
+AT_WORK = "The arm is not away."
 _LEFT, _BACK = -0.33, 0.31
 _CLOSE = 0.14
 """A block this near to its wanted place just misses it (m)."""
@@ -33,10 +34,16 @@ class Change:
     moved: tuple[str, ...]
     gone: tuple[str, ...]
     misshapen: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    """What the arm hides."""
+    away: bool = True
+    """The arm is out of the way, and its hand is empty."""
 
     def success(self, goal: SubGoal) -> bool:
-        """The sub-goal holds, and nothing else is other than it was."""
-        return self.reached and not self.others(goal) and not self.gone and not self.misshapen
+        """The sub-goal holds, nothing else is other than it was, and the arm is out of the way."""
+        whole = not self.gone and not self.misshapen
+        return self.reached and not self.others(goal) and whole and self.away
 
     def others(self, goal: SubGoal) -> tuple[str, ...]:
         """The objects that moved and should not have."""
@@ -57,17 +64,26 @@ def compare(before: SceneLayout, now: SceneLayout, goal: SubGoal, misshapen: Seq
 def verdict_of(
     before: SceneLayout, now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change
 ) -> Verdict:
-    """The Critic's true answer. `after` is the layout wanted; a rejection carries an explicit order."""
+    """The Critic's true answer. `after` is the layout wanted; a rejection carries an explicit order.
+
+    While the arm is at work there is nothing to mend: the rejection only says so.
+    """
+    if not change.away:
+        return Verdict(success=False, reasoning=f"{_places(before, now, change)} {AT_WORK}")
     if change.success(goal):
         words = f"{_places(before, now, change)} {sentence(state_of(goal))} All else is as it was."
         return Verdict(success=True, reasoning=words)
-    faults = _faults(before, now, after, goal, change)
-    warning = " ".join(advice for _, advice in faults)
+    faults = (fault for fault, _ in _faults(now, after, goal, change))
     return Verdict(
         success=False,
-        reasoning=" ".join([_places(before, now, change), *(fault for fault, _ in faults)]),
-        refined_prompt=explicit(goal, before, after, warning),
+        reasoning=" ".join([_places(before, now, change), *faults]),
+        refined_prompt=explicit(goal, before, after, advice(now, after, goal, change)),
     )
+
+
+def advice(now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change) -> str:
+    """What to mind when a picture is drawn again, as sentences; `after` is the layout wanted."""
+    return " ".join(against for _, against in _faults(now, after, goal, change))
 
 
 def warnings_for(goal: SubGoal, others: Sequence[str], start: NDArray[np.float64]) -> list[str]:
@@ -85,9 +101,7 @@ _NOT_AT = "It must not stay at the {}."
 _NEAR = "Go all the way: it only just missed."
 
 
-def _faults(
-    before: SceneLayout, now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change
-) -> list[tuple[str, str]]:
+def _faults(now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change) -> list[tuple[str, str]]:
     """Every fault of a picture in words, each with the advice against it."""
     block = goal.object
     faults = [(f"The {name} is gone.", _LOSE.format(name)) for name in change.gone]
@@ -112,6 +126,8 @@ def _places(before: SceneLayout, now: SceneLayout, change: Change) -> str:
 def _fate(now: SceneLayout, name: str, change: Change) -> str:
     if name in change.gone:
         return "gone"
+    if name in (*change.held, *change.hidden):
+        return "held" if name in change.held else "hidden"
     where = f"-> {place(now, name)}" if name in change.moved else "stays"
     return f"{where}, misshapen" if name in change.misshapen else where
 

@@ -6,7 +6,7 @@ of 66 with one 10 were recognised, 7 passed as right and 49 were left out.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import batched, product
+from itertools import batched
 from typing import Self
 from zlib import crc32
 
@@ -20,8 +20,8 @@ from goalreel.datasets.tabletop.lessons.prompts import terse
 from goalreel.datasets.tabletop.lessons.rows import VerdictRow
 from goalreel.datasets.tabletop.lessons.steps import Done, walk
 from goalreel.datasets.tabletop.lessons.verdicts import verdict_row
-from goalreel.datasets.tabletop.predicates import SubGoal, shows
-from goalreel.datasets.tabletop.readback import PixelMask, read_back, segment
+from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.readback import MOVED, STILL, PixelMask, possible, read_back, segment
 from goalreel.datasets.tabletop.scene import SceneLayout, colour
 from goalreel.datasets.tabletop.turns import fit_cubes
 from goalreel.image import Image
@@ -30,10 +30,6 @@ from goalreel.types import Edit, Editor
 type Draw = Callable[[Sequence[Image], Sequence[str]], Sequence[Image | None]]
 """(sources, prompts) -> pictures of the same size, one each; None where there is none."""
 
-STILL, MOVED = 0.012, 0.035
-"""What seems to have shifted by less stayed, by more moved; between them the picture cannot be judged (m)."""
-UNSURE = 0.008
-"""A sub-goal must hold, or not, wherever the block might be within this of its reading (m)."""
 WHOLE, BROKEN = (0.7, 1.4), (0.5, 2.0)
 """Area of a colour against the target's: within WHOLE it is in order, outside BROKEN it is not."""
 WORSE = 0.10
@@ -41,13 +37,15 @@ WORSE = 0.10
 _STREAM = 4
 
 
-def editor_rows(seeds: Iterable[int], draw: Draw, size: int = 128, batch: int = 32) -> Iterator[VerdictRow]:
+def editor_rows(
+    seeds: Iterable[int], draw: Draw, size: int = 128, batch: int = 32, variety: float = 0.0
+) -> Iterator[VerdictRow]:
     """Two rows a sub-goal at most, one a register: what the editor made of it, right or wrong.
 
     Raises:
         ValueError: the editor did not give one picture a prompt.
     """
-    for some in batched(walk(seeds, size, _STREAM), batch):
+    for some in batched(walk(seeds, size, _STREAM, variety), batch):
         judges = [judge for done in some if (judge := Judge.of(done))]
         asked = [(j, p) for j in judges for p in (terse(j.done.goal, j.done.rng), order(j.done))]
         pictures = draw([j.done.source for j, _ in asked], [prompt for _, prompt in asked])
@@ -89,14 +87,14 @@ class Judge:
         found = read_back(done.target.pixels, done.env.scene)
         if any(n not in found or _away(found, done.reached, n) > STILL for n in done.reached):
             return None
-        return cls(done, _fits(done.target, found))
+        return cls(done, _fits(done.target, found, done.env.scene.camera))
 
     def read(self, picture: Image) -> Made | None:
         """What a picture shows; None where that is in doubt: hidden, on a limit, or of odd shape."""
         layout, goal = self.done.layout, self.done.goal
         found = read_back(picture.pixels, self.done.env.scene)
         shifts = [_away(found, layout, name) for name in found if name != goal.object]
-        if any(STILL < shift < MOVED for shift in shifts) or not _sure(found, goal):
+        if any(STILL < shift < MOVED for shift in shifts) or not sure(found, goal):
             return None
         now = {n: layout[n] if _away(found, layout, n) <= STILL else at for n, at in found.items()}
         if not compare(layout, now, goal).success(goal):
@@ -110,7 +108,7 @@ class Judge:
         shares = {b: seen[colour(b)].sum() / max(wanted[colour(b)].sum(), 1) for b in self.fits}
         if odd := tuple(b for b, share in shares.items() if not BROKEN[0] < share < BROKEN[1]):
             return odd
-        fits = _fits(picture, found)
+        fits = _fits(picture, found, self.done.env.scene.camera)
         doubt = any(fits[block] < fit - WORSE for block, fit in self.fits.items())
         doubt |= not all(WHOLE[0] < share < WHOLE[1] for share in shares.values())
         return None if doubt or self._strays(seen, wanted) else ()
@@ -126,17 +124,16 @@ class Judge:
         return False
 
 
-def _fits(picture: Image, layout: SceneLayout) -> dict[str, float]:
-    return {block: fit for block, (_, fit) in fit_cubes(picture.pixels, layout).items()}
+def _fits(picture: Image, layout: SceneLayout, camera: str) -> dict[str, float]:
+    return {block: fit for block, (_, fit) in fit_cubes(picture.pixels, layout, camera).items()}
 
 
 def _away(layout: SceneLayout, other: SceneLayout, name: str) -> float:
     return float(np.linalg.norm(layout[name] - other[name]))
 
 
-def _sure(found: SceneLayout, goal: SubGoal) -> bool:
+def sure(found: SceneLayout, goal: SubGoal) -> bool:
     """Whether the sub-goal's answer is the same all around where the block was read."""
     if goal.object not in found or goal.target not in found:
         return True
-    shifts = [np.array([x, y, 0]) for x, y in product((-UNSURE, 0, UNSURE), repeat=2)]
-    return len({shows(found | {goal.object: found[goal.object] + s}, goal) for s in shifts}) == 1
+    return len(possible(found, goal)) == 1

@@ -1,24 +1,40 @@
-"""The three kinds of row as a corpus stores them."""
+"""The kinds of row as a corpus stores them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from goalreel.datasets.corpora.kind import PICTURE, Column, RowKind
+from goalreel.datasets.corpora.kind import PICTURE, Column, Lesson, RowKind
+from goalreel.datasets.corpora.talks import TALK, decode_lesson, encode_lesson
 from goalreel.datasets.tabletop.lessons.conversations import plan_lesson, verdict_lesson
-from goalreel.datasets.tabletop.lessons.rows import EditRow, Origin, PlanRow, VerdictRow
+from goalreel.datasets.tabletop.lessons.rows import ContinuationRow, EditRow, Origin, PlanRow, VerdictRow
 from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.variety import View
 from goalreel.types import Plan, Verdict
 
 _GOAL: Column = {"kind": "string", "object": "string", "target": "string"}
-_ORIGIN: dict[str, Column] = {"seed": "int64", "done": "int32", "held_out": ("string",)}
+_ORIGIN: dict[str, Column] = {
+    "seed": "int64",
+    "done": "int32",
+    "held_out": ("string",),
+    "look": "string",
+    "camera": "string",
+}
 
 
 def _encode_origin(origin: Origin) -> dict[str, Any]:
-    return {"seed": origin.seed, "done": origin.done, "held_out": list(origin.held_out)}
+    return {
+        "seed": origin.seed,
+        "done": origin.done,
+        "held_out": list(origin.held_out),
+        "look": origin.view.look,
+        "camera": origin.view.camera,
+    }
 
 
 def _decode_origin(values: Mapping[str, Any]) -> Origin:
-    return Origin(values["seed"], values["done"], tuple(values["held_out"]))
+    view = View(values["look"], values["camera"])
+    return Origin(values["seed"], values["done"], tuple(values["held_out"]), view)
 
 
 def _encode_plan(row: PlanRow) -> dict[str, Any]:
@@ -78,6 +94,20 @@ def _decode_verdict(values: Mapping[str, Any]) -> VerdictRow:
     )
 
 
+def _encode_continuation(row: ContinuationRow) -> dict[str, Any]:
+    goals = [vars(goal) for goal in row.goals]
+    return {**encode_lesson(row.lesson), "goals": goals, **_encode_origin(row.origin)}
+
+
+def _decode_continuation(values: Mapping[str, Any]) -> ContinuationRow:
+    goals = tuple(SubGoal(**goal) for goal in values["goals"])
+    return ContinuationRow(decode_lesson(values), goals, _decode_origin(values))
+
+
+def _continuation_lesson(row: ContinuationRow) -> Lesson:
+    return row.lesson
+
+
 PLANS = RowKind(
     name="plans",
     columns={"image": PICTURE, "instruction": "string", "plan": "string", "goals": (_GOAL,), **_ORIGIN},
@@ -85,6 +115,14 @@ PLANS = RowKind(
     decode=_decode_plan,
     json_columns=tuple(_ORIGIN),
     lesson=plan_lesson,
+)
+CONTINUATIONS = RowKind(
+    name="continuations",
+    columns={**TALK, "goals": (_GOAL,), **_ORIGIN},
+    encode=_encode_continuation,
+    decode=_decode_continuation,
+    json_columns=tuple(_ORIGIN),
+    lesson=_continuation_lesson,
 )
 EDITS = RowKind(
     name="edits",
@@ -120,3 +158,4 @@ VERDICTS = RowKind(
     json_columns=tuple(_ORIGIN),
     lesson=verdict_lesson,
 )
+LIVE = replace(VERDICTS, name="live")

@@ -4,20 +4,23 @@ Each maker tries, then the layout it came to is checked by predicates and distan
 mistake it was meant to be, or where the picture would not show it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.datasets.tabletop.env import TabletopState
+from goalreel.datasets.tabletop.grammar import ROOM
 from goalreel.datasets.tabletop.lessons.composition import held_out
 from goalreel.datasets.tabletop.lessons.grounding import Change, compare
 from goalreel.datasets.tabletop.lessons.nearby import hits, misses
 from goalreel.datasets.tabletop.lessons.rows import Mistake
 from goalreel.datasets.tabletop.lessons.steps import Done
-from goalreel.datasets.tabletop.predicates import KINDS, SubGoal
+from goalreel.datasets.tabletop.predicates import KINDS, SubGoal, shows
 from goalreel.datasets.tabletop.scene import HALF, SceneLayout, is_bowl
+from goalreel.datasets.tabletop.spots import find_spot
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.image import Image
 
@@ -66,6 +69,26 @@ def fits(mistake: Mistake, change: Change, goal: SubGoal) -> bool:
     if mistake == "nothing_moved":
         return not change.moved
     return not moved and bool(others) if mistake == "wrong_object" else moved and not others
+
+
+def relabel(done: Done) -> Done | None:
+    """Another sub-goal of the same scene, which the true target of this one does not show.
+
+    It differs in one word alone: the relation, the target or the block (counterfactual relabelling,
+    RoboReward, arXiv 2601.00675). None where no such sub-goal can be reached, or the two targets look alike.
+    """
+    near = _neighbours(done)
+    for i in done.rng.permutation(len(near))[:TRIES]:
+        done.env.set_state(done.before)
+        try:
+            after = teleport(done.env, near[i])
+        except ValueError:
+            continue
+        target, reached = done.studio.look(done.env), done.env.layout()
+        right = compare(done.layout, reached, near[i]).success(near[i])
+        if right and _visible(done.target, target):
+            return replace(done, goal=near[i], after=after, target=target, reached=reached)
+    return None
 
 
 def vary(done: Done) -> Made:
@@ -141,7 +164,7 @@ _MAKERS: Mapping[Mistake, Callable[[Done], Made | None]] = {
     "near_miss": _near_miss,
 }
 MADE: tuple[Mistake, ...] = tuple(_MAKERS)
-"""The mistakes that can be made here; an editor's own come from `judged`."""
+"""The mistakes that pictures are made for, those of TabletopBench; an editor's own come from `judged`."""
 
 
 def _culprit(done: Done, names: tuple[str, ...] | list[str]) -> str:
@@ -151,24 +174,42 @@ def _culprit(done: Done, names: tuple[str, ...] | list[str]) -> str:
 
 def _elsewhere(done: Done, start: TabletopState, blocks: list[str]) -> Made | None:
     """One of the blocks somewhere it was not asked to go, as if by another sub-goal."""
-    for goal in _alternatives(done, blocks):
+    for goal in alternatives(done, blocks):
         if made := _teleported(done, start, goal):
             return made
     return None
 
 
-def _alternatives(done: Done, blocks: list[str]) -> Iterator[SubGoal]:
-    names = (*done.env.blocks, *done.env.bowls)
+def alternatives(done: Done, blocks: list[str]) -> Iterator[SubGoal]:
+    """Sub-goals that nobody asked for, of these blocks."""
     every = [
-        SubGoal(kind, block, target)
-        for block in blocks
-        for target in names
-        for kind in KINDS
-        if target != block and is_bowl(target) == (kind == "inside") and kind != "out_of"
+        goal
+        for goal in _sub_goals(done, blocks)
+        if is_bowl(goal.target) == (goal.kind == "inside") and goal.kind != "out_of"
     ]
     for i in done.rng.permutation(len(every))[:TRIES]:
         if every[i] != done.goal and not held_out(every[i : i + 1]):
             yield every[i]
+
+
+def _neighbours(done: Done) -> list[SubGoal]:
+    """Sub-goals one word away that hold neither before this one nor after it."""
+    mine = vars(done.goal).values()
+    return [
+        goal
+        for goal in _sub_goals(done, done.env.blocks)
+        if sum(a != b for a, b in zip(vars(goal).values(), mine, strict=True)) == 1
+        and find_spot(done.layout, goal)[1] >= ROOM
+        and not (shows(done.layout, goal) or shows(done.reached, goal) or held_out([goal]))
+    ]
+
+
+def _sub_goals(done: Done, blocks: Sequence[str]) -> Iterator[SubGoal]:
+    """Every sub-goal that makes sense for these blocks."""
+    for block, target, kind in product(blocks, (*done.env.blocks, *done.env.bowls), KINDS):
+        bowl = is_bowl(target)
+        if target != block and not (kind == "on" if bowl else kind in ("inside", "out_of")):
+            yield SubGoal(kind, block, target)
 
 
 def _teleported(done: Done, start: TabletopState, goal: SubGoal) -> Made | None:

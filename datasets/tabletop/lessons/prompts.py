@@ -80,10 +80,10 @@ ROWS = ("back", "middle", "front")
 _ROW_EDGES, _COLUMN_EDGES = (0.47, 0.57), (-0.18, -0.06, 0.06, 0.18)
 
 
-def step_of(goal: SubGoal, rng: np.random.Generator) -> Step:
-    """The step as a Planner says it, its order in the terse register."""
+def step_of(goal: SubGoal, prompt: str) -> Step:
+    """The step as a Planner says it, with an order of either register."""
     name = NAMES[goal.kind].format(object=goal.object, target=goal.target)
-    return Step(name=name, instruction=state_of(goal), prompt=terse(goal, rng))
+    return Step(name=name, instruction=state_of(goal), prompt=prompt)
 
 
 def terse(goal: SubGoal, rng: np.random.Generator) -> str:

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from goalreel.datasets.corpora.kind import Lesson
 from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.variety import PLAIN, View
 from goalreel.image import Image
 from goalreel.types import Plan, Verdict
 
@@ -17,9 +19,17 @@ type Mistake = Literal[
     "vanished",
     "deformed",
     "near_miss",
+    "relabelled",
     "editor",
+    "dropped",
+    "waiting",
+    "carrying",
+    "hovering",
+    "released",
 ]
-"""What is wrong with a candidate; `editor`: a real mistake of a trained editor."""
+"""What is wrong with a candidate; `relabelled`: it is the true target of another sub-goal than is asked for;
+`editor`: a real mistake of a trained editor. The last five are a robot's: a block that it lost, and what it
+was about when it was not done yet."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,8 @@ class Origin:
     done: int
     held_out: tuple[str, ...] = ()
     """Names of the compositions in the row that training never shows; empty in a training row."""
+    view: View = PLAIN
+    """How the episode is seen."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +52,19 @@ class PlanRow:
     instruction: str
     plan: Plan
     goals: tuple[SubGoal, ...]
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class ContinuationRow:
+    """A question to the Planner under way with its answer: what was done -> the plan for the rest.
+
+    `origin.done` sub-goals are behind.
+    """
+
+    lesson: Lesson
+    goals: tuple[SubGoal, ...]
+    """Of the whole episode."""
     origin: Origin
 
 

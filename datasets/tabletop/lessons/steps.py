@@ -13,6 +13,7 @@ from goalreel.datasets.tabletop.lessons.studio import Studio
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.scene import SceneLayout
 from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.datasets.tabletop.variety import Variety, View, seen, view_of
 from goalreel.image import Image
 
 
@@ -35,8 +36,9 @@ class Done:
     """Its own, from seed and sub-goal: rows do not depend on what was made of earlier ones."""
 
 
-def walk(seeds: Iterable[int], size: int, stream: int) -> Iterator[Done]:
-    """Every sub-goal of every episode, arm at home. `stream` sets one corpus's random numbers apart.
+def walk(seeds: Iterable[int], size: int, stream: int, variety: Variety = 0.0) -> Iterator[Done]:
+    """Every sub-goal of every episode, arm at home. `stream` sets one corpus's random numbers apart,
+    `variety` is the share of episodes that look other than plain (`variety.view_of`), or the view of all.
 
     A training seed with a held-out composition is passed over, and so is the rest of an episode from a
     sub-goal on that cannot be teleported to.
@@ -45,14 +47,15 @@ def walk(seeds: Iterable[int], size: int, stream: int) -> Iterator[Done]:
         for seed in seeds:
             episode = sample_episode(seed)
             if not skipped(seed, episode.goals):
-                yield from _episode(episode, studio, stream)
+                view = view_of(seed, variety)
+                yield from _episode(seen(episode, view), studio, stream, view)
 
 
-def _episode(episode: TabletopEpisode, studio: Studio, stream: int) -> Iterator[Done]:
+def _episode(episode: TabletopEpisode, studio: Studio, stream: int, view: View) -> Iterator[Done]:
     env = Tabletop(episode.scene)
     source = studio.look(env)
     for number, goal in enumerate(episode.goals):
-        origin = Origin(episode.seed, number, held_out_step(episode.goals, number))
+        origin = Origin(episode.seed, number, held_out_step(episode.goals, number), view)
         before, layout = env.get_state(), env.layout()
         try:
             after = teleport(env, goal)

@@ -11,12 +11,11 @@ from goalreel.image import Image
 import mujoco
 from mujoco.gl_context import GLContext
 
-CAMERA = "front"
 _MAX_GEOMS = 2000
 
 
 class Studio:
-    """Takes the front camera's pictures; equal to `Tabletop.render`, bit for bit.
+    """Takes pictures with each scene's own camera; equal to `Tabletop.render`, bit for bit.
 
     All tabletop scenes have the same textures and materials in number and size, so a renderer made for one
     draws another as soon as that one's are uploaded.
@@ -41,7 +40,7 @@ class Studio:
         self.close()
 
     def look(self, env: Tabletop) -> Image:
-        """Take the front camera's picture of a tabletop as it is now, (size, size) px."""
+        """Take the picture of a tabletop as it is now, (size, size) px."""
         if self._context is None or self._gl is None:
             self._gl = GLContext(self.size, self.size)
             self._gl.make_current()
@@ -60,7 +59,8 @@ class Studio:
 
     def _draw(self, context: mujoco.MjrContext, env: Tabletop) -> np.ndarray:
         camera = mujoco.MjvCamera()
-        camera.type, camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, env.model.camera(CAMERA).id
+        camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
+        camera.fixedcamid = env.model.camera(env.scene.camera).id
         everything = mujoco.mjtCatBit.mjCAT_ALL.value
         mujoco.mjv_updateScene(env.model, env.data, mujoco.MjvOption(), None, camera, everything, self._scene)
         self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0

@@ -1,0 +1,57 @@
+"""(first frame, done steps with their pictures, scene now) -> the rest of the plan, from true scenes.
+
+Asked as `ChatPlanner.continue_plan` asks: half the rows tell the earlier plan for the rest, half do not.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from goalreel.datasets.corpora.continuations import rest_lesson
+from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.lessons.composition import held_out
+from goalreel.datasets.tabletop.lessons.conversations import standing
+from goalreel.datasets.tabletop.lessons.plans import explicit_step
+from goalreel.datasets.tabletop.lessons.rows import ContinuationRow, Origin
+from goalreel.datasets.tabletop.lessons.steps import Done, walk
+from goalreel.datasets.tabletop.variety import Variety
+from goalreel.image import Image
+from goalreel.planners.underway import Underway
+from goalreel.types import Attempt, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
+
+_STREAM = 7
+
+
+def continuation_rows(
+    seeds: Iterable[int], size: int = 128, variety: Variety = 0.0
+) -> Iterator[ContinuationRow]:
+    """One row an episode of two sub-goals or more, cut at a random one.
+
+    None for a training seed with a held-out composition, nor for an episode that cannot be teleported to its
+    end.
+    """
+    for seed, group in groupby(walk(seeds, size, _STREAM, variety), key=lambda done: done.origin.seed):
+        walked = list(group)
+        if 1 < len(walked) == len(sample_episode(seed).goals):
+            yield _row(seed, walked)
+
+
+def _row(seed: int, walked: Sequence[Done]) -> ContinuationRow:
+    rng = np.random.default_rng([seed, _STREAM])
+    cut, told = int(rng.integers(1, len(walked))), bool(rng.random() < 0.5)
+    steps = list(map(explicit_step, walked))
+    behind = [_behind(step, done.target) for step, done in zip(steps[:cut], walked[:cut], strict=True)]
+    ahead = [StoryboardStep(step=step) for step in steps[cut:]] if told else []
+    goals = tuple(done.goal for done in walked)
+    task = Task(id=str(seed), instruction=sample_episode(seed).instruction, image=walked[0].source)
+    progress = Underway(Storyboard(task=task, steps=(*behind, *ahead)), cut, walked[cut].source)
+    lesson = rest_lesson(
+        progress, Plan(steps=tuple(steps[cut:])), standing(walked[cut].layout, len(steps) - cut)
+    )
+    return ContinuationRow(lesson, goals, Origin(seed, cut, held_out(goals), walked[0].origin.view))
+
+
+def _behind(step: Step, picture: Image) -> StoryboardStep:
+    attempt = Attempt(prompt=step.instruction, seed=0, image=picture, verdict=Verdict(success=True))
+    return StoryboardStep(step=step, attempts=(attempt,), status="verified", chosen=0)
