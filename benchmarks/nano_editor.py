@@ -6,6 +6,7 @@ Weights are random: this measures cost, not skill. `OMP_NUM_THREADS=1 python ben
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,61 +15,70 @@ from torch.utils.flop_counter import FlopCounterMode
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.image import Image
 from goalreel.training.config import read_config
-from goalreel.training.editor import Flow
-from goalreel.training.editor_config import EditorConfig, EditorShape
-from goalreel.training.nano.editor import build, save
+from goalreel.training.editor import CLASSES
+from goalreel.training.editor_config import EditorConfig
+from goalreel.training.nano.editor import NanoEditor
+from goalreel.training.nano.words import phrases
 from goalreel.training.vae import Reconstruction
 from goalreel.types import Edit
 
-SHAPES = {
-    "fine": EditorShape(),
-    "small": EditorShape(heads=4, single_blocks=4, vae_encoder=(16, 32, 64), vae_decoder=(16, 32, 64)),
-    "shipped": read_config("nano-editor", EditorConfig).shape,
+SHIPPED = read_config("nano-editor", EditorConfig)
+PIX2PIX = read_config("nano-editor-pix2pix", EditorConfig)
+CONFIGS = {
+    "klein, fine": EditorConfig(),
+    "klein, shipped": SHIPPED,
+    "pix2pix, thin": PIX2PIX.model_copy(
+        update={"shape": PIX2PIX.shape.model_copy(update={"unet": (64, 128, 192)})}
+    ),
+    "pix2pix": PIX2PIX,
 }
-"""`fine` and `small` have tokens of 8 px, 256 a picture; `shipped` of 16 px, 64 a picture."""
+"""`klein, fine` has tokens of 8 px, 256 a picture; `klein, shipped` of 16 px, 64 a picture."""
 REPEATS = 5
 BATCH = 16
 PROMPT = "Put the red block in the blue bowl. Leave the green block and the table as they are."
 
 
 def main() -> None:
-    head = ("size", "VAE", "transformer", "text", "MB", "s an edit", "VAE GFLOP", "flow GFLOP", "flow rows/s")
+    head = ("size", "VAE", "denoiser", "text", "MB", "s an edit", "VAE GFLOP", "its GFLOP", "its rows/s")
     print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|")
-    for name, shape in SHAPES.items():
-        config = EditorConfig(shape=shape)
-        vae_flops, flow_flops = flops(config)
-        pipeline = build(config)
-        parts = (pipeline.vae, pipeline.transformer, pipeline.text_encoder)
+    for name, config in CONFIGS.items():
+        made = built(config)
+        vae_flops, its_flops = flops(made)
+        parts = (made.vae, made.denoiser, made.pipeline.text_encoder)
         millions = " | ".join(f"{sum(p.numel() for p in m.parameters()) / 1e6:.2f} M" for m in parts)
         with tempfile.TemporaryDirectory() as folder:
-            save(pipeline, config, Path(folder))
+            built(config).save(Path(folder))
             size = sum(f.stat().st_size for f in Path(folder).rglob("*") if f.is_file()) / 1e6
             seconds = time_edit(Path(folder), config.shape.size)
-        rows = flow_rows(config)
+        rows = rows_a_second(made)
         print(
-            f"| {name} | {millions} | {size:.1f} | {seconds:.2f} | {vae_flops:.1f} | {flow_flops:.1f} "
+            f"| {name} | {millions} | {size:.1f} | {seconds:.2f} | {vae_flops:.1f} | {its_flops:.1f} "
             f"| {rows:.1f} |",
             flush=True,
         )
 
 
-def flops(config: EditorConfig) -> tuple[float, float]:
-    """Thousand million operations, forward and backward, of one sample: of the VAE, of the flow."""
-    pipeline, shape = build(config), config.shape
-    side = 2 * shape.size // shape.patch
+def built(config: EditorConfig) -> NanoEditor[Any]:
+    return CLASSES[config.architecture].build(config, phrases())
+
+
+def flops(made: NanoEditor[Any]) -> tuple[float, float]:
+    """Thousand million operations, forward and backward, of one sample: of the VAE, of the denoiser."""
+    shape = made.config.shape
+    side = shape.size // shape.stride
     pictures = torch.zeros(1, 3, shape.size, shape.size), torch.zeros(1, shape.latent_channels, side, side)
-    vae = Reconstruction(pipeline.vae, config.vae, autocast=False)
+    vae = Reconstruction(made.vae, made.config.vae, autocast=False)
     counts = []
-    for model, batch in ((vae, pictures), (Flow(pipeline, config), flow_batch(shape, 1))):
+    for model, batch in ((vae, pictures), (made.loss(), some_rows(made, 1))):
         with FlopCounterMode(display=False) as counter:
             model(*batch).backward()
         counts.append(counter.get_total_flops() / 1e9)
     return counts[0], counts[1]
 
 
-def flow_rows(config: EditorConfig) -> float:
-    """Rows a second, forward and backward in bf16, without the optimizer."""
-    model, batch = Flow(build(config), config), flow_batch(config.shape, BATCH)
+def rows_a_second(made: NanoEditor[Any]) -> float:
+    """Forward and backward in bf16, without the optimizer."""
+    model, batch = made.loss(), some_rows(made, BATCH)
     model(*batch).backward()
     begin = time.perf_counter()
     for _ in range(REPEATS):
@@ -76,12 +86,13 @@ def flow_rows(config: EditorConfig) -> float:
     return REPEATS * BATCH / (time.perf_counter() - begin)
 
 
-def flow_batch(shape: EditorShape, count: int) -> tuple[torch.Tensor, ...]:
+def some_rows(made: NanoEditor[Any], count: int) -> tuple[torch.Tensor, ...]:
     """Random rows as the trainer makes them."""
-    tokens, channels = (shape.size // shape.patch) ** 2, 4 * shape.latent_channels
-    codes = torch.randn(3, count, tokens, channels)
-    ids = torch.zeros(count, shape.prompt_tokens, dtype=torch.long)
-    return (*codes, torch.ones(count), ids, 1 + ids, torch.ones(count, tokens))
+    size = made.config.shape.size
+    codes = made.encode(torch.randint(256, (count, 3, size, size), dtype=torch.uint8))
+    weights = torch.ones(count, (size // made.cell) ** 2)
+    words = made.tokens([PROMPT] * count)
+    return codes, codes.flip(0), torch.randn_like(codes), torch.ones(count), *words, weights
 
 
 def time_edit(folder: Path, size: int) -> float:

@@ -25,8 +25,9 @@ from goalreel.files import write_bytes
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.hf import HfChat
 from goalreel.training.config import read_config
-from goalreel.training.language import last_checkpoint, train
+from goalreel.training.language import train
 from goalreel.training.language_config import LanguageConfig
+from goalreel.training.results import last_checkpoint
 from goalreel.types import Verdict
 
 STEPS = 1_800

@@ -182,7 +182,7 @@ def measure_loops(scenes: Sequence[Walk], trio: Trio, threshold: float) -> dict[
 
 
 def _hits(scenes: Sequence[Walk], trio: Trio, critic: Critic, keep: Keep) -> list[list[bool]]:
-    planner = TruePlanner({w.task.id: w for w in scenes})
+    planner = TruePlanner({w.task.id: w for w in scenes}, "terse")
     tasks = [w.task for w in scenes]
     made = run(tasks, planner, trio.editor, critic, max_attempts=ATTEMPTS, keep=keep)
     boards = {board.task.id: board for board in made}

@@ -8,12 +8,12 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import islice
+from typing import Any
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 import numpy as np
 import torch
-from diffusers import AutoencoderKLFlux2
 
 from goalreel.checkpoints import NANO
 from goalreel.datasets.tabletop.grammar import sample_episode
@@ -21,7 +21,8 @@ from goalreel.datasets.tabletop.lessons.edits import edit_rows
 from goalreel.datasets.tabletop.lessons.rows import EditRow
 from goalreel.datasets.tabletop.readback import read_back, shown
 from goalreel.datasets.tabletop.splits import seeds
-from goalreel.training.editor_data import to_model
+from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.training.nano.editor import to_model
 
 ROWS = 100
 
@@ -47,7 +48,7 @@ class RoundTrip:
 
 
 @torch.no_grad()
-def round_trip(vae: AutoencoderKLFlux2, rows: Iterable[EditRow]) -> RoundTrip:
+def round_trip(vae: Any, rows: Iterable[EditRow]) -> RoundTrip:
     """Measure the VAE on the rows' goal images."""
     asked, good, whole, errors = 0, [], [], []
     for row in rows:
@@ -68,7 +69,7 @@ def round_trip(vae: AutoencoderKLFlux2, rows: Iterable[EditRow]) -> RoundTrip:
 
 
 @torch.no_grad()
-def redraw(vae: AutoencoderKLFlux2, pixels: np.ndarray) -> np.ndarray:
+def redraw(vae: Any, pixels: np.ndarray) -> np.ndarray:
     """The picture (size, size, 3) uint8 after encoding and decoding."""
     picture = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None]
     again = vae.decode(vae.encode(to_model(picture, vae.device)).latent_dist.mean).sample
@@ -76,7 +77,7 @@ def redraw(vae: AutoencoderKLFlux2, pixels: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    vae = AutoencoderKLFlux2.from_pretrained(NANO / "editor" / "vae").float().eval()
+    vae = DiffusersEditor.load(NANO / "editor", device="cpu").pipeline.vae
     every = edit_rows(seeds("validation", ROWS), 128)
     rows = islice((row for row in every if row.register == "explicit"), ROWS)
     print(json.dumps(asdict(round_trip(vae, rows))))

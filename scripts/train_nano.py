@@ -20,8 +20,10 @@ import typer
 from goalreel.checkpoints import NANO
 
 os.environ.setdefault("MUJOCO_GL", "egl")
-CORPORA = {"plans": 12_000, "edits": 12_000, "verdicts": 14_200}
+CORPORA = {"plans": 12_000, "continuations": 4_000, "edits": 12_000, "verdicts": 14_200, "live": 3_000}
 """Episodes of each, from the training split's start."""
+VARIETY = ("--variety", 0.4)
+"""The share of them in other shades and light, or through the second camera."""
 OWN_FIRST, OWN, OFTEN = 12_000, 1_850, 6
 """Episodes on whose edits the editor is judged, none that it was trained on; how often each row is shown for
 once of a made one."""
@@ -41,7 +43,10 @@ def main(
     for kind, episodes in CORPORA.items():
         options = ["--no-text"] if kind == "edits" else []
         _corpus(kind, corpora / kind, "--episodes", episodes, "--workers", workers, *options)
-    plans, verdicts = (corpora / kind / "sharegpt" / f"{kind}.json" for kind in ("plans", "verdicts"))
+    plans, rest, verdicts, live = (
+        corpora / kind / "sharegpt" / f"{kind}.json"
+        for kind in ("plans", "continuations", "verdicts", "live")
+    )
     words = verdicts.parent / "parts" / "train-00000.json"
     _train("planner", "nano-planner", runs / "planner", "--corpus", plans, "--words", words)
     _train("editor", "nano-editor", runs / "editor", "--data", corpora / "edits", done="editor")
@@ -50,12 +55,13 @@ def main(
     first, mistakes = runs / "critic", own / "sharegpt" / "verdicts.json"
     _train("critic", "nano-critic", first, "--model", runs / "planner", "--corpus", verdicts)
     critic = runs / "critic-own"
-    shown = [verdicts, *[_only(RARE, verdicts)] * 2, *[mistakes] * OFTEN]
+    shown = [verdicts, *[_only(RARE, verdicts)] * 2, live, *[mistakes] * OFTEN]
     _train(
         "critic", "nano-critic-own", critic, "--model", first, *(x for f in shown for x in ("--corpus", f))
     )
     planner = runs / "planner-last"
-    _train("planner", "nano-planner-last", planner, "--model", critic, "--corpus", plans)
+    both = ("--corpus", plans, "--corpus", rest)
+    _train("planner", "nano-planner-last", planner, "--model", critic, *both)
     if install:
         for role, folder in {"planner": planner, "editor": editor, "critic": critic}.items():
             _install(folder, NANO / role)
@@ -63,7 +69,7 @@ def main(
 
 def _corpus(kind: str, out: Path, *options: object) -> None:
     if not (out / DONE).exists():
-        _goalreel("corpus", "make", "--kind", kind, "--out", out, *options)
+        _goalreel("corpus", "make", "--kind", kind, "--out", out, *VARIETY, *options)
 
 
 def _only(word: str, source: Path) -> Path:

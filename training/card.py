@@ -38,6 +38,8 @@ class Card:
     base_model: str | None = None
     corpora: tuple[FileFacts, ...] = ()
     numbers: Mapping[str, float | str] = field(default_factory=dict)
+    curve: str = ""
+    """How training went, as a table."""
 
 
 def file_facts(path: Path) -> FileFacts:
@@ -80,6 +82,7 @@ def write_card(folder: Path, card: Card) -> Path:
         f"```sh\n{card.use}\n```\n",
         "## How it was made\n",
         "| | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in facts),
+        *([f"## How training went\n\n{card.curve}\n"] if card.curve else []),
         f"## What it cannot do\n\n{card.limits}\n",
     ]
     path = folder / "README.md"

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from goalreel.training.config import Count, TrainingConfig
 
+type Architecture = Literal["pix2pix", "klein"]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -25,6 +26,9 @@ class EditorShape(TrainingConfig):
     head_size: Literal[16, 32, 64] = 32
     double_blocks: Count = 2
     single_blocks: Count = 6
+    unet: tuple[Count, ...] = (96, 160, 224)
+    """Channels of the UNet's levels, if it has one; multiples of 16."""
+    unet_blocks: Count = 1
     text_width: Count = 128
     """A multiple of 32."""
     text_layers: Annotated[int, Field(ge=3)] = 3
@@ -39,6 +43,11 @@ class EditorShape(TrainingConfig):
         return 2 ** len(self.vae_encoder)
 
     @property
+    def stride(self) -> int:
+        """Pixels along the side of what one latent shows."""
+        return self.patch // 2
+
+    @property
     def text_out_layers(self) -> tuple[int, ...]:
         return tuple(range(self.text_layers - 2, self.text_layers + 1))
 
@@ -50,6 +59,8 @@ class EditorShape(TrainingConfig):
             raise ValueError("vae_encoder and vae_decoder need the same number of levels")
         if any(c % 8 for c in (*self.vae_encoder, *self.vae_decoder)) or self.text_width % 32:
             raise ValueError("VAE channels are multiples of 8, text_width of 32")
+        if any(c % 16 for c in self.unet):
+            raise ValueError("unet channels are multiples of 16")
         return self
 
 
@@ -91,22 +102,23 @@ class VaeTraining(Schedule):
     """Share of the steps that see windows, before whole pictures come."""
 
 
-class FlowTraining(Schedule):
-    """How the transformer and the text encoder are trained: flow matching on latents."""
+class DenoiserTraining(Schedule):
+    """How the denoiser and the text encoder are trained, on latents."""
 
     steps: Count = 10_000
     batch: Count = 256
     noisiest: Share = 0.4
     """Share of the samples at pure noise, where the edit is decided from source and prompt alone."""
     shift: Positive = 7.0
-    """Pulls the other noise levels up: t = shift u / (1 + (shift - 1) u), u uniform. The pipeline's own shift
-    at 256 tokens and 4 steps is 7.2, so that training and sampling see the same levels."""
+    """Pulls the other noise levels up: t = shift u / (1 + (shift - 1) u), u uniform. FLUX.2-klein's own shift
+    at 256 tokens and 4 steps is 7.2, InstructPix2Pix has none (1), so that training and sampling see the same
+    levels."""
     explicit: Share = 0.5
     """Share of explicit rows in a batch, where the data has rows of both registers."""
     balance: Share = 0.0
     """How far rare kinds of goals are drawn more often: 0 as they come, 1 all kinds equally often."""
     change_weight: Annotated[float, Field(ge=1)] = 5.0
-    """Weight of the tokens that an explicit edit changes; terse rows have none (see `Edits.weights`)."""
+    """Weight of the cells that an explicit edit changes; terse rows have none (see `Edits.weights`)."""
 
 
 class EditorConfig(TrainingConfig):
@@ -117,11 +129,13 @@ class EditorConfig(TrainingConfig):
     model: str | None = None
     """An editor of this shape to go on from, by its folder or name, with its tokenizer and its VAE as it is;
     by default one is made from scratch."""
+    architecture: Architecture = "klein"
+    """InstructPix2Pix's class, or FLUX.2-klein's."""
     shape: EditorShape = EditorShape()
     vae: VaeTraining = VaeTraining()
-    flow: FlowTraining = FlowTraining()
+    denoiser: DenoiserTraining = DenoiserTraining()
     compile: bool = False
-    """Compile the transformer before it is trained: two minutes, won back within half an hour on a CPU. Needs
+    """Compile the denoiser before it is trained: two minutes, won back within half an hour on a CPU. Needs
     a C++ compiler."""
     sampling_steps: Count = 4
     """Steps of an edit, stored with the checkpoint."""
@@ -130,6 +144,12 @@ class EditorConfig(TrainingConfig):
     dtype: Literal["float16", "float32"] = "float16"
     """Type of the saved weights."""
     seed: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _one_decoder(self) -> Self:
+        if self.architecture == "pix2pix" and self.shape.vae_encoder != self.shape.vae_decoder:
+            raise ValueError("pix2pix's VAE has one list of channels: vae_decoder is vae_encoder")
+        return self
 
     @model_validator(mode="after")
     def _crops(self) -> Self:

@@ -1,7 +1,7 @@
 """Edits as tensors: every picture once, as pixels and as latents."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +13,6 @@ import pyarrow
 import pyarrow.parquet as pq
 import torch
 import torch.nn.functional as F
-from diffusers import (
-    AutoencoderKLFlux2,  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
-    Flux2KleinPipeline,  # pyright: ignore[reportPrivateImportUsage]
-)
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -26,6 +22,7 @@ from goalreel.datasets.tabletop.lessons.rows import EditRow
 from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.image import Image
+from goalreel.training.nano.editor import NanoEditor
 
 COLUMNS = ("source", "target", "prompt", "register", "goal")
 VISIBLE = 24
@@ -59,10 +56,11 @@ class Edits:
             chances[rows] = often / often.sum() * (1 if rows.all() else share)
         return chances
 
-    def weights(self, patch: int, change: float) -> Tensor:
-        """Of every token, (n, (size / patch)^2): `change` where an explicit row's pictures differ, else 1.
+    def weights(self, cell: int, change: float) -> Tensor:
+        """Of every cell of so many pixels a side, (n, (size / cell)^2): `change` where an explicit row's
+        pictures differ, else 1.
 
-        A terse prompt may have several answers. Were its changed tokens weighted, every place where something
+        A terse prompt may have several answers. Were its changed cells weighted, every place where something
         MAY appear would weigh more with than without it, and the editor would learn to draw all answers at
         once instead of choosing one.
         """
@@ -70,7 +68,7 @@ class Edits:
         for rows in torch.arange(len(self.prompts)).split(1024):
             before, after = (self.pictures[side[rows]].short() for side in (self.source, self.target))
             differs = ((after - before).abs().amax(1) > VISIBLE).half()
-            parts.append(F.max_pool2d(differs, patch).flatten(1))
+            parts.append(F.max_pool2d(differs, cell).flatten(1))
         return 1 + (change - 1) * torch.cat(parts).float() * self.explicit[:, None]
 
 
@@ -153,53 +151,18 @@ def _edits(
     return Edits(pixels, source, target, prompts, explicit, torch.tensor([numbers[k] for k in kinds]))
 
 
-def to_model(pictures: Tensor, device: torch.device) -> Tensor:
-    """Pixels as the VAE takes them, float32 from -1 to 1."""
-    return pictures.to(device).float() / 127.5 - 1
-
-
-def encoded(vae: AutoencoderKLFlux2, pictures: Tensor) -> Tensor:
-    """Encode pictures (b, 3, size, size) in [-1, 1] to the means of their latents (b, channels, h, w)."""
-    return vae.encode(pictures, return_dict=False)[0].mean
-
-
-def statistics(vae: AutoencoderKLFlux2) -> tuple[Tensor, Tensor]:
-    """Give the mean and the variance (4 channels,) by which the pipeline normalises latents."""
-    mean, variance = vae.bn.running_mean, vae.bn.running_var
-    assert mean is not None
-    assert variance is not None
-    return mean, variance
-
-
 @torch.no_grad()
-def encode(
-    vae: AutoencoderKLFlux2, pictures: Tensor, batch: int = 16, *, bf16: bool = False
-) -> Iterator[Tensor]:
-    """Patched latents (b, 4 channels, height, width) of the pictures, as the pipeline packs them but not
-    normalised."""
-    for part in pictures.split(batch):
-        with torch.autocast(vae.device.type, torch.bfloat16, enabled=bf16):
-            mean = encoded(vae, to_model(part, vae.device))
-        yield Flux2KleinPipeline._patchify_latents(mean.float())
-
-
-def latents(vae: AutoencoderKLFlux2, edits: Edits, cache: Path | None, *, bf16: bool = False) -> Tensor:
-    """Normalised latents (m, tokens, channels), float16, of every picture; kept in the file `cache`, if one
-    is given."""
+def latents(editor: NanoEditor[Any], edits: Edits, cache: Path | None) -> Tensor:
+    """Latents (m, ...) as the editor's loss takes them, float16, of every picture; kept in the file `cache`,
+    if one is given."""
     key = hashlib.blake2b(edits.digest.encode(), digest_size=16)
-    for value in vae.state_dict().values():
+    for value in editor.vae.state_dict().values():
         key.update(value.cpu().numpy().tobytes())
     if cache is not None and cache.exists():
         with safe_open(cache, "pt") as file:
             if (file.metadata() or {}).get("key") == key.hexdigest():
                 return file.get_tensor("latents")
-    mean, variance = (values.view(1, -1, 1, 1) for values in statistics(vae))
-    deviation = torch.sqrt(variance + vae.config["batch_norm_eps"])
-    parts = [
-        Flux2KleinPipeline._pack_latents((z - mean) / deviation).half().cpu()
-        for z in encode(vae, edits.pictures, bf16=bf16)
-    ]
-    made = torch.cat(parts).contiguous()
+    made = torch.cat([editor.encode(part).half().cpu() for part in edits.pictures.split(16)]).contiguous()
     if cache is not None:
         with atomic(cache) as part:
             save_file({"latents": made}, part, metadata={"key": key.hexdigest()})

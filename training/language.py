@@ -1,17 +1,10 @@
 """Supervised fine-tuning of a Planner or a Critic with TRL's `SFTTrainer`; only the reply is learned."""
 
-import json
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from accelerate import PartialState
-from accelerate.utils import DistributedType
-from peft import PeftModel
-from transformers import TrainerCallback
-from transformers.integrations.integration_utils import TensorBoardCallback
-from transformers.trainer import TRAINER_STATE_NAME
 from trl import (
     SFTConfig,  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
     SFTTrainer,  # pyright: ignore[reportPrivateImportUsage]
@@ -25,10 +18,8 @@ from goalreel.training.language_config import LanguageConfig
 from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.nano.language import build_model, build_processor, build_tokenizer
 from goalreel.training.optim import MuonAdamW
+from goalreel.training.results import last_checkpoint, save, tensorboard
 from goalreel.training.run import begin, from_scratch, processes
-
-if TYPE_CHECKING:
-    from transformers import ProcessorMixin
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +98,7 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
         eval_dataset=as_dataset(held_out) if held_out else None,
         processing_class=processor,
         peft_config=adapters(model, config, frozen) if config.method == "lora" else None,
-        callbacks=_callbacks(out, state),
+        callbacks=tensorboard(out),
         config=config,
     )
     result = trainer.train(resume_from_checkpoint=last)
@@ -116,24 +107,9 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
         numbers |= {
             k: v for k, v in trainer.evaluate().items() if k in ("eval_loss", "eval_mean_token_accuracy")
         }
-    _save(trainer, processor, config, out)
+    save(trainer, processor, config.save_dtype, out)
     if trainer.is_world_process_zero():
         write_card(out, _card(config, rows_in=len(rows), numbers=numbers))
-
-
-def last_checkpoint(folder: Path) -> str | None:
-    """The newest checkpoint that was written to its end; a killed run may leave one that was not."""
-    steps = [int(c.name.removeprefix("checkpoint-")) for c in folder.glob("checkpoint-*") if _complete(c)]
-    return str(folder / f"checkpoint-{max(steps)}") if steps else None
-
-
-def _complete(checkpoint: Path) -> bool:
-    """The Trainer writes its own state last."""
-    try:
-        json.loads((checkpoint / TRAINER_STATE_NAME).read_text())
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def _start(config: LanguageConfig, rows: list[dict[str, Any]], folder: Path) -> str | Path:
@@ -188,31 +164,6 @@ def _arguments(config: LanguageConfig, out: Path, *, evaluates: bool) -> SFTConf
         )
     except ValueError as e:  # such as bf16 on a device without it
         raise InputError(f"the trainer refuses these settings: {str(e).strip().splitlines()[0][:300]}") from e
-
-
-def _callbacks(out: Path, state: PartialState) -> list[TrainerCallback]:
-    if not state.is_main_process:
-        return []
-    board = TensorBoardCallback()
-    board.logging_dir = str(out / "logs")
-    return [board]
-
-
-def _save(trainer: SFTTrainer, processor: "ProcessorMixin", config: LanguageConfig, out: Path) -> None:
-    """Weights, adapters merged, and processor, as `save_pretrained` folder."""
-    kind = trainer.accelerator.distributed_type
-    if kind in (DistributedType.DEEPSPEED, DistributedType.FSDP):
-        trainer.save_model(str(out))  # gathers the shards
-        return
-    if not trainer.is_world_process_zero():
-        return
-    model = trainer.accelerator.unwrap_model(trainer.model)
-    if isinstance(model, PeftModel):
-        model = model.merge_and_unload()
-    if config.save_dtype is not None:
-        model = model.to(getattr(torch, config.save_dtype))
-    model.save_pretrained(out)
-    processor.save_pretrained(out)
 
 
 def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) -> Card:

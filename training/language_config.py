@@ -36,7 +36,28 @@ class LoraSettings(TrainingConfig):
     dropout: Share = 0.0
 
 
-class LanguageConfig(TrainingConfig):
+class ModelSettings(TrainingConfig):
+    """The model to train and which of its weights, whatever it is trained by."""
+
+    max_pixels: Count | None = None
+    """Larger pictures are scaled down to this area; None leaves the checkpoint's own limit."""
+    method: Literal["full", "lora"] = "full"
+    lora: LoraSettings = LoraSettings()
+    freeze_vision_tower: bool = False
+    freeze_projector: bool = False
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Type of the weights while training; the arithmetic is bf16 where `bf16`."""
+    save_dtype: Literal["float32", "bfloat16", "float16"] | None = None
+    """Type of the saved weights, where it is to differ from `dtype`; not for sharded runs."""
+    bf16: bool = True
+    gradient_checkpointing: bool = False
+    log_every: Count = 10
+    save_every: Count = 500
+    keep: Count = 2
+    """Checkpoints kept to resume from."""
+
+
+class LanguageConfig(ModelSettings):
     """Supervised fine-tuning of a Planner or a Critic."""
 
     role: AgentRole
@@ -57,13 +78,6 @@ class LanguageConfig(TrainingConfig):
     accumulate: Count = 1
     max_length: Count | None = None
     """Tokens a row may have, prompt and pictures counted; a longer row is an error and never cut."""
-    max_pixels: Count | None = None
-    """Larger pictures are scaled down to this area; None leaves the checkpoint's own limit."""
-
-    method: Literal["full", "lora"] = "full"
-    lora: LoraSettings = LoraSettings()
-    freeze_vision_tower: bool = False
-    freeze_projector: bool = False
 
     optimizer: Literal["adamw", "muon"] = "adamw"
     """`muon`: Muon for matrices and AdamW for the rest; on one device or with DDP, not sharded."""
@@ -82,18 +96,8 @@ class LanguageConfig(TrainingConfig):
     """Weight in the loss of the tokens that a regular expression finds in a reply, 1 elsewhere: what is said
     rarely and decides much would be learnt last."""
 
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    """Type of the weights while training; the arithmetic is bf16 where `bf16`."""
-    save_dtype: Literal["float32", "bfloat16", "float16"] | None = None
-    """Type of the saved weights, where it is to differ from `dtype`; not for sharded runs."""
-    bf16: bool = True
-    gradient_checkpointing: bool = False
     workers: Annotated[int, Field(ge=0)] = 0
     """Processes that read pictures and tokenize."""
-    log_every: Count = 10
-    save_every: Count = 500
-    keep: Count = 2
-    """Checkpoints kept to resume from."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

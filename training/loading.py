@@ -9,7 +9,7 @@ from peft import LoraConfig
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from goalreel.errors import InputError
-from goalreel.training.language_config import LanguageConfig
+from goalreel.training.language_config import ModelSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -28,7 +28,7 @@ class _Patches(torch.nn.Conv3d):
         return made[..., None, None, None]
 
 
-def load(source: str | Path, config: LanguageConfig) -> "tuple[PreTrainedModel, ProcessorMixin]":
+def load(source: str | Path, config: ModelSettings) -> "tuple[PreTrainedModel, ProcessorMixin]":
     """The checkpoint to train, read from safetensors and without code of its own.
 
     Raises:
@@ -45,9 +45,7 @@ def load(source: str | Path, config: LanguageConfig) -> "tuple[PreTrainedModel, 
         )
     except (OSError, ValueError, RuntimeError, ImportError) as e:
         raise InputError(f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}") from e
-    for module in model.modules():
-        if type(module) is torch.nn.Conv3d and module.kernel_size == module.stride:
-            module.__class__ = _Patches
+    quicken(model)
     if config.max_pixels is not None:
         size = processor.image_processor.size
         if "longest_edge" not in size:
@@ -56,7 +54,14 @@ def load(source: str | Path, config: LanguageConfig) -> "tuple[PreTrainedModel, 
     return model, processor
 
 
-def freeze(model: "PreTrainedModel", config: LanguageConfig) -> frozenset[str]:
+def quicken(model: torch.nn.Module) -> None:
+    """Make a Qwen-VL tower embed its patches as fast on a CPU as it can; any other model stays as it is."""
+    for module in model.modules():
+        if type(module) is torch.nn.Conv3d and module.kernel_size == module.stride:
+            module.__class__ = _Patches
+
+
+def freeze(model: "PreTrainedModel", config: ModelSettings) -> frozenset[str]:
     """Stop gradients where the configuration says so; the names of the parameters that are frozen.
 
     Raises:
@@ -78,7 +83,7 @@ def freeze(model: "PreTrainedModel", config: LanguageConfig) -> frozenset[str]:
     return frozenset(wanted)
 
 
-def adapters(model: "PreTrainedModel", config: LanguageConfig, frozen: frozenset[str]) -> LoraConfig:
+def adapters(model: "PreTrainedModel", config: ModelSettings, frozen: frozenset[str]) -> LoraConfig:
     """Describe adapters on all linear layers but the output layer and what is frozen."""
     head = model.get_output_embeddings()
     targets = [

@@ -1,38 +1,39 @@
 """Trains the nano editor's VAE."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
-from diffusers import AutoencoderKLFlux2  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
 from torch import Tensor, nn
 
 from goalreel.progress import OnProgress
-from goalreel.training.editor_config import EditorConfig, VaeTraining
-from goalreel.training.editor_data import Edits, encode, encoded, statistics, to_model
+from goalreel.training.editor_config import VaeTraining
+from goalreel.training.editor_data import Edits
 from goalreel.training.fitting import Batch, fit
+from goalreel.training.nano.editor import NanoEditor, to_model
 from goalreel.training.run import processes
 
 SATURATED = 0.25
 """Least spread between a pixel's colour values (0-1) for it to count as an object's."""
 SAMPLE = 1024
-"""Pictures that the latents' mean and variance are taken from."""
+"""Pictures that the latents' scale is taken from."""
 
 
 def train_vae(
-    vae: AutoencoderKLFlux2,
-    config: EditorConfig,
+    editor: NanoEditor[Any],
     edits: Edits,
     out: Path,
     *,
     resume: bool = False,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> None:
-    """Train `vae` on the edits' pictures, fill its latent statistics, and save it in `out`.
+    """Train the editor's VAE on the edits' pictures, measure its latents, and save it in `out`.
 
     Raises:
         InputError: see `goalreel.training.fitting.fit`.
     """
-    training, pictures, shape = config.vae, edits.pictures, config.shape
+    config, pictures = editor.config, edits.pictures
+    training, shape = config.vae, config.shape
 
     def batch(step: int, count: int, generator: torch.Generator) -> Batch:
         device = generator.device
@@ -40,23 +41,22 @@ def train_vae(
         shown = to_model(pictures[chosen.cpu()], device)
         if training.crop is not None and step < training.crop_share * training.steps:
             shown = windows(shown, training.crop, generator)
-        patches = shown.shape[-1] * 2 // shape.patch
-        noise = torch.randn(
-            count, shape.latent_channels, patches, patches, generator=generator, device=device
-        )
+        side = shown.shape[-1] // shape.stride
+        noise = torch.randn(count, shape.latent_channels, side, side, generator=generator, device=device)
         return shown, noise
 
-    model = Reconstruction(vae, training, autocast=config.precision == "bf16")
+    model = Reconstruction(editor.vae, training, autocast=config.precision == "bf16")
     fit(model, batch, training, out, seed=config.seed, resume=resume, progress=progress)
-    fill_statistics(vae, pictures, bf16=config.precision == "bf16")
+    chosen = torch.linspace(0, len(pictures) - 1, min(SAMPLE, len(pictures))).long()
+    editor.measure_latents(pictures[chosen])
     if processes().is_main_process:
-        vae.save_pretrained(out)
+        editor.vae.save_pretrained(out)
 
 
 class Reconstruction(nn.Module):
     """The VAE's loss: L1 + L2 of pixels in [-1, 1], objects weighted."""
 
-    def __init__(self, vae: AutoencoderKLFlux2, training: VaeTraining, *, autocast: bool) -> None:
+    def __init__(self, vae: Any, training: VaeTraining, *, autocast: bool) -> None:
         super().__init__()
         self.vae, self.training_config, self.autocast = vae, training, autocast
 
@@ -64,9 +64,9 @@ class Reconstruction(nn.Module):
         """Give the loss of pictures (b, 3, size, size), with noise of the shape of their latents."""
         settings = self.training_config
         with torch.autocast(pictures.device.type, torch.bfloat16, enabled=self.autocast):
-            mean = encoded(self.vae, pictures)
+            mean = self.vae.encode(pictures, return_dict=False)[0].mean
             codes = mean + settings.latent_noise * noise
-            again = self.vae.decode(codes, return_dict=False)[0]  # pyright: ignore[reportArgumentType]  (any Tensor)
+            again = self.vae.decode(codes, return_dict=False)[0]
         error = again.float() - pictures
         weight = 1 + (settings.object_weight - 1) * _objects(pictures)
         loss = ((error.abs() + error.square()) * weight).mean()
@@ -87,12 +87,3 @@ def windows(pictures: Tensor, side: int, generator: torch.Generator) -> Tensor:
     top, left = ((at - side // 2).clamp(0, width - side).tolist() for at in (centre // width, centre % width))
     cut = [p[:, y : y + side, x : x + side] for p, y, x in zip(pictures, top, left, strict=True)]
     return torch.stack(cut)
-
-
-def fill_statistics(vae: AutoencoderKLFlux2, pictures: Tensor, *, bf16: bool = False) -> None:
-    """Set the mean and variance by which the pipeline normalises latents, from pictures spread evenly."""
-    chosen = torch.linspace(0, len(pictures) - 1, min(SAMPLE, len(pictures))).long()
-    z = torch.cat(list(encode(vae, pictures[chosen], bf16=bf16)))
-    mean, variance = statistics(vae)
-    mean.copy_(z.mean((0, 2, 3)))
-    variance.copy_(z.var((0, 2, 3)))

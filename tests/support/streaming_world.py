@@ -128,9 +128,9 @@ QUICK = {
 }
 
 
-def make(world: World, **settings) -> tuple[Engine, Listening]:
+def make(world: World, observing=None, **settings) -> tuple[Engine, Listening]:
     heard = Listening()
-    trio = Trio(world, world, world)
+    trio = Trio(world, world, world, observing=observing)
     ticks = iter(range(1, 10**9))
     engine = Engine(
         EngineSettings(**QUICK | settings),

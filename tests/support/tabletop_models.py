@@ -7,14 +7,13 @@ from functools import cache
 import numpy as np
 
 from goalreel.datasets.tabletop.env import Tabletop, TabletopState
-from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.lessons.prompts import explicit
 from goalreel.datasets.tabletop.lessons.rows import VerdictRow
 from goalreel.datasets.tabletop.predicates import SubGoal
-from goalreel.datasets.tabletop.scene import is_bowl
+from goalreel.datasets.tabletop.scene import TabletopScene, is_bowl
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.evaluation.tabletop.loop import OracleCritic
-from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Walk
+from goalreel.evaluation.tabletop.scenes import SIZE, Walk
 from goalreel.evaluation.tabletop.words import step_of
 from goalreel.image import Image
 from goalreel.types import Failure, Plan, Step, Verdict
@@ -84,20 +83,20 @@ class Editor:
             return Failure(stage="edit", message="nothing came")
         goal = walk.goals[edit.step]
         others = [n for n in walk.names if not is_bowl(n) and n not in (goal.object, goal.target)]
-        return _imagine(walk.seed, edit.image, goal, others[0] if wrong else None)
+        return _imagine(walk.episode.scene, edit.image, goal, others[0] if wrong else None)
 
 
 _STATES: dict[Image, TabletopState] = {}
 """What every picture shows."""
 
 
-_TABLES: dict[int, Tabletop] = {}
+_TABLES: dict[TabletopScene, Tabletop] = {}
 
 
-def _table(seed: int) -> Tabletop:
-    if seed not in _TABLES:
-        _TABLES[seed] = Tabletop(sample_episode(seed).scene)
-    return _TABLES[seed]
+def _table(scene: TabletopScene) -> Tabletop:
+    if scene not in _TABLES:
+        _TABLES[scene] = Tabletop(scene)
+    return _TABLES[scene]
 
 
 def close() -> None:
@@ -107,15 +106,15 @@ def close() -> None:
 
 
 @cache
-def _imagine(seed: int, source: Image, goal: SubGoal, other: str | None) -> Image:
+def _imagine(scene: TabletopScene, source: Image, goal: SubGoal, other: str | None) -> Image:
     """The picture after a sub-goal, and with `other` in a corner of the table."""
-    table = _table(seed)
+    table = _table(scene)
     table.set_state(_STATES[source])
     if not table.holds(goal):
         teleport(table, goal)
     if other:
         table.place(other, np.array([0.37, 0.26, 0.025]))
-    picture = Image(table.render(CAMERA, SIZE).copy())
+    picture = Image(table.render(scene.camera, SIZE).copy())
     _STATES[picture] = table.get_state()
     return picture
 

@@ -32,7 +32,7 @@ EDITOR = {
         "prompt_tokens": 64,
     },
     "vae": {"steps": 4, "batch": 4, "save_every": 2},
-    "flow": {"steps": 4, "batch": 4, "save_every": 2},
+    "denoiser": {"steps": 4, "batch": 4, "save_every": 2},
     "precision": "float32",
 }
 PLANNER = {

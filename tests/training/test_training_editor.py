@@ -38,8 +38,10 @@ from goalreel.training.config import read_config
 from goalreel.training.editor_config import EditorConfig, Schedule
 from goalreel.training.editor_data import latents, read_edits
 from goalreel.training.fitting import fit
-from goalreel.training.nano.editor import build, entry
-from goalreel.training.vae import fill_statistics, windows
+from goalreel.training.nano.klein import Klein
+from goalreel.training.nano.pix2pix import Pix2Pix
+from goalreel.training.nano.words import phrases
+from goalreel.training.vae import windows
 from goalreel.types import Edit
 
 pytestmark = pytest.mark.long
@@ -61,8 +63,15 @@ SHAPE = {
 
 def config(**changes) -> EditorConfig:
     vae = {"steps": 240, "batch": 3, "ema": 0.98, "warmup": 20, "log_every": 20}
-    flow = {"steps": 260, "batch": 4, "ema": 0.95, "warmup": 20, "log_every": 20}
-    values = {"shape": SHAPE, "vae": vae, "flow": flow, "dtype": "float32", "precision": "float32"}
+    denoiser = {"steps": 260, "batch": 4, "ema": 0.95, "warmup": 20, "log_every": 20}
+    values = {
+        "architecture": "klein",
+        "shape": SHAPE,
+        "vae": vae,
+        "denoiser": denoiser,
+        "dtype": "float32",
+        "precision": "float32",
+    }
     for name, value in changes.items():
         values[name] = {**values[name], **value} if isinstance(values.get(name), dict) else value
     return EditorConfig.model_validate(values)
@@ -138,7 +147,7 @@ def apart(a: Image, b: Image) -> np.ndarray:
 
 
 def test_both_losses_fall(trained):
-    for part in ("vae", "flow"):
+    for part in ("vae", "denoiser"):
         losses = scalars(trained[1] / part)
         assert np.mean(losses[-3:]) < 0.5 * losses[0], part
 
@@ -155,7 +164,7 @@ def test_a_trained_editor_edits_better_than_copying(editor, plain):
 def test_training_goes_on_from_an_editor(trained, plain, tmp_path):
     """With rates of nothing it is that editor."""
     still = {"steps": 1, "batch": 1, "learning_rate": 1e-12, "muon_learning_rate": 1e-12}
-    settings = config(model=str(trained[0]), flow=still, seed=9)
+    settings = config(model=str(trained[0]), denoiser=still, seed=9)
     out = trainer.train(settings, tmp_path / "on", rows=plain)
     assert not (tmp_path / "on" / "vae").exists()
     for part in ("vae", "transformer", "text_encoder"):
@@ -165,6 +174,9 @@ def test_training_goes_on_from_an_editor(trained, plain, tmp_path):
     assert (out / "tokenizer/tokenizer.json").read_text() == (
         trained[0] / "tokenizer/tokenizer.json"
     ).read_text()
+    assert not [
+        f for f in out.rglob("*.json") if str(tmp_path) in f.read_text() or str(trained[0]) in f.read_text()
+    ]
     card = (out / "README.md").read_text()
     assert "trained further on 2 edits" in card
     assert f"| went on from | editor/transformer/{DENOISER}, sha256 `" in card
@@ -174,10 +186,12 @@ def test_training_sees_what_the_pipeline_computes(rows):
     """One sampling step is noise less velocity."""
     settings = config()
     edits = read_edits(rows, SIZE)
-    pipeline = build(settings, edits.prompts)
-    fill_statistics(pipeline.vae.eval(), edits.pictures)
-    ids, mask = trainer.tokens(pipeline, edits.prompts, settings.shape.prompt_tokens)
-    arguments = {**entry(settings).arguments, "guidance_scale": 1.0, "num_inference_steps": 1}
+    made = Klein.build(settings, edits.prompts)
+    pipeline = made.pipeline
+    pipeline.vae.eval()
+    made.measure_latents(edits.pictures)
+    ids, mask = made.tokens(edits.prompts)
+    arguments = {**made.entry().arguments, "guidance_scale": 1.0, "num_inference_steps": 1}
     noise = torch.randn(1, 32, 8, 8, generator=torch.Generator().manual_seed(4))
     picture = PIL.Image.fromarray(rows[1].source.pixels)
     out = pipeline(
@@ -187,13 +201,36 @@ def test_training_sees_what_the_pipeline_computes(rows):
     mean, variance = pipeline.vae.bn.running_mean, pipeline.vae.bn.running_var
     sampled = pack(pipeline._patchify_latents(out.images))
     sampled = (sampled - mean) / torch.sqrt(variance + pipeline.vae.config.batch_norm_eps)
-    codes = latents(pipeline.vae, edits, None).float()
-    flow = trainer.Flow(pipeline, settings)
+    codes = latents(made, edits, None).float()
     with torch.no_grad():
-        velocity = flow.velocity(
+        velocity = made.loss().velocity(
             pack(noise), codes[edits.source[1]][None], torch.ones(1), ids[1:2], mask[1:2]
         )
     torch.testing.assert_close(sampled, pack(noise) - velocity, atol=2e-2, rtol=1e-2)
+
+
+def test_the_unet_is_trained_on_what_the_pipeline_computes(plain, tmp_path):
+    """One sampling step from noise alone ends where the velocity says; a trained one edits."""
+    shape = {"vae_decoder": SHAPE["vae_encoder"], "unet": (16, 32), "vocabulary": 640}
+    denoiser = {"learning_rate": 1e-3, "steps": 25, "warmup": 5, "log_every": 5}
+    settings = config(architecture="pix2pix", shape=shape, vae={"steps": 20}, denoiser=denoiser)
+    made = Pix2Pix.load(
+        settings.model_copy(update={"model": str(trainer.train(settings, tmp_path, rows=plain))})
+    )
+    losses = scalars(tmp_path / "denoiser")
+    assert losses[-1] < 0.9 * losses[0]
+    row, edits = plain[0], read_edits(plain, SIZE)
+    noise = torch.randn(1, 8, 16, 16, generator=torch.Generator().manual_seed(4))
+    asked = {"output_type": "latent", "num_inference_steps": 1, **made.entry().guidance}
+    picture = PIL.Image.fromarray(row.source.pixels)
+    sampled = made.pipeline(prompt=row.prompt, image=picture, latents=noise.clone(), **asked)[0]
+    (ids,), source = made.tokens([row.prompt]), latents(made, edits, None)[edits.source[:1]].float()
+    with torch.no_grad():
+        words = made.pipeline.text_encoder(input_ids=ids)[0]
+        velocity = made.denoiser(torch.cat([noise, source], 1), 999, words, return_dict=False)[0]
+    torch.testing.assert_close(sampled, -velocity, atol=2e-2, rtol=1e-2)
+    answer = DiffusersEditor.load(tmp_path / "editor", device="cpu").edit([ask(row, 5)])[0]
+    assert answer.size == (SIZE, SIZE)
 
 
 class Stop(Exception):
@@ -204,8 +241,7 @@ def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
     schedule = Schedule(steps=7, batch=2, warmup=2, save_every=3)
 
     def run(folder, *, stop: int = 99, resume: bool = False) -> nn.Module:
-        pipeline = build(config())
-        model, calls = trainer.Flow(pipeline, config()), 0
+        model, calls = Klein.build(config(), phrases()).loss(), 0
 
         def batch(step, count, generator):
             nonlocal calls
@@ -213,7 +249,7 @@ def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
             if calls > stop:
                 raise Stop
             source, target, noise = torch.randn(3, count, 64, 32, generator=generator)
-            level = trainer.noise_levels(count, config().flow, generator)
+            level = trainer.noise_levels(count, config().denoiser, generator)
             ids = torch.randint(260, (count, 24), generator=generator)
             return source, target, noise, level, ids, torch.ones_like(ids), torch.ones(count, 64)
 
@@ -286,9 +322,9 @@ def test_rare_kinds_are_drawn_more_often_when_balanced(rows, balance, share):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("flow: {stepps: 3}", r"bad\.yaml: flow\.stepps: Extra inputs are not permitted$"),
+        ("denoiser: {stepps: 3}", r"bad\.yaml: denoiser\.stepps: Extra inputs are not permitted$"),
         ("shape: {size: 100}", "shape: size 100 is not a multiple of 8"),
-        ("flow: {noisiest: 2}", "flow.noisiest"),
+        ("denoiser: {noisiest: 2}", "denoiser.noisiest"),
         ("shape: [", "not YAML"),
         ("- shape", "a mapping of settings"),
         ("shape: {text_width: 100}", "text_width of 32"),
@@ -323,7 +359,9 @@ def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
     refused(config(model=str(tmp_path / "none")), rows, "no folder .*: name one that holds an editor")
     refused(config(model=str(tmp_path)), rows, "no readable model_index.json")
     (tmp_path / "model_index.json").write_text('{"_class_name": "FluxPipeline"}')
-    refused(config(model=str(tmp_path)), rows, "is a FluxPipeline: only a Flux2KleinPipeline is trained")
+    refused(
+        config(model=str(tmp_path)), rows, "is a FluxPipeline: the configuration trains a Flux2KleinPipeline"
+    )
     refused(config(model="nano-editor"), rows, "of another shape than the configuration's: see its vae")
     broken = tmp_path / "broken"
     shutil.copytree(trained[0], broken)
@@ -333,10 +371,12 @@ def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
         trainer.train(config(), trained[1], rows=rows)
 
 
-def test_the_preset_is_valid_and_builds_small():
-    pipeline = build(read_config("nano-editor", EditorConfig))
-    parts = (pipeline.vae, pipeline.transformer, pipeline.text_encoder)
-    assert sum(p.numel() for part in parts for p in part.parameters()) * 2 < 25e6
+@pytest.mark.parametrize("name", ["nano-editor", "nano-editor-pix2pix"])
+def test_the_presets_are_valid_and_build_small(name):
+    settings = read_config(name, EditorConfig)
+    parts = trainer.CLASSES[settings.architecture].build(settings, phrases()).pipeline.components.values()
+    models = [part for part in parts if isinstance(part, nn.Module)]
+    assert sum(p.numel() for model in models for p in model.parameters()) * 2 < 40e6
 
 
 def test_windows_show_objects(rows):
@@ -360,9 +400,9 @@ def test_a_window_fits_the_picture_and_its_tokens():
 def test_names_and_the_ending_are_one_token_each(rows):
     order = "Stack the red block on the blue block. Leave the blue block, the green bowl, the table, the "
     prompt = order + "camera and the light as they are."
-    pipeline = build(config(), [row.prompt for row in rows] + [prompt])
-    ids, mask = trainer.tokens(pipeline, [prompt], 24)
-    shown = [pipeline.tokenizer.decode([i]) for i in ids[0][mask[0].bool()]]
+    made = Klein.build(config(), [row.prompt for row in rows] + [prompt])
+    ids, mask = made.tokens([prompt])
+    shown = [made.pipeline.tokenizer.decode([i]) for i in ids[0][mask[0].bool()]]
     assert {
         " red block",
         " blue block",

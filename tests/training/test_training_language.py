@@ -30,15 +30,17 @@ from goalreel.datasets.tabletop.lessons.plans import plan_rows
 from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
 from goalreel.planners.chat import NoReply
 from goalreel.planners.critic import ChatCritic, question
+from goalreel.planners.dialects import OwnDialect
 from goalreel.planners.hf import HfChat
 from goalreel.planners.planner import ChatPlanner
 from goalreel.training.config import presets, read_config
 from goalreel.training.conversations import IGNORED, Collator, read_rows
-from goalreel.training.language import last_checkpoint, train
+from goalreel.training.language import train
 from goalreel.training.language_config import LanguageConfig
 from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
 from goalreel.training.optim import MuonAdamW
+from goalreel.training.results import last_checkpoint
 
 SHAPE = {
     "hidden": 96,
@@ -102,6 +104,14 @@ def verdicts(tmp_path_factory):
     return path, [candidate_of(r) for r in rows], [r.verdict for r in rows]
 
 
+@pytest.fixture(scope="module")
+def overlaid(tmp_path_factory):
+    """Two of them as a Critic is asked that sees an overlay."""
+    rows = list(islice(verdict_rows(range(8)), 2))
+    lessons = [verdict_lesson(r, dialect=OwnDialect(overlay=True)) for r in rows]
+    return sharegpt(tmp_path_factory.mktemp("overlaid"), lessons), [candidate_of(r) for r in rows]
+
+
 def nano(path: Path, corpus: Path):
     rows, config = read_rows([corpus]), LanguageConfig(role="critic", model="nano", nano=SHAPE, steps=1)
     tokenizer = build_tokenizer(rows, config.nano.vocabulary)
@@ -135,6 +145,22 @@ def test_every_constant_passage_is_one_token(tmp_path, verdicts):
     system = rows[0]["messages"][0]["content"]
     assert len(system) > 1000
     assert len(tokenizer(system, add_special_tokens=False)["input_ids"]) == 1
+
+
+def test_a_critic_is_trained_on_an_overlay_as_it_is_asked(tmp_path, overlaid):
+    path, asked = overlaid
+    _, tokenizer, rows = nano(tmp_path / "nano", path)
+    batch = Collator(AutoProcessor.from_pretrained(tmp_path / "nano"))(rows)
+    assert len(batch["image_grid_thw"]) == 3 * len(rows)
+    patches = batch["image_grid_thw"].prod(1).reshape(len(rows), 3)
+    shown = (batch["input_ids"] == tokenizer.convert_tokens_to_ids("<|image_pad|>")).sum(1)
+    assert shown.tolist() == (patches.sum(1) // 4).tolist()
+    for row, ids, labels in zip(rows, batch["input_ids"], batch["labels"], strict=True):
+        assert tokenizer.decode(ids[labels != IGNORED]) == row["messages"][-1]["content"] + "<|im_end|>"
+    chat = HfChat.load(tmp_path / "nano", device="cpu", max_new_tokens=4)
+    prompt = chat._inputs([question(asked[0], dialect=OwnDialect(overlay=True)).conversation])
+    first = batch["input_ids"][0][(batch["labels"][0] == IGNORED) & (batch["attention_mask"][0] == 1)]
+    assert prompt["input_ids"][0].tolist() == first.tolist()
 
 
 def test_only_the_reply_is_learned_and_the_verdict_weighs_more(tmp_path, verdicts):
@@ -387,7 +413,7 @@ def test_patches_are_embedded_as_the_convolution_does(tmp_path, verdicts):
 
 def test_no_config_and_no_run_are_one_clear_line(tmp_path, verdicts):
     out = ["--out", str(tmp_path / "out")]
-    assert "one of critic-8b, nano-critic" in one_line(["critic", "--config", "nothing", *out])
+    assert f"one of {', '.join(presets())}" in one_line(["critic", "--config", "nothing", *out])
     corpus = ["--corpus", str(verdicts[0])]
     resume = ["critic", "--config", "nano-critic", "--resume", *corpus, *out]
     assert "no run to resume" in one_line(resume)
@@ -399,7 +425,7 @@ def test_no_config_and_no_run_are_one_clear_line(tmp_path, verdicts):
 
 def test_the_presets_are_valid_and_the_8b_ones_freeze_as_published():
     assert {"critic-8b", "nano-critic", "nano-planner", "planner-8b"} <= set(presets())
-    for name in [p for p in presets() if "editor" not in p]:
+    for name in [p for p in presets() if not re.search("editor|grpo", p)]:
         config = read_config(name, LanguageConfig)
         assert config.role in name
         assert config.freeze_vision_tower == config.freeze_projector == name.endswith("8b")

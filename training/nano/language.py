@@ -27,6 +27,7 @@ from transformers import (
 from goalreel.image import Image
 from goalreel.planners.chat import Conversation, NoReply
 from goalreel.planners.critic import ChatCritic
+from goalreel.planners.dialects import OWN, OwnDialect
 from goalreel.planners.interleave import MARK
 from goalreel.planners.planner import ChatPlanner, Underway
 from goalreel.training.language_config import HEAD, NanoShape
@@ -91,7 +92,8 @@ def prompt_passages() -> tuple[str, ...]:
             Candidate(task_id="t", step=0, source=s, image=image, instruction=_HOLE, prompt=_HOLE)
             for s in (image, None)
         ]
-        ChatCritic(chat, mode=mode, scores=scores, replies=1).judge(candidates)
+        for words in (OWN, OwnDialect(overlay=True)):
+            ChatCritic(chat, mode=mode, scores=scores, dialect=words, replies=1).judge(candidates)
     texts = [p for conversation in chat.heard for m in conversation for p in m.parts if isinstance(p, str)]
     return _pieces(texts)
 

@@ -1,0 +1,142 @@
+"""The paper's ablation (InterleaveThinker, Table 5) at nano scale: what each part of the Critic's training is
+worth in the loop. Writes a table with intervals.
+
+Run the same command again to go on: what is trained or measured already is not done again.
+
+    python scripts/nano_ablations.py --critiques corpora/rl \\
+        --verdicts corpora/verdicts/sharegpt/verdicts.json --plans corpora/plans/sharegpt/plans.json
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+import yaml
+
+from goalreel.files import write_bytes
+from goalreel.training.config import config_file
+
+ARMS: dict[str, tuple[str, dict[str, float]]] = {
+    "sft": ("fine-tuned only", {}),
+    "no_step": ("without the step's reward", {"step": 0.0}),
+    "no_accuracy": ("without the verdict's reward", {"accuracy": 0.0}),
+    "full": ("full", {}),
+    "unfiltered": ("full, on all critiques", {}),
+    "one_agent": ("full, one agent for both roles", {}),
+}
+"""Arm -> its name in the table, and what its reward has other than the preset's."""
+MEASURES = ("loop_terse.steps_5", "loop_terse.boards_5", "loop_terse.gap_closed")
+"""With terse orders: explicit ones leave a Critic little to mend."""
+DONE = "README.md"
+"""A checkpoint's or a corpus's card, which is written last."""
+
+
+def main(
+    critiques: Annotated[Path, typer.Option(help="Critiques as they came; all arms but one filter them.")],
+    verdicts: Annotated[Path, typer.Option(help="ShareGPT file: what the one agent learns as a Critic.")],
+    plans: Annotated[Path, typer.Option(help="ShareGPT file: what it learns as a Planner.")],
+    model: Annotated[
+        str, typer.Option(help="The fine-tuned Critic that all but the one agent go on from.")
+    ] = ("nano-critic"),
+    editor: Annotated[str, typer.Option(help="What draws, in training and after.")] = "diffusers:nano-editor",
+    out: Annotated[Path, typer.Option(help="Runs, measures and the table.")] = Path("out/ablations"),
+    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps of reinforcement an arm.")] = 300,
+    sft_steps: Annotated[int, typer.Option(min=1, help="Steps in which the one agent is fine-tuned.")] = 6500,
+    rollout: Annotated[int, typer.Option(min=1, help="Prompts a rollout.")] = 16,
+    split: Annotated[
+        Literal["validation", "test"], typer.Option(help="Where it is measured.")
+    ] = "validation",
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes measured.")] = 400,
+) -> None:
+    """Train every arm, measure the loop with each, write OUT/ablations.md."""
+    out.mkdir(parents=True, exist_ok=True)
+    filtered = out / "filtered"
+    if not (filtered / DONE).exists():
+        critic = f"hf:{model}?batch_size=64&max_new_tokens=128"
+        _goalreel("corpus", "filter-groups", critiques, "--critic", critic, "--out", filtered)
+    both = out / "one_agent_sft"
+    _train(both, _config(out, "nano-critic-own", both.name, steps=sft_steps), (verdicts, plans), model, [])
+    for arm, (_, reward) in ARMS.items():
+        if arm == "sft":
+            continue
+        start = str(both) if arm == "one_agent" else model
+        rows = (critiques if arm == "unfiltered" else filtered,)
+        settings = {"steps": steps, "prompts_per_rollout": rollout, "editor": editor, "reward": reward}
+        settings["batch_size"] = min(64, 8 * rollout)
+        config = _config(out, "nano-critic-grpo", arm, **settings)
+        _train(out / arm, config, rows, start, ["--method", "grpo"])
+    told = {arm: _measured(out, arm, model, editor, split, episodes) for arm in ARMS}
+    table = _table(told, split, episodes)
+    write_bytes(out / "ablations.md", table.encode())
+    typer.echo(str(out / "ablations.md"))
+
+
+def _config(out: Path, preset: str, name: str, **changes: Any) -> Path:
+    """A preset with some of its settings changed, in a file."""
+    settings = yaml.safe_load(config_file(preset).read_text(encoding="utf-8"))
+    path = out / f"{name}.yaml"
+    write_bytes(path, yaml.safe_dump(settings | changes, sort_keys=False).encode())
+    return path
+
+
+def _train(out: Path, config: Path, corpora: tuple[Path, ...], model: str, options: list[str]) -> None:
+    if (out / DONE).exists():
+        return
+    resume = ["--resume"] if [*out.glob("checkpoints/checkpoint-*")] else []
+    if not resume:
+        shutil.rmtree(out, ignore_errors=True)
+    rows = [word for corpus in corpora for word in ("--corpus", str(corpus))]
+    start = [] if model == "nano" else ["--model", model]
+    _goalreel("train", "critic", *options, "--config", config, "--out", out, *rows, *start, *resume)
+
+
+def _measured(
+    out: Path, arm: str, model: str, editor: str, split: str, episodes: int
+) -> dict[str, float | None]:
+    path = out / f"{arm}-{split}-{episodes}.json"
+    if not path.exists():
+        critic = model if arm == "sft" else out / arm
+        words = ("eval", "tabletop", "--parts", "loop", "--orders", "terse", "--split", split)
+        told = _goalreel(
+            *(*words, "--episodes", episodes, "--critic", f"hf:{critic}", "--editor", editor),
+            *("--out", out / f"{arm}-bench", "--json"),
+        )
+        write_bytes(path, told.splitlines()[-1].encode())
+    return json.loads(path.read_text())
+
+
+def _table(told: dict[str, dict[str, float | None]], split: str, episodes: int) -> str:
+    lines = [
+        f"{episodes} episodes of the {split} split: true sub-goals, terse orders, 95 % intervals.\n",
+        "| Critic | right steps | storyboards without a wrong step | of the gap closed |\n|---|---|---|---|",
+    ]
+    for arm, (name, _) in ARMS.items():
+        lines.append(f"| {name} | {' | '.join(_cell(told[arm], measure) for measure in MEASURES)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(told: dict[str, float | None], measure: str) -> str:
+    value, low, high = (told.get(f"{measure}{end}") for end in ("", "_low", "_high"))
+    if value is None:
+        return ""
+    return f"{100 * value:.1f}" + (
+        "" if low is None or high is None else f" ({100 * low:.0f} - {100 * high:.0f})"
+    )
+
+
+def _goalreel(*words: object) -> str:
+    """Run a command of goalreel's and give what it printed; its failure ends this script: it has said why."""
+    command = [str(Path(sys.executable).with_name("goalreel")), *map(str, words)]
+    typer.echo(f"$ {' '.join(command[1:])}", err=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise typer.Exit(done.returncode)
+    return done.stdout
+
+
+if __name__ == "__main__":
+    typer.run(main)

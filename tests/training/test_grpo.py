@@ -1,0 +1,353 @@
+"""GRPO of a Critic: the rollouts that TRL makes of critiques, its runs, what stops them, and what is left."""
+
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+import pytest
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+pytest.importorskip("trl", reason="needs trl: pip install 'goalreel[train]'")
+
+import torch
+import yaml
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from goalreel.checkpoints import NANO
+from goalreel.cli.train import app
+from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
+from goalreel.datasets.corpora.write import Corpus, write_corpus
+from goalreel.datasets.tabletop.lessons.critiques import critique_rows
+from goalreel.datasets.tabletop.scoring import SimulatorScorer, task_id_of
+from goalreel.errors import BackendError, InputError
+from goalreel.image import Image
+from goalreel.planners.dialects import OWN
+from goalreel.planners.hf import HfChat
+from goalreel.training import grpo
+from goalreel.training.config import read_config
+from goalreel.training.critiques import Critiques, asked_of
+from goalreel.training.grpo_card import curve
+from goalreel.training.grpo_config import CollapseSettings, GrpoConfig, cost
+from goalreel.training.results import last_checkpoint
+from goalreel.training.rewards import Marks
+from goalreel.types import Edit, Failure
+
+if not NANO.is_dir():
+    pytest.skip("no checkpoints/nano in this checkout", allow_module_level=True)
+
+SMALL = {
+    "model": "nano-critic",
+    "editor": "diffusers:nano-editor",
+    "scorer": "simulator",
+    "steps": 2,
+    "prompts_per_rollout": 2,
+    "group": 3,
+    "batch_size": 6,
+    "max_completion_length": 96,
+    "learning_rate": 1e-4,
+    "bf16": False,
+    "log_every": 1,
+    "save_every": 1,
+    "outage": {"waits": []},
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[CritiqueRow]:
+    """Made candidates alone: this editor draws nothing."""
+    return list(critique_rows(range(400, 402), lambda sources, prompts: [None] * len(prompts)))
+
+
+def corpus(folder: Path, rows: Sequence[CritiqueRow]) -> Path:
+    made = Corpus(CRITIQUES, "train", {"train-00000": range(1)}, lambda part: rows, {"test": 1}, "test")
+    write_corpus(made, folder, text=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(rows, tmp_path_factory) -> Path:
+    return corpus(tmp_path_factory.mktemp("rl") / "rl", rows)
+
+
+def config(folder: Path, **changes: object) -> GrpoConfig:
+    return GrpoConfig.model_validate({**SMALL, "corpus": [folder], **changes})
+
+
+class Copier:
+    """Gives the source back."""
+
+    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
+        return [edit.image for edit in edits if edit.image is not None]
+
+
+def run(settings: GrpoConfig, out: Path) -> None:
+    grpo.train(settings, out, False, editor=Copier(), scorer=SimulatorScorer(), local=True)
+
+
+def history(out: Path, step: int) -> list[dict[str, float]]:
+    state = json.loads((out / f"checkpoints/checkpoint-{step}/trainer_state.json").read_text())
+    return state["log_history"]
+
+
+# -- what is asked
+
+
+@pytest.mark.long
+def test_critiques_are_right_and_wrong_and_of_training_scenes(rows):
+    right = sum(row.success for row in rows)
+    assert 0.3 * len(rows) < right < 0.7 * len(rows)
+    for row in rows:
+        assert row.task_id.startswith("tabletop-40")
+        assert row.success == (row.semantics == 10 and row.quality > 7)
+
+
+@pytest.mark.long
+def test_trap_13_every_row_asks_about_two_pictures(folder, rows):
+    read = Critiques([folder])
+    again = [read.row(n) for n in range(len(read))]
+    assert [(r.source, r.candidate, r.prompt) for r in again] == [
+        (r.source, r.candidate, r.prompt) for r in rows
+    ]
+    assert [r.semantics for r in again] == pytest.approx([r.semantics for r in rows])
+    for row in (rows[0], replace(rows[0], drawn=True)):
+        messages, pictures = asked_of(row, OWN, "strict")
+        places = [p for m in messages for p in m["content"] if p["type"] == "image"]
+        assert len(places) == len(pictures) == 2
+    asked = read.as_dataset(OWN, "strict")[0]
+    assert asked["number"] == 0
+    assert len(asked["images"]) == 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [900_000, 950_000])
+def test_trap_15_rows_of_held_out_episodes_are_refused(rows, tmp_path, seed):
+    held = corpus(tmp_path / "held", [*rows, replace(rows[0], task_id=task_id_of(seed))])
+    with pytest.raises(InputError, match=r"held-out episodes \(1 of (validation|test)\)"):
+        Critiques([held])
+    real = corpus(tmp_path / "real", [replace(rows[0], task_id="episode-7")])
+    assert len(Critiques([real])) == 1
+
+
+# -- settings
+
+
+def test_trap_14_the_form_of_the_reward_is_said_and_the_repository_s_is_the_default():
+    eight = read_config("critic-8b-grpo", GrpoConfig)
+    assert (eight.reward.form, eight.kl, eight.group, eight.prompts_per_rollout) == (
+        "repository",
+        1e-3,
+        8,
+        16,
+    )
+    assert eight.passes(devices=8) == (16, 8)
+    assert read_config("nano-critic-grpo", GrpoConfig).passes(devices=1) == (2, 2)
+    with pytest.raises(InputError, match="form"):
+        read_config("critic-8b-grpo", GrpoConfig, reward={"form": "other"})
+
+
+def test_trap_5_advantages_are_not_divided_by_a_group_s_own_spread():
+    for name in ("critic-8b-grpo", "nano-critic-grpo"):
+        assert read_config(name, GrpoConfig).scale_rewards == "batch"
+
+
+def test_settings_that_do_not_fit_are_refused(folder):
+    with pytest.raises(ValueError, match="do not divide"):
+        config(folder, batch_size=4).passes(1)
+    with pytest.raises(InputError, match="do not divide over 1 device"):
+        run(config(folder, batch_size=4), folder / "out")
+    assert not (folder / "out").exists()
+    with pytest.raises(ValueError, match="either steps or epochs"):
+        config(folder, epochs=1)
+    with pytest.raises(ValueError, match="both 0"):
+        config(folder, reward={"accuracy": 0, "step": 0})
+
+
+def test_the_cost_is_told_before(folder):
+    told = cost(config(folder, steps=300), [True, True, False, False])
+    assert (told.rollouts, told.completions, told.edits) == (300, 1800, 1200)
+    eight = read_config("critic-8b-grpo", GrpoConfig)
+    told = cost(eight, [False] * 13_000)
+    assert (told.rollouts, told.completions, told.edits) == (812, 812 * 128, 812 * 144)
+
+
+def test_a_reply_that_arrives_parsed_is_put_together():
+    whole = "<think>No.</think>\n<answer>{}</answer>"
+    assert grpo.text_of([{"role": "assistant", "content": whole}]) == whole
+    for key in grpo.THOUGHTS:
+        parsed = [{"role": "assistant", "content": "<answer>{}</answer>", key: "No."}]
+        assert grpo.text_of(parsed) == whole
+
+
+def test_trap_7_a_run_that_says_the_same_of_every_picture_is_stopped():
+    from transformers import TrainerControl, TrainerState, TrainingArguments
+
+    def after(*rates: float) -> tuple[grpo._Collapse, TrainerControl]:
+        guard, control = grpo._Collapse(CollapseSettings(rollouts=3), updates=1), TrainerControl()
+        for step, rate in enumerate(rates, 1):
+            state = TrainerState(global_step=step)
+            guard.on_log(TrainingArguments(), state, control, {"critic/true_rate": rate})
+        return guard, control
+
+    guard, control = after(0.5, 1.0, 0.99, 0.98)
+    assert "accepted 99 %" in guard.found
+    assert control.should_training_stop
+    assert control.should_save
+    assert after(0.01, 0.02, 0.0)[0].found
+    assert after(0.99, 0.99)[0].found is None
+    assert not after(0.5, 1.0, 0.5, 1.0)[1].should_training_stop
+
+
+def test_the_card_shows_the_curve_and_the_silent_groups():
+    logged = [{"step": i + 1, "reward": i / 30, "silent_groups": 0.25} for i in range(30)]
+    lines = curve(logged).splitlines()
+    assert len(lines) == 2 + 10
+    assert "silent groups" in lines[0]
+    assert lines[2].startswith("| to 3 | 0.033 |")
+    assert "| 0.250 |" in lines[-1]
+
+
+# -- runs
+
+
+@pytest.mark.long
+def test_an_outage_ends_the_run_with_its_last_step_kept(folder, tmp_path, caplog):
+    settings = config(folder, steps=3, save_every=100, outage={"waits": [0, 0]}, temperature=2.0)
+    caplog.set_level(logging.WARNING)
+    calls: list[int] = []
+    whole = grpo.CriticReward.marks
+
+    async def marks(self, rows, replies):
+        calls.append(len(rows))
+        return await whole(self, rows, replies) if len(calls) == 1 else [None] * len(rows)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grpo.CriticReward, "marks", marks)
+        with pytest.raises(BackendError, match=r"6 of 6 rewards are unknown.*--resume"):
+            run(settings, tmp_path / "out")
+    assert len(calls) == 1 + 3, "asked again after each pause"
+    assert last_checkpoint(tmp_path / "out/checkpoints").endswith("checkpoint-1")
+    assert not any("images" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.long
+def test_an_outage_from_the_start_has_nothing_to_resume(folder, tmp_path, monkeypatch):
+    async def unknown(self, rows, replies):
+        return [None] * len(rows)
+
+    monkeypatch.setattr(grpo.CriticReward, "marks", unknown)
+    with pytest.raises(BackendError, match=r"6 of 6 rewards are unknown.*to another folder"):
+        run(config(folder), tmp_path / "out")
+
+
+@pytest.mark.long
+def test_trap_6_the_share_of_silent_groups_is_logged(folder, tmp_path, monkeypatch):
+    """Three groups of four: all alike; one reply apart; alike but for one that is unknown."""
+    steps = (0.5, 0.5, 0.5, 0.5), (0.5, 0.5, 0.9, 0.5), (0.5, 0.5, None, 0.5)
+
+    async def marks(self, rows, replies):
+        assert [rows.index(row) // 4 for row in rows] == [0] * 4 + [1] * 4 + [2] * 4, "in groups"
+        return [None if s is None else Marks(1.0, 1.0, s, False) for group in steps for s in group]
+
+    monkeypatch.setattr(grpo.CriticReward, "marks", marks)
+    some = {"prompts_per_rollout": 3, "group": 4, "batch_size": 12, "steps": 1, "outage": {"most": 0.1}}
+    run(config(folder, **some), tmp_path / "out")
+    (told, *_) = history(tmp_path / "out", 1)
+    assert told["silent_groups"] == pytest.approx(2 / 3)
+    assert told["critic/unknown"] == pytest.approx(1 / 12)
+    assert "| 0.667 |" in (tmp_path / "out/README.md").read_text()
+
+
+KILLED = """
+import os, signal, transformers
+transformers.TrainerCallback.on_save = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
+from goalreel.cli.train import app
+app()
+"""
+
+
+@pytest.mark.process
+def test_a_killed_run_resumes_to_what_the_unkilled_is(folder, tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump({**SMALL, "corpus": [str(folder)], "temperature": 1.5}))
+    whole, killed = (
+        ["critic", "--method", "grpo", "--config", str(path), "--out", str(tmp_path / name)]
+        for name in ("whole", "killed")
+    )
+    result = CliRunner().invoke(app, whole, catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    assert "2 rollouts: 12 completions, at most" in result.stderr
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    died = subprocess.run([sys.executable, "-c", KILLED, *killed], env=environment, capture_output=True)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    result = CliRunner().invoke(app, [*killed, "--resume"], catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "killed"))
+    start = load_file(NANO / "critic/model.safetensors")
+    assert any(not torch.equal(value, start[name].float()) for name, value in one.items())
+    for name, value in one.items():
+        torch.testing.assert_close(other[name], value, rtol=0, atol=1e-6, msg=name)
+    card = (tmp_path / "killed/README.md").read_text()
+    assert "## How training went" in card
+    assert "silent groups" in card
+    assert list((tmp_path / "killed/logs").glob("events.*"))
+    assert {"critic/true_rate", "silent_groups", "critic/unknown"} <= history(tmp_path / "whole", 2)[0].keys()
+    HfChat.load(tmp_path / "killed", device="cpu")
+
+
+def test_options_of_the_other_method_are_refused(tmp_path):
+    def said(*words: str) -> str:
+        result = CliRunner().invoke(app, ["critic", "--out", str(tmp_path / "out"), *words])
+        assert result.exit_code == 1
+        return result.stderr
+
+    assert "for --method grpo" in said("--config", "nano-critic", "--editor", "nano-editor")
+    assert "give --editor and --scorer" in said("--config", "critic-8b-grpo", "--method", "grpo")
+    assert "no scorer 'odd'" in said(
+        *("--config", "nano-critic-grpo", "--method", "grpo", "--scorer", "odd", "--corpus", str(tmp_path))
+    )
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_the_ablation_runs_end_to_end_and_does_nothing_twice(folder, tmp_path):
+    import nano_ablations
+
+    from goalreel.datasets.tabletop.lessons.corpus import CorpusOrder, make_corpus
+
+    for kind in ("plans", "verdicts"):
+        make_corpus(CorpusOrder(kind, "train", 3), tmp_path / kind)
+    lessons = {kind: tmp_path / kind / "sharegpt" / f"{kind}.json" for kind in ("plans", "verdicts")}
+    out = tmp_path / "ablations"
+
+    def run() -> str:
+        nano_ablations.main(
+            folder, lessons["verdicts"], lessons["plans"], "nano-critic", "diffusers:nano-editor",
+            out, steps=1, sft_steps=1, rollout=1, split="validation", episodes=1,
+        )  # fmt: skip
+        return (out / "ablations.md").read_text()
+
+    table = run()
+    for name, _ in nano_ablations.ARMS.values():
+        assert re.search(rf"^\| {name} \| \d+\.\d", table, re.MULTILINE), table
+    assert len(Critiques([out / "filtered"])) < len(Critiques([folder]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nano_ablations, "_goalreel", None)
+        assert run() == table

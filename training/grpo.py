@@ -1,0 +1,292 @@
+"""GRPO of a Critic with TRL's `GRPOTrainer`: one reward for all a reply earns, and none for an outage."""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from trl import (
+    GRPOConfig,  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
+    GRPOTrainer,  # pyright: ignore[reportPrivateImportUsage]
+)
+
+from goalreel.checkpoints import located
+from goalreel.errors import BackendError, InputError, UserError
+from goalreel.planners.dialects import dialect
+from goalreel.scoring import Scorer
+from goalreel.training.card import write_card
+from goalreel.training.critiques import Critiques
+from goalreel.training.grpo_card import card
+from goalreel.training.grpo_config import CollapseSettings, GrpoConfig, OutageSettings, RunCost, cost
+from goalreel.training.loading import adapters, freeze, load, quicken
+from goalreel.training.results import last_checkpoint, save, tensorboard
+from goalreel.training.rewards import CriticReward, RewardWeights, summary
+from goalreel.training.room import fits_in
+from goalreel.training.run import begin, processes
+from goalreel.types import Editor
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, ProcessorMixin
+
+log = logging.getLogger(__name__)
+
+THOUGHTS = ("reasoning", "reasoning_content", "thinking")
+"""Keys under which a tokenizer with a response template puts what came before the answer."""
+_PICTURES = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+_UNKNOWN = "All reward functions returned None"
+"""In a warning of TRL that holds a whole row, with its pictures."""
+
+
+class CollapseError(UserError):
+    """The Critic says the same of every picture."""
+
+
+class _Trainer(GRPOTrainer):
+    """Waits for editor and scorer where they fail, and counts the groups that teach nothing."""
+
+    def __init__(self, *args: Any, outage: OutageSettings, **options: Any) -> None:
+        self._outage = outage
+        super().__init__(*args, **options)
+
+    def _calculate_rewards(self, *asked: Any, **named: Any) -> torch.Tensor:
+        # All processes see the same rewards, and so wait and give up together.
+        waits = iter(self._outage.waits)
+        while True:
+            rewards: torch.Tensor = super()._calculate_rewards(*asked, **named)
+            unknown = int(rewards.isnan().sum())
+            if unknown <= self._outage.most * len(rewards):
+                self._count_silent(rewards)
+                return rewards
+            told = f"{unknown} of {len(rewards)} rewards are unknown, for editor or scorer failed"
+            if (pause := next(waits, None)) is None:
+                raise BackendError(told)
+            log.warning("%s: asking again in %g s", told, pause)
+            time.sleep(pause)
+            self._pending_metrics.clear()
+
+    def _count_silent(self, rewards: torch.Tensor) -> None:
+        # TRL counts groups only where it divides by their own spread.
+        groups = rewards.view(-1, int(self.num_generations or 1))
+        spread = groups.nan_to_num(-math.inf).amax(1) - groups.nan_to_num(math.inf).amin(1)
+        self._metrics["train"]["silent_groups"].append((spread <= 1e-6).float().mean().item())
+
+    def save_now(self) -> None:
+        """Keep the model as it is, to resume from; before the first step there is nothing to keep."""
+        step, last = self.state.global_step, last_checkpoint(Path(str(self.args.output_dir)))
+        if step and self.model is not None and (last is None or not last.endswith(f"-{step}")):
+            self._save_checkpoint(self.model, None)
+
+
+class _Collapse(TrainerCallback):
+    """Stops a run whose Critic accepts nearly all, or nearly nothing."""
+
+    def __init__(self, settings: CollapseSettings, updates: int) -> None:
+        self._settings = settings
+        self._updates = updates
+        self._rates: dict[int, float] = {}
+        self.found: str | None = None
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Look at the share of acceptances of the last rollouts."""
+        rate = (logs or {}).get("critic/true_rate")
+        if rate is None:
+            return
+        self._rates[(state.global_step - 1) // self._updates] = rate
+        recent = list(self._rates.values())[-self._settings.rollouts :]
+        mean = sum(recent) / len(recent)
+        if len(recent) == self._settings.rollouts and not self._settings.least <= mean <= self._settings.most:
+            self.found = f"over the last {len(recent)} rollouts the Critic accepted {100 * mean:.0f} %"
+            control.should_save = control.should_training_stop = True
+
+
+def train(
+    config: GrpoConfig,
+    out: Path,
+    resume: bool,
+    *,
+    editor: Editor,
+    scorer: Scorer,
+    local: bool,
+    tell: Callable[[RunCost], None] = lambda cost: None,
+) -> None:
+    """Train, and leave in `out` a checkpoint that `HfChat.load(out)` takes, with its model card.
+
+    `out` also holds `training.yaml` (the settings), `logs/` (TensorBoard) and `checkpoints/` to resume from.
+    `local`: the editor runs in this process (`rewards.CriticReward`). `tell` is given what the run will ask
+    for, before it begins. On several devices start it with `accelerate launch`.
+
+    Raises:
+        InputError: a setting, a row or a checkpoint that cannot be used; `out` holds another run, or, with
+            `resume`, no checkpoint.
+        BackendError: editor or scorer failed for longer than `config.outage` waits; the model is kept.
+        CollapseError: the Critic says the same of every picture; the model is kept.
+    """
+    rows = Critiques(config.corpus)
+    if len(rows) < config.prompts_per_rollout:
+        raise InputError(f"{len(rows)} rows do not fill a rollout of {config.prompts_per_rollout}")
+    state = processes()
+    config.passes(state.num_processes)  # refuses before anything is written or loaded
+    begin(config, out, resume)
+    last = last_checkpoint(out / "checkpoints") if resume else None
+    if resume and last is None:
+        raise InputError(f"{out} has no checkpoint to resume from: run without --resume, to another folder")
+    if state.is_main_process:
+        tell(cost(config, rows.successes))
+    model, processor = load(located(config.model), config)
+    fits = fits_in(editor, processor, config.reward.prompt_tokens)
+    settings = config.reward
+    reward = CriticReward(editor, scorer, form=settings.form, local=local, fits=fits, batch=settings.batch)
+    collapse = _Collapse(config.collapse, config.updates)
+    trainer = _trainer(config, out, (model, processor), rows, reward, [collapse, *tensorboard(out)])
+    _run(trainer, collapse, last, out)
+    save(trainer, processor, config.save_dtype, out)
+    if trainer.is_world_process_zero():
+        write_card(out, card(config, rows=len(rows), history=trainer.state.log_history))
+
+
+def _trainer(
+    config: GrpoConfig,
+    out: Path,
+    loaded: "tuple[PreTrainedModel, ProcessorMixin]",
+    rows: Critiques,
+    reward: CriticReward,
+    callbacks: list[TrainerCallback],
+) -> _Trainer:
+    model, processor = loaded
+    processor.tokenizer.padding_side = "left"  # as TRL pads what it samples from
+    frozen = freeze(model, config)
+    logging.getLogger("trl.trainer.grpo_trainer").addFilter(_brief)
+    trainer = _Trainer(
+        model=model,
+        args=_arguments(config, out, model, processes().num_processes),
+        train_dataset=rows.as_dataset(dialect(config.dialect, config.prompts), config.mode),
+        processing_class=processor,
+        reward_funcs=[reward_function(reward, rows, config)],
+        peft_config=adapters(model, config, frozen) if config.method == "lora" else None,
+        callbacks=callbacks,
+        outage=config.outage,
+    )
+    if isinstance(trainer.ref_model, torch.nn.Module):
+        quicken(trainer.ref_model)
+    return trainer
+
+
+def _run(trainer: _Trainer, collapse: _Collapse, last: str | None, out: Path) -> None:
+    try:
+        trainer.train(resume_from_checkpoint=last)
+    except BackendError as e:
+        trainer.save_now()
+        kept = last_checkpoint(out / "checkpoints") is not None
+        again = "the same command with --resume" if kept else "again to another folder, as no step was made"
+        raise BackendError(f"{e}: see that both run, then start {again}") from e
+    if collapse.found:
+        said = f"{collapse.found}; the last checkpoint is in {out / 'checkpoints'}"
+        raise CollapseError(f"{said}: try a lower learning_rate or a balanced corpus")
+
+
+def reward_function(reward: CriticReward, rows: Critiques, config: GrpoConfig) -> Callable[..., Any]:
+    """The one reward as TRL calls it; its parts are metrics, since a part that is None would count as 0."""
+    weights = RewardWeights(config.reward.format, config.reward.accuracy, config.reward.step)
+
+    async def critic(
+        completions: Sequence[Any], number: Sequence[int], log_metric: Callable[[str, float], None], **_: Any
+    ) -> list[float | None]:
+        asked = [rows.row(n) for n in number]
+        marks = await reward.marks(asked, [text_of(c) for c in completions])
+        for name, value in summary(asked, marks).items():
+            log_metric(f"critic/{name}", value)
+        return [None if m is None else m.total(weights) for m in marks]
+
+    return critic
+
+
+def text_of(completion: Any) -> str:
+    """The whole reply, also where the tokenizer has taken it apart into thinking and answer."""
+    if isinstance(completion, str):
+        return completion
+    message = completion[-1]
+    content = message.get("content") or ""
+    if not isinstance(content, str):
+        content = "".join(part.get("text", "") for part in content)
+    thought = next((message[key] for key in THOUGHTS if message.get(key)), None)
+    return content if thought is None else f"<think>{thought}</think>\n{content}"
+
+
+def _arguments(config: GrpoConfig, out: Path, model: "PreTrainedModel", devices: int) -> GRPOConfig:
+    silent = _never(model)
+    every, step = config.passes(devices)
+    try:
+        return GRPOConfig(
+            output_dir=str(out / "checkpoints"),
+            seed=config.seed,
+            max_steps=config.steps or -1,
+            num_train_epochs=config.epochs or 1.0,
+            per_device_train_batch_size=config.batch_size,
+            gradient_accumulation_steps=step,
+            steps_per_generation=every,
+            num_generations=config.group,
+            max_completion_length=config.max_completion_length,
+            temperature=config.temperature,
+            top_p=config.top_p,
+            top_k=0,
+            generation_kwargs=silent if config.vllm is None else {"logit_bias": _biased(silent)},
+            learning_rate=config.learning_rate,
+            adam_beta1=config.betas[0],
+            adam_beta2=config.betas[1],
+            weight_decay=config.weight_decay,
+            max_grad_norm=config.max_grad_norm,
+            lr_scheduler_type="constant_with_warmup" if config.warmup else "constant",
+            warmup_steps=config.warmup,
+            beta=config.kl,
+            epsilon=config.clip[0],
+            epsilon_high=config.clip[1],
+            delta=config.dual_clip,
+            loss_type=config.loss,
+            scale_rewards=config.scale_rewards,
+            bf16=config.bf16,
+            use_cpu=not torch.cuda.is_available(),
+            gradient_checkpointing=config.gradient_checkpointing,
+            logging_steps=config.log_every,
+            report_to=[],  # the TensorBoard callback is given a folder of its own
+            save_steps=config.save_every,
+            save_total_limit=config.keep,
+            **_vllm(config),
+        )
+    except ValueError as e:  # such as bf16 on a device without it
+        raise InputError(f"the trainer refuses these settings: {str(e).strip().splitlines()[0][:300]}") from e
+
+
+def _never(model: "PreTrainedModel") -> dict[str, list[int]]:
+    """Tokens of pictures: one that was sampled would stand for a picture that there is not (trl#3847)."""
+    ids = {getattr(model.config, name, None) for name in _PICTURES}
+    return {"suppress_tokens": sorted(i for i in ids if i is not None)}
+
+
+def _biased(silent: dict[str, list[int]]) -> dict[int, float]:
+    return dict.fromkeys(silent["suppress_tokens"], -100.0)
+
+
+def _vllm(config: GrpoConfig) -> dict[str, Any]:
+    if config.vllm is None:
+        return {"use_vllm": False}
+    return {
+        "use_vllm": True,
+        "vllm_mode": "colocate",
+        "vllm_tensor_parallel_size": config.vllm.tensor_parallel,
+        "vllm_gpu_memory_utilization": config.vllm.memory,
+    }
+
+
+def _brief(record: logging.LogRecord) -> bool:
+    return _UNKNOWN not in str(record.msg)

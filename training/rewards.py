@@ -1,0 +1,279 @@
+"""What a Critic's reply earns: its form, its verdict, and what became of the picture by its prompt.
+
+R = 1/2 format + 1/2 (0.2 accuracy + 0.8 step) (InterleaveThinker, arXiv 2606.13679, section 3.3). Knows no
+trainer: rows and replies in, marks out. A reply whose marks depend on a service that failed has none.
+"""
+
+import asyncio
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import batched
+
+from goalreel.datasets.corpora.critiques import CritiqueRow
+from goalreel.errors import BackendError
+from goalreel.files import digest
+from goalreel.image import Image
+from goalreel.planners.parsing import parse_verdict
+from goalreel.planners.reply import Problem
+from goalreel.scoring import PictureScores, Scorer
+from goalreel.training.forms import FORMS, FormName
+from goalreel.types import Candidate, Edit, Editor, Failure, Verdict
+
+log = logging.getLogger(__name__)
+
+KEPT = 8192
+"""Scores of re-edits that are remembered."""
+_OUT = Failure(stage="edit", message="the editor failed")
+_STRICT = re.compile(r"\s*(?:<think>)?.+?</think>\s*<answer>.*</answer>\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class RewardWeights:
+    """R = format x form + (1 - format) (accuracy x verdict + step x change)."""
+
+    format: float = 0.5
+    accuracy: float = 0.2
+    step: float = 0.8
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What one reply earns. `success` is its verdict, None where it cannot be read."""
+
+    format: float
+    accuracy: float
+    step: float
+    success: bool | None
+    edited: bool = False
+    """Its prompt was drawn and the picture scored."""
+    refused: bool = False
+    """Its prompt was not drawn: too long, or the editor will not."""
+    control: float | None = None
+    """What the row's own order would earn as a step, drawn again with the same new seed: what is better by
+    the seed alone. None where the reply's prompt was not drawn, or the control's scores are not known."""
+
+    def total(self, weights: RewardWeights) -> float:
+        """The reward."""
+        rest = weights.accuracy * self.accuracy + weights.step * self.step
+        return weights.format * self.format + (1 - weights.format) * rest
+
+
+@dataclass(frozen=True)
+class _Key:
+    """Decides a re-edit's picture and so its scores: the row (source, goal and seed), and the prompt."""
+
+    row: str
+    prompt: str
+
+    @property
+    def seed(self) -> int:
+        # Of the row alone: completions of a group differ by their prompt, and no seed serves all rows.
+        return int(self.row[:8], 16)
+
+    def control(self, row: CritiqueRow) -> "_Key":
+        """The same re-edit by the order that the candidate was made with."""
+        return replace(self, prompt=row.prompt)
+
+
+type _Found = Mapping[_Key, PictureScores | None]
+"""None: the editor refused. A key that is missing: a service failed."""
+
+
+class CriticReward:
+    """Draws what replies ask for, from the original source, and scores it by the plan's own order.
+
+    `local`: the editor runs in this process, so that whatever it fails at is the prompt's fault. A remote one
+    refuses where it says so; else it is taken to be out. `fits` tells whether the editor reads all of a
+    prompt. Calls are made in threads, `batch` edits at a time: one to the editor beside one to the scorer.
+    """
+
+    def __init__(
+        self,
+        editor: Editor,
+        scorer: Scorer,
+        *,
+        form: FormName = "repository",
+        local: bool = False,
+        fits: Callable[[str], bool] = lambda prompt: True,
+        batch: int = 32,
+    ) -> None:
+        self._editor, self._scorer, self._form = editor, scorer, FORMS[form]
+        self._local, self._fits, self._batch = local, fits, batch
+        self._known: OrderedDict[_Key, PictureScores | None] = OrderedDict()
+
+    async def marks(self, rows: Sequence[CritiqueRow], replies: Sequence[str]) -> list[Marks | None]:
+        """Marks i are what reply i about row i earns; None where editor or scorer could not tell."""
+        read = [parse_verdict(reply) for reply in replies]
+        keys = [_key(row, verdict) for row, verdict in zip(rows, read, strict=True)]
+        drawn = [None if key is None or not self._fits(key.prompt) else key for key in keys]
+        told = [(key, row) for key, row in zip(drawn, rows, strict=True) if key is not None]
+        wanted = dict(told) | {key.control(row): row for key, row in told}
+        found = await self._find(wanted)
+        return [
+            self._marks(row, reply, verdict, key, found, fits=key == drawable)
+            for row, reply, verdict, key, drawable in zip(rows, replies, read, keys, drawn, strict=True)
+        ]
+
+    def _marks(
+        self,
+        row: CritiqueRow,
+        reply: str,
+        verdict: Verdict | Problem,
+        key: _Key | None,
+        found: _Found,
+        *,
+        fits: bool,
+    ) -> Marks | None:
+        form = self._form
+        if isinstance(verdict, Problem):
+            return Marks(0.0, form.wrong, form.worst, None)
+        accuracy = form.right if verdict.success == row.success else form.wrong
+        said = Marks(float(_strict(reply, verdict)), accuracy, form.unchanged, verdict.success)
+        if key is None:
+            return said
+        if not fits:
+            return replace(said, step=form.worst, refused=True)
+        if key not in found:
+            return None
+        new = found[key]
+        if new is None:
+            return replace(said, step=form.worst, refused=True)
+        old, again = PictureScores(row.semantics, row.quality), found.get(key.control(row))
+        control = None if again is None else form.step(old, again)
+        return replace(said, step=form.step(old, new), edited=True, control=control)
+
+    async def _find(self, wanted: Mapping[_Key, CritiqueRow]) -> _Found:
+        """Scores of the re-edits, those of earlier calls from memory."""
+        found = {key: self._known[key] for key in wanted if key in self._known}
+        new = [(key, row) for key, row in wanted.items() if key not in found]
+        editing, scoring = asyncio.Semaphore(1), asyncio.Semaphore(1)
+        parts = [self._look(some, editing, scoring) for some in batched(new, self._batch)]
+        for part in await asyncio.gather(*parts):
+            found |= part
+            self._known |= part
+        while len(self._known) > KEPT:
+            self._known.popitem(last=False)
+        return found
+
+    async def _look(
+        self,
+        asked: Sequence[tuple[_Key, CritiqueRow]],
+        editing: asyncio.Semaphore,
+        scoring: asyncio.Semaphore,
+    ) -> dict[_Key, PictureScores | None]:
+        async with editing:
+            pictures = await asyncio.to_thread(self._draw, asked)
+        found: dict[_Key, PictureScores | None] = {
+            key: None for (key, _), p in zip(asked, pictures, strict=True) if self._refused(p)
+        }
+        drawn = [(*a, p) for a, p in zip(asked, pictures, strict=True) if isinstance(p, Image)]
+        async with scoring:
+            scores = await asyncio.to_thread(self._score, [_candidate(row, p) for _, row, p in drawn])
+        told = zip((key for key, _, _ in drawn), scores, strict=True)
+        return found | {key: score for key, score in told if score is not None}
+
+    def _refused(self, answer: Image | Failure) -> bool:
+        return isinstance(answer, Failure) and answer is not _OUT and (answer.refused or self._local)
+
+    def _draw(self, asked: Sequence[tuple[_Key, CritiqueRow]]) -> Sequence[Image | Failure]:
+        try:
+            answers = self._editor.edit([_edit(key, row) for key, row in asked])
+        except BackendError as e:
+            log.warning("the editor failed: %s", e)
+            return [_OUT] * len(asked)
+        for failure in {a.message for a in answers if isinstance(a, Failure)}:
+            log.info("the editor gave no picture: %s", failure)
+        return answers
+
+    def _score(self, candidates: Sequence[Candidate]) -> Sequence[PictureScores | None]:
+        if not candidates:
+            return []
+        try:
+            return self._scorer.score(candidates)
+        except BackendError as e:
+            log.warning("the scorer failed: %s", e)
+            return [None] * len(candidates)
+
+
+def summary(rows: Sequence[CritiqueRow], marks: Sequence[Marks | None]) -> dict[str, float]:
+    """What to watch of a rollout, by name; what cannot be told, as a share of nothing, is left out.
+
+    `unknown` and `unread`, `edited` and `refused` are shares of all replies; `true_rate` and the accuracies
+    are of the replies that can be read. `edited_step` and `control_step` are of the same replies, those that
+    were drawn: what their prompts are worth is the difference.
+    """
+    told = [m for m in marks if m is not None]
+    said = [(r, m) for r, m in zip(rows, marks, strict=True) if m is not None and m.success is not None]
+    right = {j: [m.success == j for r, m in said if r.success is j] for j in (True, False)}
+    paired = [(m.step, m.control) for m in told if m.edited and m.control is not None]
+    shares: dict[str, Iterable[float]] = {
+        "unknown": [m is None for m in marks],
+        "unread": [m.success is None for m in told],
+        "edited": [m.edited for m in told],
+        "refused": [m.refused for m in told],
+        "format": [m.format for m in told],
+        "accuracy": [m.accuracy for m in told],
+        "step": [m.step for m in told],
+        "edited_step": [step for step, _ in paired],
+        "control_step": [control for _, control in paired],
+        "true_rate": [m.success is True for _, m in said],
+    }
+    found = {name: _mean(values) for name, values in shares.items() if values}
+    if all(right.values()):
+        found["balanced_accuracy"] = (_mean(right[True]) + _mean(right[False])) / 2
+    return found
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed)
+
+
+def _key(row: CritiqueRow, verdict: Verdict | Problem) -> _Key | None:
+    """The re-edit that a reply asks for: it rejects what is wrong, and says how to mend it; else None.
+
+    A prompt beside an acceptance is never used, and what mends a right picture has nothing to gain.
+    """
+    if isinstance(verdict, Problem) or verdict.success or row.success or verdict.refined_prompt is None:
+        return None
+    pictures = (row.source.pixels.tobytes(), row.candidate.pixels.tobytes())
+    told = (
+        row.task_id,
+        f"{row.step} {row.attempt} {row.drawn}",
+        row.instruction,
+        row.first_prompt,
+        row.prompt,
+    )
+    return _Key(digest(*told, *pictures), verdict.refined_prompt)
+
+
+def _strict(reply: str, verdict: Verdict) -> bool:
+    """Whether a reply that can be read is in the form asked for, thinking first and nothing around it."""
+    return bool(verdict.reasoning.strip()) and _STRICT.fullmatch(reply) is not None
+
+
+def _edit(key: _Key, row: CritiqueRow) -> Edit:
+    return Edit(
+        task_id=row.task_id,
+        step=row.step,
+        attempt=row.attempt + 1,
+        image=None if row.drawn else row.source,
+        prompt=key.prompt,
+        seed=key.seed,
+    )
+
+
+def _candidate(row: CritiqueRow, picture: Image) -> Candidate:
+    """What the scorer is asked. It never sees the reply's prompt, which could speak to it."""
+    return Candidate(
+        task_id=row.task_id,
+        step=row.step,
+        source=None if row.drawn else row.source,
+        image=picture,
+        instruction=row.instruction,
+        prompt=row.first_prompt,
+        first_prompt=row.first_prompt,
+    )
