@@ -1,6 +1,6 @@
 """Closed loop: a scripted follower acts on goal images alone, predicted ones or true ones."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,16 +9,19 @@ from pydantic import BaseModel, ConfigDict
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.expert import OPEN
 from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.lessons.rows import Register
 from goalreel.datasets.tabletop.reach import Reacher, at_home, homeward
+from goalreel.datasets.tabletop.variety import PLAIN, View, seen
 from goalreel.evaluation.intervals import measured, measured_share, points
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.loop import boards
-from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Walk
+from goalreel.evaluation.tabletop.scenes import SIZE, Walk
+from goalreel.evaluation.tabletop.words import tersely
 from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.load import Trio
 from goalreel.progress import OnProgress
-from goalreel.types import Failure
+from goalreel.types import Failure, Plan, Planner, Task
 
 MOTIONS = 3
 """At most so many blocks are moved for one goal image: a right one differs from the scene in one."""
@@ -29,12 +32,16 @@ HOMING = 20
 
 
 class Course(BaseModel):
-    """What a follower is asked to do: these goal images, one after the other, in the scene of a seed."""
+    """What a follower is asked to do: these goal images, one after the other, in the scene of a seed.
+
+    The images, and what the follower sees, are of the view's camera.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     seed: int
     images: tuple[Image, ...]
+    view: View = PLAIN
 
 
 class CourseEnd(BaseModel):
@@ -47,13 +54,13 @@ class CourseEnd(BaseModel):
 
 def follow(course: Course) -> CourseEnd:
     """Act until the scene looks like each goal image in turn; pass over a picture that cannot be read."""
-    episode = sample_episode(course.seed)
+    episode = seen(sample_episode(course.seed), course.view)
     with Tabletop(episode.scene) as env:
         reacher = Reacher(episode.scene)
         for goal in course.images:
             for _ in range(MOTIONS):
                 try:
-                    motion = reacher.motion(Image(env.render(CAMERA, SIZE).copy()), goal)
+                    motion = reacher.motion(Image(env.render(env.scene.camera, SIZE).copy()), goal)
                 except ValueError:
                     break
                 if motion is None:
@@ -99,18 +106,46 @@ class CourseFollower:
         return answer
 
 
+@dataclass(frozen=True)
+class TersePlanner:
+    """A Planner whose orders are said tersely, so that a Critic has something to mend."""
+
+    planner: Planner
+    walks: Mapping[str, Walk]
+
+    def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
+        answers = zip(tasks, self.planner.plan(tasks), strict=True)
+        return [a if isinstance(a, Failure) else tersely(a, self.walks[task.id]) for task, a in answers]
+
+
 def measure_closed_loop(
-    walks: Sequence[Walk], trio: Trio, attempts: int, follower: CourseFollower, progress: OnProgress
+    walks: Sequence[Walk],
+    trio: Trio,
+    attempts: int,
+    follower: CourseFollower,
+    progress: OnProgress,
+    register: Register = "explicit",
 ) -> dict[str, Measured]:
     """`success` on predicted goal images and `truth` on true ones: shares of episodes that end with all
-    predicates true. `gap`: how many points (0-100) the predicted ones are behind."""
-    made = boards(walks, trio.planner, trio.editor, trio.critic, attempts, trio.called.keep)
+    predicates true. `gap`: how many points (0-100) the predicted ones are behind.
+
+    With `register` terse the Planner's orders are said tersely; else they stay as it gave them.
+    """
+    planner = TersePlanner(trio.planner, {w.task.id: w for w in walks})
+    made = boards(
+        walks,
+        planner if register == "terse" else trio.planner,
+        trio.editor,
+        trio.critic,
+        attempts,
+        trio.called.keep,
+    )
     predicted = [
-        Course(seed=w.seed, images=tuple(g for g in b.goal_images() if g is not None))
+        Course(seed=w.seed, images=tuple(g for g in b.goal_images() if g is not None), view=w.view)
         for w, b in zip(walks, made, strict=True)
     ]
-    true = [Course(seed=w.seed, images=tuple(m.picture for m in w.moments[1:])) for w in walks]
-    ours = [all(e.held) for e in follower.follow(predicted, "follow predicted", progress)]
+    true = [Course(seed=w.seed, images=tuple(m.picture for m in w.moments[1:]), view=w.view) for w in walks]
+    ours = [all(e.held) for e in follower.follow(predicted, f"follow predicted, {register} orders", progress)]
     best = [all(e.held) for e in follower.follow(true, "follow truth", progress)]
     seeds = [w.seed for w in walks]
     return {

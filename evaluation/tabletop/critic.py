@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from goalreel.datasets.tabletop.lessons.rows import VerdictRow
+from goalreel.datasets.tabletop.sentences import state_of
 from goalreel.evaluation.intervals import area, balanced, measured, measured_share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.asking import in_batches
 from goalreel.evaluation.tabletop.edit import Edited
-from goalreel.evaluation.tabletop.words import step_of
 from goalreel.image import Image
 from goalreel.progress import OnProgress
 from goalreel.types import Candidate, Critic, Editor, Failure, Verdict
@@ -78,7 +78,7 @@ def _real(edited: Edited) -> Candidate:
         step=edited.case.index,
         source=edited.case.source,
         image=edited.answer,
-        instruction=step_of(edited.case.walk, edited.case.index).instruction,
+        instruction=state_of(edited.case.goal),
         prompt=edited.request.prompt,
     )
 

@@ -11,10 +11,11 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.record import quiet, record
 from goalreel.datasets.tabletop.truth import TrueEpisode, TrueSegment, read_truth
+from goalreel.datasets.tabletop.variety import PLAIN
 from goalreel.evaluation.intervals import measured, measured_share, share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.segmentation import best_matches, boundary_counts, label_hits
-from goalreel.evaluation.tabletop.scenes import CAMERA, SIZE, Walk, look, outcome
+from goalreel.evaluation.tabletop.scenes import SIZE, Walk, look, outcome
 from goalreel.evaluation.tabletop.words import read_step
 from goalreel.models.recorded import Recorded
 from goalreel.models.trio import Trio
@@ -41,7 +42,7 @@ def annotated(
         record(
             recording,
             seeds,
-            cameras=[CAMERA],
+            cameras=[PLAIN.camera],
             size=SIZE,
             progress=lambda done, total: progress("record", done, total),
         )

@@ -1,8 +1,9 @@
 """What the loop is worth: right steps and storyboards after T attempts, between no Critic and a perfect one.
 
-All arms get the true sub-goals with terse prompts, so that only editor and Critic count:
+All arms get the true sub-goals, so that only editor and Critic count, with orders of one register:
 - ours: the Critic under test accepts, or rewrites the prompt;
-- oracle, the ceiling: a Critic that reads pictures back, and knows the explicit prompt;
+- oracle, the ceiling: a Critic that reads pictures back, and rewrites into the explicit prompt with a warning
+  of what went wrong, as the corpora do;
 - reseed: the Critic under test accepts or rejects, the prompt stays;
 - control: another seed and no Critic, so the picture of the T-th seed is taken as it is.
 """
@@ -11,10 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from goalreel.batch import run
+from goalreel.datasets.tabletop.lessons.grounding import advice, compare
+from goalreel.datasets.tabletop.lessons.prompts import explicit
+from goalreel.datasets.tabletop.lessons.rows import Register
+from goalreel.datasets.tabletop.scene import SceneLayout
+from goalreel.datasets.tabletop.scoring import task_of
 from goalreel.evaluation.intervals import gap_closed, measured, measured_share, points
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.scenes import Walk, look_rendered, outcome
-from goalreel.evaluation.tabletop.words import prompt_of, step_of
+from goalreel.evaluation.tabletop.words import step_of
 from goalreel.image import Image
 from goalreel.loop import Keep, attempt_seed
 from goalreel.progress import OnProgress
@@ -48,18 +54,19 @@ def right_steps(walk: Walk, board: Storyboard) -> list[bool]:
 
 @dataclass(frozen=True)
 class TruePlanner:
-    """A Planner that knows the sub-goals, and says them tersely."""
+    """A Planner that knows the sub-goals, and says them in one register."""
 
     walks: Mapping[str, Walk]
+    register: Register = "explicit"
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         found = [self.walks[task.id] for task in tasks]
-        return [Plan(steps=tuple(step_of(w, i) for i in range(len(w.goals)))) for w in found]
+        return [Plan(steps=tuple(step_of(w, i, self.register) for i in range(len(w.goals)))) for w in found]
 
 
 @dataclass(frozen=True)
 class OracleCritic:
-    """A Critic that reads source and picture back, and knows what an explicit prompt would say."""
+    """A Critic that reads source and picture back, and answers a wrong one with an explicit order."""
 
     walks: Mapping[str, Walk]
 
@@ -72,12 +79,19 @@ class OracleCritic:
         first = candidate.source == walk.task.image
         seen = None if first else look_rendered(candidate.source, scene)
         before = walk.moments[0].layout if seen is None else seen
-        good = outcome(look_rendered(candidate.image, scene), before, walk.goals[index]).right
-        return Verdict(
-            success=good,
-            reasoning="read back",
-            refined_prompt=None if good else prompt_of(walk, index, "explicit"),
-        )
+        found = look_rendered(candidate.image, scene)
+        good = outcome(found, before, walk.goals[index]).right
+        refined = None if good else _mended(walk, index, before, found)
+        return Verdict(success=good, reasoning="read back", refined_prompt=refined)
+
+
+def _mended(walk: Walk, index: int, before: SceneLayout, found: SceneLayout | None) -> str:
+    """The explicit order, with a warning of what a layout read off a picture has wrong."""
+    goal, wanted = walk.goals[index], walk.moments[index + 1].layout
+    warning = ""
+    if found is not None:
+        warning = advice(found, wanted, goal, compare(before, found, goal))
+    return explicit(goal, walk.moments[index].layout, wanted, warning)
 
 
 @dataclass(frozen=True)
@@ -111,7 +125,7 @@ class Reseeded:
         return self.editor.edit([self._later(edit) for edit in edits])
 
     def _later(self, edit: Edit) -> Edit:
-        seed = attempt_seed(int(edit.task_id.rpartition("-")[2]), edit.step, self.attempt)
+        seed = attempt_seed(task_of(edit.task_id)[0], edit.step, self.attempt)
         return edit.model_copy(update={"attempt": self.attempt, "seed": seed})
 
 
@@ -134,11 +148,17 @@ type Hits = dict[tuple[str, int], list[list[bool]]]
 
 
 def run_loops(
-    walks: Sequence[Walk], editor: Editor, critic: Critic, progress: OnProgress, keep: Keep = "best"
+    walks: Sequence[Walk],
+    editor: Editor,
+    critic: Critic,
+    progress: OnProgress,
+    keep: Keep = "best",
+    register: Register = "explicit",
 ) -> Hits:
-    """Run every arm with every T. With T = 1 a Critic changes nothing, so all arms are one."""
+    """Run every arm with every T, the steps' first orders in one register. With T = 1 a Critic changes
+    nothing, so all arms are one."""
     known = {walk.task.id: walk for walk in walks}
-    planner = TruePlanner(known)
+    planner = TruePlanner(known, register)
     runs: list[tuple[str, int, Editor, Critic, int]] = [("ours", 1, editor, NoCritic(), 1)]
     for attempts in ATTEMPTS[1:]:
         runs += [
@@ -151,7 +171,7 @@ def run_loops(
     for number, (arm, attempts, painter, judge, limit) in enumerate(runs, start=1):
         made = boards(walks, planner, painter, judge, limit, keep)
         hits[arm, attempts] = [right_steps(w, b) for w, b in zip(walks, made, strict=True)]
-        progress("loop", number, len(runs))
+        progress(f"loop, {register} orders", number, len(runs))
     for arm in ARMS:
         hits[arm, 1] = hits["ours", 1]
     return hits

@@ -8,14 +8,22 @@ from rich.table import Table
 
 from goalreel.evaluation.measured import Measured
 
-HEADLINES = ("plan.exact", "edit.score", "critic.balanced_accuracy", "loop.gap_closed", "closed_loop.gap")
+HEADLINES = (
+    "plan.exact",
+    "edit.score",
+    "critic.balanced_accuracy",
+    "loop.boards_5",
+    "loop_terse.gap_closed",
+    "closed_loop.gap",
+)
 """The numbers that matter most; the table shows them in bold."""
 
 
 class BenchReport(BaseModel):
     """What was measured of which models, on which episodes.
 
-    `values` maps PART.MEASURE to a value with its interval over episodes; `first` is the first seed.
+    `values` maps PART.MEASURE to a value with its interval over episodes; `first` is the first seed, `look`
+    and `camera` say how the scenes were seen (`variety.View`).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -24,10 +32,13 @@ class BenchReport(BaseModel):
     split: str
     first: int
     episodes: int
+    look: str = "plain"
+    camera: str = "front"
     values: dict[str, Measured]
 
     def as_json(self) -> str:
-        """Write one line: models, split, first, episodes, and every measure as KEY, KEY_low and KEY_high."""
+        """Write one line: models, split, first, episodes, look, camera, and every measure as KEY, KEY_low and
+        KEY_high."""
         flat = self.model_dump(exclude={"values"})
         for key, value in self.values.items():
             flat |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
@@ -44,4 +55,7 @@ class BenchReport(BaseModel):
         return table
 
     def _title(self) -> str:
-        return f"{self.episodes} episodes of the {self.split} split, from seed {self.first}"
+        seen = (
+            "" if (self.look, self.camera) == ("plain", "front") else f", {self.look}, {self.camera} camera"
+        )
+        return f"{self.episodes} episodes of the {self.split} split, from seed {self.first}{seen}"

@@ -11,12 +11,13 @@ from goalreel.datasets.tabletop.grammar import TabletopEpisode, sample_episode
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.readback import read_back, shown
 from goalreel.datasets.tabletop.scene import SceneLayout, TabletopScene
+from goalreel.datasets.tabletop.scoring import task_id_of
 from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.datasets.tabletop.variety import PLAIN, View, seen
 from goalreel.image import Image
 from goalreel.progress import OnProgress
 from goalreel.types import Failure, Task
 
-CAMERA = "front"
 SIZE = 128
 MOVED = 0.03
 """A thing farther than this from where it was has moved, in a picture (m). See docs/tabletop_bench.md."""
@@ -37,6 +38,8 @@ class Walk:
 
     episode: TabletopEpisode
     moments: tuple[SceneMoment, ...]
+    view: View = PLAIN
+    """How the episode is seen."""
 
     @property
     def seed(self) -> int:
@@ -53,35 +56,36 @@ class Walk:
 
     @property
     def task(self) -> Task:
-        """Make the task as an agent gets it."""
-        episode = self.episode
-        picture = self.moments[0].picture
+        """Make the task as an agent gets it; `scoring.task_of` reads its id."""
         return Task(
-            id=f"tabletop-{self.seed}", instruction=episode.instruction, image=picture, seed=self.seed
+            id=task_id_of(self.seed, self.view),
+            instruction=self.episode.instruction,
+            image=self.moments[0].picture,
+            seed=self.seed,
         )
 
 
-def walk(seed: int) -> Walk:
-    """Teleport through the episode of a seed."""
-    episode = sample_episode(seed)
+def walk(seed: int, view: View = PLAIN) -> Walk:
+    """Teleport through the episode of a seed, as it looks under a view."""
+    episode = seen(sample_episode(seed), view)
     with Tabletop(episode.scene) as env:
         moments = [_moment(env, env.get_state())]
         for goal in episode.goals:
             moments.append(_moment(env, teleport(env, goal)))
-    return Walk(episode, tuple(moments))
+    return Walk(episode, tuple(moments), view)
 
 
-def walks(seeds: Sequence[int], progress: OnProgress) -> list[Walk]:
+def walks(seeds: Sequence[int], progress: OnProgress, view: View = PLAIN) -> list[Walk]:
     """Teleport through the episodes of all seeds."""
     made = []
     for seed in seeds:
-        made.append(walk(seed))
+        made.append(walk(seed, view))
         progress("scenes", len(made), len(seeds))
     return made
 
 
 def _moment(env: Tabletop, state: TabletopState) -> SceneMoment:
-    return SceneMoment(state, env.layout(), Image(env.render(CAMERA, SIZE).copy()))
+    return SceneMoment(state, env.layout(), Image(env.render(env.scene.camera, SIZE).copy()))
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ def look_rendered(picture: Image | Failure | None, scene: TabletopScene) -> Scen
 def _read(picture: Image, scene: TabletopScene) -> SceneLayout | None:
     # The arms of the loop come to the same pictures again and again.
     try:
-        return read_back(picture.pixels, scene, CAMERA)
+        return read_back(picture.pixels, scene)
     except ValueError:
         return None
 

@@ -17,9 +17,24 @@ _STREAM = 11
 """Sets the bench's choice of terse wordings apart from the corpora's."""
 
 
-def step_of(walk: Walk, index: int) -> Step:
-    """Sub-goal `index` as a Planner first says it, its prompt terse; always in the same words."""
-    return prompts.step_of(walk.goals[index], _choice(walk, index))
+def step_of(walk: Walk, index: int, register: Register = "explicit") -> Step:
+    """Sub-goal `index` as a Planner says it; always in the same words."""
+    return prompts.step_of(walk.goals[index], prompt_of(walk, index, register))
+
+
+def tersely(plan: Plan, walk: Walk) -> Plan:
+    """The same steps with terse orders; one whose words name no sub-goal keeps its own."""
+    found = zip(plan.steps, read_plan(plan, walk.names), strict=True)
+    return plan.model_copy(
+        update={
+            "steps": tuple(
+                step
+                if goal is None
+                else step.model_copy(update={"prompt": prompts.terse(goal, _choice(walk, index))})
+                for index, (step, goal) in enumerate(found)
+            )
+        }
+    )
 
 
 def prompt_of(walk: Walk, index: int, register: Register) -> str:

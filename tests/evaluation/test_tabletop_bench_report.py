@@ -109,7 +109,7 @@ def test_the_report_is_one_flat_line():
     flat = json.loads(report.as_json())
     assert [flat[k] for k in ("plan.exact", "plan.exact_low", "plan.exact_high")] == [0.5, 0.4, 0.6]
     assert flat["loop.gap_closed"] is None
-    assert flat["models"] == {"planner": "p"}
+    assert (flat["models"], flat["look"], flat["camera"]) == ({"planner": "p"}, "plain", "front")
     assert report.table().row_count == 1
 
 
@@ -134,6 +134,8 @@ def test_the_command_knows_the_benchs_parts():
     [
         (["--parts", "foo"], "no part 'foo': choose from plan, edit"),
         (["--preset", "hindsight", "--parts", "plan"], "only reads recordings"),
+        (["--look", "unseen", "--parts", "annotate"], "plain scenes from the front"),
+        (["--camera", "left", "--parts", "plan,annotate"], "plain scenes from the front"),
         (["--preset", "klein", "--planner", "foo", "--parts", "plan"], "no planner called 'foo'"),
     ],
 )
