@@ -39,7 +39,7 @@ def show(
     """
     records = Records(dataset / FOLDER, source="")
     done = sorted(records.done())
-    recorded = _recorded(dataset, records, source, done)
+    recorded = recording_of(dataset, records, source, done)
     wanted = done if episodes is None else sorted(set(episodes))
     if missing := sorted(set(wanted) - set(done)):
         raise DatasetError(f"{dataset}: episode {missing[0]} is not annotated")
@@ -71,7 +71,7 @@ def show(
     )
 
 
-def _recorded(dataset: Path, records: Records, source: Path | None, done: Sequence[int]) -> Source:
+def recording_of(dataset: Path, records: Records, source: Path | None, done: Sequence[int]) -> Source:
     """What the records tell of: the annotated dataset once it is written, else what it is made from."""
     if source is not None:
         return Source.open(source)
@@ -104,7 +104,7 @@ def read_storyboards(dataset: Path | str) -> Iterator[tuple[int, Storyboard]]:
     """
     records = Records(Path(dataset) / FOLDER, source="")
     done = sorted(records.done())
-    recorded = _recorded(Path(dataset), records, None, done)
+    recorded = recording_of(Path(dataset), records, None, done)
     for index in done:
         yield index, episode_view(recorded.episode(index), records).storyboard
 

@@ -1,5 +1,6 @@
 """`goalreel eval tabletop`: TabletopBench. Imports mujoco and the models when it runs."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -23,7 +24,7 @@ from goalreel.cli.options import SPLITS, Json
 from goalreel.errors import InputError
 
 INTERRUPTED = "interrupted; the answers are kept: run the same command again to go on"
-type Part = Literal["plan", "edit", "critic", "loop", "closed_loop", "annotate"]
+type Part = Literal["plan", "edit", "critic", "loop", "closed_loop", "live", "annotate"]
 PARTS: tuple[Part, ...] = get_args(Part.__value__)
 """Those of evaluation/tabletop/bench.py, which is not imported for `--help`."""
 
@@ -45,6 +46,20 @@ def tabletop(
     episodes: Annotated[int, typer.Option(min=1, help="How many; each has its own seed.")] = 100,
     first: Annotated[int, typer.Option(min=0, help="First seed, counted from the split's start.")] = 0,
     parts: Annotated[str, typer.Option(help=f"Of {', '.join(PARTS)}; comma-separated.")] = ",".join(PARTS),
+    orders: Annotated[
+        Literal["explicit", "terse", "both"],
+        typer.Option(
+            help="How steps are first said in loop and closed_loop; terse ones leave something open."
+        ),
+    ] = "both",
+    look: Annotated[
+        Literal["plain", "varied", "unseen"],
+        typer.Option(help="Shades, tables and light; training shows plain and varied ones."),
+    ] = "plain",
+    camera: Annotated[
+        Literal["front", "corner", "left"],
+        typer.Option(help="Where scenes are seen from; training shows front and corner."),
+    ] = "front",
     out: Annotated[
         Path, typer.Option(help="Answers and recordings are kept here, to go on after a kill.")
     ] = Path("tabletop-bench"),
@@ -56,11 +71,25 @@ def tabletop(
         from rich.console import Console
 
         from goalreel.cli.console import progress_bars
-        from goalreel.evaluation.tabletop.bench import BenchOrder, evaluate
+        from goalreel.datasets.tabletop.variety import View
+        from goalreel.evaluation.tabletop.bench import ORDERS, BenchOrder, evaluate
         from goalreel.models import presets
+        from goalreel.streaming.replay import asked_about
+        from goalreel.streaming.settings import EngineSettings
 
         names = presets.load(preset, **choices(locals()))
-        order = BenchOrder(names, split, episodes, first, chosen, out)
+        registers = ORDERS if orders == "both" else (orders,)
+        order = BenchOrder(
+            names,
+            split,
+            episodes,
+            first,
+            chosen,
+            out,
+            partial(asked_about, EngineSettings()),
+            orders=registers,
+            view=View(look, camera),
+        )
         with progress_bars() as progress:
             report = evaluate(order, progress)
         if as_json:

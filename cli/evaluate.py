@@ -38,11 +38,12 @@ _ROWS = {
 app.command(
     cls=RecordingCommand,
     epilog="Keys of `--json`: `PART.MEASURE` as docs/tabletop_bench.md lists them, such as `plan.exact`, "
-    "`edit.score`, `critic.balanced_accuracy`, `loop.gap_closed` and `closed_loop.gap`, each a number or "
-    "null, with `KEY_low` and `KEY_high`, its 95 % bootstrap interval over episodes; `models`, `split`, "
-    "`first` and `episodes`.\n\n"
+    "`edit.score`, `critic.balanced_accuracy`, `loop.boards_5`, `loop_terse.gap_closed` and "
+    "`closed_loop.gap`, each a number or null, with `KEY_low` and `KEY_high`, its 95 % bootstrap interval "
+    "over episodes; `models`, `split`, `first`, `episodes`, `look` and `camera`.\n\n"
     "Examples:\n\n"
     "- `goalreel eval tabletop --preset klein --episodes 20 --parts plan,edit --json`\n\n"
+    "- `goalreel eval tabletop --parts plan,edit,critic,loop --look unseen --camera left`\n\n"
     "- `goalreel eval tabletop --preset hindsight --parts annotate`",
 )(tabletop)
 for _name in HELP:

@@ -32,7 +32,9 @@ def record(
     out: Annotated[Path, typer.Option(help="The new dataset; must not exist or be empty.")],
     split: Split = "train",
     first: Annotated[int, typer.Option(min=0, help="First seed, counted from the split's start.")] = 0,
-    cameras: Annotated[str, typer.Option(help="Of front, side, top and wrist.")] = "front,wrist",
+    cameras: Annotated[
+        str, typer.Option(help="Of front, side, corner, left, top and wrist.")
+    ] = "front,wrist",
     size: Annotated[int, typer.Option(min=64, max=1024, help="Width and height in pixels.")] = SIZE,
 ) -> None:
     """Record the scripted expert as a LeRobot v3.0 dataset."""
@@ -41,7 +43,7 @@ def record(
         _record(out, chosen, [c.strip() for c in cameras.split(",")], size)
 
 
-@app.command(epilog="Example: `goalreel tabletop scene --seed 900036 --out scene.png`")
+@app.command(epilog="Example: `goalreel tabletop scene --seed 900301 --out scene.png`")
 def scene(
     seed: Annotated[int, typer.Option(help="The scene's number: see datasets/tabletop/splits.py.")],
     out: Annotated[Path, typer.Option(help="PNG to write; one that is there is replaced.")],

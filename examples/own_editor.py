@@ -3,9 +3,9 @@
 Robot frames hold much that no edit should touch. `Within` lets an editor draw only inside a box and puts the
 source's own pixels back everywhere else, before the Critic sees the picture.
 
-goalreel tabletop scene --seed 900036 --out scene.png
-python examples/own_editor.py scene.png "build a tower with the orange block at the bottom, \
-the purple block in the middle and the red block on top" tower
+goalreel tabletop scene --seed 900301 --out scene.png
+python examples/own_editor.py scene.png "first place the purple block into the yellow bowl, \
+then empty the red bowl" tidied
 """
 
 import argparse

@@ -62,6 +62,16 @@ class Image:
         picture = PIL.Image.fromarray(self.pixels).resize(size, PIL.Image.Resampling.LANCZOS)
         return Image(np.array(picture))
 
+    def blended(self, other: "Image") -> "Image":
+        """The mean of two pictures of one size, rounded down.
+
+        Raises:
+            ValueError: they differ in size.
+        """
+        if self.size != other.size:
+            raise ValueError(f"pictures of {self.size} and {other.size} px cannot be blended")
+        return Image(((self.pixels.astype(np.uint16) + other.pixels) // 2).astype(np.uint8))
+
     def png(self) -> bytes:
         """Encode without loss."""
         import cv2

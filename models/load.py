@@ -82,6 +82,8 @@ def load(
             observing=_takes_frames(names),
         )
     )
+    # Without the threshold: who observes tells no probability.
+    observing = LaterCritic(lambda: build_critic(names.critic, None, shared, observing=True))
     notes: dict[Role, str] = {role: how.note for role, how in spoken.items() if how is not None and how.note}
     unkept = frozenset[Role](role for role in ROLES if not found[role].predicts)
     remote: list[Role] = [role for role in ROLES if is_remote(role, ModelName.parse(getattr(names, role)))]
@@ -91,6 +93,7 @@ def load(
         critic.model if "critic" in roles else critic,
         Names.of(names, unkept, notes=notes),
         frozenset[Stage](STAGES[role] for role in remote),
+        observing if _observes(names, spoken["critic"]) else None,
     )
     return trio if journal is None else trio.kept(journal)
 
@@ -138,6 +141,11 @@ def _takes_frames(preset: Preset) -> bool:
     return all(find("editor", editor).needs_recording for editor in _editors(preset))
 
 
+def _observes(preset: Preset, spoken: "Dialect | None") -> bool:
+    """Whether live frames are asked about in other words than candidates; a dialect has only those."""
+    return preset.critic_live == "observed" and spoken is not None and spoken.name == "own"
+
+
 def _checked(role: Role, name: ModelName, recordings: bool) -> AnyKind:
     """The kind of a name, its options checked: before a name is written into any record."""
     for part in name.parts or ():
@@ -157,8 +165,10 @@ def _check_chat(role: Role, name: ModelName) -> None:
         use = ", ".join(f"{name.kind}:{kind.form}" for kind in chats)
         raise InputError(f"{name.plain()}: {name.inner.plain()} is no chat model: use {use}")
     options = read_options(name.inner, kind.options)
-    if isinstance(options, DialectOptions) and (options.dialect or options.prompts):
-        raise InputError(f"{name.plain()}: it is asked in words of its own: leave out dialect and prompts")
+    if isinstance(options, DialectOptions) and (options.dialect or options.prompts or options.overlay):
+        raise InputError(
+            f"{name.plain()}: it is asked in words of its own: leave out dialect, prompts and overlay"
+        )
 
 
 def build_chat(name: str, *, role: Thinker, shared: Shared | None = None) -> Chat:
@@ -188,7 +198,8 @@ def dialect_of(name: str, role: Thinker) -> "Dialect | None":
     None for what is no chat model.
 
     Raises:
-        InputError: no such kind, an option that does not fit, or prompts that cannot be read.
+        InputError: no such kind, an option that does not fit, prompts that cannot be read, or an overlay
+            for a planner or in a dialect that has none.
     """
     parsed = ModelName.parse(name)
     kind = chats.get(find(role, parsed).name)
@@ -199,7 +210,10 @@ def dialect_of(name: str, role: Thinker) -> "Dialect | None":
     options = read_options(parsed, kind.options)
     if not isinstance(options, DialectOptions):
         return dialect(default_dialect(parsed.model), None)
-    return dialect(options.dialect or default_dialect(parsed.model), options.prompts)
+    if options.overlay and role != "critic":
+        raise InputError(f"{parsed.plain()}: overlay is for a critic: leave it out of --{role}")
+    spoken = options.dialect or default_dialect(parsed.model)
+    return dialect(spoken, options.prompts, overlay=bool(options.overlay))
 
 
 def dialects_of(preset: Preset) -> dict[Thinker, "Dialect | None"]:
@@ -283,6 +297,10 @@ def build_critic(
     if observing and words.name == "own":
         from goalreel.planners.observing import ObservingCritic
 
+        if words.overlay:
+            raise InputError(
+                f"{parsed.plain()}: recorded frames are not laid over each other: leave out overlay"
+            )
         return ObservingCritic(chat, threshold=threshold)
     return ChatCritic(chat, mode=mode, scores=scores, dialect=words, threshold=threshold)
 

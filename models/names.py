@@ -32,6 +32,7 @@ SHOWN = frozenset(
         "processor",
         "dialect",
         "prompts",
+        "overlay",
         "concurrency",
         "timeout_s",
         "jpeg_quality",

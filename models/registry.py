@@ -50,6 +50,8 @@ class DialectOptions(ModelOptions):
     """A `DialectName`, whose module loads templates; None goes by the model's name."""
     prompts: Path | None = None
     """The user's clone of InterleaveThinker, whose prompts that dialect uses."""
+    overlay: bool | None = None
+    """A critic is shown source and candidate laid over each other too; in the dialect `own`."""
 
     @property
     def loading(self) -> dict[str, Any]:

@@ -100,6 +100,13 @@ class Trio:
     remote: frozenset[Stage] = frozenset()
     """Whose models answer from servers, in any thread, and are asked while the others are at work, by several
     calls at once."""
+    observing: Critic | None = None
+    """Who judges what a camera sees while a robot works, if not the critic."""
+
+    @property
+    def observer(self) -> Critic:
+        """Who is asked whether a live frame shows a sub-goal reached."""
+        return self.observing or self.critic
 
     @property
     def called(self) -> Names:
@@ -115,18 +122,21 @@ class Trio:
         Raises:
             UserError, OSError, ModuleNotFoundError: one of them cannot be loaded.
         """
-        for model in (self.planner, self.editor, self.critic):
+        for model in (self.planner, self.editor, self.critic, self.observing):
             if isinstance(model, Later):
                 _ = model.model
 
     def kept(self, journal: Journal) -> "Trio":
         """The same models, asked only what the journal does not know."""
         names = self.called
-        planner, editor, critic = self.planner, self.editor, self.critic
+        planner, editor, critic, observing = self.planner, self.editor, self.critic, self.observing
+        if observing is not None and "critic" not in names.unkept:
+            observing = journal.critic(observing, f"{names.key('critic')} live")
         return Trio(
             planner if "planner" in names.unkept else journal.planner(planner, names.key("planner")),
             editor if "editor" in names.unkept else journal.editor(editor, names.key("editor")),
             critic if "critic" in names.unkept else journal.critic(critic, names.key("critic")),
             self.names,
             self.remote,
+            observing,
         )

@@ -56,11 +56,9 @@ class ChatPlanner:
         Raises:
             goalreel.errors.BackendError: the model cannot be called at all.
         """
-        return self._ask([self._replan(p) for p in progress])
-
-    def _replan(self, progress: Underway) -> Question[Plan] | Failure:
-        first = len(progress.storyboard.task.done) + progress.done + 1
-        return _question(lambda: self._dialect.replan(progress, self._max_steps), first, self._max_steps)
+        return self._ask(
+            [rest_question(p, dialect=self._dialect, max_steps=self._max_steps) for p in progress]
+        )
 
     def _ask(self, questions: Sequence[Question[Plan] | Failure]) -> list[Plan | Failure]:
         schema = plan_schema(self._max_steps)
@@ -70,6 +68,14 @@ class ChatPlanner:
 def question(task: Task, *, dialect: Dialect = OWN, max_steps: int = MAX_STEPS) -> Question[Plan] | Failure:
     """Write what a ChatPlanner asks about a task, which is also the text that a planner is trained on."""
     return _question(lambda: dialect.plan(task, max_steps), len(task.done) + 1, max_steps)
+
+
+def rest_question(
+    progress: Underway, *, dialect: Dialect = OWN, max_steps: int = MAX_STEPS
+) -> Question[Plan] | Failure:
+    """Write what a ChatPlanner asks about what remains, which is also the text that it is trained on."""
+    first = len(progress.storyboard.task.done) + progress.done + 1
+    return _question(lambda: dialect.replan(progress, max_steps), first, max_steps)
 
 
 def _question(ask_it: Callable[[], Conversation], first: int, max_steps: int) -> Question[Plan] | Failure:

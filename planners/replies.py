@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from goalreel.types import Plan, Verdict
 
 
-def plan_reply(plan: Plan, thinking: str) -> str:
-    """A Planner's reply; `parse_plan` reads the steps back (a reply holds no segments)."""
+def plan_reply(plan: Plan, thinking: str, first: int = 1) -> str:
+    """A Planner's reply, its steps counted from `first`; `parse_plan` reads them back, without segments."""
     steps = [
         {
             "step_number": number,
@@ -16,7 +16,7 @@ def plan_reply(plan: Plan, thinking: str) -> str:
             "prompt": step.prompt,
             "auxiliary_text": step.auxiliary_text,
         }
-        for number, step in enumerate(plan.steps, 1)
+        for number, step in enumerate(plan.steps, first)
     ]
     return _reply(thinking, {"execution_plan": steps})
 

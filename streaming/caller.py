@@ -112,6 +112,10 @@ class Caller:
             case Candidate():
                 return await self._call("judge", lambda: trio.critic.judge([request]))
 
+    async def look(self, candidate: Candidate) -> Verdict | Failure:
+        """Ask whether a live frame shows the sub-goal reached."""
+        return await self._call("judge", lambda: self._trio.observer.judge([candidate]))
+
     async def replan(self, progress: Underway) -> Plan | Failure:
         """Ask for a plan for the rest. One that cannot go on plans anew, from the scene as it is now."""
         planner = self._trio.planner

@@ -179,5 +179,5 @@ class StepFollower:
             prompt=panel.step.prompt or panel.step.instruction,
             first_prompt=panel.step.prompt,
         )
-        self._asking = asyncio.create_task(self._caller.ask(candidate), name="goalreel-tracking")
+        self._asking = asyncio.create_task(self._caller.look(candidate), name="goalreel-tracking")
         self._asking.add_done_callback(lambda _: self._orders.wake())

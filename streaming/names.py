@@ -21,6 +21,7 @@ def preset_of(settings: EngineSettings) -> presets.Preset:
         critic_mode=None if settings.critic_mode == "preset" else settings.critic_mode,
         critic_scores=None if settings.critic_scores == "preset" else settings.critic_scores == "with",
         critic_threshold=settings.critic_threshold if settings.critic_threshold >= 0 else None,
+        critic_live=None if settings.critic_live == "preset" else settings.critic_live,
         max_steps=settings.max_steps or None,
     )
     if not preset.predictive:

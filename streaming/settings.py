@@ -67,6 +67,14 @@ class EngineSettings(BaseModel):
             json_schema_extra=READ_ONLY,
         ),
     ] = -1.0
+    critic_live: Annotated[
+        Literal["preset", "candidate", "observed"],
+        Field(
+            description="How the critic is asked about live frames: in the words for an editor's pictures, "
+            "as nano learns them, or in those for a camera's, which suit other chat models.",
+            json_schema_extra=READ_ONLY,
+        ),
+    ] = "preset"
     keep: Annotated[
         Literal["preset", "best", "last"],
         Field(

@@ -41,6 +41,10 @@ class Preset(BaseModel):
     """Ask for 0-10 scores too, to choose the best of rejected attempts by; no checkpoint learned that."""
     critic_threshold: Annotated[float | None, Field(ge=0, le=1)] = None
     """Accept where the Critic's probability of success is at least this; None takes its word."""
+    critic_live: Literal["candidate", "observed"] = "candidate"
+    """How the Critic is asked about a robot's live frames: in a candidate's words, as the nano Critic learns
+    them, or as about a camera's frame in which nothing was edited (`goalreel.planners.observing`); no
+    threshold applies then."""
     max_attempts: Annotated[int, Field(ge=1)]
     keep: Literal["best", "last"] = "best"
     """The picture that is kept of a step without an accepted one (`goalreel.loop.Keep`)."""

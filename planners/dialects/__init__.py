@@ -20,15 +20,18 @@ __all__ = [
 ]
 
 
-def dialect(name: DialectName, prompts: Path | None = None) -> Dialect:
+def dialect(name: DialectName, prompts: Path | None = None, *, overlay: bool = False) -> Dialect:
     """Make the dialect of a name; `prompts` is a clone of InterleaveThinker, and is not read for `own`.
+    With `overlay` a Critic sees a third picture (`OwnDialect`).
 
     Raises:
-        InputError: there is no such dialect, or no prompts in that folder.
+        InputError: there is no such dialect, no prompts in that folder, or no overlay in that dialect.
     """
+    if overlay and name != "own":
+        raise InputError("the published Critic was trained on two pictures: leave out overlay")
     match name:
         case "own":
-            return OWN
+            return OwnDialect(overlay=True) if overlay else OWN
         case "interleavethinker":
             return interleavethinker(prompts)
     raise InputError(f"no dialect {name!r}: use own or interleavethinker")

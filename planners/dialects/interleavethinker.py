@@ -58,6 +58,7 @@ class InterleaveThinkerDialect:
 
     name: DialectName = "interleavethinker"
     scored = False
+    overlay = False
 
     def __init__(self, prompts: _Prompts | None) -> None:
         self._published = prompts

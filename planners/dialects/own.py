@@ -23,11 +23,19 @@ def verdict_example(*, scores: bool) -> str:
 
 
 class OwnDialect:
-    """Templates in `prompts/planner/` and `prompts/critic/`; for any model that follows instructions."""
+    """Templates in `prompts/planner/` and `prompts/critic/`; for any model that follows instructions.
+
+    With `overlay` a Critic sees a third picture where there is a source: both laid over each other, so that
+    what moved shows twice (after Goal-VLA, arXiv 2506.23919, which lays the segmented object alone over the
+    source).
+    """
 
     name: DialectName = "own"
     note: str | None = None
     scored = True
+
+    def __init__(self, *, overlay: bool = False) -> None:
+        self.overlay = overlay
 
     def plan(self, task: Task, max_steps: int) -> Conversation:
         scene, images = shown(task)
@@ -58,10 +66,14 @@ class OwnDialect:
         told = {"mode": mode, "scores": scores, "passing": PASSING, "example": verdict_example(scores=scores)}
         asked = {
             "has_source": candidate.source is not None,
+            "overlay": self.overlay,
             "instruction": plain(candidate.instruction),
             "prompt": plain(candidate.prompt),
         }
-        images = _given(candidate.source, candidate.image)
+        both = None
+        if self.overlay and candidate.source is not None:
+            both = candidate.source.resized(candidate.image.size).blended(candidate.image)
+        images = _given(candidate.source, candidate.image, both)
         system = Message("system", (render("critic/system", told),))
         return system, Message("user", interleave(render("critic/judge", asked), images))
 

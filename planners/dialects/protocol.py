@@ -28,6 +28,11 @@ class Dialect(Protocol):
         """Whether a Critic can be asked for scores in it."""
         ...
 
+    @property
+    def overlay(self) -> bool:
+        """Whether a Critic is shown the source and the candidate laid over each other too."""
+        ...
+
     def plan(self, task: Task, max_steps: int) -> Conversation:
         """Ask for a plan, which goes on after `task.done`."""
         ...

@@ -18,6 +18,7 @@ from goalreel.models.registry import ROLES, Asked, ModelOptions, Registry, read_
 from goalreel.models.table import table
 from goalreel.models.trio import Names, Trio
 from goalreel.planners.difference import DifferenceCritic
+from goalreel.planners.observing import ObservingCritic
 from goalreel.planners.watching import WatchingPlanner
 from goalreel.serving.build import build_models
 from goalreel.streaming.engine_loop import one_line
@@ -126,10 +127,16 @@ def test_options_get_their_types():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("hf:dir?quantize=int8", "quantize is wrong: there are dialect, prompts, device, dtype, batch_size"),
+        (
+            "hf:dir?quantize=int8",
+            "quantize is wrong: there are dialect, prompts, overlay, device, dtype, batch_size",
+        ),
         ("hf:dir?batch_size=many", "batch_size is wrong"),
         ("hf:dir?fast", r"options are written as \?key=value"),
-        ("openai:m?a=b", "openai:m: a is wrong: there are dialect, prompts, temperature, max_tokens"),
+        (
+            "openai:m?a=b",
+            "openai:m: a is wrong: there are dialect, prompts, overlay, temperature, max_tokens",
+        ),
         ("openai:m@http://h?temperature=s3cret", "openai:m@http://h: temperature is wrong: .* number"),
         ("hf:dir?temperature=s3cret", "temperature is wrong"),
         ("hf:dir?dialect=s3cret", "dialect is wrong: Input should be 'own' or 'interleavethinker'"),
@@ -162,6 +169,7 @@ def test_options_reach_the_model(tmp_path):
     chat = build_chat(f"hf:{vlm}?{options}&dialect=own", role="planner", shared=shared)
     assert chat.batch_size == 3
     assert build_chat(f"hf:{vlm}?{options}&dialect=interleavethinker", role="critic", shared=shared) is chat
+    assert build_chat(f"hf:{vlm}?{options}&overlay=1", role="critic", shared=shared) is chat
     assert build_chat(f"hf:{vlm}?top_k=2&temperature=1", role="critic", shared=shared) is not chat
     assert str(chat.model.dtype) == "torch.bfloat16"
     folder = tiny_pipeline("StableDiffusionInstructPix2PixPipeline", tmp_path / "editor")
@@ -190,6 +198,35 @@ def test_a_name_decides_how_its_model_is_asked(name, spoken):
     )
     expected = "own" if name.startswith("hf:") else spoken
     assert served.planner_dialect.name == served.critic_dialect.name == expected
+
+
+@pytest.mark.parametrize("name", ["hf:nano-critic", "openai:m@http://h/v1", "server:http://h"])
+def test_an_overlay_is_asked_for_by_name(name):
+    assert dialect_of(f"{name}?overlay=1", "critic").overlay
+    assert not dialect_of(f"{name}?overlay=0", "critic").overlay
+    assert not dialect_of(name, "critic").overlay
+    shown = presets.load("nano", critic=f"{name}?overlay=1")
+    assert "overlay=1" in Names.of(shown).shown()["critic"]
+    assert Names.of(shown).key("critic") != Names.of(presets.load("nano", critic=name)).key("critic")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"planner": "hf:nano-planner?overlay=1"}, "overlay is for a critic: leave it out of --planner"),
+        ({"critic": "hf:InterleaveThinker/X?overlay=1"}, "was trained on two pictures: leave out overlay"),
+        ({"critic": "hf:nano-critic?overlay=much"}, "overlay is wrong"),
+    ],
+)
+def test_an_overlay_where_there_can_be_none_is_one_line(changed, said):
+    with pytest.raises(InputError, match=said) as caught:
+        load(presets.load("nano", **changed), roles=())
+    assert "\n" not in str(caught.value)
+
+
+def test_frames_of_a_recording_are_not_laid_over_each_other():
+    with pytest.raises(InputError, match="recorded frames are not laid over each other"):
+        build_critic("openai:m@http://127.0.0.1:1/v1?overlay=1", observing=True)
 
 
 def test_rules_are_asked_in_no_words_and_a_clone_has_to_be_one(tmp_path):
@@ -296,6 +333,7 @@ def test_pictures_may_go_out_as_jpeg():
         ("watch:kinematic", "kinematic is no chat model: use watch:hf:DIR, watch:openai:MODEL@URL"),
         ("watch:openai:m@http://h/v1?dtype=x", "dtype is wrong"),
         ("watch:hf:a?dialect=own", "in words of its own: leave out dialect"),
+        ("watch:hf:a?overlay=1", "leave out dialect, prompts and overlay"),
         ("watch:", "no planner called 'watch:'"),
         ("watch:magic:x", "no planner called 'magic:x'"),
     ],
@@ -359,6 +397,29 @@ def test_models_without_names_are_called_by_their_classes():
     called = Trio(critic, critic, critic).called
     assert called.critic == "goalreel.planners.difference.DifferenceCritic"
     assert called.unkept == {"planner", "editor", "critic"}
+
+
+@pytest.mark.parametrize(
+    ("critic", "live", "observed"),
+    [
+        ("openai:m@http://h/v1", "observed", True),
+        ("openai:m@http://h/v1", "candidate", False),
+        ("openai:m@http://h/v1?dialect=interleavethinker", "observed", False),
+        ("difference", "observed", False),
+    ],
+)
+def test_live_frames_are_asked_about_in_other_words_where_the_preset_says_so(critic, live, observed):
+    given = {"planner": "openai:m@http://h/v1", "editor": "server:http://h", "critic": critic}
+    trio = load(presets.load("api", **given, critic_live=live), roles=())
+    assert (trio.observing is not None) == observed
+    assert (trio.observer is trio.critic) != observed
+    if observed:
+        assert isinstance(trio.observer.model, ObservingCritic)
+
+
+def test_a_chat_models_preset_asks_as_of_a_camera_and_nanos_as_it_has_learned():
+    assert presets.read("api").critic_live == "observed"
+    assert presets.load("nano").critic_live == presets.load("server").critic_live == "candidate"
 
 
 def test_a_models_key_is_that_of_its_name_how_it_is_asked_and_its_version():

@@ -1,4 +1,4 @@
-"""Every test, benchmark and script that a page names as its evidence is there."""
+"""Every test, benchmark and script that a page names as its evidence is there, and every file it links to."""
 
 import re
 
@@ -6,7 +6,13 @@ import pytest
 from support.places import ROOT
 
 NAMED = re.compile(r"\b((?:tests|benchmarks|scripts)/[\w/]+\.(?:py|yaml|sh))\b")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 
 def test_the_pages_name_some():
@@ -16,3 +22,8 @@ def test_the_pages_name_some():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_names_is_there(page):
     assert [n for n in NAMED.findall(page.read_text()) if not (ROOT / n).is_file()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_links_to_is_there(page):
+    assert [to for to in LINK.findall(page.read_text()) if not (page.parent / to).exists()] == []

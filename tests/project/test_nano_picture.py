@@ -17,6 +17,7 @@ from goalreel.batch import run
 from goalreel.cli.tabletop import app
 from goalreel.datasets.tabletop.readback import segment
 from goalreel.errors import InputError
+from goalreel.evaluation.tabletop.loop import TruePlanner
 from goalreel.evaluation.tabletop.scenes import walk
 from goalreel.image import Image
 from goalreel.models.load import Trio
@@ -43,7 +44,8 @@ class SaysWhy:
 
 
 def trio(scene, wrong):
-    return Trio(models.Planner([scene]), models.Editor([scene], terse=wrong), SaysWhy(models.Critic([scene])))
+    planner = TruePlanner({scene.task.id: scene}, "terse")
+    return Trio(planner, models.Editor([scene], terse=wrong), SaysWhy(models.Critic([scene])))
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ def calls(monkeypatch):
 def test_every_stage_runs_once_and_with_options_that_exist(calls, tmp_path):
     train_nano.main(tmp_path)
     assert [c[:2] for c in calls] == [
-        *[["corpus", "make"]] * 3,
+        *[["corpus", "make"]] * 5,
         ["train", "planner"],
         ["train", "editor"],
         ["corpus", "make"],
@@ -61,7 +61,7 @@ def test_every_stage_runs_once_and_with_options_that_exist(calls, tmp_path):
     rare = [json.loads(Path(f).read_text()) for f in shown if Path(f).stem == train_nano.RARE]
     assert rare == [ROWS[1:]] * 2
     train_nano.main(tmp_path)
-    assert len(calls) == 9
+    assert len(calls) == 11
 
 
 def test_a_stage_that_was_killed_is_resumed(tmp_path, monkeypatch):
@@ -91,8 +91,8 @@ def test_scores_are_written_where_they_are_told_and_can_be_written_again(tmp_pat
     for path in (*told, *cards):
         path.parent.mkdir(exist_ok=True)
         path.write_text("before\n<!-- scores -->\n<!-- /scores -->\n## What it cannot do\n\nfly\n")
-    scores = {
-        "split": "test",
+    run = {"split": "test", "look": "plain", "camera": "front"}
+    scores = run | {
         "episodes": 7,
         "plan.exact": 0.5,
         "plan.exact_low": 0.25,
@@ -100,18 +100,20 @@ def test_scores_are_written_where_they_are_told_and_can_be_written_again(tmp_pat
     }
     (tmp_path / "s.json").write_text(json.dumps(scores))
     more = {"edit.score": 0.875, "edit.score_low": None, "edit.score_high": None, "critic.rewrite": None}
-    (tmp_path / "more.json").write_text(json.dumps({"split": "test", "episodes": 3} | more))
+    (tmp_path / "more.json").write_text(json.dumps(run | {"episodes": 3} | more))
     nano_scores.main([tmp_path / "s.json", tmp_path / "more.json"])
     first = [path.read_text() for path in (*told, *cards)]
     for text in first[:2]:
-        assert "| 50.0 % | 25 - 75 % | 97 % | 7 |" in text
-        assert "| 87.5 % |  | 95 % | 3 |" in text
+        assert "| 50.0 % | 25 - 75 % |  | 7 |" in text
+        assert "| 87.5 % |  | 97 % | 3 |" in text
     assert "50.0 %" in first[2]
     assert "87.5 %" not in first[2]
     assert "| test split |" in first[4]
     nano_scores.main([tmp_path / "s.json", tmp_path / "more.json"])
     assert [path.read_text() for path in (*told, *cards)] == first
 
-    (tmp_path / "s.json").write_text(json.dumps(scores | {"split": "validation"}))
-    with pytest.raises(typer.Exit):
-        nano_scores.main([tmp_path / "s.json"])
+    for other in ({"split": "validation"}, {"look": "unseen"}, {"camera": "left"}):
+        (tmp_path / "s.json").write_text(json.dumps(scores | other))
+        with pytest.raises(typer.Exit):
+            nano_scores.main([tmp_path / "s.json"])
+    assert [path.read_text() for path in (*told, *cards)] == first

@@ -186,3 +186,37 @@ def test_what_settings_leave_open_is_the_presets():
     assert not preset_of(without).critic_scores
     whole = completed(settings, preset)
     assert (whole.max_steps, whole.max_attempts, whole.keep) == (7, preset.max_attempts, "last")
+
+
+# -- who is asked about live frames
+
+
+class Looking:
+    """Sees nothing but live frames."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.asked = world, []
+
+    def judge(self, candidates):
+        self.asked += candidates
+        return self.world.judge(candidates)
+
+
+def test_live_frames_go_to_the_one_who_observes_and_pictures_to_the_critic(start):
+    world = World(1)
+    looking = Looking(world)
+    engine, heard = start(world, observing=looking)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    before = [c for kind, c in world.calls if kind == "judge"]
+    assert [c.image for c in before] == [picture(1)]
+    assert looking.asked == []
+    world.scene = picture(1)
+    assert result(ticket).board.state == "succeeded"
+    assert looking.asked
+    assert looking.asked[-1].image == picture(1)
+
+
+def test_how_live_frames_are_asked_about_is_the_presets_or_the_settings():
+    assert preset_of(EngineSettings(preset="nano")).critic_live == "candidate"
+    assert preset_of(EngineSettings(preset="nano", critic_live="observed")).critic_live == "observed"
