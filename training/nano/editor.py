@@ -124,7 +124,7 @@ class NanoEditor[P](ABC):
         """Write what `diffusers:FOLDER` loads. The pipeline's weights take the type they are saved in."""
         pipeline: Any = self.pipeline
         pipeline.to(getattr(torch, self.config.dtype))
-        for part in pipeline.components.values():
+        for part in (pipeline, *pipeline.components.values()):
             if isinstance(part, ConfigMixin):
                 # diffusers would write the folder that it was loaded from, which names this machine's disk.
                 part.register_to_config(_name_or_path="")
