@@ -101,8 +101,8 @@ def _before(editor: NanoEditor[Any]) -> dict[str, str]:
 
 
 _LIMITS = (
-    "It knows goalreel's simulated tabletop alone: the front camera at 128 px, the arm at home, coloured "
-    "blocks and bowls, and orders as goalreel's corpus words them. Other pictures come out wrong, and other "
+    "It knows goalreel's simulated tabletop alone: its blocks and bowls as its corpus shows them, the "
+    "arm at home, and orders in that corpus's words. Other pictures come out wrong, and other "
     "words are not understood. It was trained to move one block at a time."
 )
 

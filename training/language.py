@@ -184,7 +184,7 @@ def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) ->
 
 
 _LIMITS = (
-    "It knows goalreel's simulated tabletop alone: its blocks, its bowls, its front camera, the arm at home, "
+    "It knows goalreel's simulated tabletop alone: its blocks and bowls as its corpora show them, "
     "and the instructions of its grammar. On any other picture or wording its answers mean nothing. It reads "
     "goalreel's own prompts; other prompts are not understood."
 )

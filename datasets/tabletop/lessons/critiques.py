@@ -16,7 +16,7 @@ from goalreel.datasets.tabletop.sentences import state_of
 from goalreel.image import Image
 from goalreel.scoring import PictureScores
 
-_STREAM = 5
+_STREAM = 8
 
 
 def critique_rows(
