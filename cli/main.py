@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from goalreel.cli import adopt, annotate, bags, build, doctor, node, plan, serve, show
+from goalreel.cli import adopt, annotate, bags, build, doctor, export, node, plan, serve, show
 from goalreel.cli.corpus import app as corpus_app
 from goalreel.cli.evaluate import app as eval_app
 from goalreel.cli.models import ModelCommand, RecordingCommand
@@ -30,6 +30,7 @@ app.command(epilog=bags.EPILOG)(bags.bag2lerobot)
 app.command(epilog=annotate.EPILOG, cls=RecordingCommand)(annotate.annotate)
 app.command(epilog=adopt.EPILOG)(adopt.adopt)
 app.command(epilog=build.EPILOG)(build.build)
+app.command(epilog=export.EPILOG)(export.export)
 app.command(epilog=plan.EPILOG, cls=ModelCommand)(plan.plan)
 app.command(epilog="Example: `goalreel show pusht-goals`")(show.show)
 app.command("doctor", epilog=doctor.EPILOG, cls=ModelCommand)(doctor.command)

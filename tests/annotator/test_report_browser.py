@@ -147,7 +147,7 @@ def eventually(driver, condition, wanted=True) -> None:
 
 
 def click(driver, node) -> None:
-    """Click once it stands still: rows take their true heights as they come into view, and move what follows."""
+    """Click once it stands still: rows take their true heights as they come into view, and move others."""
     driver.execute_async_script(
         """
         const [node, done] = arguments;

@@ -1,0 +1,1 @@
+"""An annotated dataset in the shapes that others read."""

@@ -1,0 +1,111 @@
+"""The steps of an annotated dataset as one table, for pandas, a spreadsheet or a query: a row a step.
+
+An episode whose plan failed has one row, without a step. Nothing of a picture is in it: `goal_image` is the
+reference that the records keep, "frame:CAMERA#INDEX" or the path of a PNG below OUT/meta/goalreel.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from goalreel.annotator.show import recording_of
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.errors import DatasetError, InputError
+from goalreel.files import atomic
+from goalreel.progress import OnProgress
+from goalreel.types import Storyboard, StoryboardStep
+
+SCHEMA = pa.schema(
+    [
+        ("episode", pa.int64()),
+        ("instruction", pa.string()),
+        ("failure", pa.string()),
+        ("step", pa.int64()),
+        ("name", pa.string()),
+        ("sub_goal", pa.string()),
+        ("prompt", pa.string()),
+        ("status", pa.string()),
+        ("outcome", pa.string()),
+        ("unaligned", pa.string()),
+        ("start_frame", pa.int64()),
+        ("end_frame", pa.int64()),
+        ("start_s", pa.float64()),
+        ("end_s", pa.float64()),
+        ("attempts", pa.int64()),
+        ("chosen", pa.int64()),
+        ("goal_image", pa.string()),
+        ("success", pa.bool_()),
+        ("probability", pa.float64()),
+        ("semantics", pa.float64()),
+        ("quality", pa.float64()),
+        ("reasoning", pa.string()),
+    ]
+)
+"""`end_frame` and `end_s` are exclusive. `chosen` counts from 0; `success` to `reasoning` are the verdict on
+that attempt; `unaligned` is why the step was not found in the recording. Null is what there is none of."""
+WRITERS = {".csv": csv.write_csv, ".parquet": parquet.write_table}
+
+
+def export_table(
+    dataset: Path,
+    out: Path,
+    *,
+    source: Path | None = None,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> int:
+    """Write the steps of an annotated dataset to `out`, by its suffix as CSV or Parquet; returns the rows.
+
+    `source`: what the dataset is made from, while it is not written itself.
+
+    Raises:
+        InputError: `out` is neither, or is a folder.
+        DatasetError: the dataset was not annotated by goalreel, or is damaged; the disk is full.
+    """
+    write = WRITERS.get(out.suffix)
+    if write is None or out.is_dir():
+        raise InputError(f"{out}: name a file that ends in {' or '.join(WRITERS)}")
+    records = Records(dataset / FOLDER, source="")
+    done = sorted(records.done())
+    fps = recording_of(dataset, records, source, done).fps
+    if not done:
+        raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
+    rows = []
+    for count, episode in enumerate(done, start=1):
+        rows += _rows(episode, records.outline(episode), fps)
+        progress("export", count, len(done))
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    with atomic(out) as part:
+        write(table, part)
+    return len(rows)
+
+
+def _rows(episode: int, board: Storyboard, fps: float) -> Iterator[dict[str, object]]:
+    common: dict[str, object] = {"episode": episode, "instruction": board.task.instruction}
+    if board.failure is not None:
+        yield common | {"failure": f"{board.failure.stage}: {board.failure.message}"}
+    for number, step in enumerate(board.steps):
+        yield common | {"step": number} | _step(step, fps)
+
+
+def _step(step: StoryboardStep, fps: float) -> dict[str, object]:
+    chosen = None if step.chosen is None else step.attempts[step.chosen]
+    goal, verdict, segment = step.goal_image, chosen and chosen.verdict, step.segment
+    row: dict[str, object] = {
+        "name": step.step.name,
+        "sub_goal": step.step.instruction,
+        "prompt": step.step.prompt if chosen is None else chosen.prompt,
+        "status": step.status,
+        "outcome": step.step.outcome,
+        "unaligned": step.alignment.reason if step.alignment else None,
+        "attempts": len(step.attempts),
+        "chosen": step.chosen,
+        "goal_image": goal and goal.frame,
+    }
+    if segment is not None:
+        row |= {"start_frame": segment.start, "end_frame": segment.end}
+        row |= {"start_s": segment.start / fps, "end_s": segment.end / fps}
+    if verdict is not None:
+        row |= {key: getattr(verdict, key) for key in SCHEMA.names if key in type(verdict).model_fields}
+    return row

@@ -1,0 +1,53 @@
+"""The table of steps: what pandas reads is what the records say."""
+
+import pandas as pd
+import pytest
+from support.cli import fails, goalreel
+
+from goalreel.annotator.exports.table import SCHEMA
+from goalreel.annotator.show import read_storyboards
+from goalreel.datasets.source import Source
+
+
+@pytest.fixture(scope="module")
+def annotated(video_dataset, tmp_path_factory):
+    out = tmp_path_factory.mktemp("export") / "out"
+    goalreel("annotate", video_dataset, "--out", out)
+    return out
+
+
+@pytest.mark.parametrize(("name", "read"), [("t.csv", pd.read_csv), ("t.parquet", pd.read_parquet)])
+def test_a_row_a_step(annotated, tmp_path, name, read):
+    goalreel("export", annotated, "--to", "table", "--out", tmp_path / name)
+    table, fps = read(tmp_path / name), Source.open(annotated).fps
+    assert list(table) == SCHEMA.names
+    steps = [(i, n, board, s) for i, board in read_storyboards(annotated) for n, s in enumerate(board.steps)]
+    assert len(table) == len(steps) > 0
+    for row, (episode, number, board, step) in zip(table.itertuples(), steps, strict=True):
+        assert (row.episode, row.step, row.instruction) == (episode, number, board.task.instruction)
+        assert (row.name, row.sub_goal, row.status) == (step.step.name, step.step.instruction, step.status)
+        assert (row.start_frame, row.end_frame) == (step.segment.start, step.segment.end)
+        assert row.end_s == pytest.approx(step.segment.end / fps)
+        assert row.goal_image == f"frame:{step.goal_image.frame}"
+        verdict = step.attempts[step.chosen].verdict
+        assert (row.success, row.reasoning) == (verdict.success, verdict.reasoning)
+    assert table.failure.isna().all()
+
+
+def test_the_same_records_give_the_same_bytes_and_nothing_else_is_left(annotated, tmp_path):
+    written = []
+    for _ in range(2):
+        goalreel("export", annotated, "--to", "table", "--out", tmp_path / "t.parquet")
+        written.append((tmp_path / "t.parquet").read_bytes())
+    assert written[0] == written[1]
+    assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
+
+
+def test_what_cannot_be_exported_is_one_clear_line(annotated, video_dataset, tmp_path):
+    assert "name a file that ends in .csv or .parquet" in fails(
+        "export", annotated, "--to", "table", "--out", tmp_path / "t.xlsx"
+    )
+    assert "no annotated episode: run goalreel annotate first" in fails(
+        "export", video_dataset, "--to", "table", "--out", tmp_path / "t.csv"
+    )
+    assert list(tmp_path.iterdir()) == []
