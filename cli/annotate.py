@@ -57,6 +57,7 @@ class Work(NamedTuple):
     batch_size: int
     shard: "Shard | None"
     workers: "Workers | None"
+    corrections: Path | None
 
 
 def annotate(
@@ -122,6 +123,10 @@ def annotate(
         Literal["failed", "unverified"] | None,
         typer.Option(help="Try recorded episodes again in which steps failed, or also were not accepted."),
     ] = None,
+    corrections: Annotated[
+        Path | None,
+        typer.Option(help="Another annotated dataset, whose corrections (`goalreel review`) to keep to."),
+    ] = None,
     batch_size: Annotated[
         int, typer.Option(min=1, help="Requests of one kind in one call, or at a server.")
     ] = 16,
@@ -179,7 +184,7 @@ def annotate(
             raise InputError("--shard is for processes without --ray: leave one of them out")
         crew = Workers(names, workers, gpus, address) if ray else None
         part = Shard.parse(shard) if shard else None
-        work = Work(numbers(episodes), retry, batch_size, part, crew)
+        work = Work(numbers(episodes), retry, batch_size, part, crew, corrections)
         _annotate(dataset, out, topics, names, options, work, json_output)
 
 
@@ -212,6 +217,7 @@ def _annotate(
             limits=limits,
             shard=work.shard,
             workers=work.workers,
+            corrections=work.corrections,
             progress=progress,
         )
     if json_output:

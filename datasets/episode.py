@@ -77,7 +77,7 @@ class Episode:
 
     @property
     def id(self) -> str:
-        return f"episode_{self.index:06d}"
+        return episode_id(self.index)
 
     def check(self, camera: str) -> None:
         """Find every frame of a camera without decoding any.
@@ -166,6 +166,11 @@ class Episode:
             except ValueError as e:
                 raise DatasetError(f"{where}: {camera} frame {index}: {e}") from e
         return pictures
+
+
+def episode_id(index: int) -> str:
+    """What an episode is called as a task."""
+    return f"episode_{index:06d}"
 
 
 def stored(root: Path, template: str, row: dict[str, Any], prefix: str, **keys: str) -> Path:

@@ -172,10 +172,10 @@ def test_an_accepted_episode_has_its_pictures_accepted_and_a_change_takes_that_b
         accepted = person.does(Judge(verdict="accept"))
         assert (accepted.verdict, accepted.by) == ("accept", "ann")
         assert {s.status for s in records.outline(0).steps} == {"verified"}
-        assert set(boards.said(accepted)) == {(0, 0), (1, 0), (2, 0)}
+        assert {boards.opinion(accepted, s) for s in accepted.steps} == {"accepted"}
         changed = person.does(Rename(step="0", name="other"))
         assert changed.verdict is None
-        assert boards.said(changed) == {}
+        assert {boards.opinion(changed, s) for s in changed.steps} == {None}
         assert person.does(Undo()).verdict == "accept"
 
 
