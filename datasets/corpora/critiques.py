@@ -63,8 +63,8 @@ def _encode(row: CritiqueRow) -> dict[str, Any]:
 
 
 def _decode(values: Mapping[str, Any]) -> CritiqueRow:
-    older = {"correction": ""}  # corpora made before people could correct
-    return CritiqueRow(**{name: (older | dict(values))[name] for name in CRITIQUES.columns})
+    known = {"correction": "", **values}  # corpora made before people could correct have none
+    return CritiqueRow(**{name: known[name] for name in CRITIQUES.columns})
 
 
 CRITIQUES = RowKind(

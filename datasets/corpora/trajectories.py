@@ -39,13 +39,13 @@ type Reason = Literal[
     "nothing_rejected",
 ]
 """Why something is no training row; `docs/training.md` explains each."""
-type Correction = Literal["accepted", "chosen", "wrong_picture"]
+type CorrectionKind = Literal["accepted", "chosen", "wrong_picture"]
 
 
 class SaidVerdict(Verdict):
     """A person's verdict on a picture."""
 
-    correction: Correction | None = None
+    correction: CorrectionKind | None = None
     """What they did: accept the episode, choose this very picture, or flag it."""
 
 

@@ -5,7 +5,14 @@ from support.cli import fails, goalreel
 
 from goalreel.annotator.corpus.boards import find_boards
 from goalreel.annotator.show import read_storyboards
-from goalreel.datasets.corrections.events import Flag, Judge, Move, Rename, Split, TakeFrame
+from goalreel.datasets.corrections.events import (
+    FlagIssue,
+    GiveVerdict,
+    MoveBoundary,
+    RenameStep,
+    SplitStep,
+    TakeFrame,
+)
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
@@ -30,9 +37,9 @@ def reviewed(video_dataset, tmp_path_factory):
     return out, changes(
         out,
         length,
-        Split(step="0", frame=length // 2),
-        Move(step="r2", edge="start", frame=length // 2 - 1),
-        Rename(step="0", name="take the block"),
+        SplitStep(step="0", frame=length // 2),
+        MoveBoundary(step="r2", edge="start", frame=length // 2 - 1),
+        RenameStep(step="0", name="take the block"),
         TakeFrame(step="r2", camera=FRONT, frame=length - 2),
     )
 
@@ -95,9 +102,9 @@ def test_corrections_are_of_the_dataset_that_is_annotated(reviewed, video_datase
 def test_what_people_said_are_rows_of_the_highest_trust_with_their_type(video_dataset, tmp_path):
     goalreel("annotate", video_dataset, "--out", tmp_path / "out")
     lengths = {e: len(Source.open(video_dataset).episode(e)) for e in (0, 1, 2)}
-    changes(tmp_path / "out", lengths[0], Judge(verdict="accept"), episode=0)
-    changes(tmp_path / "out", lengths[1], Flag(step="0", issue="wrong_picture", on=True), episode=1)
-    changes(tmp_path / "out", lengths[2], Judge(verdict="reject"), episode=2)
+    changes(tmp_path / "out", lengths[0], GiveVerdict(verdict="accept"), episode=0)
+    changes(tmp_path / "out", lengths[1], FlagIssue(step="0", issue="wrong_picture", on=True), episode=1)
+    changes(tmp_path / "out", lengths[2], GiveVerdict(verdict="reject"), episode=2)
     said = [board.said for board in find_boards([tmp_path / "out"])]
     assert {v.correction for v in said[0].values()} == {"accepted"}
     assert all(v.success for v in said[0].values())
