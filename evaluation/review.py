@@ -1,8 +1,8 @@
 """How far people and the models agree on an annotated dataset, from what people said of it.
 
-Only episodes that somebody accepted or rejected count; what nobody looked at says nothing. The Critic is compared
-on the goal images that its record chose: a person calls one right by accepting the episode with it, and wrong by
-flagging it or putting another in its place.
+Only episodes that somebody accepted or rejected count; what nobody looked at says nothing. The Critic is
+compared on the goal images that its record chose: a person calls one right by accepting the episode with it,
+and wrong by flagging it or putting another in its place.
 """
 
 from collections.abc import Iterator
@@ -67,9 +67,7 @@ def measure_reviews(dataset: Path, fps: float) -> ReviewReport:
     found = [_Judged(records.review(e), records.original(e), fps) for e in Reviews(records).episodes()]
     judged = [one for one in found if one.review.verdict in ("accept", "reject")]
     if not judged:
-        raise DatasetError(
-            f"{dataset}: nobody has accepted or rejected an episode: run goalreel review first"
-        )
+        raise DatasetError(f"{dataset}: nobody has accepted or rejected an episode: run goalreel review")
     pictures = np.array([one.pictures() for one in judged], np.float64)
     right, wrong = pictures[:, [0, 1]], pictures[:, [3, 2]]  # the Critic said yes, or no; then the other
     both = np.stack([pictures[:, 0] + pictures[:, 3], pictures.sum(axis=1)], axis=1)

@@ -6,8 +6,6 @@ import pytest
 from support.cli import fails, goalreel
 
 from goalreel.datasets.corrections.events import (
-    BlankGoal,
-    ChooseAttempt,
     DeleteStep,
     FlagIssue,
     GiveVerdict,
@@ -22,7 +20,7 @@ from goalreel.evaluation.review import measure_reviews
 
 FRONT = "observation.images.front"
 LENGTH = 30
-ACCEPT = GiveVerdict(verdict="accept")
+ACCEPT, REJECT = GiveVerdict(verdict="accept"), GiveVerdict(verdict="reject")
 
 
 @pytest.fixture
@@ -46,9 +44,7 @@ def test_what_people_and_the_models_say_is_counted(out):
     say(out, 0, ACCEPT)  # 3 pictures: both yes
     say(out, 1, ACCEPT)  # 3: both yes but one, which the Critic rejected
     say(out, 2, TakeFrame(step="0", camera=FRONT, frame=3), ACCEPT)  # replaced: the Critic was wrong
-    say(
-        out, 3, FlagIssue(step="1", issue="wrong_picture", on=True), GiveVerdict(verdict="reject")
-    )  # and here
+    say(out, 3, FlagIssue(step="1", issue="wrong_picture", on=True), REJECT)  # and here
     say(out, 4, GiveVerdict(verdict="unsure"))  # counts nowhere
     report = measure_reviews(out, fps=10)
     assert (report.episodes, report.accepted) == (4, 3)
@@ -74,9 +70,7 @@ def test_steps_that_people_moved_added_and_removed_are_counted(out):
 
 def test_nothing_wrong_in_many_episodes_bounds_what_may_be(out):
     for episode in range(6):
-        say(
-            out, episode, BlankGoal(step="1"), ChooseAttempt(step="1", attempt=0), ACCEPT
-        ) if episode == 1 else say(out, episode, ACCEPT)
+        say(out, episode, ACCEPT)
     report = measure_reviews(out, fps=10)
     assert report.faulty.value == 0
     assert report.faulty_at_most == pytest.approx(0.351, abs=0.001)  # Wilson's, of none among five
@@ -85,7 +79,7 @@ def test_nothing_wrong_in_many_episodes_bounds_what_may_be(out):
 def test_the_command_says_the_same_and_what_to_do_first(video_dataset, tmp_path):
     goalreel("annotate", video_dataset, "--out", tmp_path / "out")
     said = fails("eval", "review", tmp_path / "out")
-    assert "nobody has accepted or rejected an episode: run goalreel review first" in said
+    assert "nobody has accepted or rejected an episode: run goalreel review" in said
     reviews = Reviews(Records(tmp_path / "out" / FOLDER, ""))
     reviews.change(0, 12, 0, "ann", ACCEPT)
     told = json.loads(goalreel("eval", "review", tmp_path / "out", "--json").splitlines()[-1])
