@@ -204,5 +204,6 @@ def _accepted(board: Storyboard) -> int:
 def _facts(models: Trio, options: Options, camera: str) -> dict[str, object]:
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
     names = asdict(models.called.identified())
-    del names["unkept"]
-    return {**asdict(options), **names, "camera": camera, "goalreel": __version__}
+    given = asdict(options)
+    del names["unkept"], given["accepted"]  # the digest of what is accepted is with the names
+    return {**given, **names, "camera": camera, "goalreel": __version__}

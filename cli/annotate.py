@@ -1,5 +1,6 @@
 """`goalreel annotate`. What it needs is imported when it runs."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
@@ -42,6 +43,8 @@ EPILOG = (
     "- `goalreel annotate droid --out droid-goals --preset api --planner openai:MODEL@http://HOST:8000/v1`, "
     "and so for the editor and the critic: goes on at another HOST\n\n"
     "- `goalreel annotate droid --out droid-goals --retry unverified`\n\n"
+    "- `goalreel annotate droid --out droid-more --preset watch --planner watch:openai:MODEL@URL "
+    "--critic openai:MODEL@URL --exemplars droid-goals`\n\n"
     "- `goalreel annotate droid --out droid-goals --shard 2/8`, on eight machines, then "
     "`goalreel build droid-goals`\n\n"
     "- `goalreel annotate droid --out droid-goals --ray --workers 4 --preset server`\n\n"
@@ -77,6 +80,13 @@ def annotate(
     ] = "event",
     layout: Annotated[
         str | None, typer.Option(help="State dimensions, if not found by themselves: gripper=6,position=0:3.")
+    ] = None,
+    exemplars: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="REVIEWED",
+            help="Show a planner that watches what people have accepted in this annotated dataset.",
+        ),
     ] = None,
     max_attempts: MaxAttempts = None,
     critic_mode: CriticMode = None,
@@ -168,6 +178,7 @@ def annotate(
 ) -> None:
     """Write sub-tasks and goal images into a copy of a LeRobot dataset, or of what a ROS 2 bag holds."""
     with one_line_errors(INTERRUPTED):
+        from goalreel.annotator.exemplars import accepted
         from goalreel.annotator.options import Options
         from goalreel.annotator.workers import Workers
         from goalreel.datasets.shards import Shard
@@ -177,7 +188,7 @@ def annotate(
         names = presets.load(preset, **choices(locals()))
         if motion_rows and names.planner != "kinematic":
             raise InputError("--motion-rows come from the motion: use them with --planner kinematic")
-        options = Options.of(locals())
+        options = replace(Options.of(locals()), accepted=accepted(exemplars) if exemplars else ())
         if not ray and (workers > 1 or gpus or address):
             raise InputError("--workers, --gpus and --address need --ray")
         if ray and shard:
