@@ -16,19 +16,21 @@ EPILOG = (
     "Examples:\n\n"
     "- `goalreel export pusht-goals --to table --out steps.csv`\n\n"
     "- `goalreel export pusht-goals --to table --out steps.parquet`\n\n"
-    "- `goalreel export pusht-goals --to sarm --out pusht-sarm`"
+    "- `goalreel export pusht-goals --to sarm --out pusht-sarm`\n\n"
+    "- `goalreel export pusht-goals --to groot --out pusht-groot`"
 )
 INTERRUPTED = "interrupted; nothing was written: run the same command again"
-type Shape = Literal["table", "sarm"]
+type Shape = Literal["table", "sarm", "groot"]
 
 
 def export(
     dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel annotate` wrote or is writing.")],
     to: Annotated[
-        Literal["table", "sarm"],
+        Literal["table", "sarm", "groot"],
         typer.Option(
             help="table: a row a step, with its words, times, status and verdict. "
-            "sarm: a copy of the dataset with the stages that lerobot's reward model SARM is trained on."
+            "sarm: a copy of the dataset with the stages that lerobot's reward model SARM is trained on. "
+            "groot: LeRobot v2.1 as NVIDIA Isaac GR00T is fine-tuned on."
         ),
     ],
     out: Annotated[Path, typer.Option(help="table: the file, NAME.csv or NAME.parquet; else a new folder.")],
@@ -66,6 +68,8 @@ def _export(
         raise InputError("--source goes with --to table: the others want a dataset that is written")
     from dataclasses import asdict
 
-    from goalreel.annotator.exports.sarm import export_sarm
-
-    return asdict(export_sarm(dataset, out, progress=progress))
+    if to == "sarm":
+        from goalreel.annotator.exports.sarm import export_sarm as work
+    else:
+        from goalreel.annotator.exports.groot import export_groot as work
+    return asdict(work(dataset, out, progress=progress))

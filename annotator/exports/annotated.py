@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
@@ -29,8 +29,6 @@ class Annotated:
 
     source: Source
     goals: dict[int, Goals]
-    settings: dict[str, Any]
-    """Of the run that annotated it."""
 
     @classmethod
     def open(cls, dataset: Path) -> Self:
@@ -48,9 +46,8 @@ class Annotated:
         done = sorted(records.done() & set(lengths))
         if not done:
             raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
-        settings = records.settings()
-        goals = read_goals(records, done, lengths, bool(settings.get("use_unverified")))
-        return cls(source, goals, settings)
+        use_unverified = bool(records.settings().get("use_unverified"))
+        return cls(source, read_goals(records, done, lengths, use_unverified))
 
     @contextmanager
     def folder(self, out: Path) -> Iterator[Path]:
