@@ -47,7 +47,8 @@ def _copied(episode: Episode, camera: str, path: Path) -> bool:
         if {packet.pts for packet in packets} != set(pts):
             return False
         with av.open(str(path), "w", format="mp4") as target:
-            stream = target.add_stream_from_template(source.streams.video[0])
+            # Opaque: PyAV would look for an encoder called like the decoder, and AV1's has none.
+            stream = target.add_stream_from_template(source.streams.video[0], opaque=True)
             for packet in packets:
                 packet.pts = None if packet.pts is None else packet.pts - shift
                 packet.dts = None if packet.dts is None else packet.dts - shift
