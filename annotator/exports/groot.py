@@ -21,6 +21,7 @@ from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.shards import drop_fields, episode_tables, put_column
 from goalreel.datasets.writing.tasks import frame_tasks, task_indices
 from goalreel.errors import DatasetError
+from goalreel.files import atomic
 from goalreel.progress import OnProgress
 
 TASK = "annotation.human.action.task_description"
@@ -95,9 +96,8 @@ class _Export:
         for name, values in (("task_index", task), (TASK, task), (SUB_TASK, sub_task)):
             table = put_column(table, pa.field(name, pa.int64()), pa.chunked_array([values]))
         table = table.replace_schema_metadata(drop_fields(table.schema, self._dropped).metadata)
-        path = self._root / self.meta.path(DATA, episode)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, path, compression="snappy")
+        with atomic(self._root / self.meta.path(DATA, episode)) as tmp:
+            pq.write_table(table, tmp, compression="snappy")
         recorded = self._source.episode(episode)
         for camera in self._source.cameras:
             cut_video(recorded, camera, self._root / self.meta.path(VIDEO, episode, camera))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.annotator.exports.numbers import Numbers, camera_stats
+from goalreel.annotator.exports.numbers import FrameNumbers, camera_stats
 from goalreel.annotator.exports.parts import parts
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.build import picture_size
@@ -33,7 +33,7 @@ class GrootMeta:
         self._source = source
         self._texts = dict(source.tasks) | dict(texts)
         self._features = _features(source, annotations)
-        self._numbers = Numbers(self._features)
+        self._numbers = FrameNumbers(self._features)
         self._pictures = camera_stats(source, source.cameras)
         self._episodes: list[dict[str, Any]] = []
         self._stats: list[dict[str, Any]] = []

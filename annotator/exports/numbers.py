@@ -18,7 +18,7 @@ type EpisodeStats = dict[str, dict[str, Any]]
 """Feature -> statistic -> values, as JSON."""
 
 
-class Numbers:
+class FrameNumbers:
     """Collects the numbers of episode after episode: vectors and scalars, 4 bytes each in memory."""
 
     def __init__(self, features: Mapping[str, Mapping[str, Any]]) -> None:

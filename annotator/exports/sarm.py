@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from goalreel.annotator.exports.annotated import Annotated, Exported
-from goalreel.annotator.exports.stages import Stage, proportions, stages
+from goalreel.annotator.exports.stages import SarmStage, proportions, stages
 from goalreel.datasets.writing.copies import dataset_files, episode_files, pass_file
 from goalreel.datasets.writing.shards import put_column
 from goalreel.errors import DatasetError
@@ -28,7 +28,7 @@ WHOLE = "task"
 """What lerobot calls the only sparse stage; `SARMConfig` has the same."""
 _PREFIXES = ("sparse_", "dense_", "")
 """Without one: the older names of the sparse columns, which lerobot writes too."""
-_COLUMNS: dict[str, tuple[pa.DataType, Callable[[Stage, float], object]]] = {
+_COLUMNS: dict[str, tuple[pa.DataType, Callable[[SarmStage, float], object]]] = {
     "subtask_names": (pa.list_(pa.string()), lambda stage, fps: stage.name),
     "subtask_start_times": (pa.list_(pa.float64()), lambda stage, fps: stage.start / fps),
     "subtask_end_times": (pa.list_(pa.float64()), lambda stage, fps: stage.end / fps),
@@ -69,7 +69,7 @@ def export_sarm(
         )
     rewritten = episode_files(source.root)
     files = [path for path in dataset_files(source.root) if path not in rewritten]
-    sparse = {e: (Stage(WHOLE, 0, length),) for e, length in lengths.items()}
+    sparse = {e: (SarmStage(WHOLE, 0, length),) for e, length in lengths.items()}
     with annotated.folder(out) as part:
         for done, path in enumerate(files, start=1):
             pass_file(path, part / path.relative_to(source.root), source.root)
@@ -85,8 +85,8 @@ def export_sarm(
 def _write_episodes(
     original: Path,
     target: Path,
-    sparse: Mapping[int, Sequence[Stage]],
-    dense: Mapping[int, Sequence[Stage]],
+    sparse: Mapping[int, Sequence[SarmStage]],
+    dense: Mapping[int, Sequence[SarmStage]],
     fps: float,
 ) -> None:
     """Rewrite one file of meta/episodes with the columns of stages, of the same types in every file."""

@@ -9,7 +9,7 @@ from goalreel.datasets.writing.goals import Goals
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class SarmStage:
     """A stage of an episode, in frames from its first."""
 
     name: str
@@ -18,7 +18,7 @@ class Stage:
     """The first frame after it."""
 
 
-def stages(goals: Goals, length: int) -> tuple[Stage, ...]:
+def stages(goals: Goals, length: int) -> tuple[SarmStage, ...]:
     """The stages of an episode of `length` frames: its spans with a name.
 
     lerobot's reader (`find_stage_and_tau`) takes a span's `end` as its last frame, on which the stage is
@@ -26,13 +26,13 @@ def stages(goals: Goals, length: int) -> tuple[Stage, ...]:
     stays complete. On frames after the last span it would take the whole task for complete, a failed attempt
     too, so a span without length ends the episode: then they are frames between two spans.
     """
-    found = tuple(Stage(span.name, span.start, span.end) for span in goals.spans if span.name is not None)
+    found = tuple(SarmStage(span.name, span.start, span.end) for span in goals.spans if span.name is not None)
     if found and found[-1].end < length - 1:
-        found += (Stage(found[-1].name, length - 1, length - 1),)
+        found += (SarmStage(found[-1].name, length - 1, length - 1),)
     return found
 
 
-def proportions(episodes: Sequence[Sequence[Stage]]) -> dict[str, float]:
+def proportions(episodes: Sequence[Sequence[SarmStage]]) -> dict[str, float]:
     """Name -> share of an episode, in the order of the stages; they add up to 1.
 
     As lerobot's `compute_temporal_proportions`: the mean share of a stage in the episodes that have it, then

@@ -12,7 +12,7 @@ from goalreel.datasets.episode import Episode
 from goalreel.datasets.video import VideoIndex, opened
 from goalreel.datasets.writing.video import encoding, recording_encoder
 from goalreel.errors import DatasetError
-from goalreel.files import disk
+from goalreel.files import atomic
 
 AT_ONCE = 32
 """Frames decoded at a time, while they are encoded anew."""
@@ -27,10 +27,8 @@ def cut_video(episode: Episode, camera: str, path: Path) -> None:
     Raises:
         DatasetError: frames are missing or cannot be decoded; the disk is full.
     """
-    with disk(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not (episode.is_video(camera) and _copied(episode, camera, path)):
-            _encoded(episode, camera, path)
+    if not (episode.is_video(camera) and _copied(episode, camera, path)):
+        _encoded(episode, camera, path)
 
 
 def _copied(episode: Episode, camera: str, path: Path) -> bool:
@@ -46,7 +44,7 @@ def _copied(episode: Episode, camera: str, path: Path) -> bool:
         packets = _packets(video, source, pts)
         if {packet.pts for packet in packets} != set(pts):
             return False
-        with av.open(str(path), "w", format="mp4") as target:
+        with atomic(path) as tmp, av.open(str(tmp), "w", format="mp4") as target:
             # Opaque: PyAV would look for an encoder called like the decoder, and AV1's has none.
             stream = target.add_stream_from_template(source.streams.video[0], opaque=True)
             for packet in packets:

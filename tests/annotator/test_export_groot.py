@@ -162,12 +162,14 @@ def one_gop(source: Path) -> Path:
     return source
 
 
-@pytest.fixture(scope="module", params=["video", "image", "sharded", "one_gop"])
+@pytest.fixture(scope="module", params=["video", "sharded", "one_gop", "odd_images"])
 def pair(request, annotated, tmp_path_factory) -> tuple[Path, Groot]:
     """(annotated dataset, what was made of it) of every kind of dataset."""
     root = tmp_path_factory.mktemp("groot")
     if request.param == "one_gop":
         source = one_gop(make_dataset(root / "in"))
+    elif request.param == "odd_images":
+        source = make_dataset(root / "in", dtype="image", size=49)
     else:
         source = request.getfixturevalue(f"{request.param}_dataset")
     goals = annotated(source, root / "goals", EPISODES)

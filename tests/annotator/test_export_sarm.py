@@ -11,7 +11,8 @@ from support.cli import fails, goalreel
 from support.killing import tree
 
 from goalreel.annotator.exports.sarm import export_sarm
-from goalreel.annotator.exports.stages import Stage, in_order, proportions
+from goalreel.annotator.exports.stages import SarmStage, in_order, proportions
+from goalreel.files import atomic_folder
 
 STATUSES = ("verified", "unverified", "verified")
 NAMES = ["reach the block", "grasp the block", "put it in the bowl"]
@@ -194,6 +195,9 @@ def test_what_cannot_be_exported_is_one_clear_line_and_leaves_nothing(
     assert "is there already" in refused(goals, out=tmp_path / "full")
     assert "is there already" in refused(goals, out=tmp_path / "full" / "mine.txt")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["full", "half", "vain"]
+    with atomic_folder(tmp_path / "busy"):
+        assert "another goalreel run is writing there" in refused(goals, out=tmp_path / "busy")
+    assert list((tmp_path / "busy").iterdir()) == []
 
 
 def test_a_killed_export_leaves_no_folder_and_the_next_one_is_whole(goals, out, tmp_path):
@@ -229,6 +233,6 @@ def test_stages_are_in_the_order_of_most_episodes():
 
 
 def test_shares_are_means_over_the_episodes_that_have_the_stage():
-    whole = [Stage("a", 0, 2), Stage("b", 2, 10)]
-    twice = [Stage("a", 0, 3), Stage("b", 3, 4), Stage("a", 4, 5), Stage("b", 9, 9)]
+    whole = [SarmStage("a", 0, 2), SarmStage("b", 2, 10)]
+    twice = [SarmStage("a", 0, 3), SarmStage("b", 3, 4), SarmStage("a", 4, 5), SarmStage("b", 9, 9)]
     assert proportions([whole, twice]) == pytest.approx({"a": 0.5, "b": 0.5})
