@@ -73,7 +73,9 @@ def renewed(review: Review, begin: BeginLog) -> Review:
         opinion = {"verdict": review.verdict, "by": review.by} if same else {}
         kept = {"issues": review.issues, "corrected": review.corrected}
         return fresh.model_copy(update={"steps": steps} | kept | opinion)
-    return review.model_copy(update={"record": begin.record}) if review.corrected else fresh
+    if not review.corrected:
+        return fresh
+    return review.model_copy(update={"record": fresh.record, "task": fresh.task})
 
 
 def _renewed(old: ReviewStep, new: ReviewStep) -> ReviewStep:

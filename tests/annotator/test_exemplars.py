@@ -11,7 +11,14 @@ from support.watcher import text_of, watch
 
 from goalreel import Options, annotate, open_dataset
 from goalreel.annotator.exemplars import accepted
-from goalreel.datasets.corrections.events import Change, Flag, Judge, Move, Outcome, Rename
+from goalreel.datasets.corrections.events import (
+    Correction,
+    FlagIssue,
+    GiveVerdict,
+    MoveBoundary,
+    RenameStep,
+    SetOutcome,
+)
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.errors import DatasetError
@@ -22,7 +29,7 @@ LENGTHS = (12, 9, 15, 8)
 NAMES = [tuple(f"{what} {episode}" for what in ("reach", "grasp", "place")) for episode in range(4)]
 
 
-def says(reviewed: Path, episode: int, *changes: Change) -> None:
+def says(reviewed: Path, episode: int, *changes: Correction) -> None:
     """A person makes changes."""
     reviews, length = Reviews(Records(reviewed / FOLDER, "")), LENGTHS[episode]
     for change in changes:
@@ -36,10 +43,10 @@ def reviewed(sharded_dataset, annotated, tmp_path) -> Path:
     orders = ("put the block away", "put the red block away", "put the red block in the bowl", "put it in")
     boards = {i: {"instruction": orders[i], "names": NAMES[i], "vain": (1,)} for i in range(4)}
     out = annotated(sharded_dataset, tmp_path / "reviewed", boards)
-    says(out, 0, Move(step="0", edge="end", frame=3), Rename(step="2", name="set it down"))
-    says(out, 0, Judge(verdict="accept"))
-    says(out, 1, Judge(verdict="accept"))
-    says(out, 2, Judge(verdict="accept"), Judge(verdict="reject"))
+    says(out, 0, MoveBoundary(step="0", edge="end", frame=3), RenameStep(step="2", name="set it down"))
+    says(out, 0, GiveVerdict(verdict="accept"))
+    says(out, 1, GiveVerdict(verdict="accept"))
+    says(out, 2, GiveVerdict(verdict="accept"), GiveVerdict(verdict="reject"))
     return out
 
 
@@ -78,11 +85,11 @@ def test_the_request_holds_what_people_accepted(sharded_dataset, reviewed, tmp_p
 
 def test_only_whole_accepted_episodes_are_exemplars(reviewed):
     assert [one.episode for one in accepted(reviewed)] == [0, 1]
-    says(reviewed, 0, Flag(step="1", issue="wrong_object", on=True))
-    says(reviewed, 1, Outcome(step="1", outcome="done"), Judge(verdict="accept"))
+    says(reviewed, 0, FlagIssue(step="1", issue="wrong_object", on=True))
+    says(reviewed, 1, SetOutcome(step="1", outcome="done"), GiveVerdict(verdict="accept"))
     (left,) = accepted(reviewed)
     assert [one.outcome for one in left.segments] == ["done"] * 3
-    says(reviewed, 1, Judge(verdict="unsure"))
+    says(reviewed, 1, GiveVerdict(verdict="unsure"))
     with pytest.raises(DatasetError, match="no episode that a person has accepted"):
         accepted(reviewed)
 
@@ -93,7 +100,7 @@ def test_others_are_other_settings(sharded_dataset, reviewed, tmp_path):
         assert run(sharded_dataset, out, server, "--exemplars", reviewed, "--episodes", "0").exit_code == 0
         assert run(sharded_dataset, out, server, "--exemplars", reviewed, "--episodes", "1").exit_code == 0
         without = run(sharded_dataset, out, server)
-        says(reviewed, 2, Judge(verdict="accept"))
+        says(reviewed, 2, GiveVerdict(verdict="accept"))
         others = run(sharded_dataset, out, server, "--exemplars", reviewed)
         assert len(server.requests) == 2
     assert re.search(r"exemplars was '\w{16}' and\s+is now None", without.stderr)
