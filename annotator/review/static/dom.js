@@ -26,14 +26,15 @@ function same(node, next) {
   );
 }
 
-// data-keep names attributes that live in the page alone, such as whether a <details> is open.
+// data-keep names attributes that live in the page alone once they are there, such as the frame on show.
 function attributes(node, next) {
   const kept = (node.getAttribute("data-keep") ?? "").split(" ");
   for (const { name } of [...node.attributes]) {
     if (!next.hasAttribute(name) && !kept.includes(name)) node.removeAttribute(name);
   }
   for (const { name, value } of next.attributes) {
-    if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+    const own = kept.includes(name) && node.hasAttribute(name);
+    if (!own && node.getAttribute(name) !== value) node.setAttribute(name, value);
   }
 }
 

@@ -81,6 +81,7 @@ export class Player {
     const videos = this.#videos;
     for (const video of videos) {
       const { from_s: from } = this.#camera(video);
+      video.muted = true;
       video.currentTime = from + (frame + 0.5) / this.episode.fps;
       video.play().catch((error) => {
         if (error.name === "NotSupportedError") this.#lost(video);

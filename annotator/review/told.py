@@ -1,0 +1,139 @@
+"""An episode's review as the page is sent it. Pure."""
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from goalreel.annotator.review.wire import AttemptAnswer, HistoryLine, StepAnswer
+from goalreel.datasets.corrections.board import WORDS
+from goalreel.datasets.corrections.events import (
+    Begin,
+    Blank,
+    Change,
+    Choose,
+    Delete,
+    Flag,
+    Insert,
+    Judge,
+    Merge,
+    Move,
+    Outcome,
+    Place,
+    Redo,
+    Rename,
+    Render,
+    Split,
+    TakeFrame,
+    Undo,
+)
+from goalreel.datasets.corrections.reviews import Reviewed
+from goalreel.datasets.corrections.state import FRAME, ReviewStep, standing
+from goalreel.types import Attempt
+
+SHOWN = 480
+"""Pixels of a goal image's longest side, where it is a frame of the recording."""
+_SAID = {"accept": "accepted it", "reject": "rejected it", "unsure": "was unsure of it"}
+
+
+def told_step(episode: int, step: ReviewStep) -> StepAnswer:
+    """A step with its attempts."""
+    words, segment = step.step, step.segment
+    return StepAnswer(
+        id=step.id,
+        name=words.name,
+        instruction=words.instruction,
+        prompt=words.prompt,
+        outcome=words.outcome,
+        start=segment.start if segment else None,
+        end=segment.end if segment else None,
+        unaligned=step.alignment.reason if step.alignment else None,
+        issues=step.issues,
+        chosen=step.chosen,
+        edited=sorted(step.edited),
+        attempts=[_attempt(episode, step, number) for number in range(len(step.attempts))],
+    )
+
+
+def _attempt(episode: int, step: ReviewStep, number: int) -> AttemptAnswer:
+    attempt = step.attempts[number]
+    verdict, failure = attempt.verdict, attempt.failure
+    picked = number in step.taken or (number == step.chosen and "goal" in step.edited)
+    if verdict is None:
+        outcome = "failed"
+    else:
+        outcome = "accepted" if verdict.success else "rejected"
+    text = verdict.reasoning if verdict else f"{failure.stage}: {failure.message}" if failure else ""
+    return AttemptAnswer(
+        picture=_picture(episode, attempt),
+        prompt=attempt.prompt,
+        outcome="person" if picked else outcome,
+        text=text,
+        probability=verdict and verdict.probability,
+        semantics=verdict and verdict.semantics,
+        quality=verdict and verdict.quality,
+    )
+
+
+def _picture(episode: int, attempt: Attempt) -> str | None:
+    """Where the page finds the picture."""
+    reference = attempt.image and attempt.image.frame
+    if reference is None:
+        return None
+    if not reference.startswith(FRAME):
+        return "/pictures/" + reference.removeprefix("images/")
+    camera, _, frame = reference.removeprefix(FRAME).rpartition("#")
+    return f"/frames/{episode}/{quote(camera, safe='')}/{frame}.jpg?width={SHOWN}"
+
+
+def history(found: Reviewed) -> Iterator[HistoryLine]:
+    """Every change but what takes changes back, in order; those are marked that were taken back."""
+    stands = {entry.revision for entry in standing(found.entries)[0]}
+    names = {step.id: step.step.name for step in found.review.steps}
+    for entry in found.entries[1:]:
+        if not isinstance(entry.change, Undo | Redo):
+            yield HistoryLine(
+                revision=entry.revision,
+                at=entry.at,
+                by=entry.by,
+                words=_words(entry.change, names),
+                undone=entry.revision not in stands,
+            )
+
+
+def _words(change: Begin | Change, names: dict[str, str]) -> str:  # noqa: C901
+    def of(step: str) -> str:
+        return f"“{names[step]}”" if step in names else "a step that is gone"
+
+    match change:
+        case Move(step=step, edge=edge, frame=frame):
+            return f"{edge} of {of(step)} set to frame {frame}"
+        case Place(step=step, start=start, end=end):
+            return f"{of(step)} placed at frames {start} to {end}"
+        case Split(step=step, frame=frame):
+            return f"{of(step)} split at frame {frame}"
+        case Merge(step=step):
+            return f"{of(step)} merged with the next step"
+        case Insert(start=start, end=end, name=name):
+            return f"“{name}” inserted at frames {start} to {end}"
+        case Delete(step=step):
+            return f"{of(step)} deleted"
+        case Rename(name=name):
+            return f"words set to “{name}”"
+        case Outcome(step=step, outcome=outcome):
+            return f"{of(step)} marked as {'tried in vain' if outcome == 'failed' else 'done'}"
+        case Choose(step=step, attempt=attempt):
+            return f"attempt {attempt + 1} chosen for {of(step)}"
+        case TakeFrame(step=step, frame=frame):
+            return f"frame {frame} taken as the goal image of {of(step)}"
+        case Blank(step=step):
+            return f"{of(step)} left without a goal image"
+        case Render(step=step):
+            return f"{of(step)} rendered again"
+        case Flag(step=step, issue=issue, on=on):
+            where = of(step) if step is not None else "the episode"
+            return f"{where}: {WORDS[issue]}{'' if on else ', no longer'}"
+        case Judge(verdict=verdict):
+            return _SAID[verdict]
+        case Begin():
+            return "annotated again"
+        case Undo() | Redo():
+            return change.kind
