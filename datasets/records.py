@@ -7,32 +7,32 @@ OUT/meta/goalreel/
     settings.json                        what decided the result; another run must agree
     episodes/chunk-000/episode_000003.json   the storyboard
     images/ab/<sha256>.png               pictures that are no frame of the recording, by content
+    corrections/chunk-000/episode_000003.jsonl   what people changed (`goalreel.datasets.corrections`)
 
 A record is a storyboard's JSON after a line with the fingerprint of the recording that it tells of. A picture
 in it is "frame:CAMERA#INDEX" or "images/ab/<sha256>.png". No clock, no path, no random name enters a record,
 so a resumed run leaves the same bytes as an unbroken one.
 """
 
-import hashlib
 import json
 import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from pydantic_core import from_json
 
+from goalreel.datasets.corrections.log import log_episode
 from goalreel.datasets.fingerprint import Fingerprint
+from goalreel.datasets.record_files import HEAD_BYTES, RECORDING, RecordFiles, error_line
 from goalreel.datasets.shards import Shard
 from goalreel.errors import DatasetError
-from goalreel.files import digest, exclusive, held, sweep, write_bytes
-from goalreel.image import Image
+from goalreel.files import exclusive, held, sweep, write_bytes
 from goalreel.types import Storyboard
 
 log = logging.getLogger(__name__)
@@ -44,20 +44,14 @@ LOCAL = Path(".cache") / "huggingface" / "goalreel"
 Below the one folder that huggingface_hub uploads from nowhere.
 """
 FORMAT = 2
-_FRAME = "frame:"
-_HEAD_BYTES = 128
-"""So much of a record holds the line of its recording."""
-_RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f]*)",')
 _PICTURE = re.compile(rb'"image": "(?!frame:|data:)([^"]*)"|"(images/[0-9a-f]{2}/[0-9a-f]{64}\.png)"')
 """A picture that a record must have stored: what else an image is, and what looks stored, as in a list."""
-_STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
 
 
 @dataclass(frozen=True)
-class Records:
+class Records(RecordFiles):
     """The committed episodes of one OUT. Made by `Records.open`, which holds the lock."""
 
-    folder: Path
     source: str
     """What the episodes of the dataset annotated have in common (`Fingerprint.shared`)."""
     recordings: Mapping[int, str] | None = None
@@ -121,10 +115,6 @@ class Records:
         except OSError:
             return None
 
-    def path(self, episode: int) -> Path:
-        """Where an episode's record is kept."""
-        return self.folder / "episodes" / f"chunk-{episode // 1000:03d}" / f"episode_{episode:06d}.json"
-
     def settings(self) -> dict[str, Any]:
         """What decided the result; empty where the file is gone or damaged."""
         try:
@@ -150,7 +140,7 @@ class Records:
             try:
                 self._check(episode)
             except DatasetError as e:
-                log.warning("%s; the episode will be annotated again", _line(e))
+                log.warning("%s; the episode will be annotated again", error_line(e))
                 continue
             if self.outdated(episode):
                 log.warning("%s: its recording has changed and is to be annotated again", self.path(episode))
@@ -163,7 +153,7 @@ class Records:
         if self.recordings is None:
             return False
         with self.path(episode).open("rb") as file:
-            found = _RECORDING.match(file.read(_HEAD_BYTES))
+            found = RECORDING.match(file.read(HEAD_BYTES))
         return found is not None and found[1].decode() != self.recordings.get(episode)
 
     def commit(self, episode: int, storyboard: Storyboard) -> None:
@@ -172,79 +162,19 @@ class Records:
         Raises:
             DatasetError: the disk is full.
         """
-        pictures: dict[str, bytes] = {}
-
-        def put(image: Image) -> str:
-            if image.frame:
-                return _FRAME + image.frame
-            data = image.png()
-            name = hashlib.sha256(data).hexdigest()
-            reference = f"images/{name[:2]}/{name}.png"
-            pictures[reference] = data
-            return reference
-
-        text = storyboard.model_dump_json(indent=1, context={"put_image": put})
+        text = storyboard.model_dump_json(indent=1, context={"put_image": self.store})
         if self.recordings is not None:
             text = f'{{\n "recording": "{self.recordings[episode]}",{text.removeprefix("{")}'
-        for reference, data in pictures.items():
-            write_bytes(self.folder / reference, data)
         write_bytes(self.path(episode), text.encode() + b"\n")
 
-    def load(self, episode: int, get_frame: Callable[[str], Image]) -> Storyboard:
-        """Read a storyboard; `get_frame("CAMERA#INDEX")` supplies the recording's own frames.
-
-        Raises:
-            DatasetError: no such record, or a damaged one.
-        """
-
-        def get(reference: str) -> Image:
-            if reference.startswith(_FRAME):
-                return get_frame(reference.removeprefix(_FRAME))
-            return self.image(reference)
-
-        return self._read(episode, get)
-
-    def outline(self, episode: int) -> Storyboard:
-        """The storyboard with every picture a 1x1 stand-in whose `frame` is its reference; no decoding.
-
-        Raises:
-            DatasetError: as `load`, and when a stored picture is gone.
-        """
-
-        def stand_in(reference: str) -> Image:
-            if not reference.startswith(_FRAME):
-                self._stored(reference)
-            return Image(np.zeros((1, 1, 3), np.uint8), frame=reference)
-
-        return self._read(episode, stand_in)
-
-    def image(self, reference: str) -> Image:
-        """A stored picture, its bytes checked against its name.
-
-        Raises:
-            ValueError: no such picture, or a damaged one.
-        """
-        path = self._stored(reference)
-        data = path.read_bytes()
-        if hashlib.sha256(data).hexdigest() != path.stem:
-            raise ValueError(f"{path}: damaged picture")
-        return Image.decode(data)
-
-    def pictures(self, episode: int) -> set[str]:
-        """The references of the stored pictures that a record names, damaged or not."""
-        text = self.path(episode).read_text(encoding="utf-8", errors="replace")
-        return {found.group() for found in _STORED.finditer(text)}
-
     def drop_unused_images(self) -> None:
-        """Remove the pictures that no record names any more."""
-        used = {picture for episode in self.recorded() for picture in self.pictures(episode)}
+        """Remove the pictures that no record and no correction names any more."""
+        logged = {log_episode(path) for path in (self.folder / "corrections").glob("chunk-*/*.jsonl")}
+        known = self.recorded() | {episode for episode in logged if episode is not None}
+        used = {picture for episode in known for picture in self.pictures(episode)}
         for path in (self.folder / "images").glob("*/*.png"):
             if path.relative_to(self.folder).as_posix() not in used:
                 path.unlink()
-
-    def digest(self, episode: int) -> str:
-        """SHA-256 of the record's bytes: pictures are named by content, so they are covered."""
-        return digest(self.path(episode).read_bytes())
 
     def _check(self, episode: int) -> None:
         """As `_read`, for a tenth of its time."""
@@ -254,27 +184,9 @@ class Records:
             if not isinstance(from_json(data, cache_strings="none"), dict):
                 raise ValueError("not a JSON object")
             for found in _PICTURE.finditer(data):
-                self._stored((found[1] or found[2]).decode())
+                self.stored((found[1] or found[2]).decode())
         except (ValueError, OSError) as e:
-            raise DatasetError(f"{path}: damaged record ({_line(e)})") from e
-
-    def _read(self, episode: int, get: Callable[[str], Image]) -> Storyboard:
-        path = self.path(episode)
-        try:
-            data = _RECORDING.sub(b"{", path.read_bytes(), count=1)
-            return Storyboard.model_validate_json(data, context={"get_image": get})
-        except (ValueError, OSError) as e:
-            raise DatasetError(
-                f"{path}: damaged record ({_line(e)}): remove this file and annotate the episode again"
-            ) from e
-
-    def _stored(self, reference: str) -> Path:
-        if not _STORED.fullmatch(reference):
-            raise ValueError(f"{reference!r} names no stored picture")
-        path = self.folder / reference
-        if not path.is_file():
-            raise ValueError(f"{path}: the picture is missing")
-        return path
+            raise DatasetError(f"{path}: damaged record ({error_line(e)})") from e
 
 
 def _agree(path: Path, settings: Mapping[str, Any], source: str, out: Path) -> None:
@@ -299,9 +211,3 @@ def _agree(path: Path, settings: Mapping[str, Any], source: str, out: Path) -> N
         raise DatasetError(
             f"{out}: annotated with other settings ({what}): keep them or choose another --out"
         )
-
-
-def _line(error: Exception) -> str:
-    """What went wrong in one line; pydantic puts the place on its second line and the cause on its third."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    return ": ".join(line.strip() for line in lines[:3])

@@ -1,0 +1,224 @@
+"""What each change makes of an episode under review. Pure.
+
+Where a step's end is set and its goal image is a frame of the recording that nobody chose, the goal becomes
+the step's new last frame: it is what the policy is to reach.
+"""
+
+from typing import assert_never
+
+from goalreel.datasets.corrections.events import (
+    Blank,
+    Choose,
+    Delete,
+    Edited,
+    Insert,
+    Issue,
+    Merge,
+    Move,
+    Outcome,
+    Place,
+    Rename,
+    Render,
+    Split,
+    TakeFrame,
+)
+from goalreel.datasets.corrections.state import FRAME, Part, Review, ReviewStep, stand_in
+from goalreel.errors import InputError
+from goalreel.types import Attempt, Segment, Step, Verdict
+
+_MENDED: dict[Part, tuple[Issue, ...]] = {
+    "time": ("wrong_time",),
+    "words": ("wrong_object",),
+    "goal": ("wrong_picture",),
+}
+"""What is no longer wrong once a person has set a part anew."""
+
+
+def changed(review: Review, change: Edited, name: str) -> Review:
+    """The episode with a change made to it; a step that it adds has the id `name`.
+
+    Raises:
+        InputError: the change does not fit the episode.
+    """
+    return _changed(review, change, name).model_copy(
+        update={"corrected": True, "verdict": None, "by": None, "failure": None}
+    )
+
+
+def _changed(review: Review, change: Edited, name: str) -> Review:
+    match change:
+        case Move():
+            return _moved(review, change)
+        case Insert():
+            return _inserted(review, change, name)
+    at = review.place(change.step)
+    step = review.steps[at]
+    match change:
+        case Place():
+            segment = _free(review, change.start, change.end, besides=at)
+            return _sorted(review.replaced(at, _timed(review, step, segment)))
+        case Split():
+            return _split(review, at, change, name)
+        case Merge():
+            return _merged(review, at)
+        case Delete():
+            return review.replaced(at)
+        case Rename():
+            return review.replaced(at, _set(step, "words", step=_worded(step.step, change)))
+        case Outcome():
+            words = step.step.model_copy(update={"outcome": change.outcome})
+            return review.replaced(at, _set(step, "words", step=words))
+        case Choose():
+            return review.replaced(at, _chosen(step, change.attempt))
+        case TakeFrame():
+            if change.frame >= review.length:
+                raise InputError(f"frame {change.frame} is none of the episode's {review.length}")
+            return review.replaced(at, _set(_took(step, change.camera, change.frame), "goal"))
+        case Blank():
+            return review.replaced(at, _set(step, "goal", chosen=None))
+        case Render():
+            return review.replaced(
+                at, step.model_copy(update={"attempts": (*step.attempts, *change.attempts)})
+            )
+    assert_never(change)
+
+
+def _set(one: ReviewStep, part: Part, **fields: object) -> ReviewStep:
+    """The step with a part of it set by a person."""
+    issues = tuple(issue for issue in one.issues if issue not in _MENDED[part])
+    return one.model_copy(update={"edited": one.edited | {part}, "issues": issues} | fields)
+
+
+def _timed(review: Review, step: ReviewStep, segment: Segment) -> ReviewStep:
+    """The step with other frames, and with another last frame as its goal where that is what it was."""
+    ended = step.segment is None or step.segment.end != segment.end
+    step = _set(step, "time", segment=segment, alignment=None)
+    recorded = step.goal is None or step.goal.startswith(FRAME)
+    camera = review.camera if step.goal is None else step.goal.removeprefix(FRAME).rpartition("#")[0]
+    if ended and recorded and camera and "goal" not in step.edited and step.step.prompt is not None:
+        return _took(step, camera, segment.end - 1)
+    return step
+
+
+def _took(step: ReviewStep, camera: str, frame: int) -> ReviewStep:
+    """The step with a frame of the recording as one more attempt, chosen."""
+    prompt = step.step.prompt or step.step.instruction
+    verdict = Verdict(success=True, reasoning="A person took this frame.")
+    attempt = Attempt(prompt=prompt, seed=0, image=stand_in(f"{FRAME}{camera}#{frame}"), verdict=verdict)
+    return step.model_copy(
+        update={
+            "attempts": (*step.attempts, attempt),
+            "chosen": len(step.attempts),
+            "taken": step.taken | {len(step.attempts)},
+        }
+    )
+
+
+def _chosen(step: ReviewStep, attempt: int) -> ReviewStep:
+    if attempt >= len(step.attempts) or step.attempts[attempt].image is None:
+        raise InputError(f"step {step.id} has no attempt {attempt} with a picture")
+    return _set(step, "goal", chosen=attempt)
+
+
+def _worded(step: Step, change: Rename) -> Step:
+    words = {"name": change.name.strip()}
+    if change.instruction is not None:
+        words["instruction"] = change.instruction.strip()
+    if change.prompt is not None:
+        words["prompt"] = change.prompt.strip()
+    return step.model_copy(update=words)
+
+
+def _moved(review: Review, change: Move) -> Review:
+    at = review.place(change.step)
+    segment = _segment(review.steps[at])
+    start = change.edge == "start"
+    moved = (change.frame, segment.end) if start else (segment.start, change.frame)
+    near = _neighbour(review, at, -1 if start else 1)
+    if near is not None:
+        other = _segment(review.steps[near])
+        edge, limit = (other.end, other.start) if start else (other.start, other.end)
+        if edge == (segment.start if start else segment.end):
+            adjoined = (limit, change.frame) if start else (change.frame, limit)
+            with_it = _timed(review, review.steps[near], _whole(review, *adjoined))
+            review = review.replaced(near, with_it)
+        elif change.frame < edge if start else change.frame > edge:
+            raise InputError(f"frame {change.frame} is of step {review.steps[near].id}")
+    return review.replaced(at, _timed(review, review.steps[at], _whole(review, *moved)))
+
+
+def _split(review: Review, at: int, change: Split, name: str) -> Review:
+    step, segment = review.steps[at], _segment(review.steps[at])
+    first = _whole(review, segment.start, change.frame)
+    second = _whole(review, change.frame, segment.end)
+    right = _set(step, "time", id=name, segment=second)
+    bare = {"attempts": (), "chosen": None, "status": "skipped", "edited": step.edited - {"goal"}}
+    left = _timed(review, step.model_copy(update=bare | {"taken": frozenset()}), first)
+    return review.replaced(at, left, right)
+
+
+def _merged(review: Review, at: int) -> Review:
+    step = review.steps[at]
+    after = _neighbour(review, at, 1)
+    if after is None:
+        raise InputError(f"there is no step behind step {step.id} to merge it with")
+    last = review.steps[after]
+    both = Segment(start=_segment(step).start, end=_segment(last).end)
+    goal = {name: getattr(last, name) for name in ("attempts", "chosen", "status", "taken")}
+    edited = step.edited | last.edited
+    joined = _set(step, "time", segment=both, **goal).model_copy(update={"edited": edited | {"time"}})
+    # What lies between them was found nowhere, so it stays.
+    return review.replaced(after).replaced(at, joined)
+
+
+def _inserted(review: Review, change: Insert, name: str) -> Review:
+    segment = _free(review, change.start, change.end)
+    text = change.name.strip()
+    step = ReviewStep(
+        id=name,
+        step=Step(name=text, instruction=text, prompt=text),
+        segment=None,
+        attempts=(),
+        chosen=None,
+        status="skipped",
+        edited=frozenset[Part]({"words"}),
+    )
+    steps = (*review.steps, _timed(review, step, segment))
+    return _sorted(review.model_copy(update={"steps": steps}))
+
+
+def _sorted(review: Review) -> Review:
+    """Steps in the order of their frames; one without frames stays behind the one that it was behind."""
+    keys: list[int] = []
+    for step in review.steps:
+        keys.append(step.segment.start if step.segment else keys[-1] if keys else -1)
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    return review.model_copy(update={"steps": tuple(review.steps[i] for i in order)})
+
+
+def _segment(step: ReviewStep) -> Segment:
+    if step.segment is None:
+        raise InputError(f"step {step.id} was found nowhere in the recording: place it first")
+    return step.segment
+
+
+def _neighbour(review: Review, at: int, way: int) -> int | None:
+    """The next step, or the last one, that has frames."""
+    numbers = range(at + 1, len(review.steps)) if way > 0 else reversed(range(at))
+    return next((i for i in numbers if review.steps[i].segment is not None), None)
+
+
+def _whole(review: Review, start: int, end: int) -> Segment:
+    if not 0 <= start < end <= review.length:
+        raise InputError(f"frames {start} to {end} of {review.length}: a step holds at least one")
+    return Segment(start=start, end=end)
+
+
+def _free(review: Review, start: int, end: int, besides: int | None = None) -> Segment:
+    segment = _whole(review, start, end)
+    for number, step in enumerate(review.steps):
+        if number == besides or step.segment is None:
+            continue
+        if step.segment.start < end and start < step.segment.end:
+            raise InputError(f"frames {start} to {end} overlap step {step.id}")
+    return segment

@@ -1,0 +1,178 @@
+"""What a person changes in an episode, as typed events: each a line of the episode's log.
+
+A step is named by an id that no other change touches. Frames are counted from 0 within the episode; pictures
+are references as records keep them.
+"""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from goalreel.types import Attempt, Frozen, Storyboard, Text
+
+type StepId = Annotated[str, Field(pattern=r"^[a-z0-9]{1,16}$")]
+type FrameNumber = Annotated[int, Field(ge=0, lt=2**31)]
+type Words = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
+type Issue = Literal["wrong_object", "wrong_time", "missing", "extra", "wrong_picture"]
+type Opinion = Literal["accept", "reject", "unsure"]
+
+
+class Begin(Frozen):
+    """The record that the changes behind this line are made to; again where `annotate` wrote another one."""
+
+    kind: Literal["begin"] = "begin"
+    record: Text
+    """SHA-256 of the record."""
+    recording: str | None
+    """Fingerprint of the recording that it tells of."""
+    length: Annotated[int, Field(ge=1)]
+    """Frames of the episode."""
+    board: Storyboard
+
+
+class Move(Frozen):
+    """Move one boundary; the edge of a step that adjoins moves along."""
+
+    kind: Literal["move"] = "move"
+    step: StepId
+    edge: Literal["start", "end"]
+    frame: FrameNumber
+    """Of `end` the first frame behind the step."""
+
+
+class Place(Frozen):
+    """Say where a step is that was found nowhere."""
+
+    kind: Literal["place"] = "place"
+    step: StepId
+    start: FrameNumber
+    end: FrameNumber
+
+
+class Split(Frozen):
+    """Cut a step in two; the second begins at `frame`."""
+
+    kind: Literal["split"] = "split"
+    step: StepId
+    frame: FrameNumber
+
+
+class Merge(Frozen):
+    """Join a step and the next one: the words are the first's, the goal image is the second's."""
+
+    kind: Literal["merge"] = "merge"
+    step: StepId
+
+
+class Insert(Frozen):
+    """Add a step where none is."""
+
+    kind: Literal["insert"] = "insert"
+    start: FrameNumber
+    end: FrameNumber
+    name: Words
+
+
+class Delete(Frozen):
+    """Remove a step; its frames are of none."""
+
+    kind: Literal["delete"] = "delete"
+    step: StepId
+
+
+class Rename(Frozen):
+    """Other words; None leaves them."""
+
+    kind: Literal["rename"] = "rename"
+    step: StepId
+    name: Words
+    instruction: Words | None = None
+    prompt: Words | None = None
+
+
+class Outcome(Frozen):
+    """Whether the recording shows the step done, or tried in vain."""
+
+    kind: Literal["outcome"] = "outcome"
+    step: StepId
+    outcome: Literal["done", "failed"]
+
+
+class Choose(Frozen):
+    """Take another attempt's picture as the goal image."""
+
+    kind: Literal["choose"] = "choose"
+    step: StepId
+    attempt: Annotated[int, Field(ge=0)]
+
+
+class TakeFrame(Frozen):
+    """Take a frame of the recording as the goal image."""
+
+    kind: Literal["frame"] = "frame"
+    step: StepId
+    camera: Text
+    frame: FrameNumber
+
+
+class Blank(Frozen):
+    """Leave a step without a goal image."""
+
+    kind: Literal["blank"] = "blank"
+    step: StepId
+
+
+class Render(Frozen):
+    """Attempts that the run's own editor and critic made of a person's prompt; none is chosen yet."""
+
+    kind: Literal["render"] = "render"
+    step: StepId
+    attempts: Annotated[tuple[Attempt, ...], Field(min_length=1)]
+
+
+class Flag(Frozen):
+    """Say, or take back, what is wrong with a step, or with the episode (`step` None)."""
+
+    kind: Literal["issue"] = "issue"
+    step: StepId | None
+    issue: Issue
+    on: bool
+
+
+class Judge(Frozen):
+    """Say what the episode as it is now is worth."""
+
+    kind: Literal["verdict"] = "verdict"
+    verdict: Opinion
+
+
+class Undo(Frozen):
+    """Take back the last change that was not taken back."""
+
+    kind: Literal["undo"] = "undo"
+
+
+class Redo(Frozen):
+    """Make the change again that was taken back last."""
+
+    kind: Literal["redo"] = "redo"
+
+
+type Edited = (
+    Move | Place | Split | Merge | Insert | Delete | Rename | Outcome | Choose | TakeFrame | Blank | Render
+)
+type Change = Edited | Flag | Judge | Undo | Redo
+"""What a person can do."""
+
+
+class Entry(Frozen):
+    """A line of a log."""
+
+    revision: Annotated[int, Field(ge=1)]
+    """1 for the first line."""
+    at: datetime
+    """UTC."""
+    by: Annotated[str, Field(min_length=1, max_length=80, pattern=r"\S")]
+    """Who, as they call themselves."""
+    change: Annotated[Begin | Change, Field(discriminator="kind")]

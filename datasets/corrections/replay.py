@@ -1,0 +1,89 @@
+"""From the lines of a log to the episode as people have it. Pure."""
+
+from collections.abc import Sequence
+
+from goalreel.datasets.corrections.changes import changed
+from goalreel.datasets.corrections.events import Begin, Entry, Flag, Issue, Judge, Redo, Undo
+from goalreel.datasets.corrections.state import Review, ReviewStep
+from goalreel.types import Segment
+
+
+def reviewed(entries: Sequence[Entry]) -> Review:
+    """What a log that begins with a `Begin` comes to.
+
+    Raises:
+        InputError: a change does not fit what it is made to.
+    """
+    done, _ = standing(entries)
+    assert isinstance(done[0].change, Begin)
+    review = Review.of(done[0].change)
+    for entry in done[1:]:
+        match entry.change:
+            case Begin():
+                review = renewed(review, entry.change)
+            case Undo() | Redo():
+                continue
+            case Judge(verdict=verdict):
+                review = review.model_copy(update={"verdict": verdict, "by": entry.by})
+            case Flag() as flag:
+                review = _flagged(review, flag)
+            case edit:
+                review = changed(review, edit, f"r{entry.revision}")
+    return review
+
+
+def standing(entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """The entries that stand, in order, and the changes that were taken back, the last one last."""
+    done: list[Entry] = []
+    undone: list[Entry] = []
+    for entry in entries:
+        if isinstance(entry.change, Undo):
+            last = next(i for i in reversed(range(len(done))) if not isinstance(done[i].change, Begin))
+            undone.append(done.pop(last))
+        elif isinstance(entry.change, Redo):
+            done.append(undone.pop())
+        else:
+            done.append(entry)
+            if not isinstance(entry.change, Begin):
+                undone.clear()
+    return done, undone
+
+
+def renewed(review: Review, begin: Begin) -> Review:
+    """What a person's corrections make of another record of the episode.
+
+    Their steps stay. Where the record has the very same ones, as after `annotate` with their plan, its goal
+    images take the place of those that nobody set. A verdict, or an issue, stays with what it was said of.
+    """
+    fresh = Review.of(begin)
+    if begin.recording != review.recording or begin.length != review.length:
+        return fresh
+    if _outline(review) == _outline(fresh):
+        mine = zip(review.steps, fresh.steps, strict=True)
+        steps = tuple(old if "goal" in old.edited else _renewed(old, new) for old, new in mine)
+        same = [s.goal for s in steps] == [s.goal for s in review.steps]
+        opinion = {"verdict": review.verdict, "by": review.by} if same else {}
+        kept = {"issues": review.issues, "corrected": review.corrected}
+        return fresh.model_copy(update={"steps": steps} | kept | opinion)
+    return review.model_copy(update={"record": begin.record}) if review.corrected else fresh
+
+
+def _renewed(old: ReviewStep, new: ReviewStep) -> ReviewStep:
+    issues = tuple(issue for issue in old.issues if issue != "wrong_picture" or old.goal == new.goal)
+    return new.model_copy(update={"id": old.id, "edited": old.edited, "issues": issues})
+
+
+def _outline(review: Review) -> list[tuple[Segment | None, str, str]]:
+    return [(s.segment, s.step.name, s.step.outcome) for s in review.steps]
+
+
+def _flagged(review: Review, flag: Flag) -> Review:
+    def marked(issues: tuple[Issue, ...]) -> tuple[Issue, ...]:
+        others: list[Issue] = [issue for issue in issues if issue != flag.issue]
+        return (*others, *([flag.issue] if flag.on else []))
+
+    if flag.step is None:
+        return review.model_copy(update={"issues": marked(review.issues)})
+    at = review.place(flag.step)
+    step = review.steps[at]
+    return review.replaced(at, step.model_copy(update={"issues": marked(step.issues)}))

@@ -1,0 +1,88 @@
+"""Reviewing the episodes of one OUT: looking, changing, and what it comes to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from goalreel.datasets.corrections.events import Begin, Change, Entry, Render
+from goalreel.datasets.corrections.log import current, log_episode
+from goalreel.datasets.corrections.replay import reviewed, standing
+from goalreel.datasets.corrections.state import Review, stand_in
+from goalreel.datasets.records import LOCAL, Records
+from goalreel.types import Attempt
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """An episode as it is, and how it came to that."""
+
+    review: Review
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def revision(self) -> int:
+        """What a change has to name: 0 where nobody has changed anything."""
+        return len(self.entries)
+
+    @property
+    def can_undo(self) -> bool:
+        return any(not isinstance(entry.change, Begin) for entry in standing(self.entries)[0])
+
+    @property
+    def can_redo(self) -> bool:
+        return bool(standing(self.entries)[1])
+
+
+@dataclass(frozen=True)
+class Reviews:
+    """The reviews of one OUT, which may be read and changed by several processes at once."""
+
+    records: Records
+
+    def episodes(self) -> list[int]:
+        """Those that a person has said something of, in order."""
+        paths = (self.records.folder / "corrections").glob("chunk-*/*.jsonl")
+        found = (log_episode(path) for path in paths)
+        return sorted(e for e in found if e is not None and self.records.is_corrected(e))
+
+    def look(self, episode: int, length: int) -> Reviewed:
+        """An episode of `length` frames as it is now.
+
+        Raises:
+            DatasetError: no record, or it or the log is damaged.
+        """
+        log = self.records.corrections(episode)
+        entries = log.entries(self.records.stand_in)
+        begin = self.records.begin(episode, length)
+        if not entries:
+            return Reviewed(Review.of(begin))
+        return Reviewed(current(entries, begin, log.path), tuple(entries))
+
+    def change(self, episode: int, length: int, revision: int, by: str, change: Change) -> Reviewed:
+        """Make a change to revision `revision` of an episode; when this returns it is on the disk.
+
+        Raises:
+            ConflictError: somebody was first; `look` shows what they did.
+            InputError: the change does not fit.
+            DatasetError: as `look`, or the disk is full.
+        """
+        found = self.records.begin(episode, length)
+
+        def begin(entries: Sequence[Entry]) -> Begin | None:
+            return None if entries and reviewed(entries).record == found.record else found
+
+        log = self.records.corrections(episode)
+        lock = self.records.folder.parents[1] / LOCAL / "review"
+        entries = log.append(lock, revision, by, change, begin, self.records.stand_in)
+        return Reviewed(current(entries, found, log.path), tuple(entries))
+
+    def render(
+        self, episode: int, length: int, revision: int, by: str, step: str, attempts: Sequence[Attempt]
+    ) -> Reviewed:
+        """Add attempts of another prompt, with their pictures, as `change` does."""
+        kept = [
+            attempt.model_copy(update={"image": stand_in(self.records.store(attempt.image))})
+            if attempt.image
+            else attempt
+            for attempt in attempts
+        ]
+        return self.change(episode, length, revision, by, Render(step=step, attempts=tuple(kept)))

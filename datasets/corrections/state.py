@@ -1,0 +1,134 @@
+"""An episode under review: the record, and what a person made of it, event by event. Pure."""
+
+from typing import Literal, Self
+
+import numpy as np
+
+from goalreel.datasets.corrections.events import Begin, Issue, Opinion
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel.types import (
+    Alignment,
+    Attempt,
+    Failure,
+    Frozen,
+    MotionPhase,
+    Segment,
+    Status,
+    Step,
+    StoryboardStep,
+    Task,
+)
+
+type Part = Literal["time", "words", "goal"]
+FRAME = "frame:"
+
+
+class ReviewStep(Frozen):
+    """A step as the person sees it. Pictures are stand-ins whose `frame` is the record's reference."""
+
+    id: str
+    step: Step
+    segment: Segment | None
+    attempts: tuple[Attempt, ...]
+    chosen: int | None
+    """The attempt whose picture is the goal image; None for a step without one."""
+    status: Status
+    """The record's; `skipped` for a step that a person made."""
+    alignment: Alignment | None = None
+    edited: frozenset[Part] = frozenset()
+    """What of it a person has set."""
+    taken: frozenset[int] = frozenset()
+    """The attempts that are frames which a person took."""
+    issues: tuple[Issue, ...] = ()
+
+    @property
+    def goal(self) -> str | None:
+        """Reference of its goal image."""
+        image = None if self.chosen is None else self.attempts[self.chosen].image
+        return image and image.frame
+
+    @classmethod
+    def of(cls, number: int, step: StoryboardStep) -> Self:
+        """The step that a record has at this place."""
+        return cls(
+            id=str(number),
+            step=step.step,
+            segment=step.segment,
+            attempts=step.attempts,
+            chosen=step.chosen,
+            status=step.status,
+            alignment=step.alignment,
+        )
+
+
+class Review(Frozen):
+    """An episode under review."""
+
+    record: str
+    recording: str | None
+    length: int
+    task: Task
+    steps: tuple[ReviewStep, ...]
+    failure: Failure | None = None
+    phases: tuple[MotionPhase, ...] = ()
+    verdict: Opinion | None = None
+    by: str | None = None
+    """Whose verdict it is."""
+    issues: tuple[Issue, ...] = ()
+    """Of the episode."""
+    corrected: bool = False
+    """A person has changed more than their own opinion of it."""
+
+    @staticmethod
+    def of(begin: Begin) -> "Review":
+        """The record as nobody has changed it."""
+        board = begin.board
+        return Review(
+            record=begin.record,
+            recording=begin.recording,
+            length=begin.length,
+            task=board.task,
+            steps=tuple(ReviewStep.of(i, step) for i, step in enumerate(board.steps)),
+            failure=board.failure,
+            phases=board.phases,
+        )
+
+    @property
+    def camera(self) -> str | None:
+        """The camera whose frames become goal images; None where no frame of a recording is shown."""
+        attempts = (attempt.image for step in self.steps for attempt in step.attempts)
+        frames = (image.frame or "" for image in (self.task.image, *attempts) if image is not None)
+        found = next((frame for frame in frames if frame.startswith(FRAME)), None)
+        return found and found.removeprefix(FRAME).rpartition("#")[0]
+
+    def place(self, step: str) -> int:
+        """Where the step with this id is.
+
+        Raises:
+            InputError: nowhere.
+        """
+        for number, one in enumerate(self.steps):
+            if one.id == step:
+                return number
+        raise InputError(f"there is no step {step}: look at the episode as it is now")
+
+    def replaced(self, number: int, *steps: ReviewStep) -> "Review":
+        """The same with other steps in a step's place."""
+        return self.model_copy(update={"steps": (*self.steps[:number], *steps, *self.steps[number + 1 :])})
+
+
+def stand_in(reference: str) -> Image:
+    """A picture that only says which one it is."""
+    return Image(np.zeros((1, 1, 3), np.uint8), frame=reference)
+
+
+def reference_of(image: Image) -> str:
+    """Which picture a stand-in stands for.
+
+    Raises:
+        ValueError: it stands for none.
+    """
+    if image.frame is None:
+        raise ValueError("a picture that is not stored")
+    return image.frame

@@ -1,0 +1,196 @@
+"""The files of one OUT's records: reading and writing an episode's, with what people corrected in it.
+
+They know nothing of runs, locks and settings: see `goalreel.datasets.records`.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalreel.datasets.corrections.board import corrected
+from goalreel.datasets.corrections.events import Begin
+from goalreel.datasets.corrections.log import CorrectionLog, corrections_path, current, length_of
+from goalreel.datasets.corrections.state import FRAME, Review, reference_of, stand_in
+from goalreel.errors import DatasetError
+from goalreel.files import digest, write_bytes
+from goalreel.image import Image
+from goalreel.types import Storyboard
+
+HEAD_BYTES = 128
+"""So much of a record holds the line of its recording."""
+RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f]*)",')
+STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
+
+
+@dataclass(frozen=True)
+class RecordFiles:
+    """Where the records of one OUT lie: OUT/meta/goalreel."""
+
+    folder: Path
+
+    def path(self, episode: int) -> Path:
+        """Where an episode's record is kept."""
+        return self.folder / "episodes" / f"chunk-{episode // 1000:03d}" / f"episode_{episode:06d}.json"
+
+    def store(self, image: Image) -> str:
+        """Store a picture that is no frame of the recording; returns its reference either way.
+
+        Raises:
+            DatasetError: the disk is full.
+        """
+        if image.frame:
+            return FRAME + image.frame
+        data = image.png()
+        name = hashlib.sha256(data).hexdigest()
+        reference = f"images/{name[:2]}/{name}.png"
+        write_bytes(self.folder / reference, data)
+        return reference
+
+    def load(self, episode: int, get_frame: Callable[[str], Image]) -> Storyboard:
+        """Read a storyboard as people have corrected it; `get_frame("CAMERA#INDEX")` supplies the recording's
+        own frames.
+
+        Raises:
+            DatasetError: no such record, or a damaged one.
+        """
+
+        def get(reference: str) -> Image:
+            if reference.startswith(FRAME):
+                return get_frame(reference.removeprefix(FRAME))
+            return self.image(reference)
+
+        if not self.is_corrected(episode):
+            return self._read(episode, get)
+        text = _text(self.outline(episode))
+        return self._parsed(self.corrections(episode).path, text.encode(), get)
+
+    def outline(self, episode: int) -> Storyboard:
+        """The storyboard as people have corrected it, with every picture a 1x1 stand-in whose `frame` is its
+        reference; no decoding.
+
+        Raises:
+            DatasetError: as `load`, and when a stored picture is gone.
+        """
+        return corrected(self.review(episode)) if self.is_corrected(episode) else self.original(episode)
+
+    def original(self, episode: int) -> Storyboard:
+        """As `outline`, without what people have corrected."""
+        return self._read(episode, self.stand_in)
+
+    def stand_in(self, reference: str) -> Image:
+        """A stored picture, or a frame, without its pixels.
+
+        Raises:
+            ValueError: the stored picture is gone.
+        """
+        if not reference.startswith(FRAME):
+            self.stored(reference)
+        return stand_in(reference)
+
+    def corrections(self, episode: int) -> CorrectionLog:
+        """The log of what people changed in an episode; there may be none yet."""
+        return CorrectionLog(corrections_path(self.folder, episode))
+
+    def is_corrected(self, episode: int) -> bool:
+        """Tell whether a person has said anything of an episode."""
+        return self.corrections(episode).begun()
+
+    def review(self, episode: int) -> Review:
+        """An episode that a person has said something of, as they have it.
+
+        Raises:
+            DatasetError: its log or its record is damaged.
+        """
+        entries = self.corrections(episode).entries(self.stand_in)
+        return current(entries, self.begin(episode, length_of(entries)), self.corrections(episode).path)
+
+    def begin(self, episode: int, length: int) -> Begin:
+        """The record as it is, for a log to go on from; `length` is the episode's, in frames.
+
+        Raises:
+            DatasetError: as `outline`.
+        """
+        with self.path(episode).open("rb") as file:
+            found = RECORDING.match(file.read(HEAD_BYTES))
+        return Begin(
+            record=self.record_digest(episode),
+            recording=found[1].decode() if found else None,
+            length=length,
+            board=self.original(episode),
+        )
+
+    def image(self, reference: str) -> Image:
+        """A stored picture, its bytes checked against its name.
+
+        Raises:
+            ValueError: no such picture, or a damaged one.
+        """
+        path = self.stored(reference)
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != path.stem:
+            raise ValueError(f"{path}: damaged picture")
+        return Image.decode(data)
+
+    def pictures(self, episode: int) -> set[str]:
+        """The references of the stored pictures that a record or its corrections name, damaged or not."""
+        texts = (
+            path.read_text(encoding="utf-8", errors="replace")
+            for path in (self.path(episode), self.corrections(episode).path)
+            if path.is_file()
+        )
+        return {found.group() for text in texts for found in STORED.finditer(text)}
+
+    def digest(self, episode: int) -> str:
+        """SHA-256 of the record's bytes and of what people made of it: pictures are named by content, so they
+        are covered.
+        """
+        own = self.record_digest(episode)
+        if not self.is_corrected(episode):
+            return own
+        text = _text(self.outline(episode))
+        return own if text == _text(self.original(episode)) else digest(own, text)
+
+    def record_digest(self, episode: int) -> str:
+        """SHA-256 of the record's bytes alone."""
+        return digest(self.path(episode).read_bytes())
+
+    def stored(self, reference: str) -> Path:
+        """Where a stored picture is.
+
+        Raises:
+            ValueError: it is gone, or the reference names none.
+        """
+        if not STORED.fullmatch(reference):
+            raise ValueError(f"{reference!r} names no stored picture")
+        path = self.folder / reference
+        if not path.is_file():
+            raise ValueError(f"{path}: the picture is missing")
+        return path
+
+    def _read(self, episode: int, get: Callable[[str], Image]) -> Storyboard:
+        path = self.path(episode)
+        try:
+            data = path.read_bytes()
+        except OSError as e:
+            raise DatasetError(f"{path}: damaged record ({error_line(e)})") from e
+        return self._parsed(path, RECORDING.sub(b"{", data, count=1), get)
+
+    def _parsed(self, path: Path, data: bytes, get: Callable[[str], Image]) -> Storyboard:
+        try:
+            return Storyboard.model_validate_json(data, context={"get_image": get})
+        except (ValueError, OSError) as e:
+            raise DatasetError(
+                f"{path}: damaged record ({error_line(e)}): remove this file and annotate the episode again"
+            ) from e
+
+
+def _text(board: Storyboard) -> str:
+    return board.model_dump_json(context={"put_image": reference_of})
+
+
+def error_line(error: Exception) -> str:
+    """What went wrong in one line; pydantic puts the place on its second line and the cause on its third."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return ": ".join(line.strip() for line in lines[:3])

@@ -1,0 +1,417 @@
+"""Corrections: an append-only log that nothing loses, and what the dataset makes of it."""
+
+import itertools
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from goalreel.datasets.build import build
+from goalreel.datasets.corrections import board as boards
+from goalreel.datasets.corrections.changes import changed
+from goalreel.datasets.corrections.events import (
+    Begin,
+    Blank,
+    Choose,
+    Delete,
+    Flag,
+    Insert,
+    Judge,
+    Merge,
+    Move,
+    Outcome,
+    Place,
+    Redo,
+    Rename,
+    Split,
+    TakeFrame,
+    Undo,
+)
+from goalreel.datasets.corrections.log import ConflictError
+from goalreel.datasets.corrections.reviews import Reviews
+from goalreel.datasets.corrections.state import Review, stand_in
+from goalreel.datasets.fingerprint import Fingerprint
+from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.goals import read_goals
+from goalreel.datasets.writing.text import TextOptions
+from goalreel.errors import DatasetError, InputError
+from goalreel.image import Image
+from goalreel.types import Attempt, Verdict
+
+FRONT = "observation.images.front"
+LENGTH = 12
+
+
+@pytest.fixture
+def records(tmp_path, board):
+    """Two episodes of twelve frames and three steps; the second step of the first one has a drawn goal."""
+    recordings = {0: "a" * 64, 1: "b" * 64}
+    with Records.open(tmp_path / "out", {"planner": "p"}, Fingerprint("s", recordings)) as records:
+        records.commit(0, board(LENGTH, drawn=(1,)))
+        records.commit(1, board(LENGTH))
+        yield records
+
+
+class Person:
+    """Somebody who changes episode 0, always with the newest revision."""
+
+    def __init__(self, records: Records, name: str = "ann", episode: int = 0) -> None:
+        self.reviews, self.name, self.episode = Reviews(records), name, episode
+
+    def does(self, *changes) -> Review:
+        for change in changes:
+            revision = self.reviews.look(self.episode, LENGTH).revision
+            self.reviews.change(self.episode, LENGTH, revision, self.name, change)
+        return self.reviews.look(self.episode, LENGTH).review
+
+
+@pytest.fixture
+def person(records) -> Person:
+    return Person(records)
+
+
+def spans(review: Review) -> list[tuple[int, int] | None]:
+    return [s.segment and (s.segment.start, s.segment.end) for s in review.steps]
+
+
+def test_a_boundary_is_one_number_and_the_goal_follows_the_end(person):
+    before = person.does(Flag(step="1", issue="wrong_time", on=True))
+    assert spans(before) == [(0, 4), (4, 8), (8, 12)]
+    review = person.does(Move(step="1", edge="start", frame=3))
+    assert spans(review) == [(0, 3), (3, 8), (8, 12)]
+    assert review.steps[0].goal == f"frame:{FRONT}#2"
+    assert review.steps[1].goal == before.steps[1].goal  # it was drawn, and ends where it did
+    assert review.steps[1].issues == ()  # set anew, it is no longer the wrong time
+    assert [s.edited for s in review.steps] == [{"time"}, {"time"}, set()]
+    last = person.does(Move(step="2", edge="end", frame=10))
+    assert spans(last)[2] == (8, 10)
+    assert last.steps[2].goal == f"frame:{FRONT}#9"
+
+
+def test_steps_are_split_merged_removed_and_added(person):
+    split = person.does(Split(step="0", frame=1))
+    assert spans(split) == [(0, 1), (1, 4), (4, 8), (8, 12)]
+    assert split.steps[0].goal == f"frame:{FRONT}#0"
+    new = split.steps[1].id
+    merged = person.does(Merge(step="0"))
+    assert spans(merged) == [(0, 4), (4, 8), (8, 12)]
+    assert merged.steps[0].goal == split.steps[1].goal
+    assert new not in [s.id for s in merged.steps]
+    added = person.does(Delete(step="1"), Insert(start=5, end=7, name=" push it "))
+    assert spans(added) == [(0, 4), (5, 7), (8, 12)]
+    assert added.steps[1].step.name == "push it"
+    assert added.steps[1].goal == f"frame:{FRONT}#6"
+
+
+def test_words_outcomes_and_goal_images_are_set(records, person):
+    review = person.does(
+        Rename(step="0", name="grasp the cup", prompt="Show the cup in the hand."),
+        Outcome(step="1", outcome="failed"),
+        TakeFrame(step="2", camera=FRONT, frame=3),
+    )
+    assert review.steps[0].step.instruction != "grasp the cup"
+    assert (review.steps[0].step.name, review.steps[0].step.prompt) == (
+        "grasp the cup",
+        "Show the cup in the hand.",
+    )
+    assert review.steps[2].goal == f"frame:{FRONT}#3"
+    goals = read_goals(records, [0], {0: LENGTH}, use_unverified=False)[0]
+    assert [(s.name, s.picture) for s in goals.spans] == [
+        ("grasp the cup", review.steps[0].goal),
+        (None, None),
+        (review.steps[2].step.name, f"frame:{FRONT}#3"),
+    ]
+    again = person.does(Choose(step="2", attempt=0), Blank(step="0"))
+    assert again.steps[2].chosen == 0
+    goals = read_goals(records, [0], {0: LENGTH}, use_unverified=False)[0]
+    assert (goals.spans[0].name, goals.spans[0].picture) == ("grasp the cup", None)
+
+
+def test_pictures_of_a_new_prompt_are_stored_and_chosen_only_by_the_person(records, person):
+    before = person.reviews.look(0, LENGTH)
+    drawn = Image.decode(Image(board_picture()).png())
+    attempt = Attempt(prompt="p", seed=1, image=drawn, verdict=Verdict(success=False, reasoning="no"))
+    after = person.reviews.render(0, LENGTH, before.revision, "ann", "0", [attempt])
+    step = after.review.steps[0]
+    assert step.chosen == before.review.steps[0].chosen
+    assert step.attempts[-1].image.frame.startswith("images/")
+    person.does(Choose(step="0", attempt=len(step.attempts) - 1))
+    board = records.load(0, lambda reference: Image(board_picture(), frame=reference))
+    assert board.steps[0].status == "verified"  # a person's word stands over the Critic's
+    assert board.steps[0].goal_image == drawn
+    records.drop_unused_images()
+    assert records.load(0, lambda reference: Image(board_picture(), frame=reference)) == board
+
+
+def board_picture():
+    return np.full((48, 48, 3), 77, np.uint8)
+
+
+def test_what_is_flagged_or_rejected_is_no_training_data_whatever_is_used(records, person):
+    person.does(Flag(step="1", issue="wrong_object", on=True))
+    goals = read_goals(records, [0], {0: LENGTH}, use_unverified=True)[0]
+    assert [(s.start, s.end) for s in goals.spans] == [(0, 4), (8, 12)]
+    assert "wrong object" in records.outline(0).steps[1].alignment.reason
+    person.does(Undo(), Judge(verdict="reject"))
+    goals = read_goals(records, [0], {0: LENGTH}, use_unverified=True)[0]
+    assert (goals.spans, goals.plan) == ((), ())
+    person.does(Judge(verdict="unsure"))
+    assert len(read_goals(records, [0], {0: LENGTH}, use_unverified=False)[0].spans) == 3
+
+
+def test_an_accepted_episode_has_its_pictures_accepted_and_a_change_takes_that_back(tmp_path, board):
+    mine = board(LENGTH, ("unverified",) * 3)
+    with Records.open(tmp_path / "out", {"planner": "p"}, Fingerprint("s", {0: "a" * 64})) as records:
+        records.commit(0, mine)
+        person = Person(records)
+        accepted = person.does(Judge(verdict="accept"))
+        assert (accepted.verdict, accepted.by) == ("accept", "ann")
+        assert {s.status for s in records.outline(0).steps} == {"verified"}
+        assert set(boards.said(accepted)) == {(0, 0), (1, 0), (2, 0)}
+        changed = person.does(Rename(step="0", name="other"))
+        assert changed.verdict is None
+        assert boards.said(changed) == {}
+        assert person.does(Undo()).verdict == "accept"
+
+
+def test_undo_and_redo_have_no_end_and_survive_a_restart(records, person):
+    changes = [
+        Move(step="0", edge="end", frame=2),
+        Flag(step="0", issue="wrong_picture", on=True),
+        Delete(step="1"),
+        Judge(verdict="unsure"),
+        Insert(start=3, end=4, name="x"),
+    ]
+    states = [person.reviews.look(0, LENGTH).review]
+    for change in changes:
+        states.append(person.does(change))
+    for state in reversed(states[:-1]):
+        assert person.does(Undo()) == state
+    with pytest.raises(InputError, match="nothing to take back"):
+        person.does(Undo())
+    other = Person(records, "ben")
+    for state in states[1:]:
+        assert other.does(Redo()) == state
+    with pytest.raises(InputError, match="nothing to make again"):
+        other.does(Redo())
+    person.does(Undo(), Blank(step="0"))
+    assert not person.reviews.look(0, LENGTH).can_redo
+    entries = records.corrections(0).entries(records.stand_in)
+    assert [e.by for e in entries[1:6]] == ["ann"] * 5
+    assert len(entries) == 1 + 5 + 5 + 5 + 2  # nothing is ever removed from a log
+
+
+def test_the_second_of_two_people_is_told_and_overwrites_nothing(records):
+    ann, ben = Reviews(records), Reviews(records)
+    seen = ann.look(0, LENGTH).revision
+    ann.change(0, LENGTH, seen, "ann", Rename(step="0", name="ann's"))
+    with pytest.raises(ConflictError, match="by ann came first") as refused:
+        ben.change(0, LENGTH, seen, "ben", Rename(step="0", name="ben's"))
+    assert refused.value.revision == ann.look(0, LENGTH).revision
+    assert ben.look(0, LENGTH).review.steps[0].step.name == "ann's"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (Move(step="1", edge="start", frame=0), "holds at least one"),
+        (Move(step="1", edge="start", frame=9), "holds at least one"),
+        (Move(step="2", edge="end", frame=13), "of 12: a step holds"),
+        (Split(step="0", frame=0), "holds at least one"),
+        (Insert(start=2, end=5, name="x"), "overlap step 0"),
+        (Merge(step="2"), "no step behind"),
+        (Choose(step="0", attempt=7), "no attempt 7"),
+        (TakeFrame(step="0", camera=FRONT, frame=12), "none of the episode's 12"),
+        (Delete(step="9"), "no step 9"),
+    ],
+)
+def test_a_change_that_does_not_fit_writes_nothing(records, person, change, says):
+    with pytest.raises(InputError, match=says):
+        person.does(change)
+    assert not records.corrections(0).path.exists()
+
+
+def test_a_line_that_a_killed_write_left_is_no_line(records, person):
+    path = records.corrections(0).path
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b'{"revision":1,"at"')
+    assert not records.is_corrected(0)
+    assert records.outline(0) == records.original(0)
+    review = person.does(Delete(step="0"))
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:50])
+    assert person.reviews.look(0, LENGTH).review == review
+    assert person.does(Undo()).steps == Review.of(records.begin(0, LENGTH)).steps
+    assert path.read_bytes().startswith(whole)
+
+
+def test_a_damaged_line_is_named_and_nothing_goes_on_without_it(records, person):
+    person.does(Delete(step="0"), Delete(step="1"))
+    path = records.corrections(0).path
+    lines = path.read_bytes().splitlines(keepends=True)
+    for damaged in (lines[0] + b"{}\n" + lines[2], lines[0] + lines[2]):
+        path.write_bytes(damaged)
+        with pytest.raises(DatasetError, match=r"episode_000000\.jsonl: line 2 is damaged"):
+            records.outline(0)
+
+
+def test_what_was_answered_as_saved_is_there_after_a_kill(records):
+    """A child changes and says so; it is killed in the midst, and nothing that it said is gone."""
+    reviews = Reviews(records)
+    kept = 0
+    for _ in range(8):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            revision = reviews.look(1, LENGTH).revision
+            while True:
+                reviewed = reviews.change(
+                    1, LENGTH, revision, "kid", Rename(step="0", name=f"name {revision}")
+                )
+                revision = reviewed.revision
+                os.write(write, b"%d\n" % revision)
+        os.close(write)
+        with os.fdopen(read) as said:
+            told = [said.readline() for _ in range(5)]
+            os.kill(child, signal.SIGKILL)
+            told += said.readlines()
+        os.waitpid(child, 0)
+        there = reviews.look(1, LENGTH).revision
+        assert there >= max(int(line) for line in told if line.endswith("\n")) > kept
+        kept = there
+
+
+def test_a_full_disk_leaves_the_log_as_it_was(records, person, monkeypatch):
+    person.does(Delete(step="0"))
+    before = records.corrections(0).path.read_bytes()
+
+    def full(handle, data, offset):
+        os.ftruncate(handle, offset + 3)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(DatasetError, match="disk is full"):
+        person.does(Delete(step="1"))
+    assert records.corrections(0).path.read_bytes() == before
+
+
+# Another record of the same episode
+
+
+def test_a_persons_steps_stay_when_the_episode_is_annotated_again(records, person, board):
+    person.does(Move(step="0", edge="end", frame=2), TakeFrame(step="2", camera=FRONT, frame=9))
+    mine = person.reviews.look(0, LENGTH).review
+    records.commit(0, board(LENGTH, ("verified",) * 2))  # other steps altogether
+    review = person.reviews.look(0, LENGTH).review
+    assert review.steps == mine.steps
+    plan = boards.plan(review)
+    assert [(s.start, s.end) for s in plan.segments] == spans(review)
+    again = person.does(Delete(step="1"))  # goes on from the newer record
+    assert [s.id for s in again.steps] == ["0", "2"]
+    assert person.does(Undo()).steps == mine.steps
+
+
+def test_goal_images_that_nobody_set_are_those_of_the_newer_record(records, person, board):
+    person.does(TakeFrame(step="2", camera=FRONT, frame=9), Judge(verdict="accept"))
+    records.commit(0, board(LENGTH, drawn=(0, 2)))
+    review = person.reviews.look(0, LENGTH).review
+    assert review.steps[0].goal.startswith("images/")
+    assert review.steps[2].goal == f"frame:{FRONT}#9"
+    assert review.verdict is None  # it was said of other pictures
+
+
+def test_an_opinion_stays_with_what_it_was_said_of(records, person, board):
+    person.does(Judge(verdict="accept"))
+    same = board(LENGTH, drawn=(1,))
+    records.commit(0, same.model_copy(update={"task": same.task.model_copy(update={"seed": 5})}))
+    assert person.reviews.look(0, LENGTH).review.verdict == "accept"
+    records.commit(0, board(LENGTH, ("verified",) * 2))
+    assert person.reviews.look(0, LENGTH).review.verdict is None
+
+
+def test_nothing_is_said_of_another_recording(tmp_path, records, person, board):
+    person.does(Delete(step="0"), Judge(verdict="accept"))
+    newer = Records(records.folder, "s", {0: "c" * 64, 1: "b" * 64})
+    newer.commit(0, board(LENGTH))
+    assert newer.outline(0) == newer.original(0)
+
+
+# The dataset
+
+
+def test_the_dataset_is_built_from_records_and_corrections_and_only_what_changed(
+    video_dataset, annotated, tmp_path
+):
+    out = annotated(video_dataset, tmp_path / "out", {0: {}, 1: {}})
+    source = Source.open(video_dataset)
+    camera, text = source.camera(None), TextOptions(replace_rows=True)
+
+    def files() -> dict[Path, bytes]:
+        found = [*(out / "data").rglob("*"), *(out / "videos").rglob("*"), *(out / "meta").rglob("*")]
+        return {p: p.read_bytes() for p in found if p.is_file() and "corrections" not in p.parts}
+
+    def rebuild() -> None:
+        with Records.open(out, {"test": 1}, source.fingerprint()) as records:
+            build(source, out, records, camera=camera, text=text)
+
+    length = len(source.episode(0))
+    before = files()
+    reviews = Reviews(Records(out / "meta/goalreel", ""))
+    revision = reviews.change(0, length, 0, "ann", Move(step="0", edge="end", frame=2)).revision
+    rebuild()
+    moved = files()
+    record = Records(out / "meta/goalreel", "").path(0)
+    assert moved[record] == before[record]
+    assert {p.suffix for p in moved if moved[p] != before[p]} >= {".parquet", ".mp4"}
+    stamps = {p: p.stat().st_mtime_ns for p in moved}
+    revision = reviews.change(0, length, revision, "ann", Judge(verdict="unsure")).revision
+    rebuild()
+    assert {p: p.stat().st_mtime_ns for p in stamps} == stamps  # an opinion that changes no byte writes none
+    for _ in range(2):
+        revision = reviews.change(0, length, revision, "ann", Undo()).revision
+    rebuild()
+    assert files() == before
+
+
+STEPS = st.sampled_from(["0", "1", "2", "r1", "r2", "r3"])
+FRAMES = st.integers(0, LENGTH)
+CHANGES = st.one_of(
+    st.builds(Move, step=STEPS, edge=st.sampled_from(["start", "end"]), frame=FRAMES),
+    st.builds(Place, step=STEPS, start=FRAMES, end=FRAMES),
+    st.builds(Split, step=STEPS, frame=FRAMES),
+    st.builds(Merge, step=STEPS),
+    st.builds(Insert, start=FRAMES, end=FRAMES, name=st.just("added")),
+    st.builds(Delete, step=STEPS),
+    st.builds(Rename, step=STEPS, name=st.just("renamed"), prompt=st.sampled_from([None, "draw it"])),
+    st.builds(Outcome, step=STEPS, outcome=st.sampled_from(["done", "failed"])),
+    st.builds(Choose, step=STEPS, attempt=st.integers(0, 2)),
+    st.builds(TakeFrame, step=STEPS, camera=st.just(FRONT), frame=FRAMES),
+    st.builds(Blank, step=STEPS),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(changes=st.lists(CHANGES, max_size=12), verdict=st.sampled_from([None, "accept", "reject"]))
+def test_whatever_people_do_the_steps_stay_apart_and_the_storyboard_is_one(board, changes, verdict):
+    drawn = board(LENGTH)
+    named = drawn.model_dump_json(context={"put_image": lambda image: f"frame:{image.frame}"})
+    begun = type(drawn).model_validate_json(named, context={"get_image": stand_in})
+    review = Review.of(Begin(record="r", recording=None, length=LENGTH, board=begun))
+    for number, change in enumerate(changes, start=1):
+        try:
+            review = changed(review, change, f"r{number}")
+        except InputError:
+            continue
+        placed = [s.segment for s in review.steps if s.segment is not None]
+        assert all(a.end <= b.start for a, b in itertools.pairwise(placed))
+        assert all(s.end <= LENGTH for s in placed)
+        assert len({s.id for s in review.steps}) == len(review.steps)
+    storyboard = boards.corrected(review.model_copy(update={"verdict": verdict}))
+    assert len(storyboard.steps) == len(review.steps)
+    plan = boards.plan(review)
+    assert (plan is None) == (not review.corrected or not review.steps)
