@@ -1,7 +1,7 @@
 """Which episodes a person should look at first: how much in doubt is what the models wrote. Pure.
 
-A model's own doubt counts (a rejected picture, a low probability), and what is unlike the rest of the dataset.
-What people say of an episode changes nothing of it, so the queue stands still while it is worked off.
+A model's own doubt counts (a rejected picture, a low probability), and what is unlike the rest of the
+dataset. What people say of an episode changes none of it: the queue stands still while it is worked off.
 """
 
 import math

@@ -13,8 +13,8 @@ from typing import Literal, get_args
 
 from goalreel.annotator.review.doubt import Doubt, EpisodeFacts, doubts, facts
 from goalreel.datasets.corrections.events import Judge, Opinion
+from goalreel.datasets.corrections.replay import standing
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
-from goalreel.datasets.corrections.state import standing
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 
@@ -121,7 +121,7 @@ class ReviewQueue:
         return [name for name, _ in found.most_common(NAMES)]
 
     def progress(self) -> tuple[int, float | None]:
-        """Episodes with a verdict, and how many an hour of late; None where there is nothing to tell it by."""
+        """Episodes with a verdict, and how many an hour of late; None where nothing tells it."""
         with self._lock:
             times = [row.judged for row in self._rows.values() if row.judged is not None]
         return len(times), pace(times)

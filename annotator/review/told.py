@@ -1,6 +1,7 @@
 """An episode's review as the page is sent it. Pure."""
 
 from collections.abc import Iterator
+from typing import assert_never
 from urllib.parse import quote
 
 from goalreel.annotator.review.wire import AttemptAnswer, HistoryLine, StepAnswer
@@ -13,6 +14,7 @@ from goalreel.datasets.corrections.events import (
     Delete,
     Flag,
     Insert,
+    Issue,
     Judge,
     Merge,
     Move,
@@ -25,8 +27,9 @@ from goalreel.datasets.corrections.events import (
     TakeFrame,
     Undo,
 )
+from goalreel.datasets.corrections.replay import standing
 from goalreel.datasets.corrections.reviews import Reviewed
-from goalreel.datasets.corrections.state import FRAME, ReviewStep, standing
+from goalreel.datasets.corrections.state import FRAME, ReviewStep
 from goalreel.types import Attempt
 
 SHOWN = 480
@@ -57,10 +60,7 @@ def _attempt(episode: int, step: ReviewStep, number: int) -> AttemptAnswer:
     attempt = step.attempts[number]
     verdict, failure = attempt.verdict, attempt.failure
     picked = number in step.taken or (number == step.chosen and "goal" in step.edited)
-    if verdict is None:
-        outcome = "failed"
-    else:
-        outcome = "accepted" if verdict.success else "rejected"
+    outcome = "failed" if verdict is None else "accepted" if verdict.success else "rejected"
     text = verdict.reasoning if verdict else f"{failure.stage}: {failure.message}" if failure else ""
     return AttemptAnswer(
         picture=_picture(episode, attempt),
@@ -99,41 +99,53 @@ def history(found: Reviewed) -> Iterator[HistoryLine]:
             )
 
 
-def _words(change: Begin | Change, names: dict[str, str]) -> str:  # noqa: C901
-    def of(step: str) -> str:
-        return f"“{names[step]}”" if step in names else "a step that is gone"
-
+def _words(change: Begin | Change, names: dict[str, str]) -> str:
     match change:
-        case Move(step=step, edge=edge, frame=frame):
-            return f"{edge} of {of(step)} set to frame {frame}"
-        case Place(step=step, start=start, end=end):
-            return f"{of(step)} placed at frames {start} to {end}"
-        case Split(step=step, frame=frame):
-            return f"{of(step)} split at frame {frame}"
-        case Merge(step=step):
-            return f"{of(step)} merged with the next step"
         case Insert(start=start, end=end, name=name):
             return f"“{name}” inserted at frames {start} to {end}"
-        case Delete(step=step):
-            return f"{of(step)} deleted"
         case Rename(name=name):
             return f"words set to “{name}”"
-        case Outcome(step=step, outcome=outcome):
-            return f"{of(step)} marked as {'tried in vain' if outcome == 'failed' else 'done'}"
-        case Choose(step=step, attempt=attempt):
-            return f"attempt {attempt + 1} chosen for {of(step)}"
-        case TakeFrame(step=step, frame=frame):
-            return f"frame {frame} taken as the goal image of {of(step)}"
-        case Blank(step=step):
-            return f"{of(step)} left without a goal image"
-        case Render(step=step):
-            return f"{of(step)} rendered again"
-        case Flag(step=step, issue=issue, on=on):
-            where = of(step) if step is not None else "the episode"
-            return f"{where}: {WORDS[issue]}{'' if on else ', no longer'}"
+        case Flag(step=None, issue=issue, on=on):
+            return f"the episode: {_flag(issue, on)}"
         case Judge(verdict=verdict):
             return _SAID[verdict]
         case Begin():
             return "annotated again"
         case Undo() | Redo():
             return change.kind
+    step = names.get(change.step or "")
+    return f"{f'“{step}”' if step else 'a step that is gone'} {_done_to(change)}"
+
+
+def _done_to(
+    change: Move | Place | Split | Merge | Delete | Outcome | Choose | TakeFrame | Blank | Render | Flag,
+) -> str:
+    """What was done to a step, as the end of a sentence that begins with its name."""
+    match change:
+        case Move(edge=edge, frame=frame):
+            return f"{edge}s at frame {frame}"
+        case Place(start=start, end=end):
+            return f"placed at frames {start} to {end}"
+        case Split(frame=frame):
+            return f"split at frame {frame}"
+        case Merge():
+            return "merged with the next step"
+        case Delete():
+            return "deleted"
+        case Outcome(outcome=outcome):
+            return "tried in vain" if outcome == "failed" else "done"
+        case Choose(attempt=attempt):
+            return f"has attempt {attempt + 1} as its goal image"
+        case TakeFrame(frame=frame):
+            return f"has frame {frame} as its goal image"
+        case Blank():
+            return "left without a goal image"
+        case Render():
+            return "rendered again"
+        case Flag(issue=issue, on=on):
+            return _flag(issue, on)
+    assert_never(change)
+
+
+def _flag(issue: Issue, on: bool) -> str:
+    return WORDS[issue] if on else f"no longer {WORDS[issue]}"
