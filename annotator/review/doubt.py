@@ -16,6 +16,8 @@ ENOUGH = 8
 """Lengths that a name must have before one of them can be unusual."""
 UNUSUAL = 3.5
 """So many times the usual deviation (1.4826 medians of it) of a length's logarithm is unusual."""
+SURE = 0.9
+"""From this probability on the Critic is taken to be sure."""
 _LEAST = 0.1
 """The usual deviation is not taken for less: a robot that repeats itself to the frame has hardly any."""
 
@@ -78,7 +80,8 @@ def _claims(board: Storyboard) -> Iterator[tuple[float, str]]:
     lowest = min(_probabilities(board.steps), default=None)
     if lowest is not None:
         sure, number = lowest
-        yield 0.9 * (1 - sure), f"probability {sure:.2f} of step {number}"
+        if sure < SURE:
+            yield 0.9 * (1 - sure), f"probability {sure:.2f} of step {number}"
 
 
 def _probabilities(steps: Sequence[StoryboardStep]) -> Iterator[tuple[float, int]]:

@@ -126,7 +126,14 @@ export class EpisodeView {
     const step = this.episode.steps.find((other) => other.id === id);
     if (!stay && step?.start !== null && !this.player.playing) this.seek(step.start);
     this.#draw();
-    find(`.step-item[data-step="${CSS.escape(id)}"]`, this.holder)?.scrollIntoView({ block: "nearest" });
+    this.#reveal(id);
+  }
+
+  // Scrolls the list of steps, not the page.
+  #reveal(id) {
+    const list = find(".tell", this.holder);
+    const item = find(`.step-item[data-step="${CSS.escape(id)}"]`, list);
+    if (item) list.scrollTop += item.getBoundingClientRect().top - list.getBoundingClientRect().top;
   }
 
   selectBy(by) {

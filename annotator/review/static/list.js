@@ -156,7 +156,7 @@ function line(row, dataset, query) {
           { class: "facts" },
           row.verdict ? badge(row.verdict, VERDICT[row.verdict]) : badge("skipped", "not reviewed"),
           row.verdict && h("span", { class: "muted" }, `by ${row.by}`),
-          h("meter", { min: 0, max: 1, value: row.doubt, "aria-hidden": "true" }),
+          h("meter", { min: 0, max: 1, low: 0.33, high: 0.66, optimum: 0, value: row.doubt, "aria-hidden": "true" }),
           h("span", { class: "muted" }, doubt(row.doubt)),
         ),
       ),

@@ -128,7 +128,6 @@ function ending({ episode, camera }, step, at) {
 }
 
 function actions({ dataset, busy }, step) {
-  const lone = step.start === null;
   return h(
     "p",
     { class: "buttons", "data-key": "actions" },
@@ -140,9 +139,6 @@ function actions({ dataset, busy }, step) {
     }),
     button("blank", "No goal image", null, { disabled: step.chosen === null }),
     button("outcome", "Tried in vain", null, { "aria-pressed": step.outcome === "failed" }),
-    button("split", "Split", "S", { disabled: lone }),
-    button("merge", "Merge with next", "M"),
-    button("delete", "Delete", "Del", { class: "danger", "aria-keyshortcuts": "Delete" }),
   );
 }
 
@@ -175,16 +171,21 @@ function attempts(step, at) {
 function one(step, attempt, index, at) {
   const chosen = index === step.chosen;
   const alt = `Step ${at}: attempt ${index + 1}, ${attempt.outcome}`;
+  // A lone chosen one is the goal image already shown.
+  const shown = !(chosen && step.attempts.length === 1);
   return h(
     "li",
     { class: chosen ? "attempt chosen" : "attempt", "data-key": `${index} ${attempt.picture}` },
-    attempt.picture ? zoom(attempt.picture, alt, `${alt}. ${attempt.prompt}`) : h("div", { class: "blank" }, "no picture"),
+    shown &&
+      (attempt.picture
+        ? zoom(attempt.picture, alt, `${alt}. ${attempt.prompt}`)
+        : h("div", { class: "blank" }, "no picture")),
     h(
       "div",
       {},
       h("p", { class: "facts" }, badge(attempt.outcome, OUTCOME[attempt.outcome]), h("span", { class: "muted" }, scores(attempt))),
       attempt.text && h("p", { dir: "auto" }, attempt.text),
-      h("p", { class: "muted", dir: "auto" }, attempt.prompt),
+      attempt.prompt !== step.prompt && h("p", { class: "muted", dir: "auto" }, `Prompt: ${attempt.prompt}`),
       chosen
         ? h("p", { class: "muted" }, "This is the goal image.")
         : attempt.picture &&
@@ -197,7 +198,7 @@ function scores({ probability, semantics, quality }) {
   const given = [["semantics", semantics], ["quality", quality]].filter(([, value]) => value !== null);
   return [
     ...(probability === null ? [] : [`probability of success ${probability.toFixed(2)}`]),
-    ...given.map(([name, value]) => `${name} ${value}/10`),
+    ...given.map(([name, value]) => `${name} ${Number(value.toFixed(1))}/10`),
   ].join(" · ");
 }
 

@@ -131,15 +131,18 @@ export function cameras({ episode, camera }) {
 export function controls({ episode, player, labelling }) {
   const { frame } = player;
   return [
-    button("play", player.playing ? "Pause" : "Play this step", "Space"),
+    button("play", player.playing ? "Pause" : "Play step", "Space"),
     button("back", "−1", ",", { "aria-label": "One frame back" }),
     button("on", "+1", ".", { "aria-label": "One frame on" }),
     h("span", { class: "where" }, h("b", {}, `frame ${frame}`), ` of ${episode.length} · ${seconds(frame, episode.fps)}`),
     h("span", { class: "between" }),
     button("start", "Start here", "["),
     button("end", "End here", "]"),
+    button("split", "Split", "S"),
+    button("merge", "Merge", "M", { title: "Merge with the next step" }),
     button("insert", "Insert", "I"),
-    button("label", labelling ? "Change now" : "Label while playing", "C"),
+    button("delete", "Delete", "Del", { class: "danger", "aria-keyshortcuts": "Delete" }),
+    button("label", labelling ? "Change now" : "Label", "C", { title: "Play on, and mark each change with a key" }),
   ];
 }
 
