@@ -32,12 +32,13 @@ export function boundaries(episode) {
 
 export const clamp = (boundary, frame) => Math.max(boundary.least, Math.min(frame, boundary.most));
 
-// The one that `frame` is nearest to, of those of a step: where the step's own start and end are.
-export function nearest(episode, step, frame) {
+// The one that `frame` is nearest to, of those of a step; in a step of one frame the one that was moved `last`.
+export function nearest(episode, step, frame, last) {
   const own = boundaries(episode).filter(({ left, right }) => left?.id === step.id || right?.id === step.id);
   const away = (boundary) => {
     const ends = boundary.left?.id === step.id;
-    return Math.abs(frame - (ends ? boundary.frame - 1 : boundary.frame));
+    const again = last?.step === boundary.step && last.edge === boundary.edge;
+    return Math.abs(frame - (ends ? boundary.frame - 1 : boundary.frame)) - (again ? 0.5 : 0);
   };
   return own.reduce((best, boundary) => (best && away(best) <= away(boundary) ? best : boundary), null);
 }

@@ -34,8 +34,9 @@ const COMMANDS = {
   move: (view, { step, edge, frame }) => step && move(view, step.id, edge, frame),
   nudge(view, { step, by }) {
     if (!placed(view, step)) return;
-    const boundary = nearest(view.episode, step, view.player.frame);
+    const boundary = nearest(view.episode, step, view.player.frame, view.nudged);
     const frame = clamp(boundary, boundary.frame + by);
+    view.nudged = boundary;
     if (frame === boundary.frame) return say("The boundary cannot go further: a step keeps at least one frame.");
     move(view, boundary.step, boundary.edge, frame);
     view.seek(boundary.left?.id === step.id ? frame - 1 : frame);
@@ -92,8 +93,8 @@ const COMMANDS = {
     if (step) view.rerender(step);
   },
 
-  issue(view, { issue, step: own, episode }) {
-    const step = episode ? null : own;
+  issue(view, { issue, step: own, whole }) {
+    const step = whole ? null : own;
     const held = (step ?? view.episode).issues;
     view.change({ kind: "issue", step: step?.id ?? null, issue, on: !held.includes(issue) });
   },

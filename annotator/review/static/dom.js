@@ -34,7 +34,10 @@ function attributes(node, next) {
   }
   for (const { name, value } of next.attributes) {
     const own = kept.includes(name) && node.hasAttribute(name);
-    if (!own && node.getAttribute(name) !== value) node.setAttribute(name, value);
+    if (own || node.getAttribute(name) === value) continue;
+    // The page's policy lets no style attribute be set but in this way.
+    if (name === "style") node.style.cssText = value;
+    else node.setAttribute(name, value);
   }
 }
 

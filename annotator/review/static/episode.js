@@ -28,6 +28,7 @@ export class EpisodeView {
     this.camera = episode.cameras[0]?.key ?? null;
     this.editing = null;
     this.rendering = null;
+    this.nudged = null;
     fill(holder, page());
     fill(find("#names", holder), ...dataset.names.map((name) => h("option", { value: name })));
     this.player = new Player(find("#cameras", holder), {
@@ -168,7 +169,9 @@ export class EpisodeView {
     this.editing = null;
     this.rendering = { step: step.id, prompt: step.attempts[step.chosen]?.prompt ?? step.prompt ?? step.instruction };
     this.#draw();
-    find("form[data-form=render] textarea", this.holder)?.focus();
+    const field = find("form[data-form=render] textarea", this.holder);
+    field.focus();
+    field.setSelectionRange(field.value.length, field.value.length);
   }
 
   cancel() {

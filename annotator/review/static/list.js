@@ -30,7 +30,9 @@ export class ListView {
     fill(holder, page(dataset, query));
     this.form = find("form", holder);
     const { signal } = this.leaving;
-    this.form.addEventListener("input", () => this.#restart(), { signal });
+    const { q } = this.form.elements;
+    q.addEventListener("input", () => this.#restart(), { signal });
+    this.form.addEventListener("change", (event) => event.target === q || this.#restart(), { signal });
     this.form.addEventListener("submit", (event) => event.preventDefault(), { signal });
     holder.addEventListener("click", (event) => this.#turn(event), { signal });
     document.addEventListener("keydown", (event) => this.#key(event), { signal });

@@ -180,7 +180,7 @@ export function whole({ episode }) {
     { class: "buttons issues" },
     h("span", { class: "muted" }, "Of the whole episode:"),
     button("issue", ISSUE.missing, null, {
-      "data-issue": "missing", "data-episode": true, "aria-pressed": episode.issues.includes("missing"),
+      "data-issue": "missing", "data-whole": "episode", "aria-pressed": episode.issues.includes("missing"),
     }),
   );
 }
