@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 from fastapi import APIRouter
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from goalreel.annotator.review.desk import ReviewDesk
-from goalreel.annotator.review.here import Desk, InList, Known, ListQuery, Rendering
+from goalreel.annotator.review.here import Desk, InList, Known, Rendering
+from goalreel.annotator.review.queue import Listed
 from goalreel.annotator.review.rerender import Busy
 from goalreel.annotator.review.wire import (
     ChangeRequest,
@@ -16,6 +17,7 @@ from goalreel.annotator.review.wire import (
     EpisodeAnswer,
     ListAnswer,
     RenderRequest,
+    Wire,
 )
 from goalreel.datasets.corrections.log import ConflictError
 
@@ -31,13 +33,13 @@ def dataset(desk: Desk, rendering: Rendering) -> DatasetAnswer:
 @router.get("/episodes")
 def episodes(desk: Desk, asked: InList) -> ListAnswer:
     """A page of the list."""
-    return desk.rows(asked.order, asked.status, asked.q, asked.offset, asked.limit)
+    return desk.rows(asked.listed, asked.offset, asked.limit)
 
 
 @router.get("/episodes/{index}")
 def episode(desk: Desk, index: Known, asked: InList) -> EpisodeAnswer:
     """An episode as it is now."""
-    return desk.look(index, asked.order, asked.status, asked.q)
+    return desk.look(index, asked.listed)
 
 
 @router.post("/episodes/{index}/events")
@@ -46,31 +48,35 @@ def change(desk: Desk, index: Known, request: ChangeRequest, asked: InList) -> R
     event = request.event
     if event.kind == "frame" and event.camera not in desk.cameras:
         raise HTTPException(422, f"there is no camera {event.camera}")
-    return _answered(desk, index, asked, lambda: desk.change(index, request.revision, request.by, event))
+    return _answered(
+        desk,
+        index,
+        asked.listed,
+        lambda: desk.change(index, request.revision, request.by, event, asked.listed),
+    )
 
 
 @router.post("/episodes/{index}/render")
 def render(desk: Desk, rendering: Rendering, index: Known, request: RenderRequest, asked: InList) -> Response:
     """Have a step rendered and judged again: as `change`, and 503 while another picture is being made."""
 
-    def work() -> None:
+    def work() -> EpisodeAnswer:
         attempt = rendering.render(index, request.step, request.prompt)
-        desk.add(index, request.revision, request.by, request.step, [attempt])
+        return desk.add(index, request.revision, request.by, request.step, [attempt], asked.listed)
 
     try:
-        return _answered(desk, index, asked, work)
+        return _answered(desk, index, asked.listed, work)
     except Busy as e:
         raise HTTPException(503, "another picture is being made: ask again when it is there") from e
 
 
-def _answered(desk: ReviewDesk, index: int, asked: ListQuery, work: Callable[[], None]) -> Response:
+def _answered(desk: ReviewDesk, index: int, listed: Listed, work: Callable[[], EpisodeAnswer]) -> Response:
     """The episode as `work` leaves it, or as somebody left it who was first."""
-    conflict = None
     try:
-        work()
+        return _json(work(), 200)
     except ConflictError as e:
-        conflict = str(e)
-    now = desk.look(index, asked.order, asked.status, asked.q)
-    if conflict is None:
-        return JSONResponse(now.model_dump(mode="json"))
-    return JSONResponse(ConflictAnswer(detail=conflict, episode=now).model_dump(mode="json"), 409)
+        return _json(ConflictAnswer(detail=str(e), episode=desk.look(index, listed)), 409)
+
+
+def _json(answer: Wire, status: int) -> Response:
+    return Response(answer.model_dump_json(), status, media_type="application/json")

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from goalreel.annotator.options import Options
 from goalreel.annotator.review.curves import curves
-from goalreel.annotator.review.queue import Order, QueueRow, ReviewQueue, Shown
+from goalreel.annotator.review.queue import Listed, QueueRow, ReviewQueue
 from goalreel.annotator.review.told import history, told_step
 from goalreel.annotator.review.wire import (
     Asked,
@@ -96,38 +96,38 @@ class ReviewDesk:
             reviewer=self._reviewer,
         )
 
-    def rows(self, order: Order, shown: Shown, text: str, offset: int, limit: int) -> ListAnswer:
+    def rows(self, listed: Listed, offset: int, limit: int) -> ListAnswer:
         """A page of the list."""
-        found = self.queue.select(order, shown, text)
+        found = self.queue.select(listed)
         reviewed, an_hour = self.queue.progress()
         rows = [self._row(row) for row in found[offset : offset + limit]]
         return ListAnswer(total=len(found), reviewed=reviewed, an_hour=an_hour, rows=rows)
 
-    def look(self, index: int, order: Order, shown: Shown, text: str) -> EpisodeAnswer:
+    def look(self, index: int, listed: Listed) -> EpisodeAnswer:
         """An episode as it is now, and its neighbours in the list that it was chosen from.
 
         Raises:
             DatasetError: it or its log cannot be read.
         """
-        found = self.reviews.look(index, self._length(index))
-        self.queue.update(index, found)
-        return self._answer(index, found, order, shown, text)
+        return self._answer(index, self.reviews.look(index, self._length(index)), listed)
 
-    def change(self, index: int, revision: int, by: str, event: Asked) -> None:
-        """Make a change; when this returns it is on the disk.
+    def change(self, index: int, revision: int, by: str, event: Asked, listed: Listed) -> EpisodeAnswer:
+        """Make a change; when this returns it is on the disk. The rest is as in `look`.
 
         Raises:
             ConflictError: somebody was first.
             InputError: it does not fit the episode.
             DatasetError: the log is damaged, or the disk is full.
         """
-        self.queue.update(index, self.reviews.change(index, self._length(index), revision, by, event))
+        found = self.reviews.change(index, self._length(index), revision, by, event)
+        return self._answer(index, found, listed)
 
-    def add(self, index: int, revision: int, by: str, step: str, attempts: Sequence[Attempt]) -> None:
-        """Add attempts that models made; raises as `change`."""
-        self.queue.update(
-            index, self.reviews.render(index, self._length(index), revision, by, step, attempts)
-        )
+    def add(
+        self, index: int, revision: int, by: str, step: str, attempts: Sequence[Attempt], listed: Listed
+    ) -> EpisodeAnswer:
+        """Add attempts that models made, as `change` does."""
+        found = self.reviews.render(index, self._length(index), revision, by, step, attempts)
+        return self._answer(index, found, listed)
 
     def video(self, index: int, camera: str) -> Path | None:
         """The file that shows an episode, and maybe others; None for a camera that is kept as pictures.
@@ -159,9 +159,10 @@ class ReviewDesk:
             reasons=row.doubt.reasons,
         )
 
-    def _answer(self, index: int, found: Reviewed, order: Order, shown: Shown, text: str) -> EpisodeAnswer:
+    def _answer(self, index: int, found: Reviewed, listed: Listed) -> EpisodeAnswer:
+        self.queue.update(index, found)
         review, row = found.review, self.queue[index]
-        previous, following = self.queue.beside(index, order, shown, text)
+        previous, following = self.queue.beside(index, listed)
         return EpisodeAnswer(
             episode=index,
             revision=found.revision,

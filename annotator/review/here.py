@@ -7,6 +7,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from goalreel.annotator.review.desk import ReviewDesk
+from goalreel.annotator.review.queue import Listed
 from goalreel.annotator.review.rerender import Rerenderer
 from goalreel.annotator.review.wire import Wire
 
@@ -40,6 +41,11 @@ class ListQuery(Wire):
     q: Annotated[str, Field(max_length=200)] = ""
     offset: Annotated[int, Field(ge=0)] = 0
     limit: Annotated[int, Field(ge=1, le=200)] = 24
+
+    @property
+    def listed(self) -> Listed:
+        """Without the place in the list."""
+        return Listed(self.order, self.status, self.q)
 
 
 type InList = Annotated[ListQuery, Query()]

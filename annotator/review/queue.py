@@ -26,6 +26,15 @@ NAMES = 200
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """What is asked for of the list: its order, whose verdict, and words that must be there."""
+
+    order: Order = "doubt"
+    shown: Shown = "all"
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class QueueRow:
     """An episode in the list."""
 
@@ -43,6 +52,8 @@ class QueueRow:
 
     def matches(self, words: Sequence[str]) -> bool:
         """Whether each of the words, in lower case, is in what the list shows of it."""
+        if not words:
+            return True
         parts = (str(self.episode), self.instruction, *self.doubt.reasons, *self.names, self.by or "")
         text = " ".join(parts).lower()
         return all(word in text for word in words)
@@ -94,21 +105,21 @@ class ReviewQueue:
         with self._lock:
             self._rows[episode] = _row(self._rows[episode], reviewed)
 
-    def select(self, order: Order, shown: Shown, text: str) -> list[QueueRow]:
+    def select(self, listed: Listed) -> list[QueueRow]:
         """The rows that are asked for, in order."""
-        words = text.lower().split()
+        words = listed.text.lower().split()
         with self._lock:
-            rows = [self._rows[episode] for episode in self._orders[order]]
-        return [row for row in rows if _is_shown(row, shown) and row.matches(words)]
+            rows = [self._rows[episode] for episode in self._orders[listed.order]]
+        return [row for row in rows if _is_shown(row, listed.shown) and row.matches(words)]
 
-    def beside(self, episode: int, order: Order, shown: Shown, text: str) -> tuple[int | None, int | None]:
+    def beside(self, episode: int, listed: Listed) -> tuple[int | None, int | None]:
         """The episode before it, and the next one that nobody has reviewed, in what is asked for.
 
         After the last one the queue begins anew.
         """
         with self._lock:
-            place = {other: at for at, other in enumerate(self._orders[order])}
-        rows = [row for row in self.select(order, shown, text) if row.episode != episode]
+            place = {other: at for at, other in enumerate(self._orders[listed.order])}
+        rows = [row for row in self.select(listed) if row.episode != episode]
         before = [row for row in rows if place[row.episode] < place[episode]]
         behind = [row for row in rows if place[row.episode] > place[episode]]
         following = (row.episode for row in (*behind, *before) if row.verdict is None)

@@ -224,7 +224,7 @@ def test_both_sides_of_a_boundary_and_the_goal_beside_the_real_end_are_shown(pag
     page.press("l")
     page.sees(".step-item.open .step-name", "grasp the block")
     sides = "return [...document.querySelectorAll('#ends img')].map((i) => i.alt)"
-    told = ["last before, frame 7", "first of it, frame 8", "last of it, frame 15", "first behind, frame 16"]
+    told = ["last before, frame 7", "first of it, frame 8", "last of it, frame 15", "first after, frame 16"]
     page.eventually(lambda: page.script(sides), told)
     pair = "return [...document.querySelectorAll('.pair img')].map((i) => i.alt)"
     page.eventually(lambda: page.script(pair), ["Step 2: goal image, accepted", "Step 2: real end frame 15"])

@@ -158,7 +158,7 @@ export function ends({ episode, selected, camera }) {
       { class: "joint", "data-key": `${boundary.step} ${boundary.edge}`, role: "group", "aria-label": title },
       h("p", { class: "muted" }, title),
       shot(episode, camera, frame - 1, starts ? "last before" : "last of it"),
-      shot(episode, camera, frame, starts ? "first of it" : "first behind"),
+      shot(episode, camera, frame, starts ? "first of it" : "first after"),
     );
   });
 }
