@@ -16,6 +16,7 @@ from goalreel.annotator.cost import say_cost
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
 from goalreel.annotator.outage import Retry, fixed_roles, to_retry
+from goalreel.annotator.pinned import pinned_plans, take_corrections
 from goalreel.annotator.rows import check_rows
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
@@ -56,6 +57,7 @@ def annotate(
     limits: Limits | None = None,
     shard: Shard | None = None,
     workers: "Workers | None" = None,
+    corrections: Path | None = None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> Summary:
     """Annotate `episodes` (default: all) of the dataset `source` into the new dataset `out`.
@@ -64,9 +66,11 @@ def annotate(
     that cannot be read, whose models failed, or that meets a bug, is left unannotated and reported in the
     summary. When a model answers nobody any more, the run stops, and `Summary.stopped` says so. `retry`
     tries recorded episodes again (see `to_retry`); one that then has fewer accepted pictures keeps its
-    record. `source` is never written to. Of a `shard`, one of several processes at once, only the records are
-    written; `goalreel.annotator.shards.build_records` makes the dataset of all of them. With
-    `workers` these ask the models, not this process; `models` then says what they are called.
+    record. Where a person has corrected an episode, their steps are the plan, and stay; `corrections` names
+    another annotated dataset whose corrections to take over first. `source` is never written to. Of a
+    `shard`, one of several processes at once, only the records are written;
+    `goalreel.annotator.shards.build_records` makes the dataset of all of them. With `workers` these ask the
+    models, not this process; `models` then says what they are called.
 
     Raises:
         InputError: an episode has sub-task rows, and the models would replace them unasked.
@@ -85,6 +89,8 @@ def annotate(
     fingerprint = source.fingerprint()
     with Records.open(out, facts, fingerprint, shard) as records:
         records.remember(source.root)
+        if corrections is not None:
+            take_corrections(records, corrections)
         done = records.done(wanted if shard else None)
         again = _again(records, sorted(done & set(wanted)), models, retry)
         todo = [i for i in wanted if i not in done or i in again]
@@ -98,7 +104,8 @@ def annotate(
             workers.run(records, source, options, limits or Limits(), order, summary, progress)
         elif todo:
             models.prepare()
-            job = AnnotationJob(source, recorded, models, options, limits, journal)
+            pinned = pinned_plans(records, todo)
+            job = AnnotationJob(source, recorded, models, options, limits, journal, pinned)
             before = {index: again.get(index, 0) for index in todo}
             record(job, records, journal, before, summary, progress)
         summary.failures = dict(sorted(summary.failures.items()))
@@ -197,5 +204,6 @@ def _accepted(board: Storyboard) -> int:
 def _facts(models: Trio, options: Options, camera: str) -> dict[str, object]:
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
     names = asdict(models.called.identified())
-    del names["unkept"]
-    return {**asdict(options), **names, "camera": camera, "goalreel": __version__}
+    given = asdict(options)
+    del names["unkept"], given["accepted"]  # the digest of what is accepted is with the names
+    return {**given, **names, "camera": camera, "goalreel": __version__}

@@ -28,7 +28,7 @@ def watching(source: Source, recorded: Recorded, episodes: Sequence[int]) -> Wat
     total, frames = WatchCost(), 0
     for index in sample:
         try:
-            total += watch_cost(source.episode(index), recorded.watched, recorded.layout)
+            total += watch_cost(source.episode(index), recorded.watched, recorded.layout, recorded.exemplars)
         except (UserError, Unsegmentable):
             continue
         frames += lengths[index]

@@ -5,26 +5,27 @@ that are not remote are asked in the caller's thread.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from goalreel.annotator.addresses import without_addresses
 from goalreel.annotator.align import align
 from goalreel.annotator.guard import Guarded, reported
 from goalreel.annotator.options import Options
 from goalreel.annotator.outage import Outage, Watched, fixed_roles, spoiled
+from goalreel.annotator.pinned import Pinned
 from goalreel.aside import ahead
 from goalreel.batch import Limits, run
-from goalreel.datasets.episode import Episode
+from goalreel.datasets.episode import Episode, episode_id
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, UserError
 from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.recorded import Recorded
 from goalreel.models.trio import Trio
-from goalreel.types import Storyboard, Task
+from goalreel.types import Plan, Storyboard, Task
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class AnnotationJob:
         options: Options,
         limits: Limits | None,
         journal: Journal,
+        plans: Mapping[int, Plan] | None = None,
     ) -> None:
         self.failures: dict[int, str] = {}
         self.finished = 0
@@ -69,7 +71,9 @@ class AnnotationJob:
         self._guarded = guarded = Guarded(Trio(watched, watched, watched, models.names))
         self._called = models.called
         names = models.called.identified()
-        self._models = Trio(guarded, guarded, guarded, names, models.remote).kept(journal)
+        kept = Trio(guarded, guarded, guarded, names, models.remote).kept(journal)
+        mine = {episode_id(index): plan for index, plan in (plans or {}).items()}
+        self._models = replace(kept, planner=Pinned(kept.planner, mine)) if mine else kept
         self._layout = recorded.layout
 
     def run[Kept](self, indices: Sequence[int], keep: OnFinished[Kept]) -> Iterator[Kept]:

@@ -10,6 +10,7 @@ from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import InputError
 from goalreel.loop import OnUnverified
 from goalreel.models.recorded import Recorded
+from goalreel.planners.exemplars import Exemplar
 from goalreel.planners.kinematic import Granularity, Layout
 
 
@@ -38,6 +39,8 @@ class Options:
     """Write the instruction in other words too, as rows of style `task_aug`."""
     task_per_frame: bool = False
     """Let `task_index` tell each frame's sub-task; without one, the instruction."""
+    accepted: tuple[Exemplar, ...] = ()
+    """What people have accepted (`goalreel.annotator.exemplars.accepted`), for a planner that watches."""
 
     def __post_init__(self) -> None:
         if not self.language and (self.motion_rows or self.task_aug):
@@ -64,4 +67,13 @@ class Options:
         words = tuple(source.tasks.values())
         camera = source.camera(self.camera)
         views = source.views(camera)
-        return Recorded(source.recording, camera, words, self.granularity, layout, views, self.motion_rows)
+        return Recorded(
+            source.recording,
+            camera,
+            words,
+            self.granularity,
+            layout,
+            views,
+            self.motion_rows,
+            self.accepted,
+        )

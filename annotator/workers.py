@@ -18,6 +18,7 @@ from typing import Any
 from goalreel.annotator.annotate import count, record
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
+from goalreel.annotator.pinned import pinned_plans
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.fingerprint import Fingerprint
@@ -146,7 +147,8 @@ class _Worker:
             count(records.outline(index), part)
         todo = {index: max(n, 0) for index, n in before.items() if index not in done}
         journal = Journal(records.answers, Fingerprint(order.source, known).recording)
-        job = AnnotationJob(source, recorded, models, order.options, order.limits, journal)
+        plans = pinned_plans(records, todo)
+        job = AnnotationJob(source, recorded, models, order.options, order.limits, journal, plans)
         record(job, records, journal, todo, part)
 
 

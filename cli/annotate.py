@@ -1,5 +1,6 @@
 """`goalreel annotate`. What it needs is imported when it runs."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
@@ -42,6 +43,8 @@ EPILOG = (
     "- `goalreel annotate droid --out droid-goals --preset api --planner openai:MODEL@http://HOST:8000/v1`, "
     "and so for the editor and the critic: goes on at another HOST\n\n"
     "- `goalreel annotate droid --out droid-goals --retry unverified`\n\n"
+    "- `goalreel annotate droid --out droid-more --preset watch --planner watch:openai:MODEL@URL "
+    "--critic openai:MODEL@URL --exemplars droid-goals`\n\n"
     "- `goalreel annotate droid --out droid-goals --shard 2/8`, on eight machines, then "
     "`goalreel build droid-goals`\n\n"
     "- `goalreel annotate droid --out droid-goals --ray --workers 4 --preset server`\n\n"
@@ -57,6 +60,7 @@ class Work(NamedTuple):
     batch_size: int
     shard: "Shard | None"
     workers: "Workers | None"
+    corrections: Path | None
 
 
 def annotate(
@@ -76,6 +80,13 @@ def annotate(
     ] = "event",
     layout: Annotated[
         str | None, typer.Option(help="State dimensions, if not found by themselves: gripper=6,position=0:3.")
+    ] = None,
+    exemplars: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="REVIEWED",
+            help="Show a planner that watches what people have accepted in this annotated dataset.",
+        ),
     ] = None,
     max_attempts: MaxAttempts = None,
     critic_mode: CriticMode = None,
@@ -122,6 +133,10 @@ def annotate(
         Literal["failed", "unverified"] | None,
         typer.Option(help="Try recorded episodes again in which steps failed, or also were not accepted."),
     ] = None,
+    corrections: Annotated[
+        Path | None,
+        typer.Option(help="Another annotated dataset, whose corrections (`goalreel review`) to keep to."),
+    ] = None,
     batch_size: Annotated[
         int, typer.Option(min=1, help="Requests of one kind in one call, or at a server.")
     ] = 16,
@@ -163,6 +178,7 @@ def annotate(
 ) -> None:
     """Write sub-tasks and goal images into a copy of a LeRobot dataset, or of what a ROS 2 bag holds."""
     with one_line_errors(INTERRUPTED):
+        from goalreel.annotator.exemplars import accepted
         from goalreel.annotator.options import Options
         from goalreel.annotator.workers import Workers
         from goalreel.datasets.shards import Shard
@@ -172,14 +188,14 @@ def annotate(
         names = presets.load(preset, **choices(locals()))
         if motion_rows and names.planner != "kinematic":
             raise InputError("--motion-rows come from the motion: use them with --planner kinematic")
-        options = Options.of(locals())
+        options = replace(Options.of(locals()), accepted=accepted(exemplars) if exemplars else ())
         if not ray and (workers > 1 or gpus or address):
             raise InputError("--workers, --gpus and --address need --ray")
         if ray and shard:
             raise InputError("--shard is for processes without --ray: leave one of them out")
         crew = Workers(names, workers, gpus, address) if ray else None
         part = Shard.parse(shard) if shard else None
-        work = Work(numbers(episodes), retry, batch_size, part, crew)
+        work = Work(numbers(episodes), retry, batch_size, part, crew, corrections)
         _annotate(dataset, out, topics, names, options, work, json_output)
 
 
@@ -212,6 +228,7 @@ def _annotate(
             limits=limits,
             shard=work.shard,
             workers=work.workers,
+            corrections=work.corrections,
             progress=progress,
         )
     if json_output:

@@ -16,7 +16,7 @@ EPILOG = (
 
 
 def build(
-    out: Annotated[Path, typer.Argument(help="What `goalreel annotate --shard` was given as --out.")],
+    out: Annotated[Path, typer.Argument(help="What `goalreel annotate` was given as --out.")],
     source: Annotated[
         Path | None, typer.Option(help="The dataset annotated. [default: where it was for the shards]")
     ] = None,
@@ -25,7 +25,7 @@ def build(
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Write the dataset from what `goalreel annotate --shard` recorded."""
+    """Write the dataset from what was recorded, by shards too, and what people corrected."""
     with one_line_errors(INTERRUPTED):
         import json
 

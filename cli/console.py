@@ -1,6 +1,6 @@
 """What the command line shows while it works and when it is done. Progress goes to stderr."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,8 @@ from rich.text import Text
 from goalreel.progress import OnProgress
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from goalreel.annotator.summary import Summary
 
 
@@ -55,6 +57,18 @@ def progress_bars() -> Iterator[OnProgress]:
             progress.update(bars[stage], completed=done, total=total)
 
         yield update
+
+
+def measured_table(report: "BaseModel", titles: Mapping[str, str]) -> Table:
+    """The measurements of a report, by the names of its fields, with their intervals."""
+    table = Table("measure", "value", "95 % interval", box=None)
+    for key, title in titles.items():
+        m = getattr(report, key)
+        known = m.value is not None
+        table.add_row(
+            title, f"{m.value:.3f}" if known else "-", f"{m.low:.3f} - {m.high:.3f}" if known else ""
+        )
+    return table
 
 
 def show_summary(summary: "Summary") -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goalreel.cli import agreement
 from goalreel.cli.bench import tabletop
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.models import ModelCommand, RecordingCommand
@@ -46,6 +47,7 @@ app.command(
     "- `goalreel eval tabletop --parts plan,edit,critic,loop --look unseen --camera left`\n\n"
     "- `goalreel eval tabletop --preset hindsight --parts annotate`",
 )(tabletop)
+app.command(epilog=agreement.EPILOG)(agreement.review)
 for _name in HELP:
     app.command(_name, cls=ModelCommand, epilog=EPILOG.format(name=_name))(published(_name))
 
@@ -74,42 +76,26 @@ def segmentation(
 ) -> None:
     """Compare the kinematic planner's segments and labels with the truth of a tabletop recording."""
     with one_line_errors():
+        import json
+
         from goalreel.evaluation.kinematic import evaluate
+        from goalreel.evaluation.measured import flattened
         from goalreel.planners.kinematic import Layout
 
         report = evaluate(dataset, tolerance, Layout.parse(layout) if layout else None)
     if as_json:
-        typer.echo(_json(report))
+        typer.echo(json.dumps(flattened(report)))
     else:
         _table(report)
 
 
-def _json(report: "SegmentationReport") -> str:
-    """One line; each measurement's interval flattened to KEY_low and KEY_high."""
-    import json
-
-    flat: dict[str, object] = {}
-    for key, value in report.model_dump().items():
-        if isinstance(value, dict):
-            flat |= {key: value["value"], f"{key}_low": value["low"], f"{key}_high": value["high"]}
-        else:
-            flat[key] = value
-    return json.dumps(flat)
-
-
 def _table(report: "SegmentationReport") -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table("measure", "value", "95 % interval", box=None)
-    for key, title in _ROWS.items():
-        m = getattr(report, key)
-        known = m.value is not None
-        table.add_row(
-            title, f"{m.value:.3f}" if known else "-", f"{m.low:.3f} - {m.high:.3f}" if known else ""
-        )
+    from goalreel.cli.console import measured_table
+
     console = Console()
-    console.print(table)
+    console.print(measured_table(report, _ROWS))
     console.print(
         f"{report.episodes} episodes ({', '.join(report.splits)}), {report.subtasks} sub-tasks, of which "
         f"{report.underspecified} not named; {report.failures} without a plan; within {report.tolerance_s} s"

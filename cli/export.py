@@ -1,29 +1,44 @@
 """`goalreel export`. What it needs is imported when it runs."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import INTERRUPTED, Json
+from goalreel.cli.options import Json
+from goalreel.errors import InputError
+
+if TYPE_CHECKING:
+    from goalreel.progress import OnProgress
 
 EPILOG = (
     "Examples:\n\n"
     "- `goalreel export pusht-goals --to table --out steps.csv`\n\n"
-    "- `goalreel export pusht-goals --to table --out steps.parquet`"
+    "- `goalreel export pusht-goals --to table --out steps.parquet`\n\n"
+    "- `goalreel export pusht-goals --to sarm --out pusht-sarm`\n\n"
+    "- `goalreel export pusht-goals --to groot --out pusht-groot`"
 )
+INTERRUPTED = "interrupted; nothing was written: run the same command again"
+type Shape = Literal["table", "sarm", "groot"]
 
 
 def export(
     dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel annotate` wrote or is writing.")],
     to: Annotated[
-        Literal["table"], typer.Option(help="table: a row a step, with its words, times, status and verdict.")
+        Literal["table", "sarm", "groot"],
+        typer.Option(
+            help="table: a row a step, with its words, times, status and verdict. "
+            "sarm: a copy of the dataset with the stages that lerobot's reward model SARM is trained on. "
+            "groot: LeRobot v2.1 as NVIDIA Isaac GR00T is fine-tuned on."
+        ),
     ],
-    out: Annotated[Path, typer.Option(help="The file: NAME.csv or NAME.parquet.")],
+    out: Annotated[Path, typer.Option(help="table: the file, NAME.csv or NAME.parquet; else a new folder.")],
     source: Annotated[
         Path | None,
-        typer.Option(help="What DATASET is made from, while it is not written. [default: as its run knows]"),
+        typer.Option(
+            help="table: what DATASET is made from, while it is not written. [default: as its run knows]"
+        ),
     ] = None,
     json_output: Json = False,
 ) -> None:
@@ -31,12 +46,30 @@ def export(
     with one_line_errors(INTERRUPTED):
         import json
 
-        from goalreel.annotator.exports.table import export_table
         from goalreel.cli.console import progress_bars
 
         with progress_bars() as progress:
-            rows = export_table(dataset, out, source=source, progress=progress)
+            counts = _export(dataset, to, out, source, progress)
         if json_output:
-            typer.echo(json.dumps({"to": to, "out": str(out), "rows": rows}))
+            typer.echo(json.dumps({"to": to, "out": str(out), **counts}))
         else:
-            typer.echo(f"{rows} rows: {out}")
+            typer.echo(f"{', '.join(f'{count} {what}' for what, count in counts.items())}: {out}")
+
+
+def _export(
+    dataset: Path, to: "Shape", out: Path, source: Path | None, progress: "OnProgress"
+) -> dict[str, int]:
+    """Counts of what was written, by what they count."""
+    if to == "table":
+        from goalreel.annotator.exports.table import export_table
+
+        return {"rows": export_table(dataset, out, source=source, progress=progress)}
+    if source is not None:
+        raise InputError("--source goes with --to table: the others want a dataset that is written")
+    from dataclasses import asdict
+
+    if to == "sarm":
+        from goalreel.annotator.exports.sarm import export_sarm as work
+    else:
+        from goalreel.annotator.exports.groot import export_groot as work
+    return asdict(work(dataset, out, progress=progress))

@@ -1,4 +1,4 @@
-"""The records of an annotated dataset, brought along to what lerobot's tools made of it.
+"""The records of an annotated dataset, corrections and all, brought along to what lerobot's tools made of it.
 
 Those tools (delete, split, merge, remove a feature) renumber the episodes and drop meta/goalreel. An episode
 is known again by its numbers: timestamps, and state and action where all datasets have them.
@@ -115,7 +115,9 @@ def _paired(edited: Path, mine: Sequence[_Mine], theirs: Sequence[_Origin]) -> l
 
 def _check_cameras(target: Source, recorded: Sequence[tuple[_Mine, _Origin]]) -> None:
     for mine, origin in recorded:
-        shown = set(_FRAME.findall(origin.path.read_text(encoding="utf-8")))
+        log = origin.records.corrections(origin.index).path
+        texts = (p.read_text(encoding="utf-8") for p in (origin.path, log) if p.is_file())
+        shown = {camera for text in texts for camera in _FRAME.findall(text)}
         if missing := sorted(shown - set(target.features)):
             raise DatasetError(
                 f"{target.root}: has no camera {missing[0]}, which the record of episode {mine.index} shows: "
@@ -139,6 +141,9 @@ def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[tuple[_Mine, _
         record["task"]["id"] = mine.id
         text = json.dumps(record, indent=1, ensure_ascii=False)
         write_bytes(records.path(mine.index), text.encode() + b"\n")
+        if origin.records.is_corrected(origin.index):
+            log = origin.records.corrections(origin.index).path
+            write_bytes(records.corrections(mine.index).path, log.read_bytes())
 
 
 def _read(path: Path) -> dict[str, Any]:

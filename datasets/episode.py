@@ -77,7 +77,7 @@ class Episode:
 
     @property
     def id(self) -> str:
-        return f"episode_{self.index:06d}"
+        return episode_id(self.index)
 
     def check(self, camera: str) -> None:
         """Find every frame of a camera without decoding any.
@@ -85,8 +85,8 @@ class Episode:
         Raises:
             DatasetError: the camera, its file or some of its frames are missing.
         """
-        if self._is_video(camera):
-            self._locate(camera, range(len(self)))
+        if self.is_video(camera):
+            self.locate(camera, range(len(self)))
 
     def frames(self, camera: str, indices: Sequence[int]) -> list[Image]:
         """Decode frames of one camera, each once; `Image.frame` is `CAMERA#INDEX`.
@@ -97,8 +97,8 @@ class Episode:
         """
         if any(not 0 <= i < len(self) for i in indices):
             raise IndexError(f"episode {self.index} has {len(self)} frames, asked for {list(indices)}")
-        if self._is_video(camera):
-            video, pts = self._locate(camera, indices)
+        if self.is_video(camera):
+            video, pts = self.locate(camera, indices)
             try:
                 decoded = decode(video, pts)
             except DatasetError as e:
@@ -116,13 +116,23 @@ class Episode:
         """
         return subtask_labels(self.data_path).get(self.index, ())
 
-    def _is_video(self, camera: str) -> bool:
+    def is_video(self, camera: str) -> bool:
+        """Whether a camera is stored as video, and not as a picture a row.
+
+        Raises:
+            DatasetError: no such camera.
+        """
         feature = self.info["features"].get(camera)
         if feature is None or feature["dtype"] not in ("image", "video"):
             raise DatasetError(f"{self.root}: episode {self.index}: no camera {camera!r}")
         return feature["dtype"] == "video"
 
-    def _locate(self, camera: str, indices: Sequence[int]) -> tuple[VideoIndex, list[int]]:
+    def locate(self, camera: str, indices: Sequence[int]) -> tuple[VideoIndex, list[int]]:
+        """The file of a camera's video, and the presentation time of each frame in it, in the file's units.
+
+        Raises:
+            DatasetError: the file or some of the frames are missing.
+        """
         prefix = f"videos/{camera}"
         where = f"{self.root}: episode {self.index}"
         try:
@@ -166,6 +176,11 @@ class Episode:
             except ValueError as e:
                 raise DatasetError(f"{where}: {camera} frame {index}: {e}") from e
         return pictures
+
+
+def episode_id(index: int) -> str:
+    """What an episode is called as a task."""
+    return f"episode_{index:06d}"
 
 
 def stored(root: Path, template: str, row: dict[str, Any], prefix: str, **keys: str) -> Path:

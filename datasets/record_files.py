@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalreel.datasets.corrections.board import corrected
-from goalreel.datasets.corrections.events import Begin
+from goalreel.datasets.corrections.events import BeginLog
 from goalreel.datasets.corrections.log import CorrectionLog, corrections_path, current, length_of
 from goalreel.datasets.corrections.state import FRAME, Review, reference_of, stand_in
 from goalreel.errors import DatasetError
@@ -106,7 +106,7 @@ class RecordFiles:
         entries = self.corrections(episode).entries(self.stand_in)
         return current(entries, self.begin(episode, length_of(entries)), self.corrections(episode).path)
 
-    def begin(self, episode: int, length: int) -> Begin:
+    def begin(self, episode: int, length: int) -> BeginLog:
         """The record as it is, for a log to go on from; `length` is the episode's, in frames.
 
         Raises:
@@ -114,7 +114,7 @@ class RecordFiles:
         """
         with self.path(episode).open("rb") as file:
             found = RECORDING.match(file.read(HEAD_BYTES))
-        return Begin(
+        return BeginLog(
             record=self.record_digest(episode),
             recording=found[1].decode() if found else None,
             length=length,

@@ -6,7 +6,7 @@ Timestamps follow lerobot v3.0: one file holds many episodes, and a frame is fou
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -127,6 +127,11 @@ def _opened(path: Path) -> InputContainer:
 
 _idle = _Idle(4)
 os.register_at_fork(after_in_child=_idle.forget)
+
+
+def opened(index: VideoIndex) -> AbstractContextManager[InputContainer]:
+    """The file of `index`, nobody else's meanwhile."""
+    return _idle.container(index)
 
 
 def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]]:

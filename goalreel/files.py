@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, InputError
 
 TMP = ".goalreel-tmp-"
+_LOCK = TMP + "lock"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES}
 
@@ -91,6 +92,43 @@ def atomic(path: Path) -> Iterator[Path]:
             _sync(path.parent)
         finally:
             tmp.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `path`; on a clean exit it becomes `path` at once.
+
+    What a killed run left there is removed first.
+
+    Raises:
+        InputError: `path` is a file, or a folder that holds something.
+        DatasetError: another process makes the same folder, or the disk is full; nothing is left behind.
+    """
+    if path.is_file() or (path.is_dir() and any(path.iterdir())):
+        raise InputError(f"{path}: is there already: name a new folder, or remove it")
+    tmp = path.absolute().with_name(TMP + path.absolute().name)
+    lock = tmp / _LOCK
+    with held(lock, f"{path}: another goalreel run is writing there: wait, or name another folder"):
+        try:
+            with disk(path):
+                _empty(tmp)
+                yield tmp
+                _sync(tmp)
+                tmp.replace(path)
+        except BaseException:
+            shutil.rmtree(tmp, ignore_errors=True)
+            raise
+        _sync(path.parent)
+        (path / _LOCK).unlink()
+
+
+def _empty(folder: Path) -> None:
+    """Remove all but the lock."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != _LOCK:
+            path.unlink()
 
 
 def write_bytes(path: Path, data: bytes) -> None:

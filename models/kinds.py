@@ -123,7 +123,9 @@ def _watch(asked: Asked[ModelOptions]) -> Planner:
     from goalreel.planners.watching import WatchingPlanner
 
     given = asked.recorded
-    return WatchingPlanner(given.recordings, asked.asked_chat, given.watched, given.layout)
+    return WatchingPlanner(
+        given.recordings, asked.asked_chat, given.watched, given.layout, exemplars=given.exemplars
+    )
 
 
 @critics.kind(

@@ -27,6 +27,7 @@ from goalreel.models.registry import (
 )
 from goalreel.models.trio import Names, Trio
 from goalreel.planners.chat import Chat
+from goalreel.planners.exemplars import digest_of
 from goalreel.types import Critic, Editor, Planner, Stage
 
 if TYPE_CHECKING:
@@ -56,12 +57,19 @@ def load(
         journal: keeps the answers of models that predict.
 
     Raises:
-        InputError: the editor takes pictures from a recording, and the planner reads no segments off it.
+        InputError: the editor takes pictures from a recording, and the planner reads no segments off it; or
+            there are exemplars, and the planner does not watch.
         UserError, OSError, ModuleNotFoundError: a model cannot be built; the first two say why in one line.
     """
     names = presets.load(preset) if isinstance(preset, str) else preset
     found = kinds_of(names, recordings is not None)
     _check_segments(names, found)
+    exemplars = recordings.exemplars if recordings is not None else ()
+    if exemplars and found["planner"].name != "watch":
+        raise InputError(
+            "--exemplars are shown to a planner that watches: use --planner watch:CHAT, not "
+            f"{ModelName.parse(names.planner).public()}"
+        )
     spoken = dialects_of(names)
     shared: Shared = {}
     planner = LaterPlanner(
@@ -91,7 +99,7 @@ def load(
         planner.model if "planner" in roles else planner,
         editor.model if "editor" in roles else editor,
         critic.model if "critic" in roles else critic,
-        Names.of(names, unkept, notes=notes),
+        Names.of(names, unkept, notes=notes, exemplars=digest_of(exemplars)),
         frozenset[Stage](STAGES[role] for role in remote),
         observing if _observes(names, spoken["critic"]) else None,
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from goalreel.types import Recordings
 
 if TYPE_CHECKING:
+    from goalreel.planners.exemplars import Exemplar
     from goalreel.planners.kinematic import Granularity, Layout
 
 
@@ -25,6 +26,8 @@ class Recorded:
     """All cameras that show the episode: `camera`, then those on a wrist, then the others."""
     with_phases: bool = False
     """Let the planner that reads motion name the phases below its steps too."""
+    exemplars: "tuple[Exemplar, ...]" = ()
+    """What people have accepted, for a planner that watches to be shown."""
 
     @property
     def watched(self) -> tuple[str, ...]:

@@ -35,10 +35,16 @@ class Names:
     """What there is to know about how a model is asked (`goalreel.planners.dialects`)."""
     unkept: frozenset[Role] = frozenset()
     """Roles whose answers no journal keeps: fixed rules, and models that nothing tells from others."""
+    exemplars: str | None = None
+    """What tells the accepted episodes that the planner is shown from others."""
 
     @classmethod
     def of(
-        cls, preset: Preset, unkept: frozenset[Role] = frozenset(), notes: Mapping[Role, str] | None = None
+        cls,
+        preset: Preset,
+        unkept: frozenset[Role] = frozenset(),
+        notes: Mapping[Role, str] | None = None,
+        exemplars: str | None = None,
     ) -> "Names":
         """What the models of a preset are called."""
         return cls(
@@ -54,6 +60,7 @@ class Names:
             preset.name,
             tuple((notes or {}).items()),
             unkept,
+            exemplars,
         )
 
     def shown(self) -> dict[str, str]:
@@ -75,7 +82,7 @@ class Names:
         parsed = ModelName.parse(getattr(self, role))
         name = parsed.text if parsed.nameless else parsed.identity()
         asked = {
-            "planner": f" {self.max_steps}",
+            "planner": f" {self.max_steps}{f' {self.exemplars}' if self.exemplars else ''}",
             "editor": "",
             "critic": f" {self.critic_mode} {self.critic_scores} {self.critic_threshold}",
         }

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from goalreel.errors import BackendError, DatasetError
 from goalreel.planners.ask import Question, ask
 from goalreel.planners.chat import Chat, Message
+from goalreel.planners.exemplars import Exemplar, likest
 from goalreel.planners.interleave import interleave, plain
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.proposals import Cue, Proposal, proposals
@@ -38,7 +39,7 @@ class WatchingPlanner:
     The instruction is a hint, and the state's proposals are too. A plan's segments cover the episode without
     a gap, one a step; a step that the pictures show to have failed has that `outcome`, one that contradicts
     the instruction says so in its `auxiliary_text`. `task.id` names the recording. A model is asked at most
-    `replies` times a window (see `goalreel.planners.ask`).
+    `replies` times a window (see `goalreel.planners.ask`). The likest `exemplars` are shown as examples.
 
     Raises:
         ValueError: no camera, or `replies` is less than 1.
@@ -51,6 +52,7 @@ class WatchingPlanner:
         cameras: Sequence[str],
         layout: Layout | None = None,
         replies: int = 3,
+        exemplars: Sequence[Exemplar] = (),
     ) -> None:
         if replies < 1 or not cameras:
             raise ValueError(f"a watching planner needs cameras and replies, got {cameras} and {replies}")
@@ -59,6 +61,7 @@ class WatchingPlanner:
         self._cameras = tuple(cameras)
         self._layout = layout
         self._replies = replies
+        self._exemplars = exemplars
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is what happened in recording `tasks[i].id`, or why that could not be told.
@@ -82,7 +85,8 @@ class WatchingPlanner:
     def _watch(self, task: Task) -> "_Watch | Failure":
         try:
             recording = self._open(task.id)
-            return _Watch(recording, task.instruction, proposed(recording, self._layout))
+            examples = likest(self._exemplars, task.instruction, recording)
+            return _Watch(recording, task.instruction, proposed(recording, self._layout), examples)
         except KeyError:
             return Failure(stage="plan", message=f"no recording {task.id!r}")
         except (Unsegmentable, DatasetError) as e:
@@ -121,13 +125,19 @@ class WatchCost:
         )
 
 
-def watch_cost(recording: Recording, cameras: Sequence[str], layout: Layout | None = None) -> WatchCost:
+def watch_cost(
+    recording: Recording,
+    cameras: Sequence[str],
+    layout: Layout | None = None,
+    exemplars: Sequence[Exemplar] = (),
+) -> WatchCost:
     """Reckon what an episode will cost, without a call or a look at its frames.
 
     Raises:
         Unsegmentable: its numbers cannot be read.
     """
-    watch = _Watch(recording, recording.instruction, proposed(recording, layout))
+    examples = likest(exemplars, recording.instruction, recording)
+    watch = _Watch(recording, recording.instruction, proposed(recording, layout), examples)
     total = WatchCost()
     while watch.start < watch.length:
         text = render("watcher/system", {"most": MAX_STEPS}) + watch.words(cameras)
@@ -159,6 +169,7 @@ class _Watch:
     recording: Recording
     instruction: str
     proposals: tuple[Proposal, ...]
+    examples: tuple[Exemplar, ...] = ()
     steps: list[Step] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     cut_off: bool = False
@@ -187,6 +198,7 @@ class _Watch:
         inside = [p for p in self.proposals if self.start < p.frame < self.end]
         told = [(p.frame, f"{self.recording.timestamps[p.frame] - began:.1f}", _CUES[p.cue]) for p in inside]
         values = {
+            "examples": [(plain(e.instruction), f"{e.length_s:.1f}", e.answer) for e in self.examples],
             "instruction": plain(self.instruction),
             "before": [plain(step.name) for step in self.steps],
             "cut_off": self.cut_off,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalreel.annotator.show import episode_view, recording_of
+from goalreel.datasets.corpora.said import said
 from goalreel.datasets.corpora.trajectories import Said
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
@@ -73,6 +74,7 @@ def _of_dataset(dataset: Path) -> list[StoredBoard]:
             names.get(episode, f"{dataset.name}/episode_{episode:06d}"),
             records.digest(episode),
             lambda: _read(recording, records, episode),
+            said(records.review(episode)) if records.is_corrected(episode) else {},
         )
 
     return [board(episode) for episode in sorted(records.recorded())]

@@ -36,6 +36,8 @@ class CritiqueRow:
     """Scores of the candidate, 0-10."""
     trust: int = 0
     """0: scored by a model or the simulator. 1: said by a person."""
+    correction: str = ""
+    """What that person did: accepted, chosen or wrong_picture."""
 
 
 def candidate_of(row: CritiqueRow) -> Candidate:
@@ -61,7 +63,8 @@ def _encode(row: CritiqueRow) -> dict[str, Any]:
 
 
 def _decode(values: Mapping[str, Any]) -> CritiqueRow:
-    return CritiqueRow(**{name: values[name] for name in CRITIQUES.columns})
+    known = {"correction": "", **values}  # corpora made before people could correct have none
+    return CritiqueRow(**{name: known[name] for name in CRITIQUES.columns})
 
 
 CRITIQUES = RowKind(
@@ -80,9 +83,10 @@ CRITIQUES = RowKind(
         "semantics": "float32",
         "quality": "float32",
         "trust": "int32",
+        "correction": "string",
     },
     encode=_encode,
     decode=_decode,
-    json_columns=("task_id", "step", "attempt", "success", "semantics", "quality", "trust"),
+    json_columns=("task_id", "step", "attempt", "success", "semantics", "quality", "trust", "correction"),
     lesson=critique_lesson,
 )

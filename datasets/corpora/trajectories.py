@@ -39,7 +39,17 @@ type Reason = Literal[
     "nothing_rejected",
 ]
 """Why something is no training row; `docs/training.md` explains each."""
-type Said = Mapping[tuple[int, int], Verdict]
+type CorrectionKind = Literal["accepted", "chosen", "wrong_picture"]
+
+
+class SaidVerdict(Verdict):
+    """A person's verdict on a picture."""
+
+    correction: CorrectionKind | None = None
+    """What they did: accept the episode, choose this very picture, or flag it."""
+
+
+type Said = Mapping[tuple[int, int], SaidVerdict]
 """What a person said of attempts, by (step, attempt)."""
 
 
@@ -51,7 +61,7 @@ class StepSample(Frozen):
     prompt: str
     verdict: Verdict | None
     """The record's own."""
-    said: Verdict | None = None
+    said: SaidVerdict | None = None
     """A person's."""
     scores: PictureScores | None = None
     success: bool | None = None
@@ -165,6 +175,7 @@ def critique_row(board: Storyboard, task_id: str, sample: StepSample) -> Critiqu
         semantics=sample.scores.semantics,
         quality=sample.scores.quality,
         trust=sample.trust,
+        correction=(sample.said and sample.said.correction) or "",
     )
 
 

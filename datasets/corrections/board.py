@@ -1,6 +1,7 @@
 """What a reviewed episode is to the dataset, to a corpus, and to the models that are asked again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from typing import Literal
 
 from goalreel.datasets.corrections.events import Issue
 from goalreel.datasets.corrections.state import Review, ReviewStep
@@ -14,8 +15,14 @@ WORDS: Mapping[Issue, str] = {
     "wrong_picture": "wrong picture",
 }
 """An issue as a reader has it."""
-ACCEPTED = "A person accepted it."
-REJECTED = "A person rejected it."
+type Why = Literal["accepted", "chosen", "wrong_picture", "kept_out"]
+"""Why a goal image is right (the first two), or is not used."""
+_TOLD: Mapping[Why, str] = {
+    "accepted": "A person accepted the episode.",
+    "chosen": "A person chose it.",
+    "wrong_picture": "A person: wrong picture.",
+    "kept_out": "A person keeps the step from the dataset.",
+}
 
 
 def corrected(review: Review) -> Storyboard:
@@ -32,12 +39,17 @@ def corrected(review: Review) -> Storyboard:
     return Storyboard(task=review.task, steps=tuple(_step(review, s) for s in review.steps), phases=phases)
 
 
-def said(review: Review) -> dict[tuple[int, int], Verdict]:
-    """What a person said of the pictures, by (step, attempt) of the corrected storyboard.
-
-    The goal images of an accepted episode and those that they chose are right; one flagged as wrong is not.
-    """
-    return dict(_said(review))
+def opinion(review: Review, step: ReviewStep) -> Why | None:
+    """What a person thinks of a step's goal image; None where there is none, or they did not say."""
+    if step.goal is None:
+        return None
+    if "wrong_picture" in step.issues:
+        return "wrong_picture"
+    if step.issues or review.verdict == "reject":
+        return "kept_out"
+    if "goal" in step.edited:
+        return "chosen"
+    return "accepted" if review.verdict == "accept" else None
 
 
 def plan(review: Review) -> Plan | None:
@@ -89,25 +101,13 @@ def _status(step: ReviewStep, attempts: tuple[Attempt, ...]) -> Status:
 
 def _attempts(review: Review, step: ReviewStep) -> tuple[Attempt, ...]:
     """The attempts, with a person's word over the Critic's."""
-    attempts = list(step.attempts)
-    for number, verdict in _of_step(review, step):
-        there = attempts[number].verdict
-        if there is None or there.success != verdict.success:
-            attempts[number] = attempts[number].model_copy(update={"verdict": verdict, "failure": None})
-    return tuple(attempts)
-
-
-def _said(review: Review) -> Iterator[tuple[tuple[int, int], Verdict]]:
-    for place, step in enumerate(review.steps):
-        for number, verdict in _of_step(review, step):
-            yield (place, number), verdict
-
-
-def _of_step(review: Review, step: ReviewStep) -> Iterator[tuple[int, Verdict]]:
-    chosen = step.chosen
-    if chosen is None or step.attempts[chosen].image is None:
-        return
-    if "wrong_picture" in step.issues:
-        yield chosen, Verdict(success=False, reasoning="A person: wrong picture.")
-    elif review.verdict == "accept" or "goal" in step.edited:
-        yield chosen, Verdict(success=True, reasoning=ACCEPTED)
+    why = opinion(review, step)
+    if why is None or step.chosen is None:
+        return step.attempts
+    right = why in ("accepted", "chosen")
+    there = step.attempts[step.chosen]
+    if there.verdict is not None and there.verdict.success == right:
+        return step.attempts
+    verdict = Verdict(success=right, reasoning=_TOLD[why])
+    mine = there.model_copy(update={"verdict": verdict, "failure": None})
+    return (*step.attempts[: step.chosen], mine, *step.attempts[step.chosen + 1 :])

@@ -7,26 +7,26 @@ the step's new last frame: it is what the policy is to reach.
 from typing import assert_never
 
 from goalreel.datasets.corrections.events import (
-    Blank,
-    Choose,
-    Delete,
-    Edited,
-    Insert,
+    AddRendering,
+    BlankGoal,
+    ChooseAttempt,
+    DeleteStep,
+    InsertStep,
     Issue,
-    Merge,
-    Move,
-    Outcome,
-    Place,
-    Rename,
-    Render,
-    Split,
+    MergeSteps,
+    MoveBoundary,
+    PlaceStep,
+    RenameStep,
+    SetOutcome,
+    SplitStep,
+    StepCorrection,
     TakeFrame,
 )
-from goalreel.datasets.corrections.state import FRAME, Part, Review, ReviewStep, stand_in
+from goalreel.datasets.corrections.state import FRAME, Review, ReviewPart, ReviewStep, stand_in
 from goalreel.errors import InputError
 from goalreel.types import Attempt, Segment, Step, Verdict
 
-_MENDED: dict[Part, tuple[Issue, ...]] = {
+_MENDED: dict[ReviewPart, tuple[Issue, ...]] = {
     "time": ("wrong_time",),
     "words": ("wrong_object",),
     "goal": ("wrong_picture",),
@@ -34,7 +34,7 @@ _MENDED: dict[Part, tuple[Issue, ...]] = {
 """What is no longer wrong once a person has set a part anew."""
 
 
-def changed(review: Review, change: Edited, name: str) -> Review:
+def changed(review: Review, change: StepCorrection, name: str) -> Review:
     """The episode with a change made to it; a step that it adds has the id `name`.
 
     Raises:
@@ -45,45 +45,45 @@ def changed(review: Review, change: Edited, name: str) -> Review:
     )
 
 
-def _changed(review: Review, change: Edited, name: str) -> Review:
+def _changed(review: Review, change: StepCorrection, name: str) -> Review:
     match change:
-        case Move():
+        case MoveBoundary():
             return _moved(review, change)
-        case Insert():
+        case InsertStep():
             return _inserted(review, change, name)
     at = review.place(change.step)
     step = review.steps[at]
     match change:
-        case Place():
+        case PlaceStep():
             segment = _free(review, change.start, change.end, besides=at)
             return _sorted(review.replaced(at, _timed(review, step, segment)))
-        case Split():
+        case SplitStep():
             return _split(review, at, change, name)
-        case Merge():
+        case MergeSteps():
             return _merged(review, at)
-        case Delete():
+        case DeleteStep():
             return review.replaced(at)
-        case Rename():
+        case RenameStep():
             return review.replaced(at, _set(step, "words", step=_worded(step.step, change)))
-        case Outcome():
+        case SetOutcome():
             words = step.step.model_copy(update={"outcome": change.outcome})
             return review.replaced(at, _set(step, "words", step=words))
-        case Choose():
+        case ChooseAttempt():
             return review.replaced(at, _chosen(step, change.attempt))
         case TakeFrame():
             if change.frame >= review.length:
                 raise InputError(f"frame {change.frame} is none of the episode's {review.length}")
             return review.replaced(at, _set(_took(step, change.camera, change.frame), "goal"))
-        case Blank():
+        case BlankGoal():
             return review.replaced(at, _set(step, "goal", chosen=None))
-        case Render():
+        case AddRendering():
             return review.replaced(
                 at, step.model_copy(update={"attempts": (*step.attempts, *change.attempts)})
             )
     assert_never(change)
 
 
-def _set(one: ReviewStep, part: Part, **fields: object) -> ReviewStep:
+def _set(one: ReviewStep, part: ReviewPart, **fields: object) -> ReviewStep:
     """The step with a part of it set by a person."""
     issues = tuple(issue for issue in one.issues if issue not in _MENDED[part])
     return one.model_copy(update={"edited": one.edited | {part}, "issues": issues} | fields)
@@ -120,7 +120,7 @@ def _chosen(step: ReviewStep, attempt: int) -> ReviewStep:
     return _set(step, "goal", chosen=attempt)
 
 
-def _worded(step: Step, change: Rename) -> Step:
+def _worded(step: Step, change: RenameStep) -> Step:
     words = {"name": change.name.strip()}
     if change.instruction is not None:
         words["instruction"] = change.instruction.strip()
@@ -129,7 +129,7 @@ def _worded(step: Step, change: Rename) -> Step:
     return step.model_copy(update=words)
 
 
-def _moved(review: Review, change: Move) -> Review:
+def _moved(review: Review, change: MoveBoundary) -> Review:
     at = review.place(change.step)
     segment = _segment(review.steps[at])
     start = change.edge == "start"
@@ -147,7 +147,7 @@ def _moved(review: Review, change: Move) -> Review:
     return review.replaced(at, _timed(review, review.steps[at], _whole(review, *moved)))
 
 
-def _split(review: Review, at: int, change: Split, name: str) -> Review:
+def _split(review: Review, at: int, change: SplitStep, name: str) -> Review:
     step, segment = review.steps[at], _segment(review.steps[at])
     first = _whole(review, segment.start, change.frame)
     second = _whole(review, change.frame, segment.end)
@@ -171,7 +171,7 @@ def _merged(review: Review, at: int) -> Review:
     return review.replaced(after).replaced(at, joined)
 
 
-def _inserted(review: Review, change: Insert, name: str) -> Review:
+def _inserted(review: Review, change: InsertStep, name: str) -> Review:
     segment = _free(review, change.start, change.end)
     text = change.name.strip()
     step = ReviewStep(
@@ -181,7 +181,7 @@ def _inserted(review: Review, change: Insert, name: str) -> Review:
         attempts=(),
         chosen=None,
         status="skipped",
-        edited=frozenset[Part]({"words"}),
+        edited=frozenset[ReviewPart]({"words"}),
     )
     steps = (*review.steps, _timed(review, step, segment))
     return _sorted(review.model_copy(update={"steps": steps}))

@@ -18,7 +18,7 @@ type Issue = Literal["wrong_object", "wrong_time", "missing", "extra", "wrong_pi
 type Opinion = Literal["accept", "reject", "unsure"]
 
 
-class Begin(Frozen):
+class BeginLog(Frozen):
     """The record that the changes behind this line are made to; again where `annotate` wrote another one."""
 
     kind: Literal["begin"] = "begin"
@@ -31,7 +31,7 @@ class Begin(Frozen):
     board: Storyboard
 
 
-class Move(Frozen):
+class MoveBoundary(Frozen):
     """Move one boundary; the edge of a step that adjoins moves along."""
 
     kind: Literal["move"] = "move"
@@ -41,7 +41,7 @@ class Move(Frozen):
     """Of `end` the first frame behind the step."""
 
 
-class Place(Frozen):
+class PlaceStep(Frozen):
     """Say where a step is that was found nowhere."""
 
     kind: Literal["place"] = "place"
@@ -50,7 +50,7 @@ class Place(Frozen):
     end: FrameNumber
 
 
-class Split(Frozen):
+class SplitStep(Frozen):
     """Cut a step in two; the second begins at `frame`."""
 
     kind: Literal["split"] = "split"
@@ -58,14 +58,14 @@ class Split(Frozen):
     frame: FrameNumber
 
 
-class Merge(Frozen):
+class MergeSteps(Frozen):
     """Join a step and the next one: the words are the first's, the goal image is the second's."""
 
     kind: Literal["merge"] = "merge"
     step: StepId
 
 
-class Insert(Frozen):
+class InsertStep(Frozen):
     """Add a step where none is."""
 
     kind: Literal["insert"] = "insert"
@@ -74,14 +74,14 @@ class Insert(Frozen):
     name: Words
 
 
-class Delete(Frozen):
+class DeleteStep(Frozen):
     """Remove a step; its frames are of none."""
 
     kind: Literal["delete"] = "delete"
     step: StepId
 
 
-class Rename(Frozen):
+class RenameStep(Frozen):
     """Other words; None leaves them."""
 
     kind: Literal["rename"] = "rename"
@@ -91,7 +91,7 @@ class Rename(Frozen):
     prompt: Words | None = None
 
 
-class Outcome(Frozen):
+class SetOutcome(Frozen):
     """Whether the recording shows the step done, or tried in vain."""
 
     kind: Literal["outcome"] = "outcome"
@@ -99,7 +99,7 @@ class Outcome(Frozen):
     outcome: Literal["done", "failed"]
 
 
-class Choose(Frozen):
+class ChooseAttempt(Frozen):
     """Take another attempt's picture as the goal image."""
 
     kind: Literal["choose"] = "choose"
@@ -116,14 +116,14 @@ class TakeFrame(Frozen):
     frame: FrameNumber
 
 
-class Blank(Frozen):
+class BlankGoal(Frozen):
     """Leave a step without a goal image."""
 
     kind: Literal["blank"] = "blank"
     step: StepId
 
 
-class Render(Frozen):
+class AddRendering(Frozen):
     """Attempts that the run's own editor and critic made of a person's prompt; none is chosen yet."""
 
     kind: Literal["render"] = "render"
@@ -131,7 +131,7 @@ class Render(Frozen):
     attempts: Annotated[tuple[Attempt, ...], Field(min_length=1)]
 
 
-class Flag(Frozen):
+class FlagIssue(Frozen):
     """Say, or take back, what is wrong with a step, or with the episode (`step` None)."""
 
     kind: Literal["issue"] = "issue"
@@ -140,33 +140,44 @@ class Flag(Frozen):
     on: bool
 
 
-class Judge(Frozen):
+class GiveVerdict(Frozen):
     """Say what the episode as it is now is worth."""
 
     kind: Literal["verdict"] = "verdict"
     verdict: Opinion
 
 
-class Undo(Frozen):
+class UndoChange(Frozen):
     """Take back the last change that was not taken back."""
 
     kind: Literal["undo"] = "undo"
 
 
-class Redo(Frozen):
+class RedoChange(Frozen):
     """Make the change again that was taken back last."""
 
     kind: Literal["redo"] = "redo"
 
 
-type Edited = (
-    Move | Place | Split | Merge | Insert | Delete | Rename | Outcome | Choose | TakeFrame | Blank | Render
+type StepCorrection = (
+    MoveBoundary
+    | PlaceStep
+    | SplitStep
+    | MergeSteps
+    | InsertStep
+    | DeleteStep
+    | RenameStep
+    | SetOutcome
+    | ChooseAttempt
+    | TakeFrame
+    | BlankGoal
+    | AddRendering
 )
-type Change = Edited | Flag | Judge | Undo | Redo
+type Correction = StepCorrection | FlagIssue | GiveVerdict | UndoChange | RedoChange
 """What a person can do."""
 
 
-class Entry(Frozen):
+class LogEntry(Frozen):
     """A line of a log."""
 
     revision: Annotated[int, Field(ge=1)]
@@ -175,4 +186,4 @@ class Entry(Frozen):
     """UTC."""
     by: Annotated[str, Field(min_length=1, max_length=80, pattern=r"\S")]
     """Who, as they call themselves."""
-    change: Annotated[Begin | Change, Field(discriminator="kind")]
+    change: Annotated[BeginLog | Correction, Field(discriminator="kind")]

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from goalreel.datasets.corrections.events import Begin, Change, Entry, Redo, Undo
+from goalreel.datasets.corrections.events import BeginLog, Correction, LogEntry, RedoChange, UndoChange
 from goalreel.datasets.corrections.replay import renewed, reviewed, standing
 from goalreel.datasets.corrections.state import Review, reference_of
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import disk, held
 from goalreel.image import Image
 
-_ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
+_ENTRY: TypeAdapter[LogEntry] = TypeAdapter(LogEntry)
 MAX_BYTES = 64_000_000
 """Of one log; about ten thousand changes."""
 
@@ -37,12 +37,12 @@ def log_episode(path: Path) -> int | None:
     return int(number) if number.isdecimal() and path.suffix == ".jsonl" else None
 
 
-def length_of(entries: Sequence[Entry]) -> int:
+def length_of(entries: Sequence[LogEntry]) -> int:
     """Frames of the episode, as a log knows it; it begins with a `Begin`."""
-    return next(e.change.length for e in reversed(entries) if isinstance(e.change, Begin))
+    return next(e.change.length for e in reversed(entries) if isinstance(e.change, BeginLog))
 
 
-def current(entries: Sequence[Entry], begin: Begin, path: Path) -> Review:
+def current(entries: Sequence[LogEntry], begin: BeginLog, path: Path) -> Review:
     """What a log comes to, on the record as it is now.
 
     Raises:
@@ -69,7 +69,7 @@ class CorrectionLog:
 
     path: Path
 
-    def entries(self, get_image: Callable[[str], Image]) -> list[Entry]:
+    def entries(self, get_image: Callable[[str], Image]) -> list[LogEntry]:
         """All lines; none where there is no log.
 
         Raises:
@@ -82,10 +82,10 @@ class CorrectionLog:
         whole = [line for line in lines if line.endswith(b"\n")]
         return [self._entry(number, line, get_image) for number, line in enumerate(whole, start=1)]
 
-    def _entry(self, number: int, line: bytes, get_image: Callable[[str], Image]) -> Entry:
+    def _entry(self, number: int, line: bytes, get_image: Callable[[str], Image]) -> LogEntry:
         try:
             entry = _ENTRY.validate_json(line, context={"get_image": get_image})
-            if entry.revision != number or (number == 1 and not isinstance(entry.change, Begin)):
+            if entry.revision != number or (number == 1 and not isinstance(entry.change, BeginLog)):
                 raise ValueError(f"is revision {entry.revision}, a {entry.change.kind}")
             return entry
         except (ValidationError, ValueError) as e:
@@ -108,10 +108,10 @@ class CorrectionLog:
         lock: Path,
         revision: int,
         by: str,
-        change: Change,
-        begin: Callable[[Sequence[Entry]], Begin | None],
+        change: Correction,
+        begin: Callable[[Sequence[LogEntry]], BeginLog | None],
         get_image: Callable[[str], Image],
-    ) -> list[Entry]:
+    ) -> list[LogEntry]:
         """Add a change to revision `revision` (0: no log yet), and give all lines.
 
         `begin` gives the record as it is, where the lines are not of it; it goes before the change.
@@ -128,14 +128,15 @@ class CorrectionLog:
             new = [found for found in (begin(entries), change) if found is not None]
             at = datetime.now(UTC)
             added = [
-                Entry(revision=revision + n, at=at, by=by, change=one) for n, one in enumerate(new, start=1)
+                LogEntry(revision=revision + n, at=at, by=by, change=one)
+                for n, one in enumerate(new, start=1)
             ]
             _check_stack([*entries, *added[:-1]], change)
             reviewed([*entries, *added])
             self._write(added)
             return [*entries, *added]
 
-    def _write(self, added: list[Entry]) -> None:
+    def _write(self, added: list[LogEntry]) -> None:
         """The lines in one write behind the last whole line, and on the disk."""
         data = b"".join(_line(entry) for entry in added)
         with disk(self.path):
@@ -163,7 +164,7 @@ class CorrectionLog:
                     os.close(folder)
 
 
-def _line(entry: Entry) -> bytes:
+def _line(entry: LogEntry) -> bytes:
     text = entry.model_dump_json(context={"put_image": reference_of})
     return text.encode() + b"\n"
 
@@ -180,9 +181,9 @@ def _whole_bytes(handle: int) -> int:
     return os.pread(handle, size, 0).rfind(b"\n") + 1
 
 
-def _check_stack(entries: list[Entry], change: Change) -> None:
+def _check_stack(entries: list[LogEntry], change: Correction) -> None:
     done, undone = standing(entries)
-    if isinstance(change, Undo) and all(isinstance(entry.change, Begin) for entry in done):
+    if isinstance(change, UndoChange) and all(isinstance(entry.change, BeginLog) for entry in done):
         raise InputError("there is nothing to take back")
-    if isinstance(change, Redo) and not undone:
+    if isinstance(change, RedoChange) and not undone:
         raise InputError("there is nothing to make again")

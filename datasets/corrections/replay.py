@@ -3,53 +3,61 @@
 from collections.abc import Sequence
 
 from goalreel.datasets.corrections.changes import changed
-from goalreel.datasets.corrections.events import Begin, Entry, Flag, Issue, Judge, Redo, Undo
+from goalreel.datasets.corrections.events import (
+    BeginLog,
+    FlagIssue,
+    GiveVerdict,
+    Issue,
+    LogEntry,
+    RedoChange,
+    UndoChange,
+)
 from goalreel.datasets.corrections.state import Review, ReviewStep
 from goalreel.types import Segment
 
 
-def reviewed(entries: Sequence[Entry]) -> Review:
+def reviewed(entries: Sequence[LogEntry]) -> Review:
     """What a log that begins with a `Begin` comes to.
 
     Raises:
         InputError: a change does not fit what it is made to.
     """
     done, _ = standing(entries)
-    assert isinstance(done[0].change, Begin)
+    assert isinstance(done[0].change, BeginLog)
     review = Review.of(done[0].change)
     for entry in done[1:]:
         match entry.change:
-            case Begin():
+            case BeginLog():
                 review = renewed(review, entry.change)
-            case Undo() | Redo():
+            case UndoChange() | RedoChange():
                 continue
-            case Judge(verdict=verdict):
+            case GiveVerdict(verdict=verdict):
                 review = review.model_copy(update={"verdict": verdict, "by": entry.by})
-            case Flag() as flag:
+            case FlagIssue() as flag:
                 review = _flagged(review, flag)
             case edit:
                 review = changed(review, edit, f"r{entry.revision}")
     return review
 
 
-def standing(entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+def standing(entries: Sequence[LogEntry]) -> tuple[list[LogEntry], list[LogEntry]]:
     """The entries that stand, in order, and the changes that were taken back, the last one last."""
-    done: list[Entry] = []
-    undone: list[Entry] = []
+    done: list[LogEntry] = []
+    undone: list[LogEntry] = []
     for entry in entries:
-        if isinstance(entry.change, Undo):
-            last = next(i for i in reversed(range(len(done))) if not isinstance(done[i].change, Begin))
+        if isinstance(entry.change, UndoChange):
+            last = next(i for i in reversed(range(len(done))) if not isinstance(done[i].change, BeginLog))
             undone.append(done.pop(last))
-        elif isinstance(entry.change, Redo):
+        elif isinstance(entry.change, RedoChange):
             done.append(undone.pop())
         else:
             done.append(entry)
-            if not isinstance(entry.change, Begin):
+            if not isinstance(entry.change, BeginLog):
                 undone.clear()
     return done, undone
 
 
-def renewed(review: Review, begin: Begin) -> Review:
+def renewed(review: Review, begin: BeginLog) -> Review:
     """What a person's corrections make of another record of the episode.
 
     Their steps stay. Where the record has the very same ones, as after `annotate` with their plan, its goal
@@ -65,7 +73,9 @@ def renewed(review: Review, begin: Begin) -> Review:
         opinion = {"verdict": review.verdict, "by": review.by} if same else {}
         kept = {"issues": review.issues, "corrected": review.corrected}
         return fresh.model_copy(update={"steps": steps} | kept | opinion)
-    return review.model_copy(update={"record": begin.record}) if review.corrected else fresh
+    if not review.corrected:
+        return fresh
+    return review.model_copy(update={"record": fresh.record, "task": fresh.task})
 
 
 def _renewed(old: ReviewStep, new: ReviewStep) -> ReviewStep:
@@ -77,7 +87,7 @@ def _outline(review: Review) -> list[tuple[Segment | None, str, str]]:
     return [(s.segment, s.step.name, s.step.outcome) for s in review.steps]
 
 
-def _flagged(review: Review, flag: Flag) -> Review:
+def _flagged(review: Review, flag: FlagIssue) -> Review:
     def marked(issues: tuple[Issue, ...]) -> tuple[Issue, ...]:
         others: list[Issue] = [issue for issue in issues if issue != flag.issue]
         return (*others, *([flag.issue] if flag.on else []))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from goalreel.datasets.corrections.events import Begin, Change, Entry, Render
+from goalreel.datasets.corrections.events import AddRendering, BeginLog, Correction, LogEntry
 from goalreel.datasets.corrections.log import current, log_episode
 from goalreel.datasets.corrections.replay import reviewed, standing
 from goalreel.datasets.corrections.state import Review, stand_in
@@ -16,7 +16,7 @@ class Reviewed:
     """An episode as it is, and how it came to that."""
 
     review: Review
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LogEntry, ...] = ()
 
     @property
     def revision(self) -> int:
@@ -25,7 +25,7 @@ class Reviewed:
 
     @property
     def can_undo(self) -> bool:
-        return any(not isinstance(entry.change, Begin) for entry in standing(self.entries)[0])
+        return any(not isinstance(entry.change, BeginLog) for entry in standing(self.entries)[0])
 
     @property
     def can_redo(self) -> bool:
@@ -57,7 +57,7 @@ class Reviews:
             return Reviewed(Review.of(begin))
         return Reviewed(current(entries, begin, log.path), tuple(entries))
 
-    def change(self, episode: int, length: int, revision: int, by: str, change: Change) -> Reviewed:
+    def change(self, episode: int, length: int, revision: int, by: str, change: Correction) -> Reviewed:
         """Make a change to revision `revision` of an episode; when this returns it is on the disk.
 
         Raises:
@@ -67,7 +67,7 @@ class Reviews:
         """
         found = self.records.begin(episode, length)
 
-        def begin(entries: Sequence[Entry]) -> Begin | None:
+        def begin(entries: Sequence[LogEntry]) -> BeginLog | None:
             return None if entries and reviewed(entries).record == found.record else found
 
         log = self.records.corrections(episode)
@@ -85,4 +85,4 @@ class Reviews:
             else attempt
             for attempt in attempts
         ]
-        return self.change(episode, length, revision, by, Render(step=step, attempts=tuple(kept)))
+        return self.change(episode, length, revision, by, AddRendering(step=step, attempts=tuple(kept)))

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from goalreel.datasets.corrections.events import Begin, Issue, Opinion
+from goalreel.datasets.corrections.events import BeginLog, Issue, Opinion
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.types import (
@@ -20,7 +20,7 @@ from goalreel.types import (
     Task,
 )
 
-type Part = Literal["time", "words", "goal"]
+type ReviewPart = Literal["time", "words", "goal"]
 FRAME = "frame:"
 
 
@@ -36,7 +36,7 @@ class ReviewStep(Frozen):
     status: Status
     """The record's; `skipped` for a step that a person made."""
     alignment: Alignment | None = None
-    edited: frozenset[Part] = frozenset()
+    edited: frozenset[ReviewPart] = frozenset()
     """What of it a person has set."""
     taken: frozenset[int] = frozenset()
     """The attempts that are frames which a person took."""
@@ -81,7 +81,7 @@ class Review(Frozen):
     """A person has changed more than their own opinion of it."""
 
     @staticmethod
-    def of(begin: Begin) -> "Review":
+    def of(begin: BeginLog) -> "Review":
         """The record as nobody has changed it."""
         board = begin.board
         return Review(

@@ -40,14 +40,21 @@ def pass_on(root: Path, out: Path, besides: Collection[Path] = ()) -> None:
     Raises:
         DatasetError: the disk is full.
     """
-    for path in _files(root):
+    for path in dataset_files(root):
         relative = path.relative_to(root)
         if relative.is_relative_to(FOLDER):
             copy(path, out / _PREVIOUS / relative.relative_to(FOLDER))
-        elif relative.parts[0] in _LINKED:
-            link_or_copy(path, out / relative)
         elif not _rebuilt(relative) and relative not in besides:
-            copy(path, out / relative)
+            pass_file(path, out / relative, root)
+
+
+def pass_file(path: Path, target: Path, root: Path) -> None:
+    """Link or copy one file of the dataset in `root` to `target`.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
+    (link_or_copy if path.relative_to(root).parts[0] in _LINKED else copy)(path, target)
 
 
 def drop_gone(source: Source, out: Path, key: str, marks: FileMarks) -> None:
@@ -73,7 +80,8 @@ def episode_files(root: Path) -> list[Path]:
     return sorted((root / "meta" / "episodes").glob("*/*.parquet"))
 
 
-def _files(root: Path) -> Iterator[Path]:
+def dataset_files(root: Path) -> Iterator[Path]:
+    """Every file of a dataset, in order, but those of this machine alone."""
     for path in files_below(root):
         if path.relative_to(root).parts[0] not in _IGNORED:
             yield path

@@ -4,7 +4,7 @@ One episode is in memory at a time, however many a file holds.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def rewrite_shard(
         # As lerobot's write_table_one_row_group_per_episode does, which wants the whole table.
         with pq.ParquetWriter(tmp, schema, compression="snappy", use_dictionary=True) as writer:
             together, held = _together(file), list[pa.Table]()
-            for episode, part in _episodes(file):
+            for episode, part in episode_tables(file):
                 columns = _old_columns(part, kinds, had_camera)
                 if episode in goals:
                     columns |= _new_columns(part, columns, goals[episode], pad_key, target, text, tasks)
@@ -128,10 +128,12 @@ def _declare(metadata: Mapping[bytes, bytes] | None, field: pa.Field) -> dict[by
     return {**metadata, b"huggingface": json.dumps(known).encode()}
 
 
-def _episodes(file: pq.ParquetFile) -> Iterator[tuple[int, pa.Table]]:
-    """Runs of equal `episode_index`, in file order."""
+def episode_tables(
+    file: pq.ParquetFile, columns: Sequence[str] | None = None
+) -> Iterator[tuple[int, pa.Table]]:
+    """Runs of equal `episode_index`, in file order; all columns, or some, `episode_index` among them."""
     held: list[pa.Table] = []
-    for part in _pieces(file):
+    for part in _pieces(file, columns):
         if held and part["episode_index"][0] != held[0]["episode_index"][0]:
             yield _whole(held)
             held = []
@@ -144,9 +146,9 @@ def _whole(parts: list[pa.Table]) -> tuple[int, pa.Table]:
     return parts[0]["episode_index"][0].as_py(), pa.concat_tables(parts).combine_chunks()
 
 
-def _pieces(file: pq.ParquetFile) -> Iterator[pa.Table]:
+def _pieces(file: pq.ParquetFile, columns: Sequence[str] | None) -> Iterator[pa.Table]:
     """The rows in order, no piece with two episodes in it."""
-    for batch in file.iter_batches(ROWS):
+    for batch in file.iter_batches(ROWS, columns=columns):
         episode = batch.column("episode_index").to_numpy()
         starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
         for start, stop in zip(starts, [*starts[1:], len(episode)], strict=True):

@@ -5,7 +5,8 @@ takes 4.0 ms and 3.7 KB a frame, is 1.8 levels from the picture, and is read at 
 or 5.8 ms (pyav); this takes 0.16 ms, 1.5 KB, 1.4 levels, 1.8 and 4.3 ms.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from goalreel.files import atomic
 if TYPE_CHECKING:
     from lerobot.configs.video import RGBEncoderConfig
 
+type Encode = Callable[[NDArray[np.uint8], int, bool], None]
+"""Called with a picture, for how many frames it stands still, and whether the first must be a keyframe."""
 type PictureRun = tuple[int, NDArray[np.uint8]]
 """So many frames of one (height, width, 3) picture."""
 
@@ -34,15 +37,14 @@ def encoder(size: tuple[int, int]) -> "RGBEncoderConfig":
     from lerobot.configs.video import RGBEncoderConfig
 
     options = {"qp": "18", "bf": "0", "x264-params": "rc-lookahead=0:weightp=0"}
-    pixels = "yuv444p" if size[0] % 2 or size[1] % 2 else "yuv420p"
     return RGBEncoderConfig(
-        vcodec="h264", pix_fmt=pixels, g=10, crf=None, preset="ultrafast", extra_options=options
+        vcodec="h264", pix_fmt=_pixels(size), g=10, crf=None, preset="ultrafast", extra_options=options
     )
 
 
-def recording_encoder() -> "RGBEncoderConfig":
+def recording_encoder(size: tuple[int, int] = (0, 0)) -> "RGBEncoderConfig":
     """H.264 for pictures that move: nearer and encoded sooner than lerobot's default, AV1, at about its size
-    (`benchmarks/video_codecs.py`).
+    (`benchmarks/video_codecs.py`). All of the colour resolution where `size` (width, height) is odd.
 
     And safe: SVT-AV1 gives the calling thread real-time priority (SCHED_FIFO 99) when it runs as root, and
     never takes it back. Every thread and process started from there inherits it, and starves the machine.
@@ -50,7 +52,13 @@ def recording_encoder() -> "RGBEncoderConfig":
     from lerobot.configs.video import RGBEncoderConfig
 
     options = {"qp": "20", "bf": "0"}
-    return RGBEncoderConfig(vcodec="h264", g=10, crf=None, preset="veryfast", extra_options=options)
+    return RGBEncoderConfig(
+        vcodec="h264", pix_fmt=_pixels(size), g=10, crf=None, preset="veryfast", extra_options=options
+    )
+
+
+def _pixels(size: tuple[int, int]) -> str:
+    return "yuv444p" if size[0] % 2 or size[1] % 2 else "yuv420p"
 
 
 def fit(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
@@ -72,7 +80,23 @@ def fit(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
 def write_video(path: Path, runs: Iterable[PictureRun], size: tuple[int, int], fps: Fraction) -> None:
     """Encode runs of still pictures of `size` (width, height), frame i shown at i / fps seconds.
 
-    Every run starts on a keyframe. One thread, so the same runs give the same bytes.
+    Every run starts on a keyframe.
+
+    Raises:
+        DatasetError: the disk is full.
+    """
+    with encoding(path, encoder(size), size, fps) as encode:
+        for count, picture in runs:
+            encode(picture, count, True)
+
+
+@contextmanager
+def encoding(
+    path: Path, config: "RGBEncoderConfig", size: tuple[int, int], fps: Fraction, first: int = 0
+) -> Iterator[Encode]:
+    """Write an mp4 of pictures of `size` (width, height) with the yielded function, from frame `first` on.
+
+    One thread, so the same pictures give the same bytes.
 
     Raises:
         DatasetError: the disk is full.
@@ -81,19 +105,22 @@ def write_video(path: Path, runs: Iterable[PictureRun], size: tuple[int, int], f
     from av.logging import ERROR, set_libav_level
     from av.video.frame import PictureType
 
-    config = encoder(size)
     options = config.get_codec_options(encoder_threads=1, as_strings=True)
     set_libav_level(ERROR)  # x264 reports on every file otherwise
     with atomic(path) as tmp, av.open(str(tmp), "w", format="mp4") as container:
         stream = container.add_stream("h264", rate=fps, options=options)
         stream.width, stream.height = size
         stream.pix_fmt = config.pix_fmt
-        at = 0
-        for count, picture in runs:
+        at = first
+
+        def encode(picture: NDArray[np.uint8], count: int, cut: bool) -> None:
+            nonlocal at
             frame = av.VideoFrame.from_ndarray(picture, format="rgb24").reformat(format=config.pix_fmt)
             for i in range(count):
                 frame.pts = at
-                frame.pict_type = PictureType.I if i == 0 else PictureType.NONE
+                frame.pict_type = PictureType.I if cut and i == 0 else PictureType.NONE
                 container.mux(stream.encode(frame))
                 at += 1
+
+        yield encode
         container.mux(stream.encode())

@@ -23,13 +23,13 @@ from goalreel.datasets.corpora.continuations import CONTINUATIONS
 from goalreel.datasets.corpora.critiques import CRITIQUES
 from goalreel.datasets.corpora.judgements import JUDGEMENTS
 from goalreel.datasets.corpora.sequences import EASY, REFLECTION
+from goalreel.datasets.corpora.trajectories import SaidVerdict
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.tabletop.truth import TrueEpisode, Truth, write_truth
 from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.files import exclusive
 from goalreel.folder import load_storyboard, save_storyboard
 from goalreel.scoring import PictureScores
-from goalreel.types import Verdict
 
 
 def tried(number):
@@ -252,12 +252,15 @@ def test_a_judge_over_http_that_dies_half_way_scores_the_rest_later(tmp_path):
 
 def test_what_a_person_said_reaches_the_rows(tmp_path):
     boards = kept(4)
-    verdict = Verdict(success=False, reasoning="It leans.", refined_prompt="straighten it")
+    verdict = SaidVerdict(
+        success=False, reasoning="It leans.", refined_prompt="straighten it", correction="wrong_picture"
+    )
     boards[0] = replace(boards[0], said={(1, 1): verdict})
     make_from_storyboards(boards, RecipeOrder(scorer_of("critic")), tmp_path / "out")
     trusted = [r for r in read_rows(tmp_path / "out/sft", JUDGEMENTS) if r.critique.trust]
     trusted += [r for r in read_rows(tmp_path / "out/rl", CRITIQUES) if r.trust]
     assert len(trusted) == 1
+    assert getattr(trusted[0], "critique", trusted[0]).correction == "wrong_picture"
 
 
 SCORING = """

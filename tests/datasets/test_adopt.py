@@ -7,7 +7,10 @@ import pytest
 
 from goalreel.annotator.show import read_storyboards, show
 from goalreel.datasets.adopt import adopt
-from goalreel.datasets.records import FOLDER
+from goalreel.datasets.corrections.events import GiveVerdict, RenameStep
+from goalreel.datasets.corrections.reviews import Reviews
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 
 KEY = "observation.images.subgoal"
@@ -50,6 +53,20 @@ def test_records_follow_deleted_episodes(out, tmp_path):
     adopt(rest, [out])
     assert files(rest) == before
     assert files(out / FOLDER) != {}
+
+
+def test_corrections_follow_their_records(out, tmp_path):
+    from lerobot.datasets.dataset_tools import delete_episodes
+
+    mine = shutil.copytree(out, tmp_path / "mine")
+    reviews, length = Reviews(Records(mine / FOLDER, "")), len(Source.open(mine).episode(3))
+    revision = reviews.change(3, length, 0, "ann", RenameStep(step="0", name="named by ann")).revision
+    reviews.change(3, length, revision, "ann", GiveVerdict(verdict="accept"))
+    rest = delete_episodes(load(mine), [0, 1], output_dir=tmp_path / "rest", repo_id="local/rest").root
+    adopt(rest, [mine])
+    theirs = Reviews(Records(rest / FOLDER, "")).look(1, length).review
+    assert (theirs.verdict, theirs.steps[0].step.name) == ("accept", "named by ann")
+    assert told(rest) == {1: ("episode_000001", ("named by ann", *NAMES[3][1:]))}
 
 
 @pytest.mark.long

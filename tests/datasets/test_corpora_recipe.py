@@ -23,7 +23,7 @@ from goalreel.datasets.corpora.sequences import (
 )
 from goalreel.datasets.corpora.sharegpt import messages_of
 from goalreel.datasets.corpora.split import rl_threshold, variance
-from goalreel.datasets.corpora.trajectories import candidate, critique_row, outline
+from goalreel.datasets.corpora.trajectories import SaidVerdict, candidate, critique_row, outline
 from goalreel.datasets.corpora.trends import trend_fault
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.parsing import parse_plan, parse_verdict
@@ -141,12 +141,13 @@ def test_where_the_critic_was_wrong_the_scorer_gives_the_words():
 
 def test_what_a_person_said_stands_over_the_scorer_and_no_filter_drops_it():
     told = board(step("a", attempt("x", True), attempt("y", True)))
-    said = {(0, 0): Verdict(success=False, reasoning="It leans.")}
+    said = {(0, 0): SaidVerdict(success=False, reasoning="It leans.", correction="wrong_picture")}
     each = seen(told, [(9, 9), (0, 1)], said)
     assert [s.trust for s in each.samples] == [1, 0]
     assert (each.samples[0].success, each.samples[0].scores.overall) == (False, 0)
     chosen = select([each])
-    assert [(p.sample.attempt, p.verdict) for p in chosen.sft] == [(0, said[0, 0])]
+    words = Verdict(success=False, reasoning="It leans.")
+    assert [(p.sample.attempt, p.verdict) for p in chosen.sft] == [(0, words)]
     assert chosen.dropped["trends"] == {"low_quality": 1}
     row = critique_row(told, "t", chosen.sft[0].sample)
     assert (row.trust, row.success, row.semantics) == (1, False, 0)

@@ -14,22 +14,22 @@ from goalreel.datasets.build import build
 from goalreel.datasets.corrections import board as boards
 from goalreel.datasets.corrections.changes import changed
 from goalreel.datasets.corrections.events import (
-    Begin,
-    Blank,
-    Choose,
-    Delete,
-    Flag,
-    Insert,
-    Judge,
-    Merge,
-    Move,
-    Outcome,
-    Place,
-    Redo,
-    Rename,
-    Split,
+    BeginLog,
+    BlankGoal,
+    ChooseAttempt,
+    DeleteStep,
+    FlagIssue,
+    GiveVerdict,
+    InsertStep,
+    MergeSteps,
+    MoveBoundary,
+    PlaceStep,
+    RedoChange,
+    RenameStep,
+    SetOutcome,
+    SplitStep,
     TakeFrame,
-    Undo,
+    UndoChange,
 )
 from goalreel.datasets.corrections.log import ConflictError
 from goalreel.datasets.corrections.reviews import Reviews
@@ -80,29 +80,29 @@ def spans(review: Review) -> list[tuple[int, int] | None]:
 
 
 def test_a_boundary_is_one_number_and_the_goal_follows_the_end(person):
-    before = person.does(Flag(step="1", issue="wrong_time", on=True))
+    before = person.does(FlagIssue(step="1", issue="wrong_time", on=True))
     assert spans(before) == [(0, 4), (4, 8), (8, 12)]
-    review = person.does(Move(step="1", edge="start", frame=3))
+    review = person.does(MoveBoundary(step="1", edge="start", frame=3))
     assert spans(review) == [(0, 3), (3, 8), (8, 12)]
     assert review.steps[0].goal == f"frame:{FRONT}#2"
     assert review.steps[1].goal == before.steps[1].goal  # it was drawn, and ends where it did
     assert review.steps[1].issues == ()  # set anew, it is no longer the wrong time
     assert [s.edited for s in review.steps] == [{"time"}, {"time"}, set()]
-    last = person.does(Move(step="2", edge="end", frame=10))
+    last = person.does(MoveBoundary(step="2", edge="end", frame=10))
     assert spans(last)[2] == (8, 10)
     assert last.steps[2].goal == f"frame:{FRONT}#9"
 
 
 def test_steps_are_split_merged_removed_and_added(person):
-    split = person.does(Split(step="0", frame=1))
+    split = person.does(SplitStep(step="0", frame=1))
     assert spans(split) == [(0, 1), (1, 4), (4, 8), (8, 12)]
     assert split.steps[0].goal == f"frame:{FRONT}#0"
     new = split.steps[1].id
-    merged = person.does(Merge(step="0"))
+    merged = person.does(MergeSteps(step="0"))
     assert spans(merged) == [(0, 4), (4, 8), (8, 12)]
     assert merged.steps[0].goal == split.steps[1].goal
     assert new not in [s.id for s in merged.steps]
-    added = person.does(Delete(step="1"), Insert(start=5, end=7, name=" push it "))
+    added = person.does(DeleteStep(step="1"), InsertStep(start=5, end=7, name=" push it "))
     assert spans(added) == [(0, 4), (5, 7), (8, 12)]
     assert added.steps[1].step.name == "push it"
     assert added.steps[1].goal == f"frame:{FRONT}#6"
@@ -110,8 +110,8 @@ def test_steps_are_split_merged_removed_and_added(person):
 
 def test_words_outcomes_and_goal_images_are_set(records, person):
     review = person.does(
-        Rename(step="0", name="grasp the cup", prompt="Show the cup in the hand."),
-        Outcome(step="1", outcome="failed"),
+        RenameStep(step="0", name="grasp the cup", prompt="Show the cup in the hand."),
+        SetOutcome(step="1", outcome="failed"),
         TakeFrame(step="2", camera=FRONT, frame=3),
     )
     assert review.steps[0].step.instruction != "grasp the cup"
@@ -126,7 +126,7 @@ def test_words_outcomes_and_goal_images_are_set(records, person):
         (None, None),
         (review.steps[2].step.name, f"frame:{FRONT}#3"),
     ]
-    again = person.does(Choose(step="2", attempt=0), Blank(step="0"))
+    again = person.does(ChooseAttempt(step="2", attempt=0), BlankGoal(step="0"))
     assert again.steps[2].chosen == 0
     goals = read_goals(records, [0], {0: LENGTH}, use_unverified=False)[0]
     assert (goals.spans[0].name, goals.spans[0].picture) == ("grasp the cup", None)
@@ -140,7 +140,7 @@ def test_pictures_of_a_new_prompt_are_stored_and_chosen_only_by_the_person(recor
     step = after.review.steps[0]
     assert step.chosen == before.review.steps[0].chosen
     assert step.attempts[-1].image.frame.startswith("images/")
-    person.does(Choose(step="0", attempt=len(step.attempts) - 1))
+    person.does(ChooseAttempt(step="0", attempt=len(step.attempts) - 1))
     board = records.load(0, lambda reference: Image(board_picture(), frame=reference))
     assert board.steps[0].status == "verified"  # a person's word stands over the Critic's
     assert board.steps[0].goal_image == drawn
@@ -153,14 +153,14 @@ def board_picture():
 
 
 def test_what_is_flagged_or_rejected_is_no_training_data_whatever_is_used(records, person):
-    person.does(Flag(step="1", issue="wrong_object", on=True))
+    person.does(FlagIssue(step="1", issue="wrong_object", on=True))
     goals = read_goals(records, [0], {0: LENGTH}, use_unverified=True)[0]
     assert [(s.start, s.end) for s in goals.spans] == [(0, 4), (8, 12)]
     assert "wrong object" in records.outline(0).steps[1].alignment.reason
-    person.does(Undo(), Judge(verdict="reject"))
+    person.does(UndoChange(), GiveVerdict(verdict="reject"))
     goals = read_goals(records, [0], {0: LENGTH}, use_unverified=True)[0]
     assert (goals.spans, goals.plan) == ((), ())
-    person.does(Judge(verdict="unsure"))
+    person.does(GiveVerdict(verdict="unsure"))
     assert len(read_goals(records, [0], {0: LENGTH}, use_unverified=False)[0].spans) == 3
 
 
@@ -169,37 +169,37 @@ def test_an_accepted_episode_has_its_pictures_accepted_and_a_change_takes_that_b
     with Records.open(tmp_path / "out", {"planner": "p"}, Fingerprint("s", {0: "a" * 64})) as records:
         records.commit(0, mine)
         person = Person(records)
-        accepted = person.does(Judge(verdict="accept"))
+        accepted = person.does(GiveVerdict(verdict="accept"))
         assert (accepted.verdict, accepted.by) == ("accept", "ann")
         assert {s.status for s in records.outline(0).steps} == {"verified"}
-        assert set(boards.said(accepted)) == {(0, 0), (1, 0), (2, 0)}
-        changed = person.does(Rename(step="0", name="other"))
+        assert {boards.opinion(accepted, s) for s in accepted.steps} == {"accepted"}
+        changed = person.does(RenameStep(step="0", name="other"))
         assert changed.verdict is None
-        assert boards.said(changed) == {}
-        assert person.does(Undo()).verdict == "accept"
+        assert {boards.opinion(changed, s) for s in changed.steps} == {None}
+        assert person.does(UndoChange()).verdict == "accept"
 
 
 def test_undo_and_redo_have_no_end_and_survive_a_restart(records, person):
     changes = [
-        Move(step="0", edge="end", frame=2),
-        Flag(step="0", issue="wrong_picture", on=True),
-        Delete(step="1"),
-        Judge(verdict="unsure"),
-        Insert(start=3, end=4, name="x"),
+        MoveBoundary(step="0", edge="end", frame=2),
+        FlagIssue(step="0", issue="wrong_picture", on=True),
+        DeleteStep(step="1"),
+        GiveVerdict(verdict="unsure"),
+        InsertStep(start=3, end=4, name="x"),
     ]
     states = [person.reviews.look(0, LENGTH).review]
     for change in changes:
         states.append(person.does(change))
     for state in reversed(states[:-1]):
-        assert person.does(Undo()) == state
+        assert person.does(UndoChange()) == state
     with pytest.raises(InputError, match="nothing to take back"):
-        person.does(Undo())
+        person.does(UndoChange())
     other = Person(records, "ben")
     for state in states[1:]:
-        assert other.does(Redo()) == state
+        assert other.does(RedoChange()) == state
     with pytest.raises(InputError, match="nothing to make again"):
-        other.does(Redo())
-    person.does(Undo(), Blank(step="0"))
+        other.does(RedoChange())
+    person.does(UndoChange(), BlankGoal(step="0"))
     assert not person.reviews.look(0, LENGTH).can_redo
     entries = records.corrections(0).entries(records.stand_in)
     assert [e.by for e in entries[1:6]] == ["ann"] * 5
@@ -209,9 +209,9 @@ def test_undo_and_redo_have_no_end_and_survive_a_restart(records, person):
 def test_the_second_of_two_people_is_told_and_overwrites_nothing(records):
     ann, ben = Reviews(records), Reviews(records)
     seen = ann.look(0, LENGTH).revision
-    ann.change(0, LENGTH, seen, "ann", Rename(step="0", name="ann's"))
+    ann.change(0, LENGTH, seen, "ann", RenameStep(step="0", name="ann's"))
     with pytest.raises(ConflictError, match="by ann came first") as refused:
-        ben.change(0, LENGTH, seen, "ben", Rename(step="0", name="ben's"))
+        ben.change(0, LENGTH, seen, "ben", RenameStep(step="0", name="ben's"))
     assert refused.value.revision == ann.look(0, LENGTH).revision
     assert ben.look(0, LENGTH).review.steps[0].step.name == "ann's"
 
@@ -219,15 +219,15 @@ def test_the_second_of_two_people_is_told_and_overwrites_nothing(records):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (Move(step="1", edge="start", frame=0), "holds at least one"),
-        (Move(step="1", edge="start", frame=9), "holds at least one"),
-        (Move(step="2", edge="end", frame=13), "of 12: a step holds"),
-        (Split(step="0", frame=0), "holds at least one"),
-        (Insert(start=2, end=5, name="x"), "overlap step 0"),
-        (Merge(step="2"), "no step behind"),
-        (Choose(step="0", attempt=7), "no attempt 7"),
+        (MoveBoundary(step="1", edge="start", frame=0), "holds at least one"),
+        (MoveBoundary(step="1", edge="start", frame=9), "holds at least one"),
+        (MoveBoundary(step="2", edge="end", frame=13), "of 12: a step holds"),
+        (SplitStep(step="0", frame=0), "holds at least one"),
+        (InsertStep(start=2, end=5, name="x"), "overlap step 0"),
+        (MergeSteps(step="2"), "no step behind"),
+        (ChooseAttempt(step="0", attempt=7), "no attempt 7"),
         (TakeFrame(step="0", camera=FRONT, frame=12), "none of the episode's 12"),
-        (Delete(step="9"), "no step 9"),
+        (DeleteStep(step="9"), "no step 9"),
     ],
 )
 def test_a_change_that_does_not_fit_writes_nothing(records, person, change, says):
@@ -242,16 +242,16 @@ def test_a_line_that_a_killed_write_left_is_no_line(records, person):
     path.write_bytes(b'{"revision":1,"at"')
     assert not records.is_corrected(0)
     assert records.outline(0) == records.original(0)
-    review = person.does(Delete(step="0"))
+    review = person.does(DeleteStep(step="0"))
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:50])
     assert person.reviews.look(0, LENGTH).review == review
-    assert person.does(Undo()).steps == Review.of(records.begin(0, LENGTH)).steps
+    assert person.does(UndoChange()).steps == Review.of(records.begin(0, LENGTH)).steps
     assert path.read_bytes().startswith(whole)
 
 
 def test_a_damaged_line_is_named_and_nothing_goes_on_without_it(records, person):
-    person.does(Delete(step="0"), Delete(step="1"))
+    person.does(DeleteStep(step="0"), DeleteStep(step="1"))
     path = records.corrections(0).path
     lines = path.read_bytes().splitlines(keepends=True)
     for damaged in (lines[0] + b"{}\n" + lines[2], lines[0] + lines[2]):
@@ -271,7 +271,7 @@ def test_what_was_answered_as_saved_is_there_after_a_kill(records):
             revision = reviews.look(1, LENGTH).revision
             while True:
                 reviewed = reviews.change(
-                    1, LENGTH, revision, "kid", Rename(step="0", name=f"name {revision}")
+                    1, LENGTH, revision, "kid", RenameStep(step="0", name=f"name {revision}")
                 )
                 revision = reviewed.revision
                 os.write(write, b"%d\n" % revision)
@@ -287,7 +287,7 @@ def test_what_was_answered_as_saved_is_there_after_a_kill(records):
 
 
 def test_a_full_disk_leaves_the_log_as_it_was(records, person, monkeypatch):
-    person.does(Delete(step="0"))
+    person.does(DeleteStep(step="0"))
     before = records.corrections(0).path.read_bytes()
 
     def full(handle, data, offset):
@@ -296,7 +296,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(records, person, monkeypatch):
 
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(DatasetError, match="disk is full"):
-        person.does(Delete(step="1"))
+        person.does(DeleteStep(step="1"))
     assert records.corrections(0).path.read_bytes() == before
 
 
@@ -304,20 +304,20 @@ def test_a_full_disk_leaves_the_log_as_it_was(records, person, monkeypatch):
 
 
 def test_a_persons_steps_stay_when_the_episode_is_annotated_again(records, person, board):
-    person.does(Move(step="0", edge="end", frame=2), TakeFrame(step="2", camera=FRONT, frame=9))
+    person.does(MoveBoundary(step="0", edge="end", frame=2), TakeFrame(step="2", camera=FRONT, frame=9))
     mine = person.reviews.look(0, LENGTH).review
     records.commit(0, board(LENGTH, ("verified",) * 2))  # other steps altogether
     review = person.reviews.look(0, LENGTH).review
     assert review.steps == mine.steps
     plan = boards.plan(review)
     assert [(s.start, s.end) for s in plan.segments] == spans(review)
-    again = person.does(Delete(step="1"))  # goes on from the newer record
+    again = person.does(DeleteStep(step="1"))  # goes on from the newer record
     assert [s.id for s in again.steps] == ["0", "2"]
-    assert person.does(Undo()).steps == mine.steps
+    assert person.does(UndoChange()).steps == mine.steps
 
 
 def test_goal_images_that_nobody_set_are_those_of_the_newer_record(records, person, board):
-    person.does(TakeFrame(step="2", camera=FRONT, frame=9), Judge(verdict="accept"))
+    person.does(TakeFrame(step="2", camera=FRONT, frame=9), GiveVerdict(verdict="accept"))
     records.commit(0, board(LENGTH, drawn=(0, 2)))
     review = person.reviews.look(0, LENGTH).review
     assert review.steps[0].goal.startswith("images/")
@@ -326,7 +326,7 @@ def test_goal_images_that_nobody_set_are_those_of_the_newer_record(records, pers
 
 
 def test_an_opinion_stays_with_what_it_was_said_of(records, person, board):
-    person.does(Judge(verdict="accept"))
+    person.does(GiveVerdict(verdict="accept"))
     same = board(LENGTH, drawn=(1,))
     records.commit(0, same.model_copy(update={"task": same.task.model_copy(update={"seed": 5})}))
     assert person.reviews.look(0, LENGTH).review.verdict == "accept"
@@ -335,7 +335,7 @@ def test_an_opinion_stays_with_what_it_was_said_of(records, person, board):
 
 
 def test_nothing_is_said_of_another_recording(tmp_path, records, person, board):
-    person.does(Delete(step="0"), Judge(verdict="accept"))
+    person.does(DeleteStep(step="0"), GiveVerdict(verdict="accept"))
     newer = Records(records.folder, "s", {0: "c" * 64, 1: "b" * 64})
     newer.commit(0, board(LENGTH))
     assert newer.outline(0) == newer.original(0)
@@ -362,18 +362,18 @@ def test_the_dataset_is_built_from_records_and_corrections_and_only_what_changed
     length = len(source.episode(0))
     before = files()
     reviews = Reviews(Records(out / "meta/goalreel", ""))
-    revision = reviews.change(0, length, 0, "ann", Move(step="0", edge="end", frame=2)).revision
+    revision = reviews.change(0, length, 0, "ann", MoveBoundary(step="0", edge="end", frame=2)).revision
     rebuild()
     moved = files()
     record = Records(out / "meta/goalreel", "").path(0)
     assert moved[record] == before[record]
     assert {p.suffix for p in moved if moved[p] != before[p]} >= {".parquet", ".mp4"}
     stamps = {p: p.stat().st_mtime_ns for p in moved}
-    revision = reviews.change(0, length, revision, "ann", Judge(verdict="unsure")).revision
+    revision = reviews.change(0, length, revision, "ann", GiveVerdict(verdict="unsure")).revision
     rebuild()
     assert {p: p.stat().st_mtime_ns for p in stamps} == stamps  # an opinion that changes no byte writes none
     for _ in range(2):
-        revision = reviews.change(0, length, revision, "ann", Undo()).revision
+        revision = reviews.change(0, length, revision, "ann", UndoChange()).revision
     rebuild()
     assert files() == before
 
@@ -381,17 +381,17 @@ def test_the_dataset_is_built_from_records_and_corrections_and_only_what_changed
 STEPS = st.sampled_from(["0", "1", "2", "r1", "r2", "r3"])
 FRAMES = st.integers(0, LENGTH)
 CHANGES = st.one_of(
-    st.builds(Move, step=STEPS, edge=st.sampled_from(["start", "end"]), frame=FRAMES),
-    st.builds(Place, step=STEPS, start=FRAMES, end=FRAMES),
-    st.builds(Split, step=STEPS, frame=FRAMES),
-    st.builds(Merge, step=STEPS),
-    st.builds(Insert, start=FRAMES, end=FRAMES, name=st.just("added")),
-    st.builds(Delete, step=STEPS),
-    st.builds(Rename, step=STEPS, name=st.just("renamed"), prompt=st.sampled_from([None, "draw it"])),
-    st.builds(Outcome, step=STEPS, outcome=st.sampled_from(["done", "failed"])),
-    st.builds(Choose, step=STEPS, attempt=st.integers(0, 2)),
+    st.builds(MoveBoundary, step=STEPS, edge=st.sampled_from(["start", "end"]), frame=FRAMES),
+    st.builds(PlaceStep, step=STEPS, start=FRAMES, end=FRAMES),
+    st.builds(SplitStep, step=STEPS, frame=FRAMES),
+    st.builds(MergeSteps, step=STEPS),
+    st.builds(InsertStep, start=FRAMES, end=FRAMES, name=st.just("added")),
+    st.builds(DeleteStep, step=STEPS),
+    st.builds(RenameStep, step=STEPS, name=st.just("renamed"), prompt=st.sampled_from([None, "draw it"])),
+    st.builds(SetOutcome, step=STEPS, outcome=st.sampled_from(["done", "failed"])),
+    st.builds(ChooseAttempt, step=STEPS, attempt=st.integers(0, 2)),
     st.builds(TakeFrame, step=STEPS, camera=st.just(FRONT), frame=FRAMES),
-    st.builds(Blank, step=STEPS),
+    st.builds(BlankGoal, step=STEPS),
 )
 
 
@@ -401,7 +401,7 @@ def test_whatever_people_do_the_steps_stay_apart_and_the_storyboard_is_one(board
     drawn = board(LENGTH)
     named = drawn.model_dump_json(context={"put_image": lambda image: f"frame:{image.frame}"})
     begun = type(drawn).model_validate_json(named, context={"get_image": stand_in})
-    review = Review.of(Begin(record="r", recording=None, length=LENGTH, board=begun))
+    review = Review.of(BeginLog(record="r", recording=None, length=LENGTH, board=begun))
     for number, change in enumerate(changes, start=1):
         try:
             review = changed(review, change, f"r{number}")

@@ -1,0 +1,61 @@
+"""What an export reads of an annotated dataset, and what it says it made."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.copies import check_apart
+from goalreel.datasets.writing.goals import Goals, read_goals
+from goalreel.errors import DatasetError
+from goalreel.files import atomic_folder
+
+
+@dataclass(frozen=True)
+class Exported:
+    """How much of a dataset was exported."""
+
+    episodes: int
+    named: int
+    """Episodes with a sub-task that may be said."""
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """A written dataset and what its records let a policy be told."""
+
+    source: Source
+    goals: dict[int, Goals]
+
+    @classmethod
+    def open(cls, dataset: Path) -> Self:
+        """Read the metadata and the records of `dataset`.
+
+        Raises:
+            DatasetError: it was not annotated by goalreel, is not written yet, or is damaged.
+        """
+        records = Records(dataset / FOLDER, source="")
+        if records.folder.is_dir() and not (dataset / "meta" / "info.json").is_file():
+            raise DatasetError(f"{dataset}: not written yet: run its goalreel annotate to the end first")
+        source = Source.open(dataset)
+        source.check_data()
+        lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
+        done = sorted(records.done() & set(lengths))
+        if not done:
+            raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
+        use_unverified = bool(records.settings().get("use_unverified"))
+        return cls(source, read_goals(records, done, lengths, use_unverified))
+
+    @contextmanager
+    def folder(self, out: Path) -> Iterator[Path]:
+        """An empty folder that becomes `out` on a clean exit: see `atomic_folder`."""
+        check_apart(self.source.root, out)
+        with atomic_folder(out) as part:
+            yield part
+
+    @property
+    def exported(self) -> Exported:
+        return Exported(len(self.source.rows), sum(bool(goals.names) for goals in self.goals.values()))

@@ -1,0 +1,104 @@
+"""An annotated dataset in the flavour of LeRobot v2.1 that NVIDIA Isaac GR00T is fine-tuned on.
+
+As Isaac-GR00T's getting_started/data_preparation.md publishes it, and its loaders of N1.5 and N1.6 read it: a
+parquet and, of each camera, an mp4 an episode; meta/modality.json, which names the parts of state and action,
+the cameras and the annotations; annotations are columns that index meta/tasks.jsonl.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from goalreel.annotator.exports.annotated import Annotated, Exported
+from goalreel.annotator.exports.groot_meta import DATA, VIDEO, GrootMeta
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.copies import data_files
+from goalreel.datasets.writing.cut import cut_video
+from goalreel.datasets.writing.goals import Goals
+from goalreel.datasets.writing.shards import drop_fields, episode_tables, put_column
+from goalreel.datasets.writing.tasks import frame_tasks, task_indices
+from goalreel.errors import DatasetError
+from goalreel.files import atomic
+from goalreel.progress import OnProgress
+
+TASK = "annotation.human.action.task_description"
+"""The instruction: the column that GR00T's own datasets have."""
+SUB_TASK = "annotation.goalreel.action.sub_task"
+"""Each frame's sub-task; the instruction where none may be said."""
+
+
+def export_groot(
+    dataset: Path,
+    out: Path,
+    *,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> Exported:
+    """Write the annotated `dataset` into the new folder `out` for GR00T.
+
+    Videos are copied without encoding them anew where that can be (`cut_video`); stored pictures become
+    videos; depth maps, language columns and records are left out. Of all frames the numbers are held in
+    memory, for exact quantiles.
+
+    Raises:
+        InputError: `out` is there already.
+        DatasetError: the dataset was not annotated by goalreel, is not written yet, is damaged, or has no
+            `observation.state` or `action`; the disk is full.
+    """
+    annotated = Annotated.open(dataset)
+    source = annotated.source
+    for name in ("observation.state", "action"):
+        if len(source.features.get(name, {}).get("shape", ())) != 1:
+            raise DatasetError(f"{dataset}: {name} is no vector, and GR00T wants one")
+    with annotated.folder(out) as part:
+        export = _Export(source, annotated.goals, _texts(source, annotated.goals), part)
+        for done, _ in enumerate(export.episodes(), start=1):
+            progress("export", done, len(source.rows))
+        export.meta.write(part)
+    return annotated.exported
+
+
+def _texts(source: Source, goals: Mapping[int, Goals]) -> dict[str, int]:
+    """Text -> task index, of all that a frame may have."""
+    found = task_indices(source.tasks, goals.values())
+    for text in (goals[episode].instruction for episode in sorted(goals)):
+        found.setdefault(text, max(*found.values(), *source.tasks) + 1)
+    return found
+
+
+class _Export:
+    """The episodes on their way out, and what meta/ is to say of them."""
+
+    def __init__(self, source: Source, goals: dict[int, Goals], texts: dict[str, int], root: Path) -> None:
+        self._source, self._goals, self._texts, self._root = source, goals, texts, root
+        self._dropped = {
+            name for name, f in source.features.items() if f["dtype"] in ("image", "video", "language")
+        }
+        self.meta = GrootMeta(source, {index: text for text, index in texts.items()}, (TASK, SUB_TASK))
+
+    def episodes(self) -> Iterator[int]:
+        """Write one after the other, in the order of the data files."""
+        for path in data_files(self._source.root):
+            with pq.ParquetFile(path) as file:
+                columns = [name for name in file.schema_arrow.names if name not in self._dropped]
+                for episode, table in episode_tables(file, columns):
+                    self._write(episode, table.sort_by("frame_index"))
+                    yield episode
+
+    def _write(self, episode: int, table: pa.Table) -> None:
+        task = table["task_index"].to_numpy()
+        sub_task, goals = task, self._goals.get(episode)
+        if goals is not None:
+            task = np.full_like(task, self._texts[goals.instruction])
+            sub_task = frame_tasks(goals, self._texts, task)
+        for name, values in (("task_index", task), (TASK, task), (SUB_TASK, sub_task)):
+            table = put_column(table, pa.field(name, pa.int64()), pa.chunked_array([values]))
+        table = table.replace_schema_metadata(drop_fields(table.schema, self._dropped).metadata)
+        with atomic(self._root / self.meta.path(DATA, episode)) as tmp:
+            pq.write_table(table, tmp, compression="snappy")
+        recorded = self._source.episode(episode)
+        for camera in self._source.cameras:
+            cut_video(recorded, camera, self._root / self.meta.path(VIDEO, episode, camera))
+        self.meta.add(episode, table, task, goals)

@@ -1,0 +1,88 @@
+"""Statistics of a dataset's numbers: of each episode as lerobot has them, of all frames as GR00T does."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.copies import episode_files
+
+_NUMBERS = ("float", "int", "uint", "bool")
+_AT_ONCE = 256
+
+type EpisodeStats = dict[str, dict[str, Any]]
+"""Feature -> statistic -> values, as JSON."""
+
+
+class FrameNumbers:
+    """Collects the numbers of episode after episode: vectors and scalars, 4 bytes each in memory."""
+
+    def __init__(self, features: Mapping[str, Mapping[str, Any]]) -> None:
+        self._kept: dict[str, list[NDArray[np.float32]]] = {
+            name: []
+            for name, feature in features.items()
+            if feature["dtype"].startswith(_NUMBERS) and len(feature["shape"]) == 1
+        }
+
+    def add(self, table: pa.Table) -> EpisodeStats:
+        """Keep the numbers of an episode; their min, max, mean, std and count."""
+        found: EpisodeStats = {}
+        for name, kept in self._kept.items():
+            values = _array(table[name])
+            kept.append(values.astype(np.float32))
+            found[name] = {
+                "min": values.min(axis=0).tolist(),
+                "max": values.max(axis=0).tolist(),
+                "mean": values.mean(axis=0).tolist(),
+                "std": values.std(axis=0).tolist(),
+                "count": [len(values)],
+            }
+        return found
+
+    def total(self) -> EpisodeStats:
+        """Of all frames, with quantiles. Without a count: GR00T's loader indexes each by dimension."""
+        found: EpisodeStats = {}
+        for name, kept in self._kept.items():
+            values = np.concatenate(kept)
+            low, high = np.quantile(values, (0.01, 0.99), axis=0)
+            found[name] = {
+                "mean": values.mean(axis=0, dtype=np.float64).tolist(),
+                "std": values.std(axis=0, dtype=np.float64).tolist(),
+                "min": values.min(axis=0).tolist(),
+                "max": values.max(axis=0).tolist(),
+                "q01": low.tolist(),
+                "q99": high.tolist(),
+            }
+        return found
+
+
+def camera_stats(source: Source, cameras: Sequence[str]) -> dict[int, EpisodeStats]:
+    """Episode -> what meta/episodes has of its cameras' statistics."""
+    found: dict[int, EpisodeStats] = {}
+    names = {
+        f"stats/{camera}/{name}": (camera, name)
+        for camera in cameras
+        for name in ("min", "max", "mean", "std", "count")
+    }
+    for path in episode_files(source.root):
+        with pq.ParquetFile(path) as file:
+            columns = [name for name in names if name in file.schema_arrow.names]
+            for batch in file.iter_batches(_AT_ONCE, columns=["episode_index", *columns]):
+                for row in batch.to_pylist():
+                    mine = found[row.pop("episode_index")] = {}
+                    for column, values in row.items():
+                        camera, name = names[column]
+                        mine.setdefault(camera, {})[name] = values
+    return found
+
+
+def _array(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """(rows, dims)."""
+    rows, values = len(column), column.combine_chunks()
+    if not isinstance(values, (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)):
+        return np.asarray(values.to_numpy(zero_copy_only=False), np.float64).reshape(rows, 1)
+    return np.asarray(values.flatten().to_numpy(zero_copy_only=False), np.float64).reshape(rows, -1)

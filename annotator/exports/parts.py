@@ -1,0 +1,67 @@
+"""Parts of a robot by the names of a vector's dimensions: which of them are the left arm, the gripper ..."""
+
+import re
+from itertools import groupby
+from typing import Any
+
+WHOLE = "all"
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_PARTS = {
+    "gripper": {"gripper", "grip", "claw", "jaw"},
+    "hand": {"hand", "finger", "thumb", "index", "middle", "ring", "pinky", "little", "palm"},
+    "leg": {"leg", "hip", "knee", "ankle", "foot"},
+    "arm": {"arm", "shoulder", "elbow", "forearm", "wrist"},
+    "neck": {"neck", "head"},
+    "waist": {"waist", "torso"},
+}
+_UNSIDED = {"neck", "waist"}
+"""What is named after it on a side is a joint of an arm, as ALOHA's `left_waist`."""
+
+
+def parts(names: Any, dims: int) -> dict[str, tuple[int, int]]:
+    """Part -> its dimensions, from and to (exclusive), of a vector whose feature has these `names`.
+
+    A dictionary of several lists tells them. Else each name does, by what is known of joints and sides; what
+    is not known is the arm where others are, as `x` beside `gripper`. Where nothing is known, or a part lies
+    in two places, all is one part.
+
+    >>> parts(["x", "y", "z", "gripper"], 4)
+    {'arm': (0, 3), 'gripper': (3, 4)}
+    """
+    groups = _groups(names)
+    if sum(len(group) for _, group in groups) != dims:
+        return {WHOLE: (0, dims)}
+    if len(groups) == 1:
+        groups = [(part, list(group)) for part, group in groupby(groups[0][1], _part)]
+        if all(part is None for part, _ in groups):
+            return {WHOLE: (0, dims)}
+        known = [(part or "arm", name) for part, group in groups for name in group]
+        groups = [(part, list(group)) for part, group in groupby(known, lambda pair: pair[0])]
+    found: dict[str, tuple[int, int]] = {}
+    at = 0
+    for part, group in groups:
+        if part in found:
+            return {WHOLE: (0, dims)}
+        found[part] = (at, at + len(group))
+        at += len(group)
+    return found
+
+
+def _groups(names: Any) -> list[tuple[str, list[str]]]:
+    """The names as lerobot's datasets hold them: a list, a list in a list, or a dictionary of lists."""
+    if isinstance(names, dict):
+        return [
+            (str(key), list(group) if isinstance(group, list) else [str(group)])
+            for key, group in names.items()
+        ]
+    flat = [name for group in names or () for name in (group if isinstance(group, list) else [group])]
+    return [("", [str(name) for name in flat])]
+
+
+def _part(name: str) -> str | None:
+    words = {word.lower() for word in _WORD.findall(name)}
+    side = next((side for side in ("left", "right") if side in words), None)
+    part = next((part for part, known in _PARTS.items() if words & known), None)
+    if side is None:
+        return part
+    return f"{side}_{'arm' if part is None or part in _UNSIDED else part}"

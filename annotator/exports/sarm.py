@@ -1,0 +1,108 @@
+"""A copy of an annotated dataset with the stages that lerobot's reward model SARM is trained on.
+
+Columns of meta/episodes and files as `lerobot.data_processing.sarm_annotations` writes them and
+`lerobot.rewards.sarm` reads them (lerobot 0.6). The dense stages are the sub-tasks that a policy may be told
+of; the sparse one is the whole episode, called "task", as in lerobot's own automatic mode, which
+`annotation_mode="dense_only"` expects.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from goalreel.annotator.exports.annotated import Annotated, Exported
+from goalreel.annotator.exports.stages import SarmStage, proportions, stages
+from goalreel.datasets.writing.copies import dataset_files, episode_files, pass_file
+from goalreel.datasets.writing.shards import put_column
+from goalreel.errors import DatasetError
+from goalreel.files import atomic, write_bytes
+from goalreel.progress import OnProgress
+
+log = logging.getLogger(__name__)
+
+WHOLE = "task"
+"""What lerobot calls the only sparse stage; `SARMConfig` has the same."""
+_PREFIXES = ("sparse_", "dense_", "")
+"""Without one: the older names of the sparse columns, which lerobot writes too."""
+_COLUMNS: dict[str, tuple[pa.DataType, Callable[[SarmStage, float], object]]] = {
+    "subtask_names": (pa.list_(pa.string()), lambda stage, fps: stage.name),
+    "subtask_start_times": (pa.list_(pa.float64()), lambda stage, fps: stage.start / fps),
+    "subtask_end_times": (pa.list_(pa.float64()), lambda stage, fps: stage.end / fps),
+    "subtask_start_frames": (pa.list_(pa.int64()), lambda stage, fps: stage.start),
+    "subtask_end_frames": (pa.list_(pa.int64()), lambda stage, fps: stage.end),
+}
+
+
+def export_sarm(
+    dataset: Path,
+    out: Path,
+    *,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> Exported:
+    """Write a copy of the annotated `dataset` into the new folder `out`, with the stages of every episode.
+
+    Videos are linked, all else is copied or new. An episode without a sub-task that may be said, or without
+    annotation, has null in the dense columns: lerobot then warns and trains the dense head on no progress
+    in all of it.
+
+    Raises:
+        InputError: `out` is there already.
+        DatasetError: the dataset was not annotated by goalreel, has no sub-task that may be said, is not
+            written yet or is damaged; the disk is full.
+    """
+    annotated = Annotated.open(dataset)
+    source, fps = annotated.source, annotated.source.fps
+    lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
+    dense = {e: found for e, goals in annotated.goals.items() if (found := stages(goals, lengths[e]))}
+    if not dense:
+        raise DatasetError(f"{dataset}: no step that may be trained on as done, so there are no stages")
+    if without := len(lengths) - len(dense):
+        log.warning(
+            "%s: %d of %d episodes have no stages: SARM's dense head will learn that nothing is done in them",
+            dataset,
+            without,
+            len(lengths),
+        )
+    rewritten = episode_files(source.root)
+    files = [path for path in dataset_files(source.root) if path not in rewritten]
+    sparse = {e: (SarmStage(WHOLE, 0, length),) for e, length in lengths.items()}
+    with annotated.folder(out) as part:
+        for done, path in enumerate(files, start=1):
+            pass_file(path, part / path.relative_to(source.root), source.root)
+            progress("copy", done, len(files))
+        for done, path in enumerate(rewritten, start=1):
+            _write_episodes(path, part / path.relative_to(source.root), sparse, dense, fps)
+            progress("write", done, len(rewritten))
+        _write_proportions(part, "sparse", {WHOLE: 1.0})
+        _write_proportions(part, "dense", proportions(list(dense.values())))
+    return annotated.exported
+
+
+def _write_episodes(
+    original: Path,
+    target: Path,
+    sparse: Mapping[int, Sequence[SarmStage]],
+    dense: Mapping[int, Sequence[SarmStage]],
+    fps: float,
+) -> None:
+    """Rewrite one file of meta/episodes with the columns of stages, of the same types in every file."""
+    table = pq.read_table(original)
+    episodes = table["episode_index"].to_pylist()
+    for prefix in _PREFIXES:
+        found = [(dense if prefix == "dense_" else sparse).get(episode) for episode in episodes]
+        for name, (kind, value) in _COLUMNS.items():
+            lists = [None if mine is None else [value(stage, fps) for stage in mine] for mine in found]
+            values = pa.array(lists, kind)
+            table = put_column(table, pa.field(prefix + name, kind), pa.chunked_array([values]))
+    with atomic(target) as tmp:
+        pq.write_table(table, tmp, compression="snappy", use_dictionary=True)
+
+
+def _write_proportions(root: Path, kind: str, shares: Mapping[str, float]) -> None:
+    """In plain ASCII: lerobot reads it in whatever encoding its machine prefers."""
+    path = root / "meta" / f"temporal_proportions_{kind}.json"
+    write_bytes(path, json.dumps(shares, indent=2).encode())

@@ -1,0 +1,76 @@
+"""Sub-tasks as the stages of lerobot's reward model SARM: where each is, in which order, and for how long."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from goalreel.datasets.writing.goals import Goals
+
+
+@dataclass(frozen=True, slots=True)
+class SarmStage:
+    """A stage of an episode, in frames from its first."""
+
+    name: str
+    start: int
+    end: int
+    """The first frame after it."""
+
+
+def stages(goals: Goals, length: int) -> tuple[SarmStage, ...]:
+    """The stages of an episode of `length` frames: its spans with a name.
+
+    lerobot's reader (`find_stage_and_tau`) takes a span's `end` as its last frame, on which the stage is
+    complete: the same target as the next stage's beginning. On frames between two spans the stage before
+    stays complete. On frames after the last span it would take the whole task for complete, a failed attempt
+    too, so a span without length ends the episode: then they are frames between two spans.
+    """
+    found = tuple(SarmStage(span.name, span.start, span.end) for span in goals.spans if span.name is not None)
+    if found and found[-1].end < length - 1:
+        found += (SarmStage(found[-1].name, length - 1, length - 1),)
+    return found
+
+
+def proportions(episodes: Sequence[Sequence[SarmStage]]) -> dict[str, float]:
+    """Name -> share of an episode, in the order of the stages; they add up to 1.
+
+    As lerobot's `compute_temporal_proportions`: the mean share of a stage in the episodes that have it, then
+    scaled. The times are exact, and a stage that an episode has twice counts with both.
+    """
+    shares: defaultdict[str, list[float]] = defaultdict(list)
+    for episode in episodes:
+        frames = Counter[str]()
+        for stage in episode:
+            frames[stage.name] += stage.end - stage.start
+        for name, count in frames.items():
+            shares[name].append(count / frames.total())
+    mean = {name: sum(mine) / len(mine) for name, mine in shares.items()}
+    total = sum(mean.values())
+    return {name: mean[name] / total for name in in_order([[s.name for s in e] for e in episodes])}
+
+
+def in_order(episodes: Iterable[Sequence[str]]) -> list[str]:
+    """The names of all episodes, each once, such that what comes first in most episodes comes first.
+
+    >>> in_order([["reach", "grasp", "place"], ["grasp", "lift", "place"]])
+    ['reach', 'grasp', 'lift', 'place']
+    """
+    plans = [tuple(dict.fromkeys(names)) for names in episodes]
+    before = Counter(pair for plan in plans for pair in combinations(plan, 2))
+    after: defaultdict[str, list[str]] = defaultdict(list)
+    waiting = {name: 0 for plan in plans for name in plan}
+    for (first, second), count in before.items():
+        if count > before[second, first]:
+            after[first].append(second)
+            waiting[second] += 1
+    ordered = []
+    while waiting:
+        # Where the episodes contradict one another, the one that fewest are to come before.
+        name = min(waiting, key=waiting.__getitem__)
+        del waiting[name]
+        ordered.append(name)
+        for later in after[name]:
+            if later in waiting:
+                waiting[later] -= 1
+    return ordered

@@ -1,0 +1,64 @@
+"""`goalreel eval review`. What it needs is imported when it runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.options import Json
+
+EPILOG = (
+    "Keys of `--json`: `untouched`, `agreement`, `balanced_agreement`, `accepted_wrong`, `faulty`, "
+    "`boundary_f1`, `names_kept`, each a number in 0-1 or null, with `KEY_low` and `KEY_high`, its 95 % "
+    "bootstrap interval over episodes; `faulty_at_most`; `episodes`, `accepted`, `pictures`, `steps_added`, "
+    "`steps_removed` (counts).\n\n"
+    "Example: `goalreel eval review pusht-goals --json`"
+)
+_ROWS = {
+    "untouched": "episodes accepted as they came",
+    "agreement": "goal images: people and Critic say the same",
+    "balanced_agreement": "... balanced over right and wrong",
+    "accepted_wrong": "accepted by the Critic, wrong to people",
+    "faulty": "episodes all accepted by the Critic, changed or rejected",
+    "boundary_f1": "boundaries that stayed, within 0.5 s, F1",
+    "names_kept": "names that stayed",
+}
+
+
+def review(
+    dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel review` was given.")],
+    source: Annotated[
+        Path | None,
+        typer.Option(help="What DATASET is made from, while it is not written. [default: as its run knows]"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare what the models said with what people made of it: when may a lab stop looking?"""
+    with one_line_errors():
+        import json
+
+        from goalreel.annotator.show import recording_of
+        from goalreel.datasets.records import FOLDER, Records
+        from goalreel.evaluation.measured import flattened
+        from goalreel.evaluation.review import measure_reviews
+
+        records = Records(dataset / FOLDER, source="")
+        report = measure_reviews(dataset, recording_of(dataset, records, source, sorted(records.done())).fps)
+    if as_json:
+        typer.echo(json.dumps(flattened(report)))
+        return
+    from rich.console import Console
+
+    from goalreel.cli.console import measured_table
+
+    console = Console()
+    console.print(measured_table(report, _ROWS))
+    console.print(
+        f"{report.episodes} reviewed episodes, {report.accepted} accepted; {report.pictures} pictures"
+    )
+    if report.faulty_at_most is not None:
+        console.print(
+            f"Of episodes all of whose goal images the Critic accepted, at most {report.faulty_at_most:.1%} "
+            "have a fault (95 % confidence, were the reviewed ones drawn at random)."
+        )
