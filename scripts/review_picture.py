@@ -85,7 +85,7 @@ def main(out: str) -> None:
                 server.terminate()
     small = io.BytesIO()
     PIL.Image.open(io.BytesIO(picture)).convert("RGB").quantize(
-        256, PIL.Image.Quantize.MAXCOVERAGE, kmeans=2
+        256, PIL.Image.Quantize.MEDIANCUT, kmeans=5
     ).save(small, "PNG", optimize=True)
     write_bytes(Path(out), small.getvalue())
 

@@ -13,11 +13,11 @@ from goalreel.annotator.review.curves import curves
 from goalreel.annotator.review.queue import Listed, QueueRow, ReviewQueue
 from goalreel.annotator.review.told import history, told_step
 from goalreel.annotator.review.wire import (
-    Asked,
     CameraAnswer,
     DatasetAnswer,
     EpisodeAnswer,
     ListAnswer,
+    PageEvent,
     RowAnswer,
 )
 from goalreel.annotator.show import recording_of
@@ -111,7 +111,7 @@ class ReviewDesk:
         """
         return self._answer(index, self.reviews.look(index, self._length(index)), listed)
 
-    def change(self, index: int, revision: int, by: str, event: Asked, listed: Listed) -> EpisodeAnswer:
+    def change(self, index: int, revision: int, by: str, event: PageEvent, listed: Listed) -> EpisodeAnswer:
         """Make a change; when this returns it is on the disk. The rest is as in `look`.
 
         Raises:

@@ -12,14 +12,14 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from goalreel.annotator.review.doubt import Doubt, EpisodeFacts, doubts, facts
-from goalreel.datasets.corrections.events import Judge, Opinion
+from goalreel.datasets.corrections.events import GiveVerdict, Opinion
 from goalreel.datasets.corrections.replay import standing
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 
-type Order = Literal["doubt", "index"]
-type Shown = Literal["all", "unreviewed", "accept", "reject", "unsure"]
+type QueueOrder = Literal["doubt", "index"]
+type VerdictFilter = Literal["all", "unreviewed", "accept", "reject", "unsure"]
 BREAK = timedelta(minutes=10)
 """Who says nothing for longer has done something else."""
 NAMES = 200
@@ -29,8 +29,8 @@ NAMES = 200
 class Listed:
     """What is asked for of the list: its order, whose verdict, and words that must be there."""
 
-    order: Order = "doubt"
-    shown: Shown = "all"
+    order: QueueOrder = "doubt"
+    shown: VerdictFilter = "all"
     text: str = ""
 
 
@@ -65,7 +65,7 @@ class ReviewQueue:
     def __init__(self, rows: Sequence[QueueRow]) -> None:
         self._rows = {row.episode: row for row in sorted(rows, key=lambda row: row.episode)}
         by_doubt = sorted(self._rows.values(), key=lambda row: (-row.doubt.value, row.episode))
-        self._orders: dict[Order, list[int]] = {
+        self._orders: dict[QueueOrder, list[int]] = {
             "doubt": [row.episode for row in by_doubt],
             "index": list(self._rows),
         }
@@ -151,7 +151,7 @@ def pace(times: Sequence[datetime]) -> float | None:
 
 def _row(row: QueueRow, reviewed: Reviewed) -> QueueRow:
     review, (done, _) = reviewed.review, standing(reviewed.entries)
-    said = [entry.at for entry in done if isinstance(entry.change, Judge)]
+    said = [entry.at for entry in done if isinstance(entry.change, GiveVerdict)]
     return replace(
         row,
         names=tuple(step.step.name for step in review.steps),
@@ -161,7 +161,7 @@ def _row(row: QueueRow, reviewed: Reviewed) -> QueueRow:
     )
 
 
-def _is_shown(row: QueueRow, shown: Shown) -> bool:
+def _is_shown(row: QueueRow, shown: VerdictFilter) -> bool:
     if shown == "unreviewed":
         return row.verdict is None
     return row.verdict == shown if shown in get_args(Opinion.__value__) else True

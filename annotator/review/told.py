@@ -7,25 +7,25 @@ from urllib.parse import quote
 from goalreel.annotator.review.wire import AttemptAnswer, HistoryLine, StepAnswer
 from goalreel.datasets.corrections.board import WORDS
 from goalreel.datasets.corrections.events import (
-    Begin,
-    Blank,
-    Change,
-    Choose,
-    Delete,
-    Flag,
-    Insert,
+    AddRendering,
+    BeginLog,
+    BlankGoal,
+    ChooseAttempt,
+    Correction,
+    DeleteStep,
+    FlagIssue,
+    GiveVerdict,
+    InsertStep,
     Issue,
-    Judge,
-    Merge,
-    Move,
-    Outcome,
-    Place,
-    Redo,
-    Rename,
-    Render,
-    Split,
+    MergeSteps,
+    MoveBoundary,
+    PlaceStep,
+    RedoChange,
+    RenameStep,
+    SetOutcome,
+    SplitStep,
     TakeFrame,
-    Undo,
+    UndoChange,
 )
 from goalreel.datasets.corrections.replay import standing
 from goalreel.datasets.corrections.reviews import Reviewed
@@ -89,7 +89,7 @@ def history(found: Reviewed) -> Iterator[HistoryLine]:
     stands = {entry.revision for entry in standing(found.entries)[0]}
     names = {step.id: step.step.name for step in found.review.steps}
     for entry in found.entries[1:]:
-        if not isinstance(entry.change, Undo | Redo):
+        if not isinstance(entry.change, UndoChange | RedoChange):
             yield HistoryLine(
                 revision=entry.revision,
                 at=entry.at,
@@ -99,50 +99,60 @@ def history(found: Reviewed) -> Iterator[HistoryLine]:
             )
 
 
-def _words(change: Begin | Change, names: dict[str, str]) -> str:
+def _words(change: BeginLog | Correction, names: dict[str, str]) -> str:
     match change:
-        case Insert(start=start, end=end, name=name):
+        case InsertStep(start=start, end=end, name=name):
             return f"“{name}” inserted at frames {start} to {end}"
-        case Rename(name=name):
+        case RenameStep(name=name):
             return f"words set to “{name}”"
-        case Flag(step=None, issue=issue, on=on):
+        case FlagIssue(step=None, issue=issue, on=on):
             return f"the episode: {_flag(issue, on)}"
-        case Judge(verdict=verdict):
+        case GiveVerdict(verdict=verdict):
             return _SAID[verdict]
-        case Begin():
+        case BeginLog():
             return "annotated again"
-        case Undo() | Redo():
+        case UndoChange() | RedoChange():
             return change.kind
     step = names.get(change.step or "")
     return f"{f'“{step}”' if step else 'a step that is gone'} {_done_to(change)}"
 
 
 def _done_to(
-    change: Move | Place | Split | Merge | Delete | Outcome | Choose | TakeFrame | Blank | Render | Flag,
+    change: MoveBoundary
+    | PlaceStep
+    | SplitStep
+    | MergeSteps
+    | DeleteStep
+    | SetOutcome
+    | ChooseAttempt
+    | TakeFrame
+    | BlankGoal
+    | AddRendering
+    | FlagIssue,
 ) -> str:
     """What was done to a step, as the end of a sentence that begins with its name."""
     match change:
-        case Move(edge=edge, frame=frame):
+        case MoveBoundary(edge=edge, frame=frame):
             return f"{edge}s at frame {frame}"
-        case Place(start=start, end=end):
+        case PlaceStep(start=start, end=end):
             return f"placed at frames {start} to {end}"
-        case Split(frame=frame):
+        case SplitStep(frame=frame):
             return f"split at frame {frame}"
-        case Merge():
+        case MergeSteps():
             return "merged with the next step"
-        case Delete():
+        case DeleteStep():
             return "deleted"
-        case Outcome(outcome=outcome):
+        case SetOutcome(outcome=outcome):
             return "tried in vain" if outcome == "failed" else "done"
-        case Choose(attempt=attempt):
+        case ChooseAttempt(attempt=attempt):
             return f"has attempt {attempt + 1} as its goal image"
         case TakeFrame(frame=frame):
             return f"has frame {frame} as its goal image"
-        case Blank():
+        case BlankGoal():
             return "left without a goal image"
-        case Render():
+        case AddRendering():
             return "rendered again"
-        case Flag(issue=issue, on=on):
+        case FlagIssue(issue=issue, on=on):
             return _flag(issue, on)
     assert_never(change)
 

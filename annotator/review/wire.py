@@ -7,43 +7,43 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from goalreel.annotator.review.curves import Points
 from goalreel.datasets.corrections.events import (
-    Blank,
-    Choose,
-    Delete,
-    Flag,
-    Insert,
+    BlankGoal,
+    ChooseAttempt,
+    DeleteStep,
+    FlagIssue,
+    GiveVerdict,
+    InsertStep,
     Issue,
-    Judge,
-    Merge,
-    Move,
+    MergeSteps,
+    MoveBoundary,
     Opinion,
-    Outcome,
-    Place,
-    Redo,
-    Rename,
-    Split,
+    PlaceStep,
+    RedoChange,
+    RenameStep,
+    SetOutcome,
+    SplitStep,
     StepId,
     TakeFrame,
-    Undo,
+    UndoChange,
     Words,
 )
 
-type Asked = Annotated[
-    Move
-    | Place
-    | Split
-    | Merge
-    | Insert
-    | Delete
-    | Rename
-    | Outcome
-    | Choose
+type PageEvent = Annotated[
+    MoveBoundary
+    | PlaceStep
+    | SplitStep
+    | MergeSteps
+    | InsertStep
+    | DeleteStep
+    | RenameStep
+    | SetOutcome
+    | ChooseAttempt
     | TakeFrame
-    | Blank
-    | Flag
-    | Judge
-    | Undo
-    | Redo,
+    | BlankGoal
+    | FlagIssue
+    | GiveVerdict
+    | UndoChange
+    | RedoChange,
     Field(discriminator="kind"),
 ]
 """A change that the page may ask for; only the server itself makes a rendering one."""
@@ -61,7 +61,7 @@ class ChangeRequest(Wire):
 
     revision: Annotated[int, Field(ge=0)]
     by: Who
-    event: Asked
+    event: PageEvent
 
 
 class RenderRequest(Wire):
