@@ -1,12 +1,14 @@
 """The review page over HTTP: what it shows, what it changes, whom it refuses."""
 
 import shutil
+import socket
 import threading
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from support.cli import fails
 from support.recordings import storyboard
 from support.scripted_trio import Scripted
 
@@ -501,3 +503,12 @@ def test_boards_of_other_kinds_are_shown(video_dataset, annotated, tmp_path):
     assert page.get("/api/episodes/2").json()["failure"] == "plan: no words"
     episode = done(page, 2, {"kind": "insert", "start": 0, "end": 15, "name": "all of it"})
     assert (episode["failure"], spans(episode)) == (None, [(0, 15)])
+
+
+def test_the_command_says_in_one_line_what_is_wrong(video_dataset, made, monkeypatch):
+    monkeypatch.delenv("GOALREEL_TOKEN", raising=False)
+    assert "needs a token: set GOALREEL_TOKEN" in fails("review", made, "--host", "0.0.0.0", "--port", 0)
+    assert "no annotated episode" in fails("review", video_dataset, "--port", 0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert "in use" in fails("review", made, "--port", port)
