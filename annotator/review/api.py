@@ -61,8 +61,9 @@ def render(desk: Desk, rendering: Rendering, index: Known, request: RenderReques
     """Have a step rendered and judged again: as `change`, and 503 while another picture is being made."""
 
     def work() -> EpisodeAnswer:
+        desk.check(index, request.revision)
         attempt = rendering.render(index, request.step, request.prompt)
-        return desk.add(index, request.revision, request.by, request.step, [attempt], asked.listed)
+        return desk.add(index, request.by, request.step, [attempt], asked.listed)
 
     try:
         return _answered(desk, index, asked.listed, work)

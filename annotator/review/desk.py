@@ -21,6 +21,7 @@ from goalreel.annotator.review.wire import (
     RowAnswer,
 )
 from goalreel.annotator.show import recording_of
+from goalreel.datasets.corrections.log import ConflictError
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.episode import Episode, stored
 from goalreel.datasets.records import FOLDER, Records
@@ -122,12 +123,34 @@ class ReviewDesk:
         found = self.reviews.change(index, self._length(index), revision, by, event)
         return self._answer(index, found, listed)
 
+    def check(self, index: int, revision: int) -> None:
+        """See that an episode is at a revision.
+
+        Raises:
+            ConflictError: it is at another one.
+        """
+        found = self.reviews.look(index, self._length(index))
+        if found.revision != revision:
+            raise ConflictError(found.revision, found.entries[-1].by if found.entries else "nobody")
+
     def add(
-        self, index: int, revision: int, by: str, step: str, attempts: Sequence[Attempt], listed: Listed
+        self, index: int, by: str, step: str, attempts: Sequence[Attempt], listed: Listed
     ) -> EpisodeAnswer:
-        """Add attempts that models made, as `change` does."""
-        found = self.reviews.render(index, self._length(index), revision, by, step, attempts)
-        return self._answer(index, found, listed)
+        """Add attempts that models made to whatever the episode is by now: they took long, and change nothing
+        that anybody did meanwhile.
+
+        Raises:
+            InputError: the step is gone.
+            DatasetError: as `change`.
+        """
+        length = self._length(index)
+        while True:
+            revision = self.reviews.look(index, length).revision
+            try:
+                found = self.reviews.render(index, length, revision, by, step, attempts)
+            except ConflictError:
+                continue
+            return self._answer(index, found, listed)
 
     def video(self, index: int, camera: str) -> Path | None:
         """The file that shows an episode, and maybe others; None for a camera that is kept as pictures.

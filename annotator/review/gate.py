@@ -59,7 +59,8 @@ class Access:
         """Tell whether a request comes from somebody who may ask."""
         if self.token is None:
             return is_loopback(hostname(headers.get("host", "localhost").encode("latin-1")))
-        if self.is_token(headers.get("authorization", "").removeprefix("Bearer ")):
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme == "Bearer" and self.is_token(given):
             return True
         try:
             found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)

@@ -359,6 +359,26 @@ def test_one_picture_is_made_at_a_time(out):
     assert "another picture is being made" in busy.json()["detail"]
 
 
+def test_a_picture_that_took_long_is_not_lost_to_what_was_changed_meanwhile(out):
+    studio = Studio()
+    page = client(out, Trio(studio, studio, studio))
+    stale = page.get("/api/episodes/2").json()["revision"]
+    done(page, 2, {"kind": "merge", "step": "0"})
+    old = {"revision": stale, "by": "ann", "step": "2", "prompt": "p"}
+    assert page.post("/api/episodes/2/render", json=old).status_code == 409
+    assert studio.asked == []
+    studio.open.clear()
+    answers = []
+    first = threading.Thread(target=lambda: answers.append(rendered(page)), daemon=True)
+    first.start()
+    assert studio.reached.wait(60)
+    done(page, 2, {"kind": "move", "step": "2", "edge": "end", "frame": 11})
+    studio.open.set()
+    first.join(60)
+    step = answers[0].json()["steps"][1]
+    assert (answers[0].status_code, step["end"], step["attempts"][-1]["prompt"]) == (200, 11, "draw it")
+
+
 def test_what_an_editor_could_not_do_is_told(out):
     studio = Scripted(salt=1, fail_percent=100)
     page = client(out, Trio(studio, studio, studio))

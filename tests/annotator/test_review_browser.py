@@ -494,6 +494,11 @@ def test_two_people_at_once_lose_nothing(driver, served, unused, tmp_path):
         one.settled()
         one.eventually(lambda: len(one.all(".step-item")), 1)
         assert one.spans() == [(0, 16)]
+        # Back in the window, one sees what the other did.
+        two.press("z")
+        one.eventually(lambda: len(one.spans()), 2)
+        one.script("document.dispatchEvent(new Event('visibilitychange'))")
+        one.eventually(lambda: len(one.all(".step-item")), 2)
 
 
 def test_a_killed_server_loses_nothing_and_recordings_kept_as_pictures_play(driver, tmp_path):

@@ -63,9 +63,8 @@ export class Session {
     this.state = "saving";
     this.changed();
     try {
-      this.saved = await api.change(
-        this.saved.episode, this.saved.revision, this.by(), item.event, this.query(),
-      );
+      const { episode, revision } = this.saved;
+      this.#take(await api.change(episode, revision, this.by(), item.event, this.query()));
       return this.#done(item, true);
     } catch (error) {
       if (!(error instanceof api.Refusal)) throw error;
@@ -116,15 +115,25 @@ export class Session {
     if (this.#queue.length) return;
     const now = await api.episode(this.saved.episode, this.query());
     if (this.#queue.length || now.revision === this.saved.revision) return;
-    this.saved = now;
+    this.#take(now);
     this.changed();
   }
 
-  // A picture takes long: it is no part of the queue, and nothing else is sent meanwhile.
+  // A picture takes long: it is no part of the queue, and changes go on meanwhile.
   async render(step, prompt) {
-    this.saved = await api.render(
-      this.saved.episode, this.saved.revision, this.by(), step, prompt, this.query(),
-    );
-    this.changed();
+    const { episode, revision } = this.saved;
+    try {
+      this.#take(await api.render(episode, revision, this.by(), step, prompt, this.query()));
+    } catch (error) {
+      if (error instanceof api.Refusal && error.status === 409) this.#take(error.body.episode);
+      throw error;
+    } finally {
+      this.changed();
+    }
+  }
+
+  // Answers may overtake one another.
+  #take(episode) {
+    if (episode.revision >= this.saved.revision) this.saved = episode;
   }
 }
