@@ -16,7 +16,7 @@ INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* ms
 		ros_pkg/lerobot_camera_goalreel/pyproject.toml
 	@scripts/bootstrap.sh
 
-.PHONY: demo ros-demo quick quick-tests test lint bench soak fuzz picture ros-picture help
+.PHONY: demo ros-demo quick quick-tests test lint bench soak fuzz picture ros-picture review-picture help
 demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write reports (under 3 minutes on 2 cores)
 	@rm -rf $(DEMO)
 	$(GOALREEL) tabletop record --episodes 3 --split validation --first $$(($(SCENE) - 900000)) --size 192 --out $(DEMO)/recorded
@@ -60,6 +60,9 @@ picture: .venv/.ready  ## search the README's first picture again
 
 ros-picture: .venv/.ready  ## make the ROS 2 picture again
 	$(PYTHON) scripts/ros_picture.py
+
+review-picture: .venv/.ready  ## make the review page's picture again
+	$(PYTHON) scripts/review_picture.py docs/images/review.png
 
 fuzz: .venv/.ready  ## fuzz the reply parser for longer
 	@mkdir -p out/fuzz

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from goalreel.cli import adopt, annotate, bags, build, doctor, export, node, plan, serve, show
+from goalreel.cli import adopt, annotate, bags, build, doctor, export, node, plan, review, serve, show
 from goalreel.cli.corpus import app as corpus_app
 from goalreel.cli.evaluate import app as eval_app
 from goalreel.cli.models import ModelCommand, RecordingCommand
@@ -33,6 +33,7 @@ app.command(epilog=build.EPILOG)(build.build)
 app.command(epilog=export.EPILOG)(export.export)
 app.command(epilog=plan.EPILOG, cls=ModelCommand)(plan.plan)
 app.command(epilog="Example: `goalreel show pusht-goals`")(show.show)
+app.command(epilog=review.EPILOG)(review.review)
 app.command("doctor", epilog=doctor.EPILOG, cls=ModelCommand)(doctor.command)
 
 

@@ -6,9 +6,9 @@ import time
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from goalreel.loopback import hostname, is_loopback
 from goalreel.serving.errors import RETRY_SECONDS, error_response
 from goalreel.serving.service import Service
-from goalreel.serving.settings import is_loopback
 
 OPEN = frozenset({"/health"})
 
@@ -43,7 +43,7 @@ class Gate:
         token = self._service.settings.token
         if token and not hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + token.encode()):
             return 401, "send the server's token as Authorization: Bearer TOKEN"
-        if not token and not is_loopback(_hostname(headers.get(b"host", b"localhost"))):
+        if not token and not is_loopback(hostname(headers.get(b"host", b"localhost"))):
             # A page in a browser can point its own name at 127.0.0.1; it cannot forge the Host header.
             return 403, "this server has no token and answers to localhost only"
         new_work = scope["method"] == "POST"
@@ -80,9 +80,3 @@ class Gate:
             self._service.under_way -= working
             route = getattr(scope.get("route"), "path", "unmatched")
             self._service.metrics.answered(route, status, time.monotonic() - started)
-
-
-def _hostname(host: bytes) -> str:
-    """The Host header without its port."""
-    name = host.decode("latin-1")
-    return name.partition("]")[0].removeprefix("[") if name.startswith("[") else name.partition(":")[0]

@@ -1,11 +1,11 @@
 """What is served, and within which bounds."""
 
-import ipaddress
 import re
 from dataclasses import dataclass
 
 from goalreel.errors import InputError
 from goalreel.loop import Keep
+from goalreel.loopback import is_loopback
 from goalreel.planners.chat import Chat
 from goalreel.planners.critic import Mode
 from goalreel.planners.dialects import OWN, Dialect
@@ -85,11 +85,3 @@ class ServeSettings:
         for name in ("batch_size", "queue_size", "max_requests", "max_body_bytes", "max_pixels"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` can only be reached from this machine."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -1,34 +1,24 @@
 """The report in a real browser, at desktop and phone width, straight from the disk."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
+from support.browser import CONTRAST, needs_chromium
+from support.browser import chromium as browser_of
 
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.write import PAGE_EPISODES, write_report
 from goalreel.image import Image
 from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-CHROMEDRIVER = shutil.which("chromedriver")
-SWITCHES = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
 WIDTHS = {"desktop": 1280, "phone": 390}
 LONG = "put the " + "very" * 60 + " <b>red</b> block 🥣 into ضع القلم في الوعاء"
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
 TimeoutException = pytest.importorskip("selenium.common").TimeoutException
 WebDriverWait = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.skipif(
-        not (CHROMIUM and CHROMEDRIVER), reason="needs chromium: apt-get install chromium chromium-driver"
-    ),
-]
+pytestmark = [pytest.mark.process, needs_chromium]
 
 
 def picture(shade: int) -> Image:
@@ -75,15 +65,7 @@ def reports(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for switch in [*SWITCHES.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
-        options.add_argument(switch)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(CHROMEDRIVER))
-    driver.set_script_timeout(60)
-    yield driver
-    driver.quit()
+    yield from browser_of(tmp_path_factory.mktemp("profile"))
 
 
 @pytest.fixture(params=WIDTHS.values(), ids=WIDTHS.keys())
@@ -278,23 +260,3 @@ def test_text_stands_out_from_its_ground(browser, reports, scheme):
     ratios = browser.execute_script(CONTRAST)
     assert len(ratios) > 50
     assert min(ratios) >= 4.5  # WCAG 2 AA
-
-
-CONTRAST = """
-const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
-const light = (c) => c.slice(0, 3).map((v) => v / 255)
-  .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
-  .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-const ground = (node) => {
-  for (; node; node = node.parentElement) {
-    const c = rgb(getComputedStyle(node).backgroundColor);
-    if (c.length === 3 || c[3] > 0) return c;
-  }
-  return [255, 255, 255];
-};
-return [...document.querySelectorAll(
-  "h1,h2,h3,p,dt,dd,.badge,.number,.track b,.muted,summary,.axis span,label")]
-  .filter((n) => n.checkVisibility() && n.textContent.trim() && !n.closest("dialog"))
-  .map((n) => [light(rgb(getComputedStyle(n).color)), light(ground(n))].sort((a, b) => b - a))
-  .map(([high, low]) => (high + 0.05) / (low + 0.05));
-"""

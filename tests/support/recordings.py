@@ -7,7 +7,8 @@ import numpy as np
 
 
 def moving_square(frame: int, episode: int, size: int = 48) -> np.ndarray:
-    """A picture that tells its frame and episode apart: a bright square on a dark, textured ground."""
+    """A picture that tells its frame and four episodes apart: a bright square on a dark, textured ground."""
+    episode %= 4
     rng = np.random.default_rng(0)
     picture = rng.integers(20, 60, (size, size, 3), np.uint8)
     left = 2 * frame % (size - 12)

@@ -1,0 +1,69 @@
+"""The review page over HTTP: every route, behind one gate."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from goalreel import __version__
+from goalreel.annotator.review import api, pictures
+from goalreel.annotator.review.desk import ReviewDesk
+from goalreel.annotator.review.gate import Access, ReviewGate
+from goalreel.annotator.review.rerender import Rerenderer
+from goalreel.errors import InputError, UserError
+from goalreel.models.trio import Trio
+
+STATIC = Path(str(files(__package__))) / "static"
+STYLE = Path(str(files("goalreel.annotator.report"))) / "report.css"
+
+pages = APIRouter()
+
+
+@pages.get("/")
+def page() -> Response:
+    """The one page; its scripts do the rest."""
+    return FileResponse(STATIC / "index.html")
+
+
+@pages.get("/static/report.css")
+def style() -> Response:
+    """The report's own style."""
+    return FileResponse(STYLE)
+
+
+def create_review(desk: ReviewDesk, access: Access, models: Trio | None = None) -> FastAPI:
+    """Build the application. `models` render again; None takes those that the dataset was annotated with."""
+    app = FastAPI(
+        title="goalreel review", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
+    )
+    app.state.desk, app.state.rendering = desk, Rerenderer(desk, models)
+    app.state.frames = pictures.FrameStore(desk)
+    for part in (pages, api.router, pictures.router):
+        app.include_router(part)
+    app.mount("/static", StaticFiles(directory=STATIC))
+    app.exception_handler(HTTPException)(_http)
+    app.exception_handler(RequestValidationError)(_invalid)
+    app.exception_handler(UserError)(_failed)
+    app.exception_handler(OSError)(_failed)
+    app.add_middleware(ReviewGate, access=access)
+    return app
+
+
+async def _http(_: Request, error: HTTPException) -> Response:
+    return JSONResponse({"detail": str(error.detail)}, error.status_code, dict(error.headers or {}))
+
+
+async def _invalid(_: Request, error: RequestValidationError) -> Response:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:]) or "the request"
+    return JSONResponse({"detail": f"{where}: {first['msg']}"}, 422)
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    """What a person can mend, in one line."""
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return JSONResponse({"detail": line}, 422 if isinstance(error, InputError) else 500)

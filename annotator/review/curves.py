@@ -1,0 +1,29 @@
+"""What an arm does, as two curves below the time line: how closed the hand is, and how fast the arm moves."""
+
+import numpy as np
+
+from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
+from goalreel.planners.kinematic.motion import read_motion
+from goalreel.planners.kinematic.planner import check
+from goalreel.types import Recording
+
+type Points = list[tuple[int, float]]
+MOST = 400
+"""Points of a curve."""
+
+
+def curves(recording: Recording, layout: Layout | None) -> dict[str, Points]:
+    """Name -> (frame, 0-1), at most MOST; without a curve that the recording's numbers do not give."""
+    try:
+        check(recording)
+        motion = read_motion(recording, find_layout(recording, layout))
+    except Unsegmentable:
+        return {}
+    found = {} if motion.closed is None else {"gripper": _points(motion.closed)}
+    top = float(motion.speed.max(initial=0.0))
+    return found | ({"speed": _points(motion.speed / top)} if top > 0 else {})
+
+
+def _points(values: np.ndarray) -> Points:
+    frames = np.unique(np.linspace(0, len(values) - 1, min(MOST, len(values))).round().astype(int))
+    return [(int(frame), round(float(values[frame]), 3)) for frame in frames]

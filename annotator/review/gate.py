@@ -1,0 +1,150 @@
+"""What every request to the review page passes first: who asks, from where, how much; and what a browser
+may do with the answer.
+
+Without a token the server answers to loopback names only, for a page elsewhere can point a name of its own at
+127.0.0.1, but cannot forge the Host header. With one, `?token=` in the address logs a browser in once, by a
+cookie from which the token cannot be told.
+"""
+
+import hashlib
+import hmac
+import re
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from goalreel.errors import InputError
+from goalreel.loopback import hostname, is_loopback
+
+COOKIE = "goalreel_review"
+MAX_BODY = 64 * 1024
+TOKEN_VARIABLE = "GOALREEL_TOKEN"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may ask: anybody on this machine, or who knows the token.
+
+    Raises:
+        InputError: an address other than loopback without a token, or a token that no header carries.
+    """
+
+    host: str = "127.0.0.1"
+    token: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.token and not is_loopback(self.host):
+            raise InputError(f"a page on {self.host} needs a token: set {TOKEN_VARIABLE}, or use 127.0.0.1")
+        if self.token and not re.fullmatch(r"[!-~]+", self.token):
+            raise InputError(f"{TOKEN_VARIABLE} may hold letters, digits and signs of ASCII only, no space")
+
+    def is_token(self, text: str) -> bool:
+        """Tell whether it is the token."""
+        return self.token is not None and hmac.compare_digest(text.encode(), self.token.encode())
+
+    @property
+    def cookie(self) -> str:
+        """What a browser keeps in the token's stead."""
+        return hmac.new((self.token or "").encode(), b"goalreel review", hashlib.sha256).hexdigest()
+
+    def admits(self, headers: Headers) -> bool:
+        """Tell whether a request comes from somebody who may ask."""
+        if self.token is None:
+            return is_loopback(hostname(headers.get("host", "localhost").encode("latin-1")))
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme == "Bearer" and self.is_token(given):
+            return True
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return False
+        return found is not None and hmac.compare_digest(found.value, self.cookie)
+
+
+class ReviewGate:
+    """ASGI middleware."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _guard(MutableHeaders(scope=message))
+            await send(message)
+
+        headers = Headers(scope=scope)
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        if scope["method"] == "GET" and self._access.is_token(query.pop("token", "")):
+            await self._welcome(scope["path"], query)(scope, receive, guarded)
+            return
+        refused = self._refusal(scope, headers)
+        if refused is not None:
+            status, detail = refused
+            await JSONResponse({"detail": detail}, status)(scope, receive, guarded)
+            return
+        await self._app(scope, _counted(receive), guarded)
+
+    def _welcome(self, path: str, query: dict[str, str]) -> RedirectResponse:
+        """Log in, and take the token out of the address."""
+        to = "/" + path.lstrip("/") + (f"?{urlencode(query)}" if query else "")
+        answer = RedirectResponse(to, 303)
+        answer.set_cookie(COOKIE, self._access.cookie, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+        if not self._access.admits(headers):
+            if self._access.token is None:
+                return 403, "this page has no token and answers to localhost only"
+            return 401, "open the page once with ?token=TOKEN behind its address"
+        if scope["method"] not in ("GET", "HEAD", "POST"):
+            return 405, "this page reads with GET and changes with POST"
+        if scope["method"] == "POST":
+            return _bad_post(headers)
+        return None
+
+
+def _bad_post(headers: Headers) -> tuple[int, str] | None:
+    origin = headers.get("origin")
+    elsewhere = origin is not None and urlsplit(origin).netloc != headers.get("host")
+    if elsewhere or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return 403, "a change comes from the page itself only"
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return 415, "send application/json"
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or len(length) > 9 or int(length) > MAX_BODY:
+        return 413, f"the body may have at most {MAX_BODY} bytes"
+    return None
+
+
+def _counted(receive: Receive) -> Receive:
+    """For bodies that do not say how long they are: what is too long ends as if the browser had gone."""
+    seen = 0
+
+    async def counted() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        return message if seen <= MAX_BODY else {"type": "http.disconnect"}
+
+    return counted
+
+
+def _guard(headers: MutableHeaders) -> None:
+    headers.setdefault("Content-Security-Policy", POLICY)
+    headers.setdefault("X-Content-Type-Options", "nosniff")
+    headers.setdefault("Referrer-Policy", "no-referrer")
+    headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+    headers.setdefault("Cache-Control", "no-cache")

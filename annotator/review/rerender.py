@@ -1,0 +1,124 @@
+"""Another picture of a step, by the editor and the Critic that the dataset was annotated with."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from goalreel.annotator.review.desk import ReviewDesk
+from goalreel.datasets.corrections.state import FRAME, Review
+from goalreel.datasets.episode import Episode
+from goalreel.errors import DatasetError, InputError
+from goalreel.image import Image
+from goalreel.loop import attempt_seed
+from goalreel.models.load import load
+from goalreel.models.presets import Preset
+from goalreel.models.trio import Trio
+from goalreel.types import Attempt, Candidate, Edit, Failure
+
+
+class Busy(Exception):
+    """Another picture is being made."""
+
+
+class Rerenderer:
+    """Makes one picture at a time. The models are loaded when the first one is asked for."""
+
+    def __init__(self, desk: ReviewDesk, models: Trio | None = None) -> None:
+        """`models`: those to ask; None takes them from the settings that the dataset was annotated with."""
+        self._desk = desk
+        self._models = models or _remembered(desk)
+        self._lock = threading.Lock()
+
+    @property
+    def can_render(self) -> bool:
+        """Whether there are models to ask."""
+        return self._models is not None
+
+    def render(self, index: int, step: str, prompt: str) -> Attempt:
+        """Render a step once by a prompt, from the goal image before it, and judge it.
+
+        What a model could not do is the attempt's failure.
+
+        Raises:
+            Busy: another picture is being made.
+            InputError: no such step, or no models.
+            UserError, OSError, ModuleNotFoundError: a model cannot be loaded or called.
+        """
+        if self._models is None:
+            raise InputError("the models that this dataset was annotated with cannot be loaded here")
+        with self._alone():
+            review = self._desk.reviews.look(index, self._desk.queue[index].frames).review
+            return self._attempt(self._models, review, review.place(step), prompt, self._desk.episode(index))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._lock.acquire(blocking=False):
+            raise Busy
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _attempt(self, models: Trio, review: Review, at: int, prompt: str, episode: Episode) -> Attempt:
+        step, number = review.steps[at], len(review.steps[at].attempts)
+        seed, source = attempt_seed(review.task.seed, at, number), self._source(review, at, episode)
+        made = models.editor.edit(
+            [
+                Edit(
+                    task_id=review.task.id,
+                    step=at,
+                    attempt=number,
+                    image=source,
+                    prompt=prompt,
+                    seed=seed,
+                    segment=step.segment,
+                )
+            ]
+        )[0]
+        if isinstance(made, Failure):
+            return Attempt(prompt=prompt, seed=seed, failure=made)
+        candidate = Candidate(
+            task_id=review.task.id,
+            step=at,
+            source=source,
+            image=made,
+            instruction=step.step.instruction,
+            prompt=prompt,
+            first_prompt=step.step.prompt,
+        )
+        judged = models.critic.judge([candidate])[0]
+        if isinstance(judged, Failure):
+            return Attempt(prompt=prompt, seed=seed, image=made, failure=judged)
+        return Attempt(prompt=prompt, seed=seed, image=made, verdict=judged)
+
+    def _source(self, review: Review, at: int, episode: Episode) -> Image | None:
+        """The goal image of the last step before this one that has one, or else the task's picture."""
+        goals = [step.goal for step in review.steps[:at] if step.goal is not None]
+        image = review.task.image
+        reference = goals[-1] if goals else image and image.frame
+        if reference is None:
+            return image
+        if not reference.startswith(FRAME):
+            return self._desk.reviews.records.image(reference)
+        camera, _, frame = reference.removeprefix(FRAME).rpartition("#")
+        return episode.frames(camera, [int(frame)])[0]
+
+
+def _remembered(desk: ReviewDesk) -> Trio | None:
+    """The models of the dataset's settings, not loaded yet; None where these name none that can be."""
+    preset = _preset(desk.reviews.records.settings())
+    if preset is None:
+        return None
+    try:
+        return load(preset, recordings=desk.options.recorded(desk.source), roles=())
+    except (InputError, DatasetError):
+        return None
+
+
+def _preset(settings: Mapping[str, Any]) -> Preset | None:
+    named = {field: settings[field] for field in Preset.model_fields if settings.get(field) is not None}
+    try:
+        return Preset.model_validate(named)
+    except ValueError:
+        return None

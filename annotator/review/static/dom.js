@@ -1,0 +1,81 @@
+// Elements without a framework: h() makes them, patch() brings the page up to date and keeps what is unchanged,
+// so that focus, scrolling and half-written words stay where they are. Text is only ever set as text.
+
+const SVG = new Set(["svg", "polyline", "line", "rect"]);
+
+export function h(tag, props = {}, ...children) {
+  const node = SVG.has(tag)
+    ? document.createElementNS("http://www.w3.org/2000/svg", tag)
+    : document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined || (value === false && !name.startsWith("aria-"))) continue;
+    if (name === "style") for (const [key, text] of Object.entries(value)) node.style.setProperty(key, text);
+    else node.setAttribute(name, value === true && !name.startsWith("aria-") ? "" : String(value));
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child !== null && child !== undefined && child !== false) node.append(child);
+  }
+  return node;
+}
+
+function same(node, next) {
+  return (
+    node.nodeType === next.nodeType &&
+    node.nodeName === next.nodeName &&
+    (node.nodeType !== Node.ELEMENT_NODE || node.getAttribute("data-key") === next.getAttribute("data-key"))
+  );
+}
+
+// data-keep names attributes that live in the page alone once they are there, such as the frame on show.
+function attributes(node, next) {
+  const kept = (node.getAttribute("data-keep") ?? "").split(" ");
+  for (const { name } of [...node.attributes]) {
+    if (!next.hasAttribute(name) && !kept.includes(name)) node.removeAttribute(name);
+  }
+  for (const { name, value } of next.attributes) {
+    const own = kept.includes(name) && node.hasAttribute(name);
+    if (own || node.getAttribute(name) === value) continue;
+    // The page's policy lets no style attribute be set but in this way.
+    if (name === "style") node.style.cssText = value;
+    else node.setAttribute(name, value);
+  }
+}
+
+export function patch(node, next) {
+  if (node.nodeType === Node.TEXT_NODE) {
+    if (node.data !== next.data) node.data = next.data;
+    return;
+  }
+  attributes(node, next);
+  let at = node.firstChild;
+  for (const child of [...next.childNodes]) {
+    const keyed = child.nodeType === Node.ELEMENT_NODE && child.getAttribute("data-key");
+    if (keyed && !(at && same(at, child))) {
+      let found = at;
+      while (found && !same(found, child)) found = found.nextSibling;
+      if (found) {
+        node.insertBefore(found, at);
+        at = found;
+      }
+    }
+    if (at && same(at, child)) {
+      patch(at, child);
+      at = at.nextSibling;
+    } else node.insertBefore(child, at);
+  }
+  while (at) {
+    const gone = at;
+    at = at.nextSibling;
+    gone.remove();
+  }
+}
+
+// Brings the children of `holder` up to date.
+export function fill(holder, ...children) {
+  const next = holder.cloneNode(false);
+  next.append(...children.flat(Infinity).filter(Boolean));
+  patch(holder, next);
+}
+
+export const find = (css, within = document) => within.querySelector(css);
+export const all = (css, within = document) => [...within.querySelectorAll(css)];

@@ -1,0 +1,90 @@
+// Which key does what, and the sheet that tells it.
+
+import { fill, find, h } from "./dom.js";
+
+const SHEET = [
+  ["Look", [
+    ["Space", "play this step and stop at its end; again to pause"],
+    ["J  L", "previous, next step"],
+    [",  .", "one frame back, on"],
+  ]],
+  ["Times", [
+    ["[  ]", "let the step start, end at this frame"],
+    ["Shift + ← →", "nudge the nearest boundary by a frame; with the boundary in focus, ← → alone"],
+    ["S", "split the step at this frame"],
+    ["M", "merge with the next step"],
+    ["I", "insert a step into the gap at this frame, or place one there that was not found"],
+    ["C", "play on and label: each press marks a change"],
+    ["Delete", "delete the step"],
+  ]],
+  ["Words and goal image", [
+    ["Enter", "edit the words"],
+    ["1 – 9", "take that attempt as the goal image"],
+    ["F", "take this frame as the goal image"],
+    ["G", "render again with an edited prompt"],
+  ]],
+  ["Episode", [
+    ["A  R  U", "accept, reject, unsure; then the next one that nobody has reviewed"],
+    ["Z  Shift + Z", "undo, redo, as far back as the episode goes"],
+    ["Esc", "leave a form"],
+    ["?", "this sheet"],
+  ]],
+];
+
+const ACTS = {
+  " ": "play", j: "previous", l: "next", ",": "back", ".": "on", "[": "start", "]": "end", s: "split", m: "merge",
+  i: "insert", Delete: "delete", Enter: "edit", a: "accept", r: "reject", u: "unsure", f: "frame", g: "rerender",
+  c: "label", "?": "sheet",
+};
+
+const WRITES = "input, textarea, select, [contenteditable]";
+const PRESSED = "button, a, summary";
+
+// The command that a key press stands for, as {act, ...}; null where it is none of ours.
+export function command(event) {
+  const { key, shiftKey, target } = event;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || find("dialog[open]")) return null;
+  if (key === "Escape") return { act: "cancel" };
+  if (target.closest(WRITES)) return null;
+  // On a button the keys that press it press it; one that only selects has nothing left to do.
+  const pressing = key === " " || key === "Enter";
+  if (pressing && target.closest(PRESSED) && target.closest(PRESSED).dataset.act !== "select") return null;
+  const arrow = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageDown: -10, PageUp: 10 }[key];
+  const slider = target.closest("[role=slider]");
+  if (slider && (arrow || key === "Home" || key === "End")) return slide(slider, arrow, key);
+  if (shiftKey && (key === "ArrowLeft" || key === "ArrowRight")) return { act: "nudge", by: arrow };
+  if (key.toLowerCase() === "z") return { act: shiftKey ? "redo" : "undo" };
+  if (/^[1-9]$/.test(key)) return { act: "choose", attempt: Number(key) - 1 };
+  const act = ACTS[key] ?? ACTS[key.toLowerCase()];
+  return act ? { act } : null;
+}
+
+function slide(slider, arrow, key) {
+  const { step, edge } = slider.dataset;
+  const [now, least, most] = ["now", "min", "max"].map((name) => Number(slider.getAttribute(`aria-value${name}`)));
+  const wanted = arrow ? now + arrow : key === "Home" ? least : most;
+  const frame = Math.max(least, Math.min(wanted, most));
+  return step ? { act: "move", step, edge, frame } : { act: "seek", frame };
+}
+
+export function sheet() {
+  const dialog = document.getElementById("sheet");
+  fill(
+    dialog,
+    h("h2", { id: "sheet-title" }, "Keys"),
+    h(
+      "div",
+      { class: "sheet" },
+      SHEET.map(([title, rows]) =>
+        h(
+          "section",
+          {},
+          h("h3", {}, title),
+          h("dl", {}, rows.map(([key, words]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, words)])),
+        ),
+      ),
+    ),
+    h("p", { class: "buttons" }, h("button", { type: "button", "data-close": true }, "Close", h("kbd", {}, "Esc"))),
+  );
+  dialog.showModal();
+}

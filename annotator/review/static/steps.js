@@ -1,0 +1,216 @@
+// The steps of an episode as a list, the one selected opened: its words, its goal image beside the real end frame,
+// and every attempt with what the Critic said.
+
+import * as api from "./api.js";
+import { number } from "./boundaries.js";
+import { h } from "./dom.js";
+import { hue } from "./timeline.js";
+import { EDITED, ISSUE, MARK, OUTCOME, STEP_ISSUES, span } from "./words.js";
+
+const PICTURE = 360;
+
+export const badge = (status, words = status) =>
+  h("span", { class: `badge ${status}` }, h("span", { "aria-hidden": "true" }, MARK[status] ?? "·"), ` ${words}`);
+
+export const button = (act, words, key, more = {}) =>
+  h("button", { type: "button", "data-act": act, "aria-keyshortcuts": key, ...more }, words, key && h("kbd", {}, key));
+
+export function zoom(src, alt, caption) {
+  const image = h("img", { src, alt, loading: "lazy", decoding: "async" });
+  return h(
+    "button",
+    { type: "button", class: "zoom", "data-caption": caption, "aria-label": `Enlarge: ${alt}` },
+    image,
+  );
+}
+
+export function steps(view) {
+  const { episode } = view;
+  if (!episode.steps.length) {
+    return h("p", { class: "empty" }, episode.failure ?? "No steps. Press I to insert one at the frame on show.");
+  }
+  return h("ol", { class: "step-list" }, episode.steps.map((step) => item(view, step)));
+}
+
+function item(view, step) {
+  const { episode, selected } = view;
+  const at = number(episode, step);
+  const open = step.id === selected;
+  const head = h(
+    "button",
+    { type: "button", class: "step-head", "data-act": "select", "data-step": step.id, "aria-expanded": open },
+    h("span", { class: `number ${hue(at - 1)}` }, String(at)),
+    h("span", { class: "step-name", dir: "auto" }, step.name),
+    h("span", { class: "muted" }, step.start === null ? "nowhere" : span(step, episode.fps)),
+    state(step),
+  );
+  return h(
+    "li",
+    { class: open ? "step-item open" : "step-item", "data-key": step.id, "data-step": step.id },
+    head,
+    open && h("div", { class: "step-body", "data-key": "body" }, body(view, step, at)),
+  );
+}
+
+function state(step) {
+  const chosen = step.attempts[step.chosen];
+  if (chosen) return badge(chosen.outcome, chosen.outcome);
+  return badge(step.prompt === null ? "text" : "skipped", step.prompt === null ? "words alone" : "no picture");
+}
+
+function body(view, step, at) {
+  return [
+    step.unaligned && h("p", { class: "note" }, `Not found in the recording: ${step.unaligned}`),
+    view.editing === step.id ? form(view, step) : words(step),
+    h("div", { class: "pair", "data-key": "pair" }, goal(step, at), ending(view, step, at)),
+    actions(view, step),
+    view.rendering?.step === step.id && render(view, step),
+    attempts(step, at),
+    issues(step),
+  ];
+}
+
+function words(step) {
+  return h(
+    "div",
+    { class: "words", "data-key": "words" },
+    h("p", { dir: "auto" }, step.instruction),
+    step.prompt && h("p", { class: "muted", dir: "auto" }, `Prompt: ${step.prompt}`),
+    h(
+      "p",
+      { class: "muted marks" },
+      step.outcome === "failed" && badge("failed", "tried in vain"),
+      step.edited.map((what) => badge("text", EDITED[what])),
+    ),
+  );
+}
+
+function form(view, step) {
+  const field = (label, control) => h("label", {}, label, control);
+  return h(
+    "form",
+    { class: "edit-form", "data-key": `edit ${step.id}`, "data-form": "rename", "aria-label": "Words of this step" },
+    field("Name", h("input", { name: "name", value: step.name, list: "names", maxlength: 200, required: true })),
+    field("What is true afterwards", h("textarea", { name: "instruction", rows: 2, maxlength: 2000 }, step.instruction)),
+    field("Prompt for the image editor", h("textarea", { name: "prompt", rows: 2, maxlength: 2000 }, step.prompt ?? "")),
+    h(
+      "p",
+      { class: "buttons" },
+      h("button", { class: "primary" }, "Save the words"),
+      h("button", { type: "button", "data-act": "cancel" }, "Cancel", h("kbd", {}, "Esc")),
+    ),
+  );
+}
+
+function goal(step, at) {
+  const chosen = step.attempts[step.chosen];
+  const alt = chosen ? `Step ${at}: goal image, ${chosen.outcome}` : "";
+  return h(
+    "figure",
+    { "data-key": `goal ${chosen?.picture}` },
+    chosen?.picture
+      ? zoom(chosen.picture, alt, `${alt}. ${chosen.prompt}`)
+      : h("div", { class: "blank" }, step.prompt === null ? "A step in words alone" : "No goal image"),
+    h("figcaption", {}, "Goal image"),
+  );
+}
+
+function ending({ episode, camera }, step, at) {
+  if (step.end === null) return null;
+  const src = api.frame(episode.episode, camera, step.end - 1, PICTURE);
+  const alt = `Step ${at}: real end frame ${step.end - 1}`;
+  return h(
+    "figure",
+    { "data-key": `end ${src}` },
+    zoom(src, alt, alt),
+    h("figcaption", {}, "Real end frame ", h("span", { class: "muted" }, `frame ${step.end - 1}`)),
+  );
+}
+
+function actions({ dataset, busy }, step) {
+  return h(
+    "p",
+    { class: "buttons", "data-key": "actions" },
+    button("edit", "Edit words", "Enter"),
+    button("frame", "Take this frame", "F"),
+    button("rerender", "Render again", "G", {
+      disabled: !dataset.can_render || busy,
+      title: dataset.can_render ? null : "The models of this dataset cannot be loaded here",
+    }),
+    button("blank", "No goal image", null, { disabled: step.chosen === null }),
+    button("outcome", "Tried in vain", null, { "aria-pressed": step.outcome === "failed" }),
+  );
+}
+
+function render({ rendering }, step) {
+  return h(
+    "form",
+    { class: "edit-form", "data-key": `render ${step.id}`, "data-form": "render", "aria-label": "Render again" },
+    h("label", {}, "Prompt", h("textarea", { name: "prompt", rows: 3, maxlength: 2000, required: true }, rendering.prompt)),
+    rendering.busy
+      ? h("p", { class: "muted", role: "status" }, "The editor and the Critic are at work …")
+      : h(
+          "p",
+          { class: "buttons" },
+          h("button", { class: "primary" }, "Render"),
+          h("button", { type: "button", "data-act": "cancel" }, "Cancel", h("kbd", {}, "Esc")),
+        ),
+    rendering.error && h("p", { class: "note", role: "alert" }, rendering.error),
+  );
+}
+
+function attempts(step, at) {
+  if (!step.attempts.length) return null;
+  return h(
+    "ol",
+    { class: "attempt-list", "data-key": "attempts", "aria-label": "Attempts" },
+    step.attempts.map((attempt, index) => one(step, attempt, index, at)),
+  );
+}
+
+function one(step, attempt, index, at) {
+  const chosen = index === step.chosen;
+  const alt = `Step ${at}: attempt ${index + 1}, ${attempt.outcome}`;
+  // A lone chosen one is the goal image already shown.
+  const shown = !(chosen && step.attempts.length === 1);
+  return h(
+    "li",
+    { class: chosen ? "attempt chosen" : "attempt", "data-key": `${index} ${attempt.picture}` },
+    shown &&
+      (attempt.picture
+        ? zoom(attempt.picture, alt, `${alt}. ${attempt.prompt}`)
+        : h("div", { class: "blank" }, "no picture")),
+    h(
+      "div",
+      {},
+      h("p", { class: "facts" }, badge(attempt.outcome, OUTCOME[attempt.outcome]), h("span", { class: "muted" }, scores(attempt))),
+      attempt.text && h("p", { dir: "auto" }, attempt.text),
+      attempt.prompt !== step.prompt && h("p", { class: "muted", dir: "auto" }, `Prompt: ${attempt.prompt}`),
+      chosen
+        ? h("p", { class: "muted" }, "This is the goal image.")
+        : attempt.picture &&
+            button("choose", "Use this one", index < 9 ? String(index + 1) : null, { "data-attempt": index }),
+    ),
+  );
+}
+
+function scores({ probability, semantics, quality }) {
+  const given = [["semantics", semantics], ["quality", quality]].filter(([, value]) => value !== null);
+  return [
+    ...(probability === null ? [] : [`probability of success ${probability.toFixed(2)}`]),
+    ...given.map(([name, value]) => `${name} ${Number(value.toFixed(1))}/10`),
+  ].join(" · ");
+}
+
+function issues(step) {
+  return h(
+    "p",
+    { class: "buttons issues", role: "group", "aria-label": "What is wrong with this step", "data-key": "issues" },
+    h("span", { class: "muted" }, "Wrong here:"),
+    STEP_ISSUES.map((issue) =>
+      button("issue", ISSUE[issue], null, {
+        "data-issue": issue, "data-step": step.id, "aria-pressed": step.issues.includes(issue),
+      }),
+    ),
+  );
+}

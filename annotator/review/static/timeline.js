@@ -1,0 +1,175 @@
+// The time line: a strip of exact frames, the steps with their boundaries, and what the arm does below them.
+
+import * as api from "./api.js";
+import { boundaries, clamp, number, timed } from "./boundaries.js";
+import { find, h } from "./dom.js";
+import { seconds, span } from "./words.js";
+
+const THUMB = 72;
+const HUES = 6;
+
+export const hue = (at) => `hue${at % HUES}`;
+const percent = (frame, episode) => `${(100 * frame) / episode.length}%`;
+
+export function timeline({ episode, frame, selected, camera, width }) {
+  return [
+    h("div", { class: "scrub", "data-key": "strip", "data-scrub": true }, strip(episode, camera, width)),
+    track(episode, selected, frame),
+    curves(episode),
+    axis(episode),
+    playhead(episode, frame),
+  ];
+}
+
+function strip(episode, camera, width) {
+  const cells = Math.max(4, Math.min(episode.length, Math.floor(width / THUMB)));
+  return Array.from({ length: cells }, (_, at) => {
+    const frame = Math.floor(((at + 0.5) * episode.length) / cells);
+    const src = api.frame(episode.episode, camera, frame, 160);
+    return h("img", { src, alt: "", draggable: "false", style: { width: `${100 / cells}%` } });
+  });
+}
+
+function track(episode, selected) {
+  const steps = timed(episode).map((step) => {
+    const at = number(episode, step);
+    const words = `Step ${at}, ${step.name}, ${span(step, episode.fps)}`;
+    return h(
+      "button",
+      {
+        type: "button", class: `cut ${hue(at - 1)}`, "data-key": step.id, "data-act": "select",
+        "data-step": step.id, "aria-label": words, "aria-pressed": step.id === selected, title: words,
+        style: { left: percent(step.start, episode), width: percent(step.end - step.start, episode) },
+      },
+      h("b", {}, String(at)), h("span", {}, step.name),
+    );
+  });
+  const edges = boundaries(episode).map((boundary) => edge(boundary, episode));
+  const label = "Steps and the boundaries between them";
+  return h("div", { class: "track", "data-key": "track", role: "group", "aria-label": label }, steps, edges);
+}
+
+function edge(boundary, episode) {
+  const { left, right, frame } = boundary;
+  const between = [left && `end of ${left.name}`, right && `start of ${right.name}`].filter(Boolean).join(", ");
+  return h("div", {
+    class: "edge", role: "slider", tabindex: "0", "data-key": `${boundary.step} ${boundary.edge}`,
+    "data-step": boundary.step, "data-edge": boundary.edge, "aria-label": between,
+    "aria-orientation": "horizontal", "aria-valuemin": boundary.least, "aria-valuemax": boundary.most,
+    "aria-valuenow": frame, "aria-valuetext": `frame ${frame}, ${seconds(frame, episode.fps)}`,
+    style: { left: percent(frame, episode) },
+  });
+}
+
+function curves(episode) {
+  const lines = Object.entries(episode.curves ?? {}).filter(([, points]) => points?.length);
+  if (!lines.length) return null;
+  const drawn = lines.map(([name, points]) =>
+    h("polyline", {
+      class: name, points: points.map(([at, value]) => `${at + 0.5},${(1 - value).toFixed(3)}`).join(" "),
+      "vector-effect": "non-scaling-stroke",
+    }),
+  );
+  const names = lines.map(([name]) => h("span", { class: name }, name === "gripper" ? "gripper closed" : name));
+  return h(
+    "div",
+    { class: "curves", "data-key": "curves", "data-scrub": true },
+    h(
+      "svg",
+      {
+        viewBox: `0 -0.06 ${episode.length} 1.12`, preserveAspectRatio: "none", role: "img",
+        "aria-label": `Curves of ${lines.map(([name]) => name).join(" and ")}`,
+      },
+      drawn,
+    ),
+    h("p", { class: "legend" }, names),
+  );
+}
+
+function axis(episode) {
+  const length = episode.length / episode.fps;
+  const rough = length / 8;
+  const unit = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((n) => n * unit).find((n) => n >= rough);
+  const marks = [];
+  for (let at = 0; at <= length + 1e-9; at += step) marks.push(at);
+  return h(
+    "div",
+    { class: "axis", "data-key": "axis", "aria-hidden": "true" },
+    marks.map((at) => {
+      const left = (100 * at) / length;
+      return h(
+        "span",
+        { class: left > 96 ? "edge-mark" : null, style: { left: `${left}%` } }, `${Number(at.toFixed(3))} s`,
+      );
+    }),
+  );
+}
+
+function playhead(episode, frame) {
+  return h("div", {
+    class: "playhead", role: "slider", tabindex: "0", "data-key": "playhead", "aria-label": "Frame on show",
+    "aria-valuemin": 0, "aria-valuemax": episode.length - 1, "aria-valuenow": frame,
+    "aria-valuetext": `frame ${frame}, ${seconds(frame, episode.fps)}`,
+    style: { left: percent(frame + 0.5, episode) },
+  });
+}
+
+// Moves the playhead alone: that is done for every frame while the video plays.
+export function setPlayhead(holder, episode, frame) {
+  const node = find(".playhead", holder);
+  if (!node) return;
+  node.style.left = percent(frame + 0.5, episode);
+  node.setAttribute("aria-valuenow", frame);
+  node.setAttribute("aria-valuetext", `frame ${frame}, ${seconds(frame, episode.fps)}`);
+}
+
+const frameAt = (holder, episode, x) => {
+  const { left, width } = holder.getBoundingClientRect();
+  return ((x - left) / width) * episode.length;
+};
+
+// Drags boundaries, snapped to frames, and the playhead. `on` is {episode(), scrub(frame), drag(boundary, frame),
+// drop(boundary, frame)}.
+export function draggable(holder, on) {
+  holder.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    const edge = event.target.closest(".edge");
+    if (edge) dragEdge(holder, edge, event, on);
+    else if (event.target.closest("[data-scrub], .playhead")) scrub(holder, event, on);
+  });
+}
+
+function follow(target, event, moved, dropped) {
+  event.preventDefault();
+  target.setPointerCapture(event.pointerId);
+  const end = (last) => {
+    target.removeEventListener("pointermove", moved);
+    target.removeEventListener("pointerup", end);
+    target.removeEventListener("pointercancel", end);
+    dropped(last.type === "pointerup");
+  };
+  target.addEventListener("pointermove", moved);
+  target.addEventListener("pointerup", end);
+  target.addEventListener("pointercancel", end);
+}
+
+function dragEdge(holder, edge, event, on) {
+  const { step, edge: which } = edge.dataset;
+  const boundary = boundaries(on.episode()).find((other) => other.step === step && other.edge === which);
+  let frame = boundary.frame;
+  edge.focus();
+  const moved = (to) => {
+    const wanted = clamp(boundary, Math.round(frameAt(holder, on.episode(), to.clientX)));
+    if (wanted === frame) return;
+    frame = wanted;
+    on.drag(boundary, frame);
+  };
+  follow(edge, event, moved, (kept) => on.drop(boundary, kept ? frame : boundary.frame));
+}
+
+function scrub(holder, event, on) {
+  const moved = (to) => on.scrub(Math.floor(frameAt(holder, on.episode(), to.clientX)));
+  moved(event);
+  follow(holder, event, moved, () => {});
+}

@@ -1,0 +1,217 @@
+// What the page of one episode looks like; nothing here acts.
+
+import * as api from "./api.js";
+import { boundaries } from "./boundaries.js";
+import { all, fill, h } from "./dom.js";
+import { badge, button, steps, zoom } from "./steps.js";
+import { ISSUE, VERDICT, camera as short, count, doubt, seconds, told } from "./words.js";
+
+const SMALL = 240;
+
+// The frame of the page; what is inside is filled by draw().
+export function page() {
+  return h(
+    "div",
+    { class: "episode-page", "data-key": "episode-page" },
+    h("header", { class: "top", id: "head" }),
+    h("div", { id: "banner" }),
+    h(
+      "main",
+      {},
+      h(
+        "section",
+        { class: "look", "aria-label": "Recording" },
+        h("div", { id: "cameras", class: "cameras" }),
+        h("div", { id: "controls", class: "controls" }),
+        h("div", { id: "timeline", class: "time-line" }),
+        h("div", { id: "ends", class: "ends" }),
+      ),
+      h(
+        "section",
+        { class: "tell", "aria-label": "Steps" },
+        h("div", { id: "steps" }),
+        h("div", { id: "whole" }),
+        h("details", { id: "history" }),
+      ),
+    ),
+    h("datalist", { id: "names" }),
+  );
+}
+
+export function head(view) {
+  const { episode, session, query } = view;
+  const verdict = VERDICT[episode.verdict];
+  return [
+    h(
+      "div",
+      { class: "title" },
+      h("a", { href: `#/?${query()}` }, "← All episodes"),
+      h("h1", {}, `Episode ${episode.episode}`),
+      episode.verdict
+        ? badge(episode.verdict, `${verdict} by ${episode.by}`)
+        : badge("skipped", "not reviewed"),
+      episode.reasons?.length > 0 && h("span", { class: "muted" }, `${doubt(episode.doubt)}: ${episode.reasons.join(", ")}`),
+      h("span", { class: `saving ${session.state}`, role: "status", id: "saving" }, SAVING[session.state]),
+    ),
+    h("p", { class: "instruction", dir: "auto" }, episode.instruction),
+    h(
+      "div",
+      { class: "bar-of-buttons" },
+      verdictButton(episode, "accept", "Accept", "A"),
+      verdictButton(episode, "reject", "Reject", "R"),
+      verdictButton(episode, "unsure", "Unsure", "U"),
+      h("span", { class: "between" }),
+      button("undo", "Undo", "Z", { disabled: !episode.can_undo }),
+      button("redo", "Redo", "⇧Z", { disabled: !episode.can_redo, "aria-keyshortcuts": "Shift+Z" }),
+      h("span", { class: "between" }),
+      turn(view, episode.previous, "← Previous"),
+      turn(view, episode.next, "Next unreviewed →"),
+      button("sheet", "Keys", "?"),
+    ),
+  ];
+}
+
+const SAVING = { saved: "Saved", saving: "Saving …", failed: "Not saved", conflict: "Not saved" };
+
+const verdictButton = (episode, verdict, words, key) =>
+  button(verdict, words, key, { class: `verdict ${verdict}`, "aria-pressed": episode.verdict === verdict });
+
+const turn = ({ query }, index, words) =>
+  index === null
+    ? h("span", { class: "muted off" }, words)
+    : h("a", { class: "turn", href: `#/episode/${index}?${query()}` }, words);
+
+export function banner({ session }) {
+  if (session.state !== "failed" && session.state !== "conflict") return null;
+  const changes = session.unsaved.map(told).join("; ");
+  const conflict = session.state === "conflict";
+  return h(
+    "div",
+    { class: "note banner", role: "alert" },
+    h("p", {}, h("b", {}, conflict ? "Somebody was first. " : "Not saved. "), session.detail),
+    h("p", {}, `Yours is kept here: ${changes}.`),
+    h(
+      "p",
+      { class: "buttons" },
+      button("again", conflict ? "Apply mine on top" : "Send again", null),
+      button("discard", conflict ? "See theirs, drop mine" : "Drop it", null),
+    ),
+  );
+}
+
+export function cameras({ episode, camera }) {
+  return episode.cameras.map((one) =>
+    h(
+      "figure",
+      { "data-key": one.key, class: one.video ? "camera" : "camera stills", "data-keep": "class" },
+      h(
+        "div",
+        { class: "screen" },
+        one.video &&
+          h("video", { src: one.video, "data-camera": one.key, muted: true, playsinline: true, preload: "auto", "data-keep": "muted" }),
+        h("img", {
+          class: "still", "data-camera": one.key, alt: `${short(one.key)}: frame on show`,
+          "data-keep": "src data-wanted data-loading",
+        }),
+      ),
+      h(
+        "figcaption",
+        {},
+        episode.cameras.length > 1
+          ? button("camera", short(one.key), null, {
+              class: "chip", "data-camera": one.key, "aria-pressed": one.key === camera,
+              title: "Show this camera's frames below, and take goal images from it",
+            })
+          : short(one.key),
+      ),
+    ),
+  );
+}
+
+export function controls({ episode, player, labelling }) {
+  const { frame } = player;
+  return [
+    button("play", player.playing ? "Pause" : "Play step", "Space"),
+    button("back", "−1", ",", { "aria-label": "One frame back" }),
+    button("on", "+1", ".", { "aria-label": "One frame on" }),
+    h("span", { class: "where" }, h("b", {}, `frame ${frame}`), ` of ${episode.length} · ${seconds(frame, episode.fps)}`),
+    h("span", { class: "between" }),
+    button("start", "Start here", "["),
+    button("end", "End here", "]"),
+    button("split", "Split", "S"),
+    button("merge", "Merge", "M", { title: "Merge with the next step" }),
+    button("insert", "Insert", "I"),
+    button("delete", "Delete", "Del", { class: "danger", "aria-keyshortcuts": "Delete" }),
+    button("label", labelling ? "Change now" : "Label", "C", { title: "Play on, and mark each change with a key" }),
+  ];
+}
+
+// Two frames at each boundary of the step: the last of the left one, the first of the right one.
+export function ends({ episode, selected, camera }) {
+  const own = boundaries(episode).filter(({ left, right }) => left?.id === selected || right?.id === selected);
+  return own.map((boundary) => {
+    const starts = boundary.right?.id === selected;
+    const title = starts ? "Where this step begins" : "Where this step ends";
+    const { frame } = boundary;
+    return h(
+      "div",
+      { class: "joint", "data-key": `${boundary.step} ${boundary.edge}`, role: "group", "aria-label": title },
+      h("p", { class: "muted" }, title),
+      shot(episode, camera, frame - 1, starts ? "last before" : "last of it"),
+      shot(episode, camera, frame, starts ? "first of it" : "first after"),
+    );
+  });
+}
+
+function shot(episode, camera, frame, words) {
+  const there = frame >= 0 && frame < episode.length;
+  const alt = `${words}, frame ${frame}`;
+  return h(
+    "figure",
+    { class: "shot" },
+    there ? zoom(api.frame(episode.episode, camera, frame, SMALL), alt, alt) : h("div", { class: "blank" }, "none"),
+    h("figcaption", {}, `${words} `, there && h("span", { class: "muted" }, String(frame))),
+  );
+}
+
+export function whole({ episode }) {
+  return h(
+    "p",
+    { class: "buttons issues" },
+    h("span", { class: "muted" }, "Of the whole episode:"),
+    button("issue", ISSUE.missing, null, {
+      "data-issue": "missing", "data-whole": "episode", "aria-pressed": episode.issues.includes("missing"),
+    }),
+  );
+}
+
+export function history({ episode }) {
+  return [
+    h("summary", {}, `History: ${count(episode.history.length, "change")}`),
+    h(
+      "ol",
+      { class: "history" },
+      [...episode.history].reverse().map((line) =>
+        h(
+          "li",
+          { value: line.revision, class: line.undone ? "undone" : null },
+          h("span", {}, line.words), " ",
+          h("span", { class: "muted" }, `${line.undone ? "taken back · " : ""}${line.by} · ${new Date(line.at).toLocaleString()}`),
+        ),
+      ),
+    ),
+  ];
+}
+
+// Brings every part of the page up to date but the time line, whose width the caller knows.
+export function draw(view, holder) {
+  const into = (id, ...parts) => fill(all(`#${id}`, holder)[0], ...parts);
+  into("head", ...head(view));
+  into("banner", banner(view));
+  into("cameras", cameras(view));
+  into("controls", controls(view));
+  into("ends", ends(view));
+  into("steps", steps(view));
+  into("whole", whole(view));
+  into("history", ...history(view));
+}

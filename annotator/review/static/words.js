@@ -1,0 +1,57 @@
+// How things are told: the same words for eyes and for screen readers.
+
+export const MARK = {
+  accept: "✓", accepted: "✓", verified: "✓", person: "✓", unsure: "?", unverified: "!", reject: "✕",
+  rejected: "✕", failed: "✕", skipped: "–", text: "≡", unreviewed: "·",
+};
+export const VERDICT = { accept: "accepted", reject: "rejected", unsure: "unsure" };
+export const ISSUE = {
+  wrong_object: "wrong object", wrong_time: "wrong time", missing: "a step is missing",
+  extra: "one too many", wrong_picture: "wrong picture",
+};
+export const STEP_ISSUES = ["wrong_object", "wrong_time", "extra", "wrong_picture"];
+export const EDITED = { time: "times by hand", words: "words by hand", goal: "goal image by hand" };
+export const OUTCOME = {
+  accepted: "accepted", rejected: "rejected", failed: "failed", person: "chosen by a person",
+};
+
+export const seconds = (frame, fps) => `${(frame / fps).toFixed(2)} s`;
+export const span = (step, fps) => `${(step.start / fps).toFixed(1)}–${(step.end / fps).toFixed(1)} s`;
+export const camera = (key) => key.replace(/^observation\.images\./, "");
+export const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
+
+export function doubt(value) {
+  if (value >= 0.66) return "much doubt";
+  if (value >= 0.33) return "some doubt";
+  return "little doubt";
+}
+
+// What a change that is not saved yet would do.
+export function told(event) {
+  switch (event.kind) {
+    case "move": return `the ${event.edge} of a step at frame ${event.frame}`;
+    case "split": return `a split at frame ${event.frame}`;
+    case "merge": return "two steps joined";
+    case "insert": return `a new step at frame ${event.start}`;
+    case "place": return `a step placed at frame ${event.start}`;
+    case "delete": return "a step taken out";
+    case "rename": return `the words “${event.name}”`;
+    case "outcome": return event.outcome === "failed" ? "a step tried in vain" : "a step done";
+    case "choose": return `attempt ${event.attempt + 1} as the goal image`;
+    case "frame": return `frame ${event.frame} as the goal image`;
+    case "blank": return "a step without a goal image";
+    case "issue": return `${ISSUE[event.issue]}: ${event.on ? "yes" : "no"}`;
+    case "verdict": return `the verdict “${VERDICT[event.verdict]}”`;
+    case "render": return "a new picture";
+    default: return event.kind;
+  }
+}
+
+let waiting;
+export function say(text) {
+  const line = document.getElementById("said");
+  line.textContent = text;
+  line.hidden = !text;
+  clearTimeout(waiting);
+  if (text) waiting = setTimeout(() => say(""), 6000);
+}

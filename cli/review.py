@@ -1,0 +1,60 @@
+"""`goalreel review`. What it needs is imported when it runs."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from goalreel.cli.errors import one_line_errors
+
+EPILOG = (
+    "Examples:\n\n"
+    "- `goalreel review droid-goals`\n\n"
+    "- `GOALREEL_TOKEN=... goalreel review droid-goals --host 0.0.0.0`"
+)
+
+
+def review(
+    dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel annotate` wrote.")],
+    source: Annotated[
+        Path | None,
+        typer.Option(help="What DATASET is made from, while it is not written. [default: as its run knows]"),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Who reviews; the page lets each person say. [default: your login]")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Any but loopback needs a token in GOALREEL_TOKEN.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8090,
+) -> None:
+    """Look at the sub-goals of a dataset in your browser, correct them, and accept or reject them."""
+    with one_line_errors():
+        from goalreel.annotator.review.gate import TOKEN_VARIABLE, Access
+        from goalreel.annotator.review.serve import listen, serve_review
+        from goalreel.cli.console import progress_bars
+
+        access = Access(host, os.environ.get(TOKEN_VARIABLE) or None)
+        with listen(host, port) as socket:
+            from goalreel.annotator.review.app import create_review
+            from goalreel.annotator.review.desk import ReviewDesk
+
+            with progress_bars() as progress:
+                desk = ReviewDesk.open(dataset, source=source, reviewer=by or _login(), progress=progress)
+            app = create_review(desk, access)
+            address = f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}/"
+            ending = "?token=... (what GOALREEL_TOKEN holds)" if access.token else ""
+            typer.echo(
+                f"Look at {address}{ending}   Ctrl-C ends it; everything is saved as you go.", err=True
+            )
+            serve_review(app, socket)
+
+
+def _login() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "reviewer"

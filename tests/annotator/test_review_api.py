@@ -1,0 +1,534 @@
+"""The review page over HTTP: what it shows, what it changes, whom it refuses."""
+
+import shutil
+import socket
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from support.cli import fails
+from support.recordings import storyboard
+from support.scripted_trio import Scripted
+
+from goalreel import Options, annotate, load_models, open_dataset
+from goalreel.annotator.review.app import create_review
+from goalreel.annotator.review.desk import ReviewDesk
+from goalreel.annotator.review.gate import COOKIE, MAX_BODY, Access
+from goalreel.datasets.records import FOLDER, LOCAL, Records
+from goalreel.datasets.source import Source
+from goalreel.errors import DatasetError, InputError
+from goalreel.image import Image
+from goalreel.models.trio import Trio
+from goalreel.types import Edit, Failure
+
+FRONT, WRIST = "observation.images.front", "observation.images.wrist"
+EPISODES = {
+    0: {},
+    1: {"statuses": ("verified", "unverified", "verified")},
+    2: {"drawn": (1,), "tail": 3, "instruction": "stack the cups"},
+}
+
+
+@pytest.fixture(scope="module")
+def made(video_dataset, annotated, tmp_path_factory):
+    """The dataset annotated: three sure steps; one rejected; one drawn, and frames of no step behind it."""
+    return annotated(video_dataset, tmp_path_factory.mktemp("review") / "out", EPISODES)
+
+
+@pytest.fixture
+def out(made, tmp_path):
+    """A copy of its own for each test."""
+    return shutil.copytree(made, tmp_path / "out")
+
+
+def client(out, models: Trio | None = None, access: Access | None = None) -> TestClient:
+    app = create_review(ReviewDesk.open(out, reviewer="root"), access or Access(), models)
+    return TestClient(app, base_url="http://127.0.0.1:8090", follow_redirects=False)
+
+
+@pytest.fixture
+def page(out) -> TestClient:
+    return client(out)
+
+
+def post(page: TestClient, index: int, event: dict, *, revision: int | None = None, by: str = "ann"):
+    """Make a change to the newest revision, or to another one."""
+    now = page.get(f"/api/episodes/{index}").json()["revision"] if revision is None else revision
+    return page.post(f"/api/episodes/{index}/events", json={"revision": now, "by": by, "event": event})
+
+
+def done(page: TestClient, index: int, *events: dict) -> dict:
+    """The episode after changes that all succeed."""
+    answers = [post(page, index, event) for event in events]
+    assert [(answer.status_code, answer.text[:200]) for answer in answers if answer.status_code != 200] == []
+    return answers[-1].json()
+
+
+def spans(episode: dict) -> list[tuple[int, int]]:
+    return [(step["start"], step["end"]) for step in episode["steps"]]
+
+
+def test_the_dataset_is_described(page):
+    assert page.get("/api/dataset").json() == {
+        "name": "out",
+        "fps": 10,
+        "cameras": [FRONT, WRIST],
+        "episodes": 3,
+        "can_render": False,
+        "names": ["reach the block", "grasp the block", "put it in the bowl"],
+        "reviewer": "root",
+    }
+
+
+def listed(page: TestClient, **query: object) -> list[int]:
+    return [row["episode"] for row in page.get("/api/episodes", params=query).json()["rows"]]
+
+
+def test_the_list_is_ordered_searched_filtered_and_paged(page):
+    assert listed(page) == [1, 0, 2]
+    assert listed(page, order="index") == [0, 1, 2]
+    assert listed(page, order="index", offset=1, limit=1) == [1]
+    assert listed(page, q="STACK cups") == [2]
+    assert listed(page, q="rejected") == [1]
+    assert listed(page, q="block bowl", order="index") == [0, 1, 2]
+    assert listed(page, q="nothing like it") == []
+    done(page, 0, {"kind": "verdict", "verdict": "accept"})
+    done(page, 1, {"kind": "verdict", "verdict": "unsure"})
+    assert listed(page, status="unreviewed") == [2]
+    assert listed(page, status="accept") == [0]
+    assert listed(page, status="reject") == []
+    assert listed(page, q="ann", order="index") == [0, 1]
+    answer = page.get("/api/episodes", params={"limit": 1}).json()
+    assert (answer["total"], answer["reviewed"]) == (3, 2)
+    assert answer["rows"][0] == {
+        "episode": 1,
+        "instruction": "put the block in the bowl",
+        "seconds": 0.9,
+        "steps": 3,
+        "status": "unverified",
+        "verdict": "unsure",
+        "by": "ann",
+        "doubt": 0.6,
+        "reasons": ["step 2 rejected by the Critic"],
+    }
+    assert page.get("/api/episodes", params={"order": "other"}).status_code == 422
+
+
+def test_an_episode_is_shown_with_all_there_is_to_judge_it_by(page):
+    episode = page.get("/api/episodes/2").json()
+    assert (episode["length"], episode["revision"], episode["history"]) == (15, 0, [])
+    assert spans(episode) == [(0, 4), (4, 8), (8, 12)]
+    assert [camera["key"] for camera in episode["cameras"]] == [FRONT, WRIST]
+    assert episode["cameras"][0]["from_s"] == pytest.approx(2.1)  # behind the 21 frames of the others
+    assert set(episode["curves"]) == {"gripper", "speed"}
+    assert all(0 <= value <= 1 for points in episode["curves"].values() for _, value in points)
+    step = episode["steps"][1]
+    assert (step["name"], step["chosen"], step["edited"]) == ("grasp the block", 0, [])
+    attempt = step["attempts"][0]
+    assert (attempt["outcome"], attempt["prompt"]) == ("accepted", "p")
+    picture = page.get(attempt["picture"])
+    assert picture.headers["content-type"] == "image/png"
+    assert Image.decode(picture.content).size == (48, 48)
+    frame = page.get(episode["steps"][0]["attempts"][0]["picture"])
+    assert frame.headers["content-type"] == "image/jpeg"
+
+
+def test_a_frame_is_the_exact_one_and_is_fetched_once(page, video_dataset):
+    recorded = Source.open(video_dataset).episode(2)
+    for number in (0, 7, 14):
+        answer = page.get(f"/frames/2/{WRIST}/{number}.jpg", params={"width": 640})
+        shown = Image.decode(answer.content).pixels.astype(int)
+        real = recorded.frames(WRIST, [number])[0].pixels.astype(int)
+        assert np.abs(shown - real).mean() < 4
+    again = page.get(answer.url, headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert Image.decode(page.get(f"/frames/2/{WRIST}/0.jpg?width=24").content).size == (24, 24)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/episodes/7", 404),
+        ("/api/episodes/-1", 422),
+        ("/api/episodes/x", 422),
+        (f"/frames/0/{FRONT}/12.jpg", 404),
+        (f"/frames/0/{FRONT}/0.jpg?width=99999", 422),
+        ("/frames/0/observation.state/0.jpg", 404),
+        ("/frames/0/observation.images.subgoal/0.jpg", 404),
+        ("/video/0/..%2f..%2fmeta", 404),
+        ("/video/9/observation.images.front", 404),
+        (f"/pictures/ab/{'0' * 64}.png", 404),
+        ("/pictures/..%2f../settings.png", 404),
+        ("/pictures/%2e%2e/%2e%2e/settings.json", 404),
+        ("/static/..%2f..%2fapp.py", 404),
+        ("/static/%2e%2e/app.py", 404),
+        ("/docs", 404),
+        ("/openapi.json", 404),
+    ],
+)
+def test_what_is_not_there_is_refused_in_one_line(page, path, status):
+    answer = page.get(path)
+    assert answer.status_code == status
+    if answer.headers["content-type"] == "application/json":
+        assert "\n" not in answer.json()["detail"]
+
+
+def test_a_video_comes_in_ranges(page, video_dataset):
+    url = page.get("/api/episodes/1").json()["cameras"][0]["video"]
+    part = page.get(url, headers={"Range": "bytes=0-99"})
+    assert (part.status_code, len(part.content)) == (206, 100)
+    assert part.headers["content-type"] == "video/mp4"
+    whole = next((video_dataset / "videos" / FRONT).rglob("*.mp4")).read_bytes()
+    assert page.get(url).content == whole
+
+
+def test_recordings_kept_as_pictures_have_no_video(image_dataset, annotated, tmp_path):
+    page = client(annotated(image_dataset, tmp_path / "out", {0: {}}))
+    camera = page.get("/api/episodes/0").json()["cameras"][0]
+    assert (camera["video"], camera["from_s"], camera["to_s"]) == (None, 0, 1.2)
+    assert page.get(f"/frames/0/{FRONT}/3.jpg").status_code == 200
+    assert page.get(f"/video/0/{FRONT}").status_code == 404
+
+
+def test_boundaries_move_and_steps_are_cut_joined_added_and_removed(page):
+    assert spans(done(page, 2, {"kind": "move", "step": "0", "edge": "end", "frame": 6})) == [
+        (0, 6),
+        (6, 8),
+        (8, 12),
+    ]
+    episode = done(page, 2, {"kind": "split", "step": "2", "frame": 10})
+    assert spans(episode) == [(0, 6), (6, 8), (8, 10), (10, 12)]
+    assert spans(done(page, 2, {"kind": "merge", "step": "0"})) == [(0, 8), (8, 10), (10, 12)]
+    episode = done(page, 2, {"kind": "insert", "start": 12, "end": 15, "name": "go home"})
+    assert spans(episode)[-1] == (12, 15)
+    assert episode["steps"][-1]["name"] == "go home"
+    assert spans(done(page, 2, {"kind": "delete", "step": "2"})) == [(0, 8), (10, 12), (12, 15)]
+    assert len(page.get("/api/episodes/2").json()["history"]) == 5
+
+
+def test_words_outcomes_and_issues_are_set(page):
+    words = {"kind": "rename", "step": "1", "name": "take it", "instruction": "it is held", "prompt": None}
+    episode = done(page, 0, words, {"kind": "outcome", "step": "1", "outcome": "failed"})
+    step = episode["steps"][1]
+    assert (step["name"], step["instruction"], step["prompt"]) == ("take it", "it is held", "grasp the block")
+    assert (step["outcome"], step["edited"]) == ("failed", ["words"])
+    flags = [("0", "wrong_picture"), (None, "missing")]
+    episode = done(
+        page, 0, *({"kind": "issue", "step": step, "issue": issue, "on": True} for step, issue in flags)
+    )
+    assert (episode["steps"][0]["issues"], episode["issues"]) == (["wrong_picture"], ["missing"])
+    assert "take it" in page.get("/api/dataset").json()["names"]
+
+
+def test_goal_images_are_chosen_taken_and_left_out(page):
+    episode = done(page, 0, {"kind": "frame", "step": "1", "camera": WRIST, "frame": 5})
+    step = episode["steps"][1]
+    assert (step["chosen"], step["attempts"][1]["outcome"], step["edited"]) == (1, "person", ["goal"])
+    assert step["attempts"][1]["picture"].startswith(f"/frames/0/{WRIST}/5.jpg")
+    assert done(page, 0, {"kind": "choose", "step": "1", "attempt": 0})["steps"][1]["chosen"] == 0
+    assert done(page, 0, {"kind": "blank", "step": "1"})["steps"][1]["chosen"] is None
+    refused = post(page, 0, {"kind": "frame", "step": "1", "camera": "observation.state", "frame": 5})
+    assert (refused.status_code, refused.json()["detail"]) == (422, "there is no camera observation.state")
+
+
+def test_a_verdict_leads_to_the_next_one_that_nobody_reviewed(page):
+    first = page.get("/api/episodes/1").json()
+    assert (first["previous"], first["next"]) == (None, 0)
+    episode = done(page, 0, {"kind": "verdict", "verdict": "accept"})
+    assert (episode["verdict"], episode["by"], episode["previous"], episode["next"]) == (
+        "accept",
+        "ann",
+        1,
+        2,
+    )
+    assert page.get("/api/episodes/1").json()["next"] == 2
+    assert page.get("/api/episodes/2", params={"order": "index"}).json()["next"] == 1
+    assert page.get("/api/episodes/2", params={"q": "stack"}).json()["next"] is None
+    # What is changed afterwards is not what was accepted.
+    episode = done(page, 0, {"kind": "delete", "step": "0"})
+    assert (episode["verdict"], episode["by"]) == (None, None)
+
+
+def test_changes_are_taken_back_also_by_another_process(page, out):
+    done(page, 0, {"kind": "merge", "step": "0"}, {"kind": "delete", "step": "2"})
+    later = client(out)
+    assert len(later.get("/api/episodes/0").json()["steps"]) == 1
+    assert len(done(later, 0, {"kind": "undo"})["steps"]) == 2
+    episode = done(later, 0, {"kind": "undo"})
+    assert (spans(episode), episode["can_undo"], episode["can_redo"]) == (
+        [(0, 4), (4, 8), (8, 12)],
+        False,
+        True,
+    )
+    assert [line["undone"] for line in episode["history"]] == [True, True]
+    assert post(later, 0, {"kind": "undo"}).status_code == 422
+    assert len(done(later, 0, {"kind": "redo"}, {"kind": "redo"})["steps"]) == 1
+
+
+def test_who_comes_second_is_shown_what_was_first(page, out):
+    mine = page.get("/api/episodes/0").json()["revision"]
+    other = client(out)
+    done(other, 0, {"kind": "merge", "step": "0"})
+    answer = post(page, 0, {"kind": "blank", "step": "0"}, revision=mine, by="bob")
+    assert answer.status_code == 409
+    assert "ann came first" in answer.json()["detail"]
+    theirs = answer.json()["episode"]
+    assert len(theirs["steps"]) == 2
+    assert post(page, 0, {"kind": "blank", "step": "0"}, revision=theirs["revision"]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        ({"kind": "move", "step": "0", "edge": "end", "frame": 0}, "a step holds at least one"),
+        ({"kind": "move", "step": "0", "edge": "end", "frame": 99}, "a step holds at least one"),
+        ({"kind": "move", "step": "9", "edge": "end", "frame": 3}, "there is no step 9"),
+        ({"kind": "move", "step": "../x", "edge": "end", "frame": 3}, "match pattern"),
+        ({"kind": "split", "step": "0", "frame": 0}, "a step holds at least one"),
+        ({"kind": "merge", "step": "2"}, "no step behind"),
+        ({"kind": "insert", "start": 2, "end": 5, "name": "n"}, "overlap"),
+        ({"kind": "rename", "step": "0", "name": "n" * 2001}, "at most 2000"),
+        ({"kind": "rename", "step": "0", "name": " "}, "match pattern"),
+        ({"kind": "choose", "step": "0", "attempt": 4}, "no attempt 4"),
+        ({"kind": "render", "step": "0", "attempts": []}, "kind"),
+        ({"kind": "begin"}, "kind"),
+        ({"kind": "redo"}, "nothing"),
+    ],
+)
+def test_a_change_that_does_not_fit_is_refused_in_one_line(page, event, why):
+    answer = post(page, 0, event)
+    assert answer.status_code == 422
+    assert why in answer.json()["detail"]
+    assert "\n" not in answer.json()["detail"]
+    assert page.get("/api/episodes/0").json()["revision"] == 0
+
+
+class Studio(Scripted):
+    """A scripted editor that keeps what it was asked, and may be held."""
+
+    def __init__(self) -> None:
+        super().__init__(salt=1, fail_percent=0)
+        self.asked: list[Edit] = []
+        self.reached, self.open = threading.Event(), threading.Event()
+        self.open.set()
+
+    def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
+        self.asked += edits
+        self.reached.set()
+        assert self.open.wait(60)
+        return super().edit(edits)
+
+
+def rendered(page: TestClient, index: int = 2, step: str = "2", prompt: str = "draw it"):
+    revision = page.get(f"/api/episodes/{index}").json()["revision"]
+    asked = {"revision": revision, "by": "ann", "step": step, "prompt": prompt}
+    return page.post(f"/api/episodes/{index}/render", json=asked)
+
+
+def test_a_step_is_rendered_again_from_the_goal_before_it(out):
+    studio = Studio()
+    page = client(out, Trio(studio, studio, studio))
+    assert page.get("/api/dataset").json()["can_render"]
+    answer = rendered(page)
+    assert answer.status_code == 200
+    step = answer.json()["steps"][2]
+    assert (step["chosen"], len(step["attempts"]), step["attempts"][1]["prompt"]) == (0, 2, "draw it")
+    assert step["attempts"][1]["outcome"] in ("accepted", "rejected")
+    assert page.get(step["attempts"][1]["picture"]).status_code == 200
+    edit = studio.asked[0]
+    assert (edit.step, edit.attempt, edit.segment.start, edit.segment.end) == (2, 1, 8, 12)
+    records = Records(out / FOLDER, source="")
+    assert edit.image == records.image(records.original(2).steps[1].goal_image.frame)
+    assert done(page, 2, {"kind": "choose", "step": "2", "attempt": 1})["steps"][2]["chosen"] == 1
+
+
+def test_one_picture_is_made_at_a_time(out):
+    studio = Studio()
+    page = client(out, Trio(studio, studio, studio))
+    studio.open.clear()
+    answers = []
+    first = threading.Thread(target=lambda: answers.append(rendered(page)), daemon=True)
+    first.start()
+    assert studio.reached.wait(60)
+    busy = rendered(page, step="1")
+    studio.open.set()
+    first.join(60)
+    assert (busy.status_code, [a.status_code for a in answers]) == (503, [200])
+    assert "another picture is being made" in busy.json()["detail"]
+
+
+def test_a_picture_that_took_long_is_not_lost_to_what_was_changed_meanwhile(out):
+    studio = Studio()
+    page = client(out, Trio(studio, studio, studio))
+    stale = page.get("/api/episodes/2").json()["revision"]
+    done(page, 2, {"kind": "merge", "step": "0"})
+    old = {"revision": stale, "by": "ann", "step": "2", "prompt": "p"}
+    assert page.post("/api/episodes/2/render", json=old).status_code == 409
+    assert studio.asked == []
+    studio.open.clear()
+    answers = []
+    first = threading.Thread(target=lambda: answers.append(rendered(page)), daemon=True)
+    first.start()
+    assert studio.reached.wait(60)
+    done(page, 2, {"kind": "move", "step": "2", "edge": "end", "frame": 11})
+    studio.open.set()
+    first.join(60)
+    step = answers[0].json()["steps"][1]
+    assert (answers[0].status_code, step["end"], step["attempts"][-1]["prompt"]) == (200, 11, "draw it")
+
+
+def test_what_an_editor_could_not_do_is_told(out):
+    studio = Scripted(salt=1, fail_percent=100)
+    page = client(out, Trio(studio, studio, studio))
+    attempt = rendered(page).json()["steps"][2]["attempts"][1]
+    assert (attempt["picture"], attempt["outcome"], attempt["text"]) == (None, "failed", "edit: scripted")
+
+
+def test_without_models_nothing_is_rendered(page):
+    answer = rendered(page)
+    assert (answer.status_code, "cannot be loaded" in answer.json()["detail"]) == (422, True)
+
+
+def test_the_runs_own_models_render(video_dataset, tmp_path):
+    source, out = open_dataset(video_dataset), tmp_path / "out"
+    annotate(source, out, load_models("hindsight", recordings=Options().recorded(source)), episodes=[0])
+    page = client(out)
+    assert page.get("/api/dataset").json()["can_render"]
+    before = page.get("/api/episodes/0").json()["steps"][0]
+    step = rendered(page, 0, before["id"]).json()["steps"][0]
+    assert len(step["attempts"]) == len(before["attempts"]) + 1
+    assert step["attempts"][-1]["picture"] != before["attempts"][0]["picture"]
+
+
+def test_a_run_that_is_not_written_yet_is_reviewed(video_dataset, board, tmp_path):
+    source, out = Source.open(video_dataset), tmp_path / "out"
+    with Records.open(out, {"test": 1}, source.fingerprint()) as records:
+        records.remember(video_dataset)
+        records.commit(1, board(9))
+    page = client(out)
+    assert listed(page) == [1]
+    assert page.get(f"/frames/1/{FRONT}/0.jpg").status_code == 200
+    shutil.rmtree(out / LOCAL)
+    with pytest.raises(DatasetError, match="not written yet"):
+        ReviewDesk.open(out)
+
+
+def test_what_nobody_annotated_is_no_review(video_dataset):
+    with pytest.raises(DatasetError, match="no annotated episode"):
+        ReviewDesk.open(video_dataset)
+
+
+def test_a_damaged_log_is_told_in_one_line(page, out):
+    done(page, 0, {"kind": "merge", "step": "0"})
+    log = next((out / FOLDER / "corrections").rglob("*.jsonl"))
+    log.write_bytes(b"what\n" + log.read_bytes())
+    answer = page.get("/api/episodes/0")
+    assert answer.status_code == 500
+    assert "is damaged" in answer.json()["detail"]
+
+
+BODY = {"revision": 0, "by": "ann", "event": {"kind": "undo"}}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "rebound.example"}, 403),
+        ({"Host": "127.0.0.1.example:8090"}, 403),
+        ({"Host": "localhost:8090"}, 422),
+        ({"Host": "[::1]:8090"}, 422),
+        ({"Origin": "http://127.0.0.1:8090"}, 422),
+        ({"Origin": "http://127.0.0.1:9999"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Length": str(MAX_BODY + 1)}, 413),
+        ({"Content-Length": "9" * 30}, 413),
+    ],
+)
+def test_a_change_comes_from_the_page_alone(page, headers, status):
+    assert page.post("/api/episodes/0/events", json=BODY, headers=headers).status_code == status
+
+
+def test_only_reading_and_posting_is_known(page):
+    assert page.delete("/api/episodes/0").status_code == 405
+    assert page.put("/api/episodes/0", json={}).status_code == 405
+
+
+def test_an_endless_body_is_cut_off(page):
+    def body():
+        for _ in range(2 * MAX_BODY // 1024):
+            yield b" " * 1024
+
+    headers = {"Content-Type": "application/json"}
+    answer = page.post("/api/episodes/0/events", content=body(), headers=headers)
+    assert answer.status_code >= 400
+
+
+def test_every_answer_says_what_a_browser_may_do_with_it(page):
+    for path in ("/", "/api/dataset", "/static/main.js", "/static/report.css", "/nothing"):
+        headers = page.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+    assert "<script>" not in page.get("/").text
+
+
+def test_another_address_needs_a_token():
+    with pytest.raises(InputError, match="needs a token: set GOALREEL_TOKEN"):
+        Access("0.0.0.0")
+    with pytest.raises(InputError, match="no space"):
+        Access(token="a b")
+    Access("0.0.0.0", "secret")
+
+
+def test_a_token_logs_a_browser_in_once(out):
+    page = client(out, access=Access("0.0.0.0", "secret"))
+    elsewhere = {"Host": "lab.example:8090"}
+    assert page.get("/", headers=elsewhere).status_code == 401
+    assert page.get("/?token=guess", headers=elsewhere).status_code == 401
+    assert page.get("/api/dataset", headers={"Authorization": "Bearer guess"}).status_code == 401
+    assert page.get("/api/dataset", headers={"Authorization": "Bearer secret"}).status_code == 200
+    assert page.get("/", headers={"Cookie": f"{COOKIE}=guess"}).status_code == 401
+    welcome = page.get("/?token=secret&x=1", headers=elsewhere)
+    assert (welcome.status_code, welcome.headers["location"]) == (303, "/?x=1")
+    cookie = welcome.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "secret" not in cookie
+    assert page.get("http://127.0.0.1:8090//evil.example?token=secret").headers["location"] == "/evil.example"
+    kept = {"Cookie": cookie.partition(";")[0]}
+    assert page.get("/api/dataset", headers=elsewhere | kept).status_code == 200
+    own = elsewhere | kept | {"Origin": "http://lab.example:8090"}
+    assert page.post("/api/episodes/0/events", json=BODY, headers=own).status_code == 422
+    other = elsewhere | kept | {"Origin": "http://evil.example"}
+    assert page.post("/api/episodes/0/events", json=BODY, headers=other).status_code == 403
+
+
+def test_boards_of_other_kinds_are_shown(video_dataset, annotated, tmp_path):
+    """One that failed, and one in words alone."""
+    out = annotated(video_dataset, tmp_path / "out", {0: {}})
+    records = Records(out / FOLDER, source="")
+    board = storyboard(9)
+    words = board.steps[0].step.model_copy(update={"prompt": None, "auxiliary_text": "look"})
+    text = board.steps[0].model_copy(update={"step": words, "status": "text", "attempts": (), "chosen": None})
+    records.commit(1, board.model_copy(update={"steps": (text, *board.steps[1:])}))
+    failure = Failure(stage="plan", message="no words")
+    records.commit(2, board.model_copy(update={"steps": (), "failure": failure}))
+    page = client(out)
+    assert page.get("/api/episodes/1").json()["steps"][0]["attempts"] == []
+    assert page.get("/api/episodes/2").json()["failure"] == "plan: no words"
+    episode = done(page, 2, {"kind": "insert", "start": 0, "end": 15, "name": "all of it"})
+    assert (episode["failure"], spans(episode)) == (None, [(0, 15)])
+
+
+def test_the_command_says_in_one_line_what_is_wrong(video_dataset, made, monkeypatch):
+    monkeypatch.delenv("GOALREEL_TOKEN", raising=False)
+    assert "needs a token: set GOALREEL_TOKEN" in fails("review", made, "--host", "0.0.0.0", "--port", 0)
+    assert "no annotated episode" in fails("review", video_dataset, "--port", 0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert "in use" in fails("review", made, "--port", port)

@@ -1,0 +1,529 @@
+"""The review page in a real browser, against the real command on real recordings, at two widths."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from support.browser import CONTRAST, chromium, needs_chromium
+from support.recordings import make_dataset, storyboard
+from support.wait import until
+
+from goalreel.datasets.build import build
+from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.text import TextOptions
+from goalreel.image import Image
+from goalreel.models import presets
+from goalreel.types import Attempt, Storyboard, Verdict
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
+pytestmark = [pytest.mark.process, needs_chromium]
+
+FRONT = "observation.images.front"
+EPISODES, LENGTH, TAIL = 32, 30, 6
+"""An episode has three steps of 8 frames; its last 6 frames are of none."""
+WIDTHS = {"wide": (1440, 900), "narrow": (1024, 768)}
+RUN = "from goalreel.cli.main import app; app()"
+Keys = webdriver.Keys
+
+
+def tried_twice(board: Storyboard) -> Storyboard:
+    """Its second step has a rejected picture before the accepted one."""
+    step = board.steps[1]
+    drawn = Image(np.full((48, 48, 3), 90, np.uint8))
+    verdict = Verdict(success=False, reasoning="The block is blue.", probability=0.12)
+    rejected = Attempt(prompt="another prompt", seed=9, image=drawn, verdict=verdict)
+    steps = (board.steps[0], step.model_copy(update={"attempts": (rejected, *step.attempts), "chosen": 1}))
+    return board.model_copy(update={"steps": (*steps, *board.steps[2:])})
+
+
+def annotate(source: Path, out: Path, episodes: int, length: int) -> Path:
+    """Without asking a model, but with settings that name the recorded ones."""
+    dataset = Source.open(source)
+    settings = presets.load("hindsight").model_dump(mode="json") | {"camera": FRONT}
+    with Records.open(out, settings, dataset.fingerprint()) as records:
+        for index in range(episodes):
+            records.commit(index, tried_twice(storyboard(length, tail=TAIL)))
+        build(dataset, out, records, text=TextOptions(replace_rows=True))
+    return out
+
+
+class Served:
+    """`goalreel review` in a process of its own, which may be killed and started again at its address."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        words = ["review", str(self.out), "--port", str(self.port), "--by", "ann"]
+        self.process = subprocess.Popen([sys.executable, "-c", RUN, *words], stderr=subprocess.DEVNULL)
+        until(self.answers, 180)
+
+    def answers(self) -> bool:
+        assert self.process.poll() is None
+        try:
+            return httpx.get(f"{self.url}/api/dataset", timeout=60).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(60)
+
+    def episode(self, index: int) -> dict:
+        return httpx.get(f"{self.url}/api/episodes/{index}", timeout=60).json()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("review")
+    source = make_dataset(folder / "in", (LENGTH,) * EPISODES)
+    server = Served(annotate(source, folder / "out", EPISODES, LENGTH))
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    yield from chromium(tmp_path_factory.mktemp("profile"))
+
+
+@pytest.fixture(scope="module")
+def unused() -> Iterator[int]:
+    """Each test changes an episode of its own; the last ones are for the list."""
+    return iter(range(EPISODES - 4))
+
+
+class Page:
+    """What a person does on the page, and what it says."""
+
+    def __init__(self, driver, server: Served, size: tuple[int, int] = WIDTHS["wide"]) -> None:
+        self.driver, self.server = driver, server
+        width, height = size
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def open(self, index: int) -> None:
+        self.index = index
+        # Away first: of two addresses that differ behind the # alone, the second loads nothing.
+        self.driver.get("about:blank")
+        self.driver.get(f"{self.server.url}/#/episode/{index}")
+        self.sees("h1", f"Episode {index}")
+        self.settled()
+
+    def settled(self) -> None:
+        self.eventually(lambda: self.text("#saving"), "Saved")
+
+    def find(self, css: str):
+        return self.driver.find_element("css selector", css)
+
+    def all(self, css: str) -> list:
+        return self.driver.find_elements("css selector", css)
+
+    def script(self, code: str, *arguments: object):
+        return self.driver.execute_script(code, *arguments)
+
+    def text(self, css: str) -> str | None:
+        """Read at once: the page may draw an element anew between finding and reading it."""
+        return self.script("return document.querySelector(arguments[0])?.innerText ?? null", css)
+
+    def attribute(self, css: str, name: str) -> str | None:
+        return self.script(
+            "return document.querySelector(arguments[0])?.getAttribute(arguments[1])", css, name
+        )
+
+    def eventually(self, condition, wanted: object = True) -> None:
+        seen: list[object] = []
+
+        def equal() -> bool:
+            seen[:] = [condition()]
+            return seen[0] == wanted
+
+        try:
+            until(equal)
+        except AssertionError:
+            pytest.fail(f"wanted {wanted!r}, saw {seen[0]!r}")
+
+    def sees(self, css: str, words: str) -> None:
+        self.eventually(lambda: words in (self.text(css) or ""))
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            webdriver.ActionChains(self.driver).send_keys(key).perform()
+
+    def shifted(self, key: str) -> None:
+        chain = webdriver.ActionChains(self.driver).key_down(Keys.SHIFT).send_keys(key)
+        chain.key_up(Keys.SHIFT).perform()
+
+    def click(self, css: str) -> None:
+        self.script("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", css)
+        self.find(css).click()
+
+    def frame(self) -> int:
+        return int(self.attribute(".playhead", "aria-valuenow") or -1)
+
+    def go(self, frame: int) -> None:
+        """To a frame, by the keys."""
+        while (away := frame - self.frame()) != 0:
+            self.press("." if away > 0 else ",")
+
+    def spans(self) -> list[tuple[int, int]]:
+        """As the server has them."""
+        return [(step["start"], step["end"]) for step in self.server.episode(self.index)["steps"]]
+
+    def step(self, at: int) -> dict:
+        return self.server.episode(self.index)["steps"][at]
+
+    def overflow(self) -> int:
+        return self.script(
+            "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+
+
+@pytest.fixture(params=WIDTHS.values(), ids=WIDTHS.keys())
+def page(driver, served, request, unused) -> Iterator[Page]:
+    """An episode of the test's own, at either width; in the end nothing went wrong unsaid."""
+    driver.get("about:blank")
+    driver.get_log("browser")
+    page = Page(driver, served, request.param)
+    page.open(next(unused))
+    yield page
+    assert page.overflow() <= 0
+    assert driver.get_log("browser") == []
+
+
+def test_it_plays_one_step_on_every_camera_and_stops_at_its_end(page):
+    assert page.frame() == 0
+    page.press(Keys.SPACE)
+    page.sees("[data-act=play]", "Pause")
+    page.eventually(lambda: (page.frame(), page.text("[data-act=play]").startswith("Play step")), (7, True))
+    played = "return [...document.querySelectorAll('video')].map((v) => v.played.length > 0 && v.paused)"
+    assert page.script(played) == [True, True]
+    stills = "return [...document.querySelectorAll('img.still')].map((i) => i.complete && i.src)"
+    exact = [
+        f"{page.server.url}/frames/{page.index}/observation.images.{c}/7.jpg" for c in ("front", "wrist")
+    ]
+    page.eventually(lambda: [str(s).partition("?")[0] for s in page.script(stills)], exact)
+    page.press("l", Keys.SPACE)
+    page.eventually(lambda: page.frame(), 15)
+    page.press("j")
+    page.eventually(lambda: page.frame(), 0)
+
+
+def test_both_sides_of_a_boundary_and_the_goal_beside_the_real_end_are_shown(page):
+    page.press("l")
+    page.sees(".step-item.open .step-name", "grasp the block")
+    sides = "return [...document.querySelectorAll('#ends img')].map((i) => i.alt)"
+    told = ["last before, frame 7", "first of it, frame 8", "last of it, frame 15", "first after, frame 16"]
+    page.eventually(lambda: page.script(sides), told)
+    pair = "return [...document.querySelectorAll('.pair img')].map((i) => i.alt)"
+    page.eventually(lambda: page.script(pair), ["Step 2: goal image, accepted", "Step 2: real end frame 15"])
+    attempts = page.text(".attempt-list")
+    assert "The block is blue." in attempts
+    assert "probability of success 0.12" in attempts
+    assert "another prompt" in attempts
+    broken = "return [...document.images].filter((i) => i.src && i.complete && !i.naturalWidth).length"
+    assert page.script(broken) == 0
+
+
+EDGE = '.edge[data-step="0"][data-edge="end"]'
+
+
+def test_a_boundary_is_dragged_to_a_frame_and_shows_what_is_there(page):
+    width = page.find(".track").size["width"]
+    chain = webdriver.ActionChains(page.driver, duration=50).click_and_hold(page.find(EDGE))
+    chain.move_by_offset(round(3.2 * width / LENGTH), 0).perform()
+    page.eventually(lambda: page.attribute(EDGE, "aria-valuenow"), "11")
+    page.eventually(lambda: page.frame(), 10)
+    assert page.spans()[0] == (0, 8)
+    webdriver.ActionChains(page.driver).release().perform()
+    page.eventually(page.spans, [(0, 11), (11, 16), (16, 24)])
+    page.settled()
+    page.open(page.index)
+    assert page.attribute(EDGE, "aria-valuenow") == "11"
+    # Never past the neighbour's last frame.
+    chain = webdriver.ActionChains(page.driver, duration=50).click_and_hold(page.find(EDGE))
+    chain.move_by_offset(round(0.6 * width), 0).release().perform()
+    page.eventually(page.spans, [(0, 15), (15, 16), (16, 24)])
+
+
+def test_boundaries_are_set_by_keys_alone(page):
+    page.press("l")
+    page.go(10)
+    page.press("[")
+    page.eventually(page.spans, [(0, 10), (10, 16), (16, 24)])
+    page.go(12)
+    page.press("]")
+    page.eventually(page.spans, [(0, 10), (10, 13), (13, 24)])
+    page.settled()
+    page.shifted(Keys.ARROW_RIGHT)
+    page.eventually(page.spans, [(0, 10), (10, 14), (14, 24)])
+    page.eventually(lambda: page.frame(), 13)
+    for _ in range(3):
+        page.shifted(Keys.ARROW_LEFT)
+    page.eventually(page.spans, [(0, 10), (10, 11), (11, 24)])
+    page.shifted(Keys.ARROW_LEFT)
+    page.sees("#said", "keeps at least one frame")
+    page.script("document.querySelector(arguments[0]).focus()", EDGE)
+    page.press(Keys.ARROW_LEFT, Keys.PAGE_DOWN)
+    page.eventually(page.spans, [(0, 1), (1, 11), (11, 24)])
+    page.press(Keys.END)
+    page.eventually(page.spans, [(0, 10), (10, 11), (11, 24)])
+    page.settled()
+
+
+def test_steps_are_split_merged_inserted_and_deleted_and_all_of_it_is_undone(page):
+    page.go(4)
+    page.press("s")
+    page.eventually(page.spans, [(0, 4), (4, 8), (8, 16), (16, 24)])
+    page.settled()
+    page.press("m")
+    page.eventually(page.spans, [(0, 8), (8, 16), (16, 24)])
+    page.settled()
+    page.go(26)
+    page.press("i")
+    page.eventually(page.spans, [(0, 8), (8, 16), (16, 24), (26, 30)])
+    page.eventually(lambda: page.script("return document.activeElement.name"), "name")
+    page.press("go home", Keys.ENTER)
+    page.eventually(lambda: page.step(3)["name"], "go home")
+    page.settled()
+    page.press(Keys.DELETE)
+    page.eventually(page.spans, [(0, 8), (8, 16), (16, 24)])
+    page.settled()
+    for left in (4, 4, 3, 4, 3):
+        page.press("z")
+        page.eventually(lambda: len(page.spans()), left)
+        page.settled()
+    assert page.find("[data-act=undo]").get_attribute("disabled")
+    for left in (4, 3):
+        page.shifted("z")
+        page.eventually(lambda: len(page.spans()), left)
+        page.settled()
+
+
+def test_words_are_edited_with_suggestions(page):
+    names = page.script("return [...document.querySelectorAll('#names option')].map((o) => o.value)")
+    assert "reach the block" in names
+    assert page.attribute("[name=name]", "list") is None
+    page.press(Keys.ENTER)
+    page.eventually(lambda: page.script("return document.activeElement.name"), "name")
+    assert page.attribute("[name=name]", "list") == "names"
+    page.press("not this", Keys.ESCAPE)
+    page.eventually(lambda: page.all("[data-form=rename]"), [])
+    page.press(Keys.ENTER)
+    page.eventually(lambda: page.script("return document.activeElement.name"), "name")
+    page.press("look <b>closely</b>", Keys.TAB, "The arm is still.", Keys.TAB, Keys.TAB, Keys.ENTER)
+    page.sees(".step-item.open .step-name", "look <b>closely</b>")
+    page.settled()
+    assert page.step(0)["name"] == "look <b>closely</b>"
+    assert "The arm is still." in page.step(0)["instruction"]
+    page.sees(".step-item.open", "words by hand")
+
+
+def test_goal_images_are_chosen_taken_rendered_and_left_out(page):
+    page.press("l", "1")
+    page.eventually(lambda: page.step(1)["chosen"], 0)
+    page.settled()
+    page.press("9")
+    page.sees("#said", "no picture of an attempt 9")
+    page.go(12)
+    page.press("f")
+    page.eventually(lambda: page.step(1)["chosen"], 2)
+    page.sees(".step-item.open .step-head", "person")
+    page.settled()
+    page.press("g")
+    page.eventually(lambda: page.script("return document.activeElement.name"), "prompt")
+    page.press("a clearer one", Keys.TAB, Keys.ENTER)
+    page.eventually(lambda: len(page.step(1)["attempts"]), 4)
+    page.settled()
+    assert page.step(1)["attempts"][3]["prompt"].endswith("a clearer one")
+    page.click("[data-act=blank]")
+    page.eventually(lambda: page.step(1)["chosen"], None)
+    page.sees(".pair", "No goal image")
+
+
+def test_changes_are_labelled_while_it_plays(page):
+    """One key a change: no pause, and the words come later."""
+    page.press("l", "l")
+    page.press("c")
+    page.eventually(lambda: page.frame() >= 19)
+    page.press("c")
+    page.eventually(lambda: len(page.spans()), 4)
+    page.eventually(lambda: page.frame(), LENGTH - 1)
+    cut = page.spans()[3][0]
+    assert 19 <= cut < 24
+    assert page.spans() == [(0, 8), (8, 16), (16, cut), (cut, 24)]
+    page.settled()
+
+
+def test_issues_and_outcomes_are_told(page):
+    page.click(".step-item.open [data-issue=wrong_object]")
+    page.eventually(lambda: page.step(0)["issues"], ["wrong_object"])
+    page.eventually(lambda: page.attribute(".open [data-issue=wrong_object]", "aria-pressed"), "true")
+    page.click(".step-item.open [data-issue=wrong_object]")
+    page.eventually(lambda: page.step(0)["issues"], [])
+    page.click("[data-act=outcome]")
+    page.eventually(lambda: page.step(0)["outcome"], "failed")
+    page.sees(".step-item.open", "tried in vain")
+    page.click("#whole [data-issue=missing]")
+    page.eventually(lambda: page.server.episode(page.index)["issues"], ["missing"])
+    page.settled()
+
+
+def test_the_sheet_of_keys_and_the_pictures_open_and_close(page):
+    page.press("?")
+    page.sees("#sheet", "undo, redo")
+    page.press("d", Keys.ESCAPE)
+    page.eventually(lambda: page.find("#sheet").is_displayed(), False)
+    page.click(".pair .zoom")
+    page.eventually(lambda: page.find("#viewer img").is_displayed())
+    page.click("#viewer [data-close]")
+    page.eventually(lambda: page.find("#viewer").is_displayed(), False)
+    assert page.server.episode(page.index)["revision"] == 0
+
+
+def test_screen_readers_are_told_what_is_what(page):
+    assert page.attribute(".track", "role") == "group"
+    sliders = """
+        const edges = [...document.querySelectorAll(".edge")];
+        return edges.map((edge) => [...arguments].map((name) => edge.getAttribute(name)));
+    """
+    found = page.script(sliders, "role", "aria-valuemin", "aria-valuenow", "aria-valuemax", "aria-label")
+    assert found == [
+        ["slider", "0", "0", "7", "start of reach the block"],
+        ["slider", "1", "8", "15", "end of reach the block, start of grasp the block"],
+        ["slider", "9", "16", "23", "end of grasp the block, start of put it in the bowl"],
+        ["slider", "17", "24", "30", "end of put it in the bowl"],
+    ]
+    nameless = (
+        "return [...document.querySelectorAll('button, a, input, select, [role=slider]')].filter((n) =>"
+        " !(n.innerText?.trim() || n.getAttribute('aria-label') || n.labels?.length)).length"
+    )
+    assert page.script(nameless) == 0
+    # Every control can be reached with Tab, and shows it.
+    reached = set()
+    for _ in range(60):
+        page.press(Keys.TAB)
+        node = "const n = document.activeElement; return n.dataset.act ?? n.className"
+        reached.add(page.script(node))
+        assert page.script("return getComputedStyle(document.activeElement).outlineStyle") != "none"
+    assert {"accept", "play", "select", "edge", "playhead", "frame", "issue"} <= reached
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_its_ground(page, scheme):
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    ratios = page.script(CONTRAST)
+    assert len(ratios) > 20
+    assert min(ratios) >= 4.5  # WCAG 2 AA
+
+
+def rows(page: Page) -> list[str]:
+    return page.script("return [...document.querySelectorAll('.row')].map((r) => r.innerText)")
+
+
+def test_the_list_leads_through_what_nobody_reviewed(driver, served):
+    page = Page(driver, served)
+    driver.get("about:blank")
+    driver.get(f"{served.url}/")
+    page.eventually(lambda: len(rows(page)), 24)
+    page.sees("#where", "Page 1 of 2")
+    before = httpx.get(f"{served.url}/api/episodes", timeout=60).json()["reviewed"]
+    page.click("[data-turn='1']")
+    page.eventually(lambda: len(rows(page)), EPISODES - 24)
+    page.press("/")
+    page.press("put it in")
+    page.eventually(lambda: len(rows(page)), 24)
+    page.click("[name=order] option[value=index]")
+    page.eventually(lambda: rows(page)[0].splitlines()[0], "Episode 0 · 3 steps · 3.0 s")
+    page.click("[data-turn='1']")
+    last = [EPISODES - 4, EPISODES - 3, EPISODES - 2, EPISODES - 1]
+    page.eventually(lambda: f"Episode {last[0]} " in "".join(rows(page)))
+    page.click(f"a[href*='episode/{last[0]}?']")
+    page.sees("h1", f"Episode {last[0]}")
+    for key, verdict in (("a", "accept"), ("r", "reject"), ("u", "unsure")):
+        now = last.pop(0)
+        page.press(key)
+        page.sees("h1", f"Episode {last[0]}")
+        assert served.episode(now)["verdict"] == verdict
+    driver.back()
+    page.sees("h1", f"Episode {last[0] - 1}")
+    page.sees(".title", "unsure by ann")
+    page.click(".title a")
+    page.sees("#progress", f"{before + 3} of {EPISODES} reviewed")
+    page.click("[name=status] option[value=reject]")
+    page.eventually(lambda: [f"Episode {EPISODES - 3} " in row for row in rows(page)], [True])
+    assert page.overflow() <= 0
+
+
+def test_two_people_at_once_lose_nothing(driver, served, unused, tmp_path):
+    index = next(unused)
+    one = Page(driver, served)
+    one.open(index)
+    for second in chromium(tmp_path / "profile"):
+        two = Page(second, served)
+        two.open(index)
+        two.script("localStorage.setItem('goalreel reviewer', 'bob')")
+        one.press("m")
+        one.eventually(lambda: len(one.spans()), 2)
+        two.press("l", "l", Keys.DELETE)
+        two.sees("#banner", "Somebody was first")
+        two.sees("#banner", "by ann")
+        assert len(two.spans()) == 2
+        two.click("[data-act=again]")
+        two.settled()
+        assert two.spans() == [(0, 16)]
+        assert two.server.episode(index)["history"][-1]["by"] == "bob"
+        one.press("s")
+        one.sees("#said", "Go to a frame inside the step")
+        one.go(4)
+        one.press("s")
+        one.sees("#banner", "Somebody was first")
+        one.click("[data-act=discard]")
+        one.settled()
+        one.eventually(lambda: len(one.all(".step-item")), 1)
+        assert one.spans() == [(0, 16)]
+        # Back in the window, one sees what the other did.
+        two.press("z")
+        one.eventually(lambda: len(one.spans()), 2)
+        one.script("document.dispatchEvent(new Event('visibilitychange'))")
+        one.eventually(lambda: len(one.all(".step-item")), 2)
+
+
+def test_a_killed_server_loses_nothing_and_recordings_kept_as_pictures_play(driver, tmp_path):
+    source = make_dataset(tmp_path / "in", (LENGTH,), dtype="image", cameras=("front",))
+    server = Served(annotate(source, tmp_path / "out", 1, LENGTH))
+    try:
+        page = Page(driver, server)
+        page.open(0)
+        page.press(Keys.SPACE)
+        page.eventually(lambda: page.frame(), 7)
+        page.press("m")
+        page.eventually(lambda: len(page.spans()), 2)
+        page.settled()
+        server.kill()
+        page.press("r")
+        page.sees("#saving", "Not saved")
+        page.sees("#banner", "the server does not answer")
+        page.sees("#banner", "the verdict “rejected”")
+        page.click("[data-act=again]")
+        page.sees("#saving", "Not saved")
+        server.start()
+        page.click("[data-act=again]")
+        page.settled()
+        assert (server.episode(0)["verdict"], page.spans()) == ("reject", [(0, 16), (16, 24)])
+        page.press("z", "z")
+        page.eventually(lambda: len(page.spans()), 3)
+    finally:
+        server.kill()

@@ -1,0 +1,80 @@
+"""Which episodes a person is to look at first, and how fast they get on."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from support.recordings import storyboard
+
+from goalreel.annotator.review.doubt import ENOUGH, EpisodeFacts, doubts, facts
+from goalreel.annotator.review.queue import BREAK, pace
+from goalreel.types import Alignment, Failure, Storyboard, Task, Verdict
+
+
+def with_step(board: Storyboard, number: int, **fields: object) -> Storyboard:
+    steps = list(board.steps)
+    steps[number] = steps[number].model_copy(update=fields)
+    return board.model_copy(update={"steps": tuple(steps)})
+
+
+def judged(board: Storyboard, number: int, probability: float) -> Storyboard:
+    attempt = board.steps[number].attempts[0]
+    verdict = Verdict(success=True, probability=probability)
+    return with_step(board, number, attempts=(attempt.model_copy(update={"verdict": verdict}),))
+
+
+def test_what_counts_most_comes_first():
+    sure, plain = storyboard(12), storyboard(12, ("verified", "unverified", "verified"))
+    failed = Storyboard(task=Task(id="t", instruction="i"), failure=Failure(stage="plan", message="m"))
+    lost = with_step(sure, 2, segment=None, alignment=Alignment(reason="not there"))
+    found = doubts(dict(enumerate(map(facts, (sure, plain, failed, judged(sure, 1, 0.25), lost)))))
+    assert found[0].value == 0
+    assert found[0].reasons == ()
+    assert found[1].reasons == ("step 2 rejected by the Critic",)
+    assert found[2].value == 1
+    assert found[2].reasons == ("no plan",)
+    assert found[3].reasons == ("probability 0.25 of step 2",)
+    assert found[4].reasons == ("step 3 not found in the recording",)
+    assert found[2].value > found[3].value > found[1].value == found[4].value > 0
+
+
+def test_two_doubts_are_more_than_one():
+    one = facts(storyboard(12, ("unverified", "verified")))
+    two = facts(storyboard(12, ("unverified", "unverified")))
+    found = doubts({0: one, 1: two})
+    assert 0 < found[0].value < found[1].value < 1
+
+
+def test_a_critic_that_is_sure_gives_no_reason():
+    assert doubts({0: facts(judged(storyboard(12), 0, 0.97))})[0].reasons == ()
+
+
+@pytest.mark.parametrize(("frames", "word"), [(300, "long"), (2, "short"), (24, None)])
+def test_an_unusual_length_stands_out(frames, word):
+    usual = {i: EpisodeFacts((), (("reach", 20 + i % 3),)) for i in range(ENOUGH)}
+    found = doubts(usual | {99: EpisodeFacts((), (("reach", frames),))})
+    assert found[99].reasons == ((f"“reach” is unusually {word}",) if word else ())
+    assert all(found[i].value == 0 for i in usual)
+
+
+def test_a_few_lengths_make_nothing_unusual():
+    few = {i: EpisodeFacts((), (("reach", 20),)) for i in range(ENOUGH - 2)}
+    assert doubts(few | {99: EpisodeFacts((), (("reach", 900),))})[99].reasons == ()
+
+
+def at(*minutes: float) -> list[datetime]:
+    return [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=m) for m in minutes]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "an_hour"),
+    [
+        ((), None),
+        ((0,), None),
+        ((0, 2, 4, 6), 30),
+        ((6, 0, 4, 2), 30),
+        ((0, 1, 2, 3 + BREAK.seconds / 60, 6 + BREAK.seconds / 60), 20),
+        ((5, 5), None),
+    ],
+)
+def test_the_pace_is_that_since_the_last_break(minutes, an_hour):
+    assert pace(at(*minutes)) == (an_hour and pytest.approx(an_hour))
