@@ -31,6 +31,7 @@ demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write r
 	@echo "  $(DEMO)/predicted/index.html    goals that the nano models predict from one picture, every attempt and verdict"
 	@echo "  $(DEMO)/report/index.html       recordings, the first of that same scene: their sub-goals, and real frames as goals"
 	@echo "  $(DEMO)/report_nano/index.html  one recording with predicted goals beside the real frames"
+	@echo "and correct it:  $(GOALREEL) review $(DEMO)/annotated"
 
 ros-demo: .venv/.ready  ## the closed loop on the simulated robot over ROS 2, filmed
 	$(PYTHON) -m goalreel_ros.tabletop.demo --out out/ros_demo

@@ -4,6 +4,8 @@ import re
 import shlex
 import subprocess
 import sys
+import urllib.request
+from pathlib import Path
 
 import PIL.Image
 import pytest
@@ -38,12 +40,26 @@ def commands() -> list[list[str]]:
     return found
 
 
+def page_of(*words: str) -> None:
+    """Serve a page, on a free port, until it has answered."""
+    command = [Path(sys.executable).with_name("goalreel"), *words, "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as serving:
+        try:
+            address = next(line.split()[2] for line in serving.stderr if line.startswith("Look at "))
+            assert urllib.request.urlopen(address, timeout=60).status == 200
+        finally:
+            serving.terminate()
+
+
 @pytest.mark.long
+@pytest.mark.process
 def test_every_command_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, *words in commands():
         if name == "python":
             exec(words[0], {"__name__": "__main__"})
+        elif words[0] == "review":
+            page_of(*words)
         elif words != ["doctor", "--json"]:  # tests/cli/test_doctor.py runs it
             goalreel(*words)
     for page in ("annotated-report/index.html", "predicted/index.html", "predicted/storyboard.json"):
