@@ -1,27 +1,31 @@
 """Make docs/images/review.png: the review page on a recording that the nano models annotated.
 
-Of the tabletop's first validation scenes the second has a goal image that the Critic rejected.
+Of the tabletop's first validation scenes it takes the most doubtful one with a step that was tried again.
 
 .venv/bin/python scripts/review_picture.py docs/images/review.png
 """
 
 import io
+import json
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import PIL.Image
 from selenium import webdriver
 
+from goalreel.errors import InputError
 from goalreel.files import write_bytes
 
 GOALREEL: Final = Path(sys.executable).with_name("goalreel")
-EPISODE: Final = 1
+EPISODES: Final = 8
 SIZE: Final = (1440, 1010)
 READY: Final = """
 return document.querySelector("#saving")?.textContent === "Saved"
@@ -29,9 +33,8 @@ return document.querySelector("#saving")?.textContent === "Saved"
 """
 
 
-def until(ready: object, seconds: float = 120.0) -> None:
+def until(ready: Callable[[], object], seconds: float = 120.0) -> None:
     """Wait until `ready()` is true."""
-    assert callable(ready)
     end = time.monotonic() + seconds
     while not ready():
         time.sleep(0.2)
@@ -45,8 +48,29 @@ def listens(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
+def ask(url: str) -> dict[str, Any]:
+    """What the page itself is told."""
+    with urllib.request.urlopen(url) as answer:
+        return json.load(answer)
+
+
+def tried_again(url: str) -> tuple[int, int]:
+    """The episode, and how many steps come before the one that has several attempts.
+
+    Raises:
+        InputError: there is none.
+    """
+    for row in ask(f"{url}/api/episodes")["rows"]:
+        steps = ask(f"{url}/api/episodes/{row['episode']}")["steps"]
+        for number, step in enumerate(steps):
+            if len(step["attempts"]) > 1:
+                return row["episode"], number
+    raise InputError(f"the Critic accepted every first attempt in {EPISODES} episodes: record more")
+
+
 def look(url: str, profile: Path) -> bytes:
-    """What a person sees, as PNG: the last step, at the frame where its goal is nearly reached."""
+    """What a person sees, as PNG: a step some way on."""
+    episode, number = tried_again(url)
     options = webdriver.ChromeOptions()
     for switch in ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"):
         options.add_argument(switch)
@@ -56,9 +80,9 @@ def look(url: str, profile: Path) -> bytes:
     try:
         metrics = {"width": SIZE[0], "height": SIZE[1], "deviceScaleFactor": 1, "mobile": False}
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        driver.get(url)
+        driver.get(f"{url}/#/episode/{episode}")
         until(lambda: driver.execute_script(READY))
-        for key in "lll" + "." * 20:
+        for key in "l" * number + "." * 20:
             webdriver.ActionChains(driver).send_keys(key).perform()
         until(lambda: driver.execute_script(READY))
         return driver.get_screenshot_as_png()
@@ -70,17 +94,17 @@ def main(out: str) -> None:
     """Record, annotate, serve, look."""
     with tempfile.TemporaryDirectory(prefix="goalreel-picture-") as folder:
         recorded, dataset = Path(folder) / "recorded", Path(folder) / "pick-and-place"
-        record = ("tabletop", "record", "--episodes", "2", "--split", "validation", "--size", "192")
+        record = ("tabletop", "record", "--episodes", str(EPISODES), "--split", "validation", "--size", "192")
         subprocess.run([GOALREEL, *record, "--out", recorded], check=True)
         annotate = ("annotate", recorded, "--replace-rows", "--preset", "nano", "--out", dataset)
-        subprocess.run([GOALREEL, *annotate], check=False)  # ends with 1, for a goal image was rejected
+        subprocess.run([GOALREEL, *annotate], check=True)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         with subprocess.Popen([GOALREEL, "review", dataset, "--port", str(port), "--by", "ann"]) as server:
             try:
                 until(lambda: listens(port))
-                picture = look(f"http://127.0.0.1:{port}/#/episode/{EPISODE}", Path(folder) / "profile")
+                picture = look(f"http://127.0.0.1:{port}", Path(folder) / "profile")
             finally:
                 server.terminate()
     small = io.BytesIO()

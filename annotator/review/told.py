@@ -36,6 +36,13 @@ SHOWN = 480
 """Pixels of a goal image's longest side, where it is a frame of the recording."""
 _SAID = {"accept": "accepted it", "reject": "rejected it", "unsure": "was unsure of it"}
 
+_PLAIN = {
+    "merge": "merged with the next step",
+    "delete": "deleted",
+    "blank": "left without a goal image",
+    "render": "rendered again",
+}
+
 
 def told_step(episode: int, step: ReviewStep) -> StepAnswer:
     """A step with its attempts."""
@@ -138,20 +145,14 @@ def _done_to(
             return f"placed at frames {start} to {end}"
         case SplitStep(frame=frame):
             return f"split at frame {frame}"
-        case MergeSteps():
-            return "merged with the next step"
-        case DeleteStep():
-            return "deleted"
+        case MergeSteps() | DeleteStep() | BlankGoal() | AddRendering():
+            return _PLAIN[change.kind]
         case SetOutcome(outcome=outcome):
             return "tried in vain" if outcome == "failed" else "done"
         case ChooseAttempt(attempt=attempt):
             return f"has attempt {attempt + 1} as its goal image"
         case TakeFrame(frame=frame):
             return f"has frame {frame} as its goal image"
-        case BlankGoal():
-            return "left without a goal image"
-        case AddRendering():
-            return "rendered again"
         case FlagIssue(issue=issue, on=on):
             return _flag(issue, on)
     assert_never(change)

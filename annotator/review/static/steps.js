@@ -80,7 +80,7 @@ function words(step) {
       "p",
       { class: "muted marks" },
       step.outcome === "failed" && badge("failed", "tried in vain"),
-      step.edited.map((what) => badge("text", EDITED[what])),
+      step.edited.map((what) => badge("edited", EDITED[what])),
     ),
   );
 }

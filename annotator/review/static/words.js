@@ -2,7 +2,7 @@
 
 export const MARK = {
   accept: "✓", accepted: "✓", verified: "✓", person: "✓", unsure: "?", unverified: "!", reject: "✕",
-  rejected: "✕", failed: "✕", skipped: "–", text: "≡", unreviewed: "·",
+  rejected: "✕", failed: "✕", skipped: "–", text: "≡", edited: "✎",
 };
 export const VERDICT = { accept: "accepted", reject: "rejected", unsure: "unsure" };
 export const ISSUE = {
