@@ -3,13 +3,14 @@
 The truth is the log of corrections (`goalreel.datasets.corrections`); nothing here outlives the process.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
 from goalreel.annotator.options import Options
 from goalreel.annotator.review.curves import curves
+from goalreel.annotator.review.doubt import unmoved
 from goalreel.annotator.review.queue import Listed, QueueRow, ReviewQueue
 from goalreel.annotator.review.told import history, told_step
 from goalreel.annotator.review.wire import (
@@ -26,11 +27,15 @@ from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.episode import Episode, stored
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, UserError
 from goalreel.planners.kinematic import Layout
+from goalreel.planners.kinematic.layout import Unsegmentable
+from goalreel.planners.watching import proposed
 from goalreel.progress import OnProgress
-from goalreel.types import Attempt
+from goalreel.types import Attempt, Storyboard
 
+SLACK_S = 0.5
+"""So near a proposal of the kinematics a boundary is borne out by the motion."""
 KEPT_OPEN = 16
 """Episodes whose numbers are kept."""
 
@@ -74,7 +79,12 @@ class ReviewDesk:
         if not done:
             raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
         reviews = Reviews(records)
-        queue = ReviewQueue.read(reviews, {i: lengths[i] for i in done if i in lengths}, progress)
+        queue = ReviewQueue.read(
+            reviews,
+            {i: lengths[i] for i in done if i in lengths},
+            progress,
+            _against_motion(recorded, records),
+        )
         return cls(dataset, recorded, reviews, queue, reviewer)
 
     def episode(self, index: int) -> Episode:
@@ -217,3 +227,22 @@ class ReviewDesk:
         return CameraAnswer(
             key=key, video=f"/video/{index}/{quote(key, safe='')}", from_s=begin, to_s=begin + seconds
         )
+
+
+def _against_motion(source: Source, records: Records) -> Callable[[int, Storyboard], int]:
+    """Tell how many boundaries of an episode the motion does not bear out; 0 where it made them itself."""
+    settings = records.settings()
+    if settings.get("planner") == "kinematic":
+        return lambda index, board: 0
+    options = Options.of(settings)
+    layout = Layout.parse(options.layout) if options.layout else None
+    slack = round(SLACK_S * source.fps)
+
+    def count(index: int, board: Storyboard) -> int:
+        try:
+            found = proposed(source.episode(index), layout)
+        except (UserError, Unsegmentable):  # what cannot be read or cut is looked at all the same
+            return 0
+        return unmoved(board, [proposal.frame for proposal in found], slack)
+
+    return count

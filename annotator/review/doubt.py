@@ -1,7 +1,8 @@
 """Which episodes a person should look at first: how much in doubt is what the models wrote. Pure.
 
-A model's own doubt counts (a rejected picture, a low probability), and what is unlike the rest of the
-dataset. What people say of an episode changes none of it: the queue stands still while it is worked off.
+A model's own doubt counts (a rejected picture, a low probability), a boundary where nothing in the motion
+changes, and what is unlike the rest of the dataset. What people say of an episode changes none of it: the
+queue stands still while it is worked off.
 """
 
 import math
@@ -40,12 +41,23 @@ class Doubt:
     reasons: tuple[str, ...] = ()
 
 
-def facts(board: Storyboard) -> EpisodeFacts:
-    """What an episode's storyboard says of itself."""
+def facts(board: Storyboard, unmoved: int = 0) -> EpisodeFacts:
+    """What an episode's storyboard says of itself; `unmoved` of its boundaries have no motion near them."""
     spans = ((step.step.name, step.segment) for step in board.steps)
-    return EpisodeFacts(
-        tuple(_claims(board)), tuple((name, s.end - s.start) for name, s in spans if s is not None)
-    )
+    claims = list(_claims(board))
+    if unmoved:
+        where = "a boundary" if unmoved == 1 else f"{unmoved} boundaries"
+        claims.append((1 - 0.8**unmoved, f"{where} where the motion shows none"))
+    return EpisodeFacts(tuple(claims), tuple((name, s.end - s.start) for name, s in spans if s is not None))
+
+
+def unmoved(board: Storyboard, proposed: Sequence[int], slack: int) -> int:
+    """How many inner boundaries have no proposal of the kinematics (frames) within `slack` frames.
+
+    None, where it proposes nothing at all: then it cannot tell.
+    """
+    starts = sorted(step.segment.start for step in board.steps if step.segment is not None)[1:]
+    return sum(all(abs(at - p) > slack for p in proposed) for at in starts) if proposed else 0
 
 
 def doubts(episodes: Mapping[int, EpisodeFacts]) -> dict[int, Doubt]:

@@ -5,7 +5,7 @@ It is read once, when the page is started; from then on each change made here br
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -72,8 +72,16 @@ class ReviewQueue:
         self._lock = threading.Lock()
 
     @classmethod
-    def read(cls, reviews: Reviews, lengths: dict[int, int], progress: OnProgress) -> "ReviewQueue":
+    def read(
+        cls,
+        reviews: Reviews,
+        lengths: dict[int, int],
+        progress: OnProgress,
+        unmoved: Callable[[int, Storyboard], int] = lambda episode, board: 0,
+    ) -> "ReviewQueue":
         """Read the records of the episodes of `lengths` (episode -> frames), and what people said of them.
+
+        `unmoved` tells how many of an episode's boundaries have no motion near them.
 
         Raises:
             DatasetError: a record or a log is damaged.
@@ -83,7 +91,7 @@ class ReviewQueue:
         said = set(reviews.episodes())
         for done, (episode, frames) in enumerate(lengths.items(), start=1):
             board = reviews.records.original(episode)
-            found[episode] = facts(board)
+            found[episode] = facts(board, unmoved(episode, board))
             names = tuple(step.step.name for step in board.steps)
             row = QueueRow(episode, board.task.instruction, frames, names, _status(board), Doubt())
             rows.append(_row(row, reviews.look(episode, frames)) if episode in said else row)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.recordings import storyboard
 
-from goalreel.annotator.review.doubt import ENOUGH, EpisodeFacts, doubts, facts
+from goalreel.annotator.review.doubt import ENOUGH, EpisodeFacts, doubts, facts, unmoved
 from goalreel.annotator.review.queue import BREAK, pace
 from goalreel.types import Alignment, Failure, Storyboard, Task, Verdict
 
@@ -78,3 +78,12 @@ def at(*minutes: float) -> list[datetime]:
 )
 def test_the_pace_is_that_since_the_last_break(minutes, an_hour):
     assert pace(at(*minutes)) == (an_hour and pytest.approx(an_hour))
+
+
+def test_a_boundary_where_nothing_moves_is_in_doubt():
+    board = storyboard(12)  # boundaries at 4 and 8
+    assert [unmoved(board, found, 1) for found in ([4, 8], [5, 12], [1], [])] == [0, 1, 2, 0]
+    one, two = (doubts({0: facts(board, count)})[0] for count in (1, 2))
+    assert one.reasons == ("a boundary where the motion shows none",)
+    assert two.reasons == ("2 boundaries where the motion shows none",)
+    assert 0 < one.value < two.value < 1
