@@ -54,7 +54,7 @@ def ask(url: str) -> dict[str, Any]:
 
 
 def richest(url: str) -> tuple[int, int]:
-    """The episode and the step with the most attempts; of equal ones the last step of the longest storyboard."""
+    """The episode and the step with the most attempts; of equal ones the last of the longest storyboard."""
     found: list[tuple[int, int, int, int]] = []
     for row in ask(f"{url}/api/episodes")["rows"]:
         steps = ask(f"{url}/api/episodes/{row['episode']}")["steps"]
