@@ -14,7 +14,6 @@ from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, State, TransitionCallbackReturn
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
@@ -22,9 +21,9 @@ from std_msgs.msg import Header
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import ErrorCode, Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
+from goalreel_ros.qos import GOAL, LATCHED
 from goalreel_ros.stop import Stop
 
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 COLOURS = ((250, 20, 20), (20, 250, 20))
 
 
@@ -41,8 +40,8 @@ class ScriptedNode(LifecycleNode):
         self.step = -1
         self.moved = threading.Event()
         self.board = self.create_publisher(Storyboard, "~/storyboard", LATCHED)
-        self.subgoal = self.create_publisher(SubGoal, "~/subgoal", LATCHED)
-        self.image = self.create_publisher(CompressedImage, "~/subgoal/image/compressed", LATCHED)
+        self.subgoal = self.create_publisher(SubGoal, "~/subgoal", GOAL)
+        self.image = self.create_publisher(CompressedImage, "~/subgoal/image/compressed", GOAL)
         for kind, name, run in (
             (GenerateStoryboard, "~/generate_storyboard", self.generate),
             (AnnotateTask, "~/annotate_task", self.annotate),
