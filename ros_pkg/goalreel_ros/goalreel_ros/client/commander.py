@@ -221,8 +221,9 @@ class GoalreelClient:
             return goal
 
         with self._news:
-            found = self._news.wait_for(lambda: self._presence.gone or wanted(), timeout)
+            self._news.wait_for(lambda: self._presence.gone or wanted(), timeout)
             self._check_there()
+            found = wanted()
         if found is None:
             raise TimeoutError(f"no {'new ' if after else ''}active sub-goal within {timeout:g} s")
         return found
