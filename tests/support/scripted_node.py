@@ -1,7 +1,7 @@
 """A node with goalreel's interfaces and a script in place of models; tasks choose what happens.
 
-`fail` ends as PLANNER_FAILED, `slow` lasts until canceled, `late` gives feedback after its result; anything
-else has two steps, a red goal and a green one, of 64x48 pixels.
+`fail` ends as PLANNER_FAILED, `slow` lasts until canceled, `stuck` until the next
+step is ordered and it is canceled, `late` gives feedback after its result; anything else has two steps, a red goal and a green one, of 64x48 pixels.
 """
 
 import threading
@@ -41,6 +41,7 @@ class ScriptedNode(LifecycleNode):
         self.moved = threading.Event()
         self.board = self.create_publisher(Storyboard, "~/storyboard", LATCHED)
         self.subgoal = self.create_publisher(SubGoal, "~/subgoal", GOAL)
+        self.progress = self.create_publisher(StoryboardProgress, "~/progress", LATCHED)
         self.image = self.create_publisher(CompressedImage, "~/subgoal/image/compressed", GOAL)
         for kind, name, run in (
             (GenerateStoryboard, "~/generate_storyboard", self.generate),
@@ -108,7 +109,14 @@ class ScriptedNode(LifecycleNode):
     def annotate(self, handle) -> AnnotateTask.Result:
         task = handle.request.task
         self.storyboard(task, Storyboard.STATE_EXECUTING, 2)
-        if task == "slow" and self.canceled(handle):
+        if task == "stuck":
+            self.moved.clear()
+            self.step = 0
+            self.progress.publish(StoryboardProgress(message="waiting for the editor for 12 s"))
+            while rclpy.ok() and not self.moved.wait(0.02):
+                pass
+        if task in ("slow", "stuck") and self.canceled(handle):
+            self.step = -1
             self.tell(None)
             return AnnotateTask.Result(error_code=ErrorCode.CANCELED, error_msg="canceled")
         for self.step in (0, 1):

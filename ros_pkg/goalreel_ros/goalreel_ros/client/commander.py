@@ -13,7 +13,7 @@ from unique_identifier_msgs.msg import UUID
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
-from goalreel_interfaces.msg import Storyboard, StoryboardStep, SubGoal
+from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
 from goalreel_ros.client import lifecycle
 from goalreel_ros.client.action import FeedbackActionClient
@@ -63,8 +63,10 @@ class GoalreelClient:
         self._news = self._presence.changed
         self._storyboard: Storyboard | None = None
         self._subgoal: SubGoal | None = None
+        self._progress: StoryboardProgress | None = None
         self._picture: tuple[SubGoal, NDArray[np.uint8] | None] | None = None
         own.create_subscription(Storyboard, f"{server}/storyboard", self._on_storyboard, LATCHED)
+        own.create_subscription(StoryboardProgress, f"{server}/progress", self._on_progress, 1)
         events = self._presence.events
         own.create_subscription(
             SubGoal, f"{server}/subgoal", self._on_subgoal, WATCHED, event_callbacks=events
@@ -206,6 +208,10 @@ class GoalreelClient:
         self._check_there()
         return self._subgoal
 
+    def progress(self) -> StoryboardProgress | None:
+        """The newest `~/progress`, whose `message` says what the node waits for; None before the first."""
+        return self._progress
+
     def wait_for_subgoal(self, timeout: float | None = None, after: SubGoal | None = None) -> SubGoal:
         """The active sub-goal; with `after`, the next one that is not that one.
 
@@ -249,7 +255,10 @@ class GoalreelClient:
         if not action.client.wait_for_server(self._timeout):
             raise TimeoutError(f"no node {self._server} takes tasks within {self._timeout:g} s")
         left = max(1.0, until - time.monotonic())
-        return TaskHandle(self._beside, action, goal, left, self._server, self._presence)
+        return TaskHandle(self._beside, action, goal, left, self._server, self._presence, self._said)
+
+    def _said(self) -> str:
+        return "" if self._progress is None else self._progress.message
 
     def _command(self, name: str, reason: str) -> None:
         check(self._call(name, _message(Command.Request, reason=reason)))
@@ -262,6 +271,9 @@ class GoalreelClient:
         with self._news:
             self._storyboard = message
             self._news.notify_all()
+
+    def _on_progress(self, message: StoryboardProgress) -> None:
+        self._progress = message
 
     def _on_subgoal(self, message: SubGoal) -> None:
         with self._news:

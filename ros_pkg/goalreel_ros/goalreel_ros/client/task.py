@@ -39,10 +39,12 @@ class TaskHandle[Result, Feedback]:
         timeout: float,
         server: str,
         presence: Presence,
+        said: Callable[[], str],
     ) -> None:
+        """`said` gives what the node says that it waits for, or nothing."""
         self._beside, self._client, self._server = beside, action.client, server
         self._presence, self._losses = presence, presence.losses
-        self._changed = presence.changed
+        self._changed, self._said = presence.changed, said
         self._news: deque[Feedback] = deque(maxlen=KEPT)
         self._newest: Feedback | None = None
         self._goal: ClientGoalHandle
@@ -117,12 +119,14 @@ class TaskHandle[Result, Feedback]:
             NodeGoneError: the node ended or hung meanwhile. One that goes on finds the request and stops.
             TimeoutError: it did not stop in time.
         """
-        self._beside.run(lambda: self._goal.cancel_goal_async())
+        acknowledged = self._beside.run(lambda: self._goal.cancel_goal_async()).done
         if not timeout:
             return
         with self._changed:
             if not self._changed.wait_for(lambda: self.done, timeout):
-                raise TimeoutError(f"the task did not stop within {timeout:g} s")
+                said = "acknowledged" if acknowledged() else "not acknowledged"
+                waits = f"; the node says: {self._said()}" if self._said() else ""
+                raise TimeoutError(f"{said}, but the task did not stop within {timeout:g} s{waits}")
             if self._outcome is None:
                 raise NodeGoneError(self._server)
 
