@@ -1,7 +1,8 @@
 """A node with goalreel's interfaces and a script in place of models; tasks choose what happens.
 
-`fail` ends as PLANNER_FAILED, `slow` lasts until canceled, `stuck` until the next
-step is ordered and it is canceled, `late` gives feedback after its result; anything else has two steps, a red goal and a green one, of 64x48 pixels.
+`fail` ends as PLANNER_FAILED, `slow` lasts until canceled, `stuck` until the next step is ordered and it is
+canceled, `late` gives feedback after its result; anything else has two steps, a red goal and a green one, of
+64x48 pixels.
 """
 
 import threading

@@ -1,12 +1,14 @@
 """Quality of service that several modules share."""
 
+import os
+
 from rclpy.duration import Duration
 from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile, ReliabilityPolicy
 
 OFFERED_LEASE = 0.5
-LEASE = 1.5
-"""Seconds of silence after which a publisher counts as gone; three signs of life, on a busy machine, may be
-late by a second before that."""
+LEASE = float(os.environ.get("GOALREEL_LEASE", "1.5"))
+"""Seconds of silence after which a publisher counts as gone: three signs of life, or a second's delay. On a
+network that loses more, or a machine that is busier, set it higher where goals are followed."""
 
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-LEASE = 1.5
+LEASE = float(os.environ.get("GOALREEL_LEASE", "1.5"))
 """Seconds of silence after which a publisher counts as gone; as `goalreel_ros.qos.WATCHED`."""
 
 
