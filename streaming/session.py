@@ -5,13 +5,13 @@ Everything here runs on one event loop; models run elsewhere (`goalreel.streamin
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from goalreel.image import Image
 from goalreel.planners.planner import Underway
 from goalreel.streaming.board import BoardProgress, BoardState, CodedText, ErrorCode, Frame, StepPanel
-from goalreel.streaming.caller import Caller, Waiting
+from goalreel.streaming.caller import Caller
 from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.ending import TaskEnded, of_failure
 from goalreel.streaming.follow import StepFollower, Turn
@@ -28,8 +28,6 @@ ENDS: dict[ErrorCode, BoardState] = {
     ErrorCode.CANCELED: "canceled",
     ErrorCode.PREEMPTED: "canceled",
 }
-WORTH_SAYING = 1.0
-"""Seconds after which a model's answer counts as waited for."""
 
 
 class Session:
@@ -61,7 +59,6 @@ class Session:
         self._message = ""
         self._first: Image | None = None
         self._caller: Caller
-        self._waiting: Callable[[], Sequence[Waiting]] = tuple
         self._renderer: Renderer
         self._rendering: asyncio.Task[None] | None = None
         self._follower: StepFollower | None = None
@@ -87,15 +84,8 @@ class Session:
         """Say how it goes at this moment. Any thread may ask."""
         board, follower = self._live.board, self._follower
         if follower is None:
-            return BoardProgress(board, replans=self.replans, message=self._waits_for(self._message))
-        message = self._waits_for(follower.message)
-        return BoardProgress(board, follower.closeness, follower.elapsed, self.replans, message)
-
-    def _waits_for(self, message: str) -> str:
-        """The message, and which model has been waited for long enough to be worth saying."""
-        long_ago, names = time.monotonic() - WORTH_SAYING, self._live.board.models
-        waits = (w.said(names) for w in self._waiting() if w.since < long_ago)
-        return "; ".join(filter(None, (message, *waits)))
+            return BoardProgress(board, replans=self.replans, message=self._message)
+        return BoardProgress(board, follower.closeness, follower.elapsed, self.replans, follower.message)
 
     # -- making the storyboard
 
@@ -106,7 +96,6 @@ class Session:
         self._say("loading the models")
         self._live.phase("loading_models")
         self._caller = await self._models()
-        self._waiting = self._caller.waiting
         self._caller.timeout = self._settings.model_timeout
         self._renderer = Renderer(self._live, self._caller, self._settings)
         if not planned:
@@ -118,9 +107,7 @@ class Session:
 
     async def _first_frame(self) -> Frame:
         if self._request.image is not None:
-            image = self._request.image
-            small = image.within(self._settings.max_image_side)
-            return Frame(small, self._live.now(), full_size=image.size)
+            return Frame(self._request.image, self._live.now())
         self._live.update(state="planning")
         self._live.phase("waiting_for_image")
         self._say("waiting for a camera frame")
@@ -169,7 +156,7 @@ class Session:
             self._renderer.in_words()
         else:
             source = self._source
-            await self._renderer.run(self._task(source.image), 0, source)
+            await self._renderer.run(self._task(source.image), 0, source.image, source.stamp)
 
     # -- executing it
 
@@ -239,7 +226,7 @@ class Session:
         if self._request.text_only:
             self._renderer.in_words()
             return
-        work = self._renderer.run(self._task(source.image), first, source)
+        work = self._renderer.run(self._task(source.image), first, source.image, source.stamp)
         self._rendering = asyncio.create_task(work, name="goalreel-rendering")
         self._rendering.add_done_callback(self._rendered)
 
@@ -278,8 +265,7 @@ class Session:
 
     def _storyboard(self) -> Storyboard:
         """The board as the agents know it."""
-        longest = self._settings.max_image_side
-        steps = tuple(p.as_step(longest) for p in self._live.board.steps)
+        steps = tuple(p.as_step() for p in self._live.board.steps)
         return Storyboard(task=self._task(self._first or self._source.image), steps=steps)
 
     # -- the end

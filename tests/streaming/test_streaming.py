@@ -1,7 +1,6 @@
 """The engine on a world that a test sets: sub-goals follow the scene, and every end says why."""
 
 import math
-import re
 import threading
 import time
 from uuid import uuid4
@@ -13,7 +12,7 @@ from support.wait import until
 from goalreel.models.load import load
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine
-from goalreel.streaming.request import TaskRequest, excerpt
+from goalreel.streaming.request import TaskRequest
 from goalreel.streaming.settings import EngineSettings
 
 
@@ -420,57 +419,3 @@ def test_stop_ends_everything_at_once_and_start_begins_anew(start):
     world.plans = [World.plan_of([0])]
     engine.start()
     assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NONE
-
-
-def test_a_text_that_is_too_long_is_refused_whole(start):
-    world = World()
-    engine, heard = start(world, max_instruction_length=20)
-    for request in (TaskRequest("x" * 21), TaskRequest("move it", "generate", auxiliary_text="x" * 21)):
-        outcome = result(engine.submit(request))
-        assert outcome.error is ErrorCode.INVALID_REQUEST
-        assert "has 21 characters, 20 are allowed (max_instruction_length)" in outcome.message
-    assert not heard.boards
-    assert "the reason has 21 characters" in engine.command("cancel", "x" * 21)[1]
-    assert result(engine.submit(TaskRequest("x" * 20, "generate"))).error is ErrorCode.NONE
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("", ""),
-        ("put it\n down", "put it down"),
-        ("x" * 200, "x" * 200),
-        ("x" * 201, "x" * 200 + "... (201 characters)"),
-        (" " * 5000 + "x", "... (5001 characters)"),
-    ],
-)
-def test_an_excerpt_is_one_line_of_bounded_length(text, shown):
-    assert excerpt(text) == shown
-
-
-@pytest.mark.parametrize(("kind", "role"), [("plan", "planner"), ("edit", "editor"), ("judge", "critic")])
-def test_what_is_waited_for_is_said_until_the_answer_is_here(start, kind, role):
-    world = World(1)
-    world.hold[kind] = threading.Event()
-    engine, _ = start(world)
-    ticket = engine.submit(TaskRequest("move it", "generate"))
-    try:
-        said = until(lambda: (m := engine.progress().message) and "waiting for the" in m and m)
-        assert re.search(rf"; waiting for the {role} \(.*\) for \d+ s$", said)
-    finally:
-        world.hold[kind].set()
-    assert result(ticket).message == ""
-    assert engine.progress().message == ""
-
-
-def test_a_retry_of_what_is_waited_for_is_said(start):
-    world = World(1)
-    world.retry = 2
-    world.hold["edit"] = threading.Event()
-    engine, _ = start(world)
-    ticket = engine.submit(TaskRequest("move it", "generate"))
-    try:
-        until(lambda: engine.progress().message.endswith("s, retry 2"))
-    finally:
-        world.hold["edit"].set()
-    assert result(ticket).error is ErrorCode.NONE

@@ -16,7 +16,7 @@ from goalreel.models.load import Trio
 from goalreel.models.presets import Preset
 from goalreel.streaming.board import Goal
 from goalreel.streaming.engine import Engine, OnPhase
-from goalreel.streaming.request import TaskOutcome, TaskRequest, excerpt
+from goalreel.streaming.request import TaskOutcome, TaskRequest
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.ticket import Ticket
 from goalreel_interfaces.msg import StoryboardProgress
@@ -55,7 +55,6 @@ class Parts:
         self._log, self._active = node.get_logger(), active
         self._clock = node.get_clock()
         self._settings, self._options = settings, options
-        slot.longest = settings.max_image_side
         self._refused = ""
         with ExitStack() as undo:
             self._camera = CameraInputs(node, lambda: self._options, slot)
@@ -82,7 +81,6 @@ class Parts:
     def configure(self, settings: EngineSettings, options: NodeOptions) -> None:
         """Take what may change while running, from the next request or message on."""
         self._settings, self._options = settings, options
-        self._camera.slot.longest = settings.max_image_side
         self.engine.configure(settings)
         self.outputs.configure(options)
 
@@ -94,7 +92,7 @@ class Parts:
         """
         ticket = self._active().submit(request, on_phase)
         self._refused = ""
-        self._log.info(f"{request.kind}: {excerpt(request.task) or ticket.id!s}")
+        self._log.info(f"{request.kind}: {request.task or ticket.id!s}")
         ticket.outcome.add_done_callback(self._ended)
         return ticket
 
