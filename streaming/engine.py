@@ -22,7 +22,7 @@ from goalreel.streaming.execution import Execution
 from goalreel.streaming.live import LiveBoard
 from goalreel.streaming.names import completed, names_of, preset_of
 from goalreel.streaming.orders import Orders
-from goalreel.streaming.request import BoardListener, TaskOutcome, TaskRequest
+from goalreel.streaming.request import EXCERPT, BoardListener, TaskOutcome, TaskRequest, excerpt
 from goalreel.streaming.session import Session
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.ticket import Ticket
@@ -148,6 +148,8 @@ class Engine:
 
     def command(self, command: TaskCommand, reason: str = "") -> CodedText:
         """Pause, resume, re-plan or cancel the task under way."""
+        if (problem := self._too_long("reason", reason)) is not None:
+            return problem
         execution = self._underway()
         if execution is None:
             return ErrorCode.NO_TASK, f"there is no task to {command}"
@@ -187,14 +189,24 @@ class Engine:
     def _problem(self, request: TaskRequest) -> CodedText | None:
         if not math.isfinite(request.timeout) or request.timeout < 0:
             return ErrorCode.INVALID_REQUEST, f"a timeout is 0 or more seconds, not {request.timeout}"
+        for name, text in (("task", request.task), ("auxiliary text", request.auxiliary_text)):
+            if (problem := self._too_long(name, text)) is not None:
+                return problem
         if request.storyboard_id is None:
             return None if request.task.strip() else (ErrorCode.INVALID_REQUEST, "the task is empty")
         kept = self._kept.get(request.storyboard_id)
         if kept is None:
             return ErrorCode.INVALID_REQUEST, f"there is no storyboard {request.storyboard_id}"
         if request.task.strip() not in ("", kept.task):
-            return ErrorCode.INVALID_REQUEST, f"that storyboard is for another task: {kept.task!r}"
+            return ErrorCode.INVALID_REQUEST, f"that storyboard is for another task: {excerpt(kept.task)!r}"
         return None
+
+    def _too_long(self, name: str, text: str) -> CodedText | None:
+        limit = self._settings.max_instruction_length
+        if len(text) <= limit:
+            return None
+        said = f"the {name} has {len(text)} characters, {limit} are allowed (max_instruction_length)"
+        return ErrorCode.INVALID_REQUEST, said
 
     def _underway(self) -> Execution | None:
         loop = self._loop
@@ -255,6 +267,6 @@ class Engine:
 
 
 def _refused(ticket: Ticket, request: TaskRequest, why: CodedText) -> Ticket:
-    board = Board(id=ticket.id, task=request.task, state="failed")
+    board = Board(id=ticket.id, task=request.task[:EXCERPT], state="failed")
     ticket.outcome.set_result(TaskOutcome(board, *why))
     return ticket

@@ -7,6 +7,9 @@ from uuid import UUID
 from goalreel.image import Image
 from goalreel.streaming.board import Board, ErrorCode, Goal
 
+EXCERPT = 200
+"""Characters of a text of any length that logs and messages about it show."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
@@ -36,6 +39,13 @@ class TaskOutcome:
     replans: int = 0
     planning_time: float = 0.0
     elapsed: float = 0.0
+
+
+def excerpt(text: str) -> str:
+    """The text in one line, cut to EXCERPT characters; says how long it is then."""
+    line = " ".join(text[: 2 * EXCERPT].split())
+    short = len(text) <= 2 * EXCERPT and len(line) <= EXCERPT
+    return line if short else f"{line[:EXCERPT]}... ({len(text)} characters)"
 
 
 class BoardListener(Protocol):

@@ -83,6 +83,14 @@ class EngineSettings(BaseModel):
         ),
     ] = "preset"
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, description="Seed of the pictures.")] = 0
+    max_instruction_length: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=100_000,
+            description="Refuse requests with a longer task, auxiliary text or reason, in characters.",
+        ),
+    ] = 2000
     max_steps: Annotated[
         int, Field(ge=0, le=1000, description="Refuse plans with more steps; 0: the preset's number.")
     ] = 0

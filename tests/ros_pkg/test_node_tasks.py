@@ -441,6 +441,31 @@ def test_an_empty_instruction_is_refused_and_seen_in_the_diagnostics(node, robot
     assert not any("refused" in s.message for s in reports[-1].status)
 
 
+def test_a_text_of_any_length_is_refused_by_every_way_in_and_goes_whole_into_no_log(node, robot):
+    endless = "x" * 1_000_000
+    says = "has 1000000 characters, 2000 are allowed (max_instruction_length)"
+    robot.say(endless)
+    until(lambda: any(f"instruction refused: the task {says}" in line for line in node.lines))
+    for action, kind in (("annotate_task", AnnotateTask), ("generate_storyboard", GenerateStoryboard)):
+        status, result = robot.result(robot.send(kind, action, task=endless))
+        assert (status, result.error_code) == (ABORTED, ErrorCode.INVALID_REQUEST)
+        assert says in result.error_msg
+        assert len(result.storyboard.task) < 1000
+    for name, kind in (
+        ("annotate_task", StartAnnotateTask),
+        ("generate_storyboard", StartGenerateStoryboard),
+    ):
+        answer = robot.call(kind, f"start/{name}", task=RED, auxiliary_text=endless)
+        assert (answer.error_code, says in answer.error_msg) == (ErrorCode.INVALID_REQUEST, True)
+    handle = robot.send(AnnotateTask, "annotate_task", task=f"{GREEN} " + "please " * 200)
+    until(lambda: state(robot).state == Storyboard.STATE_EXECUTING)
+    answer = robot.call(Command, "replan", reason=endless)
+    assert (answer.error_code, says in answer.error_msg) == (ErrorCode.INVALID_REQUEST, True)
+    robot.cancel(handle)
+    until(lambda: any("annotate: #14fa14 please" in line for line in node.lines))
+    assert max(map(len, node.lines)) < 500
+
+
 def test_progress_comes_regularly(robot):
     heard = robot.listen(StoryboardProgress, "goalreel/progress", 10)
     until(lambda: len(heard) >= 4)

@@ -12,7 +12,7 @@ from support.wait import until
 from goalreel.models.load import load
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine
-from goalreel.streaming.request import TaskRequest
+from goalreel.streaming.request import TaskRequest, excerpt
 from goalreel.streaming.settings import EngineSettings
 
 
@@ -419,3 +419,29 @@ def test_stop_ends_everything_at_once_and_start_begins_anew(start):
     world.plans = [World.plan_of([0])]
     engine.start()
     assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NONE
+
+
+def test_a_text_that_is_too_long_is_refused_whole(start):
+    world = World()
+    engine, heard = start(world, max_instruction_length=20)
+    for request in (TaskRequest("x" * 21), TaskRequest("move it", "generate", auxiliary_text="x" * 21)):
+        outcome = result(engine.submit(request))
+        assert outcome.error is ErrorCode.INVALID_REQUEST
+        assert "has 21 characters, 20 are allowed (max_instruction_length)" in outcome.message
+    assert not heard.boards
+    assert "the reason has 21 characters" in engine.command("cancel", "x" * 21)[1]
+    assert result(engine.submit(TaskRequest("x" * 20, "generate"))).error is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", ""),
+        ("put it\n down", "put it down"),
+        ("x" * 200, "x" * 200),
+        ("x" * 201, "x" * 200 + "... (201 characters)"),
+        (" " * 5000 + "x", "... (5001 characters)"),
+    ],
+)
+def test_an_excerpt_is_one_line_of_bounded_length(text, shown):
+    assert excerpt(text) == shown

@@ -8,6 +8,7 @@ from rclpy.node import Node
 from goalreel.streaming.board import BoardProgress
 from goalreel.streaming.engine import Engine, Loading
 from goalreel.streaming.frames import FrameCounts
+from goalreel.streaming.request import excerpt
 from goalreel_ros.convert import header
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
@@ -79,7 +80,7 @@ def task(progress: BoardProgress, refused: str) -> Diagnosis:
     board = progress.board
     values = {
         "state": board.state,
-        "task": board.task,
+        "task": excerpt(board.task),
         "steps": len(board.steps),
         "completion": f"{progress.task_completion:.2f}",
         "re-plans": progress.replans,

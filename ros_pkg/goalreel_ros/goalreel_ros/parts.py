@@ -16,7 +16,7 @@ from goalreel.models.load import Trio
 from goalreel.models.presets import Preset
 from goalreel.streaming.board import Goal
 from goalreel.streaming.engine import Engine, OnPhase
-from goalreel.streaming.request import TaskOutcome, TaskRequest
+from goalreel.streaming.request import TaskOutcome, TaskRequest, excerpt
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.ticket import Ticket
 from goalreel_interfaces.msg import StoryboardProgress
@@ -92,7 +92,7 @@ class Parts:
         """
         ticket = self._active().submit(request, on_phase)
         self._refused = ""
-        self._log.info(f"{request.kind}: {request.task or ticket.id!s}")
+        self._log.info(f"{request.kind}: {excerpt(request.task) or ticket.id!s}")
         ticket.outcome.add_done_callback(self._ended)
         return ticket
 
