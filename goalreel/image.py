@@ -62,6 +62,17 @@ class Image:
         picture = PIL.Image.fromarray(self.pixels).resize(size, PIL.Image.Resampling.LANCZOS)
         return Image(np.array(picture))
 
+    def within(self, longest: int) -> "Image":
+        """Bring the longer side down to `longest` pixels, keeping the shape; the same object if it fits."""
+        import cv2
+
+        width, height = self.size
+        scale = longest / max(width, height)
+        if scale >= 1:
+            return self
+        size = max(1, round(width * scale)), max(1, round(height * scale))
+        return Image(np.asarray(cv2.resize(self.pixels, size, interpolation=cv2.INTER_AREA), np.uint8))
+
     def blended(self, other: "Image") -> "Image":
         """The mean of two pictures of one size, rounded down.
 

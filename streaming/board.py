@@ -57,9 +57,17 @@ class Frame:
     """One camera frame. `stamp` is the camera's own (ns), `received` is `time.monotonic()` here (s)."""
 
     image: Image
+    """At the size that the models are given, `max_image_side` at most."""
     stamp: int = 0
     frame_id: str = ""
     received: float = 0.0
+    full_size: tuple[int, int] | None = None
+    """(width, height) as the camera sent it, where that differs."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height) as the camera sent it: that of goal images."""
+        return self.full_size or self.image.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +102,21 @@ class StepPanel:
         """Nothing more will be tried for its picture; `failed` ends the task when the step is due."""
         return self.image_status in ("verified", "unverified", "failed")
 
-    def as_step(self) -> StoryboardStep:
-        """The step with the picture that is shown, if any."""
+    def as_step(self, longest: int) -> StoryboardStep:
+        """The step with the picture that is shown, if any, its longer side brought to `longest` pixels."""
         status, attempt = self.image_status, self.attempt
         if self.step.prompt is None and self.rendered:
             return StoryboardStep(step=self.step, status="text")
         if attempt is None or attempt.image is None or status not in ("verified", "unverified"):
             return StoryboardStep(step=self.step)
+        attempt = attempt.model_copy(update={"image": attempt.image.within(longest)})
         return StoryboardStep(step=self.step, attempts=(attempt,), status=status, chosen=0)
 
-    def finish(self, result: StoryboardStep, created: int, size: tuple[int, int] | None) -> Self:
-        """The panel with the loop's result for its step, its picture at `size`, (width, height), if given."""
+    def finish(self, result: StoryboardStep, created: int, size: tuple[int, int]) -> Self:
+        """The panel with the loop's result for its step, its picture at `size`, (width, height)."""
         tries = result.attempts
         attempt = tries[result.chosen if result.chosen is not None else -1] if tries else None
-        if attempt is not None and attempt.image is not None and size is not None:
+        if attempt is not None and attempt.image is not None:
             attempt = attempt.model_copy(update={"image": attempt.image.resized(size)})
         status: ImageStatus
         if result.status == "text":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from goalreel.image import Image
 from goalreel.streaming.board import Frame
+from goalreel.streaming.settings import MAX_IMAGE_SIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,17 @@ class FrameCounts:
 class FrameSlot[Raw]:
     """One slot. `put` swaps the newest message in; `newest` decodes it, once, when someone asks.
 
-    Age is measured from arrival here, so a camera with a wrong clock does no harm.
+    Age is measured from arrival here, so a camera with a wrong clock does no harm. A picture of more than
+    `longest` pixels, on its longer side, is brought to that as it is decoded.
     """
 
-    def __init__(self, decode: Callable[[Raw], Image], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        decode: Callable[[Raw], Image],
+        clock: Callable[[], float] = time.monotonic,
+        longest: int = MAX_IMAGE_SIDE,
+    ) -> None:
+        self.longest = longest
         self._decode = decode
         self._clock = clock
         self._lock = threading.Lock()
@@ -67,7 +75,9 @@ class FrameSlot[Raw]:
             if self._decoded is not None and self._decoded[0] == number:
                 return _or_raise(self._decoded[1])
         try:
-            result: Frame | ValueError = Frame(self._decode(raw), stamp, frame_id, received)
+            image = self._decode(raw)
+            small = image.within(self.longest)
+            result: Frame | ValueError = Frame(small, stamp, frame_id, received, image.size)
         except ValueError as e:
             result = e
         with self._lock:

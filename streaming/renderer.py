@@ -8,7 +8,7 @@ from dataclasses import replace
 from goalreel.asynchronous import advance
 from goalreel.image import Image
 from goalreel.loop import Answer, Keep, Request, render_step
-from goalreel.streaming.board import StepPanel
+from goalreel.streaming.board import Frame, StepPanel
 from goalreel.streaming.caller import Caller
 from goalreel.streaming.ending import TaskEnded, unacceptable
 from goalreel.streaming.live import LiveBoard
@@ -25,27 +25,28 @@ class Renderer:
         self._caller = caller
         self._settings = settings
 
-    async def run(self, task: Task, first: int, source: Image | None, source_stamp: int) -> None:
+    async def run(self, task: Task, first: int, source: Frame) -> None:
         """Render every step from `first` on, that one from `source`.
 
         Raises:
             Ended: a step came out in a way that the settings do not accept.
         """
+        image = source.image
         for index in range(first, len(self._live.board.steps)):
-            result = await self._render(task, index, source, source_stamp)
-            source = result.goal_image or source
+            result = await self._render(task, index, image, source)
+            image = result.goal_image or image
 
     def in_words(self) -> None:
         """Mark every step as text only, without a picture."""
         now = self._live.now()
         self._live.update(steps=tuple(_worded(p, now) for p in self._live.board.steps))
 
-    async def _render(self, task: Task, index: int, source: Image | None, stamp: int) -> StoryboardStep:
+    async def _render(self, task: Task, index: int, image: Image, source: Frame) -> StoryboardStep:
         pictures = 0
 
         def panel() -> StepPanel:
             # Read anew each time: the robot's side of the panel changes meanwhile.
-            return replace(self._live.board.steps[index], source_stamp=stamp, attempts=pictures)
+            return replace(self._live.board.steps[index], source_stamp=source.stamp, attempts=pictures)
 
         async def ask(request: Request) -> Answer:
             nonlocal pictures
@@ -59,12 +60,11 @@ class Renderer:
 
         step = panel().step
         keep: Keep = "last" if self._settings.keep == "last" else "best"
-        trajectory = render_step(task, index, step, None, source, panel().max_attempts, keep)
+        trajectory = render_step(task, index, step, None, image, panel().max_attempts, keep)
         result = await advance(trajectory, ask)
         ended = unacceptable(result, self._settings)
         # The editor's own picture feeds the next step; whoever watches gets it as the camera would.
-        size = None if task.image is None else task.image.size
-        self._finish(panel().finish(result, self._live.now(), size), ended)
+        self._finish(panel().finish(result, self._live.now(), source.size), ended)
         if ended is not None:
             raise ended
         return result

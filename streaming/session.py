@@ -107,7 +107,9 @@ class Session:
 
     async def _first_frame(self) -> Frame:
         if self._request.image is not None:
-            return Frame(self._request.image, self._live.now())
+            image = self._request.image
+            small = image.within(self._settings.max_image_side)
+            return Frame(small, self._live.now(), full_size=image.size)
         self._live.update(state="planning")
         self._live.phase("waiting_for_image")
         self._say("waiting for a camera frame")
@@ -156,7 +158,7 @@ class Session:
             self._renderer.in_words()
         else:
             source = self._source
-            await self._renderer.run(self._task(source.image), 0, source.image, source.stamp)
+            await self._renderer.run(self._task(source.image), 0, source)
 
     # -- executing it
 
@@ -226,7 +228,7 @@ class Session:
         if self._request.text_only:
             self._renderer.in_words()
             return
-        work = self._renderer.run(self._task(source.image), first, source.image, source.stamp)
+        work = self._renderer.run(self._task(source.image), first, source)
         self._rendering = asyncio.create_task(work, name="goalreel-rendering")
         self._rendering.add_done_callback(self._rendered)
 
@@ -265,7 +267,8 @@ class Session:
 
     def _storyboard(self) -> Storyboard:
         """The board as the agents know it."""
-        steps = tuple(p.as_step() for p in self._live.board.steps)
+        longest = self._settings.max_image_side
+        steps = tuple(p.as_step(longest) for p in self._live.board.steps)
         return Storyboard(task=self._task(self._first or self._source.image), steps=steps)
 
     # -- the end

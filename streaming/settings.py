@@ -11,6 +11,9 @@ from goalreel.models.registry import Role
 READ_ONLY: JsonDict = {"read_only": True}
 """Marks what is fixed once the models are loaded."""
 
+MAX_IMAGE_SIDE = 1280
+"""The editors of the catalogue draw a megapixel, and a model server takes 16 in one request."""
+
 
 def _instead(role: Role) -> str:
     return f"Instead of the preset's: {', '.join(forms(role))}."
@@ -122,6 +125,15 @@ class EngineSettings(BaseModel):
     image_timeout: Annotated[
         float, Field(ge=0, le=3600, description="Seconds to wait for a usable camera frame before giving up.")
     ] = 10.0
+    max_image_side: Annotated[
+        int,
+        Field(
+            ge=64,
+            le=8192,
+            description="The longer side, in pixels, that models are given camera frames with at most; goal "
+            "images keep the camera's size.",
+        ),
+    ] = MAX_IMAGE_SIDE
     track_rate: Annotated[float, Field(ge=0.1, le=30, description="Looks at the live view, in Hz.")] = 5.0
     critic_period: Annotated[
         float, Field(ge=0, le=600, description="Least seconds between two questions to the critic.")

@@ -8,6 +8,7 @@ from support.wait import until
 from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.streaming.board import ErrorCode
+from goalreel.streaming.frames import FrameSlot
 from goalreel.streaming.names import completed, preset_of
 from goalreel.streaming.request import TaskRequest
 from goalreel.streaming.settings import EngineSettings
@@ -51,11 +52,11 @@ def test_a_step_in_words_is_on_the_board_without_a_picture(worded, start):
     assert [(p.image_status, p.attempts) for p in board.steps] == [("verified", n) for n in (1, 0, 1)]
     assert [p.goal_image is None for p in board.steps] == [False, True, False]
     assert board.steps[1].created
-    assert [p.as_step().status for p in board.steps] == ["verified", "text", "verified"]
+    assert [p.as_step(1280).status for p in board.steps] == ["verified", "text", "verified"]
     assert [e.image for e in edits(worded)] == [picture(0), picture(1)]
     assert phases[-1].completion == 1.0
     untouched = next(b for b in heard.boards if b.steps).steps[1]
-    assert (untouched.rendered, untouched.as_step().status) == (False, "skipped")
+    assert (untouched.rendered, untouched.as_step(1280).status) == (False, "skipped")
 
 
 def test_the_critic_says_when_a_step_in_words_is_done(worded, start):
@@ -137,6 +138,66 @@ def test_goals_have_the_cameras_size_and_the_next_picture_starts_from_the_editor
     assert {p.goal_image.size for p in board.steps} == {(96, 48)}
     assert np.abs(board.steps[0].goal_image.pixels.astype(int) - picture(1).pixels).mean() < 3
     assert [e.image.size for e in edits(world)] == [(96, 48), (192, 96), (192, 96)]
+
+
+# -- a camera with more pixels than models are given
+
+
+class Huge(World):
+    """A camera of 7680x4320 behind a real slot; the left half of a picture is the state."""
+
+    def __init__(self):
+        super().__init__(1)
+        self.slot = FrameSlot(lambda level: half(level, (7680, 4320)))
+        self.newest = self.slot.newest
+
+    def edit(self, edits):
+        return self._call("edit", edits, lambda e: half(200, e.image.size))
+
+    def judge(self, candidates):
+        return self._call("judge", candidates, lambda c: Verdict(success=bool(c.image.pixels[0, 0, 0] > 150)))
+
+    def continue_plan(self, progress):
+        return self._call("replan", progress, lambda p: self.plan_of([1]))
+
+
+def half(level: int, size: tuple[int, int]) -> Image:
+    pixels = np.full((size[1], size[0], 3), 90, np.uint8)
+    pixels[:, : size[0] // 2] = level
+    return Image(pixels)
+
+
+def given(asked: object) -> list[Image]:
+    """Every picture in a request to a model."""
+    board = getattr(asked, "storyboard", None)
+    steps = board.steps if board is not None else ()
+    found = [getattr(asked, "image", None), getattr(asked, "source", None), *(s.goal_image for s in steps)]
+    return [image for image in found if image is not None]
+
+
+def test_models_are_given_a_large_frame_at_their_size_and_goals_keep_the_cameras(start):
+    world = Huge()
+    world.slot.put(30, stamp=1, frame_id="camera")
+    engine, heard = start(world, max_image_age=60.0, image_timeout=60.0)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told)
+    engine.command("replan")
+    until(lambda: any(kind == "replan" for kind, _ in world.calls) and len(heard.told) > 1)
+    world.slot.put(200, stamp=2, frame_id="camera")
+    board = result(ticket, 60).board
+    assert board.state == "succeeded"
+    assert {kind for kind, _ in world.calls} == {"plan", "replan", "edit", "judge"}
+    assert {image.size for _, asked in world.calls for image in given(asked)} == {(1280, 720)}
+    assert board.source.image.size == (1280, 720)
+    assert board.source.size == board.steps[0].goal_image.size == (7680, 4320)
+
+
+def test_the_picture_of_a_request_is_brought_to_that_size_too(start):
+    world = Huge()
+    engine, _ = start(world, max_image_side=64)
+    board = result(engine.submit(TaskRequest("move it", "generate", image=half(30, (200, 100))))).board
+    assert {image.size for _, asked in world.calls for image in given(asked)} == {(64, 32)}
+    assert board.steps[0].goal_image.size == (200, 100)
 
 
 # -- pictures that were all rejected

@@ -102,5 +102,5 @@ class Outputs:
             self._size = picture.size
             return picture
         if self._size is None and goal.board.source is not None:
-            self._size = goal.board.source.image.size
+            self._size = goal.board.source.size
         return None if self._size is None else black(self._size)

@@ -55,6 +55,7 @@ class Parts:
         self._log, self._active = node.get_logger(), active
         self._clock = node.get_clock()
         self._settings, self._options = settings, options
+        slot.longest = settings.max_image_side
         self._refused = ""
         with ExitStack() as undo:
             self._camera = CameraInputs(node, lambda: self._options, slot)
@@ -81,6 +82,7 @@ class Parts:
     def configure(self, settings: EngineSettings, options: NodeOptions) -> None:
         """Take what may change while running, from the next request or message on."""
         self._settings, self._options = settings, options
+        self._camera.slot.longest = settings.max_image_side
         self.engine.configure(settings)
         self.outputs.configure(options)
 
