@@ -40,12 +40,9 @@ class RecordFiles:
         Raises:
             DatasetError: the disk is full.
         """
-        if image.frame:
-            return FRAME + image.frame
-        data = image.png()
-        name = hashlib.sha256(data).hexdigest()
-        reference = f"images/{name[:2]}/{name}.png"
-        write_bytes(self.folder / reference, data)
+        reference, data = named(image)
+        if data is not None:
+            write_bytes(self.folder / reference, data)
         return reference
 
     def load(self, episode: int, get_frame: Callable[[str], Image]) -> Storyboard:
@@ -188,6 +185,15 @@ class RecordFiles:
 
 def _text(board: Storyboard) -> str:
     return board.model_dump_json(context={"put_image": reference_of})
+
+
+def named(image: Image) -> tuple[str, bytes | None]:
+    """What a record calls a picture, and its PNG; None for a frame of the recording."""
+    if image.frame:
+        return FRAME + image.frame, None
+    data = image.png()
+    name = hashlib.sha256(data).hexdigest()
+    return f"images/{name[:2]}/{name}.png", data
 
 
 def error_line(error: Exception) -> str:

@@ -29,10 +29,11 @@ from pydantic_core import from_json
 
 from goalreel.datasets.corrections.log import log_episode
 from goalreel.datasets.fingerprint import Fingerprint
-from goalreel.datasets.record_files import HEAD_BYTES, RECORDING, RecordFiles, error_line
+from goalreel.datasets.record_files import HEAD_BYTES, RECORDING, RecordFiles, error_line, named
 from goalreel.datasets.shards import Shard
 from goalreel.errors import DatasetError
 from goalreel.files import exclusive, held, sweep, write_bytes
+from goalreel.image import Image
 from goalreel.types import Storyboard
 
 log = logging.getLogger(__name__)
@@ -162,9 +163,20 @@ class Records(RecordFiles):
         Raises:
             DatasetError: the disk is full.
         """
-        text = storyboard.model_dump_json(indent=1, context={"put_image": self.store})
+        pictures: dict[str, bytes] = {}
+
+        def put(image: Image) -> str:
+            reference, data = named(image)
+            if data is not None:
+                pictures[reference] = data
+            return reference
+
+        text = storyboard.model_dump_json(indent=1, context={"put_image": put})
         if self.recordings is not None:
             text = f'{{\n "recording": "{self.recordings[episode]}",{text.removeprefix("{")}'
+        # Not while it is serialized: pydantic would wrap what a full disk raises.
+        for reference, data in pictures.items():
+            write_bytes(self.folder / reference, data)
         write_bytes(self.path(episode), text.encode() + b"\n")
 
     def drop_unused_images(self) -> None:

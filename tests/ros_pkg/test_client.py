@@ -253,7 +253,7 @@ def test_a_node_that_dies_ends_the_wait():
         client.lifecycle.activate()
         task = client.annotate("slow")
         doomed.stop(signal.SIGTERM)
-        with pytest.raises(GoalreelError, match=r"the node /doomed/goalreel is gone"):
+        with pytest.raises(GoalreelError, match="the node is gone"):
             task.result(30)
 
 
