@@ -20,6 +20,7 @@ from goalreel.editors.protocols import (
 from goalreel.errors import InputError
 from goalreel.http_status import REFUSED
 from goalreel.image import Image
+from goalreel.retries import retrying
 from goalreel.types import Edit, Failure
 
 log = logging.getLogger(__name__)
@@ -109,6 +110,7 @@ class RemoteEditor:
                 if not left:
                     raise
                 log.info("%s is out of reach (%s), trying again", self._protocol.url, type(e).__name__)
+            retrying(self._patience.tries - left)
             time.sleep(min(max(pause, asked), self._patience.longest_pause_s))
             pause *= 2
 

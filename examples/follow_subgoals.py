@@ -11,6 +11,7 @@ python examples/follow_subgoals.py my_policy 0 "put the red block in the bowl"
 import argparse
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import cv2
@@ -22,7 +23,7 @@ from lerobot.policies.utils import prepare_observation_for_inference
 from lerobot_camera_goalreel.picture import fit
 from numpy.typing import NDArray
 
-from goalreel_ros.client import GoalreelClient, GoalreelError
+from goalreel_ros.client import GoalreelClient, GoalreelError, NodeGoneError
 
 PERIOD = 0.1
 SUBGOAL = "observation.images.subgoal"
@@ -79,8 +80,9 @@ def main() -> None:
         except GoalreelError as e:
             raise SystemExit(f"{e.code.name}: {e}") from e
         finally:
-            task.cancel()  # nothing happens if it is over
             capture.release()
+            with suppress(NodeGoneError):
+                task.cancel()  # nothing happens if it is over
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from queue import Empty, SimpleQueue
 
 
@@ -43,7 +45,8 @@ def each_aside[Order, Result](
     threads = min(threads, len(orders))
     work = (lambda numbered: call(numbered[1]), todo, back)
     for _ in range(threads):
-        threading.Thread(target=_work, args=work, name="goalreel-call", daemon=True).start()
+        run = partial(copy_context().run, _work, *work)
+        threading.Thread(target=run, name="goalreel-call", daemon=True).start()
     found: dict[int, Result] = {}
     try:
         while len(found) < len(orders):

@@ -21,6 +21,7 @@ from goalreel.errors import BackendError, InputError
 from goalreel.http_status import REFUSED
 from goalreel.planners.chat import Conversation, NoReply, Reply, Spoken
 from goalreel.planners.openai_wire import TOP, blamed, error_text, message_json, reply_spoken
+from goalreel.retries import retrying
 
 _OFFICIAL = "https://api.openai.com/v1"
 _CONNECT_S = 10.0
@@ -42,6 +43,8 @@ class _Deadline(openai.DefaultAsyncHttpxClient):
     limit_s: float
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        if number := int(request.headers.get("x-stainless-retry-count", "0")):  # openai's own retries
+            retrying(number)
         try:
             async with asyncio.timeout(self.limit_s):
                 return await super().send(request, **options)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, overload, runtime_checkable
 
 from goalreel.errors import BackendError
@@ -14,8 +15,11 @@ from goalreel.image import Image
 from goalreel.loop import Answer, Request
 from goalreel.models.load import Trio
 from goalreel.planners.planner import Underway
+from goalreel.retries import hearing_retries
+from goalreel.streaming.board import ModelNames
 from goalreel.types import Candidate, Edit, Failure, Plan, Stage, Task, Verdict
 
+_ROLES: dict[Stage, str] = {"plan": "planner", "edit": "editor", "judge": "critic"}
 COOL_DOWN = 10.0
 """Seconds for which a model that could not be called is not called again."""
 
@@ -25,6 +29,26 @@ class Replanner(Protocol):
     """A Planner that can go on from a storyboard under way."""
 
     def continue_plan(self, progress: Sequence[Underway]) -> Sequence[Plan | Failure]: ...
+
+
+@dataclass
+class Waiting:
+    """A model call under way, `since` in seconds of `time.monotonic()`; `retries` are those of its server."""
+
+    stage: Stage
+    since: float = field(default_factory=time.monotonic)
+    retries: int = 0
+
+    def retry(self, number: int) -> None:
+        """Take note of a retry; called in the model's thread."""
+        self.retries = number
+
+    def said(self, names: ModelNames) -> str:
+        """Say what is waited for, of the models of those names."""
+        role = _ROLES[self.stage]
+        seconds = time.monotonic() - self.since
+        again = f", retry {self.retries}" if self.retries else ""
+        return f"waiting for the {role} ({getattr(names, role)}) for {seconds:.0f} s{again}"
 
 
 @dataclass
@@ -94,6 +118,7 @@ class Caller:
             "judge": ModelThread("goalreel-judge"),
         }
         self._down: dict[Stage, tuple[float, str]] = {}
+        self._waiting: list[Waiting] = []
 
     @overload
     async def ask(self, request: Task) -> Plan | Failure: ...
@@ -129,6 +154,10 @@ class Caller:
         since, reason = self._down.get(stage, (-COOL_DOWN, ""))
         return reason if time.monotonic() - since < COOL_DOWN else None
 
+    def waiting(self) -> tuple[Waiting, ...]:
+        """Give the calls whose answers are waited for. Any thread may ask."""
+        return tuple(self._waiting)
+
     def close(self) -> None:
         for thread in self._threads.values():
             thread.close()
@@ -136,8 +165,10 @@ class Caller:
     async def _call[A](self, stage: Stage, run: Callable[[], Sequence[A | Failure]]) -> A | Failure:
         if (reason := self.down(stage)) is not None:
             return Failure(stage=stage, message=reason)
+        self._waiting.append(waiting := Waiting(stage))
+        heard = partial(hearing_retries, run, waiting.retry)
         try:
-            answers = await self._threads[stage].call(run, self.timeout)
+            answers = await self._threads[stage].call(heard, self.timeout)
         except BackendError as e:
             reason = (str(e) or "the model cannot be called").splitlines()[0]
         except TimeoutError:
@@ -145,5 +176,7 @@ class Caller:
         else:
             self._down.pop(stage, None)
             return answers[0]
+        finally:
+            self._waiting.remove(waiting)
         self._down[stage] = time.monotonic(), reason
         return Failure(stage=stage, message=reason)

@@ -5,13 +5,13 @@ Everything here runs on one event loop; models run elsewhere (`goalreel.streamin
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from goalreel.image import Image
 from goalreel.planners.planner import Underway
 from goalreel.streaming.board import BoardProgress, BoardState, CodedText, ErrorCode, Frame, StepPanel
-from goalreel.streaming.caller import Caller
+from goalreel.streaming.caller import Caller, Waiting
 from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.ending import TaskEnded, of_failure
 from goalreel.streaming.follow import StepFollower, Turn
@@ -28,6 +28,8 @@ ENDS: dict[ErrorCode, BoardState] = {
     ErrorCode.CANCELED: "canceled",
     ErrorCode.PREEMPTED: "canceled",
 }
+WORTH_SAYING = 1.0
+"""Seconds after which a model's answer counts as waited for."""
 
 
 class Session:
@@ -59,6 +61,7 @@ class Session:
         self._message = ""
         self._first: Image | None = None
         self._caller: Caller
+        self._waiting: Callable[[], Sequence[Waiting]] = tuple
         self._renderer: Renderer
         self._rendering: asyncio.Task[None] | None = None
         self._follower: StepFollower | None = None
@@ -84,8 +87,15 @@ class Session:
         """Say how it goes at this moment. Any thread may ask."""
         board, follower = self._live.board, self._follower
         if follower is None:
-            return BoardProgress(board, replans=self.replans, message=self._message)
-        return BoardProgress(board, follower.closeness, follower.elapsed, self.replans, follower.message)
+            return BoardProgress(board, replans=self.replans, message=self._waits_for(self._message))
+        message = self._waits_for(follower.message)
+        return BoardProgress(board, follower.closeness, follower.elapsed, self.replans, message)
+
+    def _waits_for(self, message: str) -> str:
+        """The message, and which model has been waited for long enough to be worth saying."""
+        long_ago, names = time.monotonic() - WORTH_SAYING, self._live.board.models
+        waits = (w.said(names) for w in self._waiting() if w.since < long_ago)
+        return "; ".join(filter(None, (message, *waits)))
 
     # -- making the storyboard
 
@@ -96,6 +106,7 @@ class Session:
         self._say("loading the models")
         self._live.phase("loading_models")
         self._caller = await self._models()
+        self._waiting = self._caller.waiting
         self._caller.timeout = self._settings.model_timeout
         self._renderer = Renderer(self._live, self._caller, self._settings)
         if not planned:

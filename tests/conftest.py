@@ -16,6 +16,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(TESTS), os.environ.
 os.environ.setdefault("MUJOCO_GL", "egl")
 # A worker for each core: threads of several that share one spin while they wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A machine that is busy with tests is no dead node.
+os.environ.setdefault("GOALREEL_LEASE", "10")
 # However long a busy machine takes for an example; the same ones each time, and new ones in `make soak`.
 settings.register_profile("new", deadline=None)
 settings.register_profile("same", deadline=None, derandomize=True)

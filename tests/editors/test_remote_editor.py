@@ -27,6 +27,7 @@ from goalreel.editors.remote import Patience, RemoteEditor, remote_editor
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.load import build_editor
+from goalreel.retries import hearing_retries
 from goalreel.serving.settings import Models
 from goalreel.types import Edit, Failure
 
@@ -238,8 +239,11 @@ def test_goalreels_own_server(kind, monkeypatch):
 def test_tries_again_when_the_server_is_busy(server, status):
     answers = iter([(status, {}, {"Retry-After": "1"}), (status, {}, {})])
     server.reply = lambda path, fields: next(answers, None) or echo(path, fields)
-    assert isinstance(openai(server).edit([edit(image=picture(64, 48))])[0], Image)
+    heard = []
+    [made] = hearing_retries(lambda: openai(server).edit([edit(image=picture(64, 48))]), heard.append)
+    assert isinstance(made, Image)
     assert len(server.requests) == 3
+    assert heard == [1, 2]
 
 
 def test_gives_up_after_its_tries_and_at_once_on_a_refusal(server):

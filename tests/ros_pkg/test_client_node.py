@@ -1,5 +1,7 @@
 """The Python client against the real node, its models scripted behind a real server."""
 
+import re
+
 import numpy as np
 import pytest
 from support.ros_bench import BLUE, GREEN, RED, rgb, scene, seen
@@ -73,6 +75,14 @@ def test_pause_resume_override_and_cancel(client):
     for command in (client.pause, client.resume, client.replan, client.cancel):
         with pytest.raises(GoalreelError, match="NO_TASK"):
             command()
+
+
+def test_which_model_is_waited_for_is_known_to_the_client(client, scripted):
+    with scripted.editor.gate.shut():
+        task = client.annotate(RED)
+        says = r"rendering the goal image; waiting for the editor \(server:http://.*\) for \d+ s"
+        until(lambda: client.progress() and re.fullmatch(says, client.progress().message))
+        task.cancel(60)  # at once, for nobody waits for the editor any more
 
 
 def test_the_newest_task_wins_and_a_handle_cancels_its_own(client):

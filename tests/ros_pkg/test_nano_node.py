@@ -16,7 +16,7 @@ from goalreel.checkpoints import NANO
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.models import presets
 from goalreel_interfaces.msg import Storyboard, SubGoal
-from goalreel_ros.client import GoalreelClient
+from goalreel_ros.client import GoalreelClient, NodeGoneError
 from goalreel_ros.pictures import decode
 
 pytestmark = pytest.mark.process
@@ -73,5 +73,6 @@ def test_an_instruction_goes_in_and_a_plan_and_a_goal_picture_come_out(node):
         found = (board.planner_model, board.editor_model, board.critic_model)
         assert found == (preset.planner, preset.editor, preset.critic)
         assert node.stop() == 0
-        until(lambda: not client.subgoal().active)
+        with pytest.raises(NodeGoneError):  # after a last, inactive goal
+            until(lambda: client.subgoal() is None)
     assert not [line for line in node.lines if "Traceback" in line or "ERROR" in line]

@@ -88,15 +88,18 @@ def test_a_real_act_policy_at_10_hz_sees_the_nodes_goals(client, robot):
 
 
 @pytest.mark.process
-def test_the_plain_subscriber(client, tmp_path):
+def test_the_plain_subscriber(node, client, tmp_path):
     script = tmp_path / "subscriber.py"
     script.write_text(block("def on_subgoal"))
-    assert len(script.read_text().splitlines()) <= 16
+    assert len(script.read_text().splitlines()) <= 32
     process = Other(str(script))
     task = client.annotate(RED)
     until(lambda: any(re.search(rf"{RED}: a picture of [1-9]\d+ bytes", line) for line in process.lines))
     task.cancel()
     until(lambda: "hold still" in process.lines[-1])
+    node.process.send_signal(signal.SIGSTOP)
+    until(lambda: "gone or hangs" in process.lines[-1])
+    node.process.send_signal(signal.SIGCONT)
     process.stop(signal.SIGKILL)
 
 

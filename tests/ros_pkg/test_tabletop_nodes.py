@@ -28,6 +28,7 @@ from goalreel.datasets.tabletop.cameras import FIXED
 from goalreel.datasets.tabletop.env import ACTION_NAMES, STATE_NAMES
 from goalreel.datasets.tabletop.reach import HOME_TIP
 from goalreel_interfaces.msg import SubGoal
+from goalreel_ros.qos import GOAL
 
 pytestmark = pytest.mark.process
 
@@ -168,7 +169,7 @@ def test_the_follower_declines_words_and_holds_without_a_sub_goal():
         other(*FOLLOWER, "-r", "__ns:=/alone", ready="ready") as follower,
         listening(alone__action=(Float64MultiArray, 10)) as here,
     ):
-        goals = here.node.create_publisher(SubGoal, "alone/subgoal", LATCHED)
+        goals = here.node.create_publisher(SubGoal, "alone/subgoal", GOAL)
         states = here.node.create_publisher(Float64MultiArray, "alone/state", 1)
         here.spin_until(lambda: goals.get_subscription_count() and states.get_subscription_count())
 

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("rclpy")
 from rich.console import Console
 
-from goalreel_interfaces.msg import CriticVerdict, StoryboardStep
-from goalreel_ros.client.terminal import panel
+from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep
+from goalreel_ros.client.terminal import panel, picture
 
 
 def printed(**fields: object) -> str:
@@ -40,3 +40,18 @@ def test_a_step_in_words_has_no_picture_to_wait_for():
     assert "no picture: planned in words" in printed(auxiliary_text="Wait.", image_status=verified)
     assert "picture verified" in printed(auxiliary_text="Wait.", prompt="p", image_status=verified)
     assert "picture none" in printed(auxiliary_text="Wait.", image_status=StoryboardStep.IMAGE_NONE)
+
+
+def head(state: int, waits: str, task: str = "sort") -> str:
+    console = Console(width=120)
+    with console.capture() as capture:
+        console.print(picture(Storyboard(task=task, state=state), "sort", StoryboardProgress(message=waits)))
+    return capture.get().strip()
+
+
+def test_what_the_node_waits_for_is_shown_while_it_is_at_work():
+    waits = "rendering; waiting for the editor (server:http://there) for 12 s, retry 2"
+    assert head(Storyboard.STATE_RENDERING, waits) == f"sort: rendering ({waits})"
+    assert head(Storyboard.STATE_SUCCEEDED, "") == "sort: succeeded"
+    assert head(Storyboard.STATE_EMPTY, waits, task="another") == f"sort: {waits}"
+    assert head(Storyboard.STATE_EMPTY, "", task="another") == "sort: waiting for the node"

@@ -1,6 +1,7 @@
 """The engine on a world that a test sets: sub-goals follow the scene, and every end says why."""
 
 import math
+import re
 import threading
 import time
 from uuid import uuid4
@@ -445,3 +446,31 @@ def test_a_text_that_is_too_long_is_refused_whole(start):
 )
 def test_an_excerpt_is_one_line_of_bounded_length(text, shown):
     assert excerpt(text) == shown
+
+
+@pytest.mark.parametrize(("kind", "role"), [("plan", "planner"), ("edit", "editor"), ("judge", "critic")])
+def test_what_is_waited_for_is_said_until_the_answer_is_here(start, kind, role):
+    world = World(1)
+    world.hold[kind] = threading.Event()
+    engine, _ = start(world)
+    ticket = engine.submit(TaskRequest("move it", "generate"))
+    try:
+        said = until(lambda: (m := engine.progress().message) and "waiting for the" in m and m)
+        assert re.search(rf"; waiting for the {role} \(.*\) for \d+ s$", said)
+    finally:
+        world.hold[kind].set()
+    assert result(ticket).message == ""
+    assert engine.progress().message == ""
+
+
+def test_a_retry_of_what_is_waited_for_is_said(start):
+    world = World(1)
+    world.retry = 2
+    world.hold["edit"] = threading.Event()
+    engine, _ = start(world)
+    ticket = engine.submit(TaskRequest("move it", "generate"))
+    try:
+        until(lambda: engine.progress().message.endswith("s, retry 2"))
+    finally:
+        world.hold["edit"].set()
+    assert result(ticket).error is ErrorCode.NONE

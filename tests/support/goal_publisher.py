@@ -11,9 +11,10 @@ from array import array
 import cv2
 import numpy as np
 import rclpy
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import CompressedImage
+
+from goalreel_ros.qos import GOAL
 
 PICTURES = {
     "red": ((250, 20, 20), 48, 64),
@@ -33,10 +34,9 @@ def data(word: str) -> bytes:
 
 def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     with rclpy.init(signal_handler_options=SignalHandlerOptions.NO):
         node = rclpy.create_node("goalreel")
-        publisher = node.create_publisher(CompressedImage, "/goalreel/subgoal/image/compressed", latched)
+        publisher = node.create_publisher(CompressedImage, "/goalreel/subgoal/image/compressed", GOAL)
         print("READY", flush=True)  # noqa: T201
         for line in sys.stdin:
             message = CompressedImage(format="jpeg", data=array("B", data(line.strip())))

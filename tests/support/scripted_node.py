@@ -1,7 +1,8 @@
 """A node with goalreel's interfaces and a script in place of models; tasks choose what happens.
 
-`fail` ends as PLANNER_FAILED, `slow` lasts until canceled, `late` gives feedback after its result; anything
-else has two steps, a red goal and a green one, of 64x48 pixels.
+`fail` ends as PLANNER_FAILED, `slow` lasts until canceled, `stuck` until the next step is ordered and it is
+canceled, `late` gives feedback after its result; anything else has two steps, a red goal and a green one, of
+64x48 pixels.
 """
 
 import threading
@@ -14,7 +15,6 @@ from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, State, TransitionCallbackReturn
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
@@ -22,9 +22,9 @@ from std_msgs.msg import Header
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import ErrorCode, Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
+from goalreel_ros.qos import GOAL, LATCHED
 from goalreel_ros.stop import Stop
 
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 COLOURS = ((250, 20, 20), (20, 250, 20))
 
 
@@ -41,8 +41,9 @@ class ScriptedNode(LifecycleNode):
         self.step = -1
         self.moved = threading.Event()
         self.board = self.create_publisher(Storyboard, "~/storyboard", LATCHED)
-        self.subgoal = self.create_publisher(SubGoal, "~/subgoal", LATCHED)
-        self.image = self.create_publisher(CompressedImage, "~/subgoal/image/compressed", LATCHED)
+        self.subgoal = self.create_publisher(SubGoal, "~/subgoal", GOAL)
+        self.progress = self.create_publisher(StoryboardProgress, "~/progress", LATCHED)
+        self.image = self.create_publisher(CompressedImage, "~/subgoal/image/compressed", GOAL)
         for kind, name, run in (
             (GenerateStoryboard, "~/generate_storyboard", self.generate),
             (AnnotateTask, "~/annotate_task", self.annotate),
@@ -109,7 +110,14 @@ class ScriptedNode(LifecycleNode):
     def annotate(self, handle) -> AnnotateTask.Result:
         task = handle.request.task
         self.storyboard(task, Storyboard.STATE_EXECUTING, 2)
-        if task == "slow" and self.canceled(handle):
+        if task == "stuck":
+            self.moved.clear()
+            self.step = 0
+            self.progress.publish(StoryboardProgress(message="waiting for the editor for 12 s"))
+            while rclpy.ok() and not self.moved.wait(0.02):
+                pass
+        if task in ("slow", "stuck") and self.canceled(handle):
+            self.step = -1
             self.tell(None)
             return AnnotateTask.Result(error_code=ErrorCode.CANCELED, error_msg="canceled")
         for self.step in (0, 1):

@@ -10,6 +10,7 @@ import numpy as np
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.models.load import Trio
+from goalreel.retries import retrying
 from goalreel.streaming.board import Board, Frame, Goal
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.settings import EngineSettings
@@ -40,6 +41,7 @@ class World:
         """Prompts whose pictures the critic rejects."""
         self.calls: list[tuple[str, object]] = []
         self.busy = 0
+        self.retry = 0
         self._lock = threading.Lock()
 
     @staticmethod
@@ -68,6 +70,8 @@ class World:
             self.busy += 1
         try:
             self.calls.append((kind, requests[0]))
+            if self.retry:
+                retrying(self.retry)
             assert kind not in self.hold or self.hold[kind].wait(60)
             if kind in self.fails:
                 raise BackendError(self.fails[kind])

@@ -7,6 +7,7 @@ from typing import Any
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
@@ -18,7 +19,7 @@ from goalreel_ros import convert
 from goalreel_ros.overview import Overview
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.pictures import Jpegs, black, raw
-from goalreel_ros.qos import LATCHED
+from goalreel_ros.qos import GOAL, LATCHED
 from goalreel_ros.worker import Newest, Worker
 
 
@@ -36,10 +37,10 @@ class Outputs:
         self._size: tuple[int, int] | None = None
         self._publishers: list[Publisher] = []
         self._storyboard = self._create(Storyboard, "~/storyboard")
-        self._subgoal = self._create(SubGoal, "~/subgoal")
-        self._instruction = self._create(String, "~/subgoal/instruction")
-        self._image = self._create(RawImage, "~/subgoal/image")
-        self._compressed = self._create(CompressedImage, "~/subgoal/image/compressed")
+        self._subgoal = self._create(SubGoal, "~/subgoal", GOAL)
+        self._instruction = self._create(String, "~/subgoal/instruction", GOAL)
+        self._image = self._create(RawImage, "~/subgoal/image", GOAL)
+        self._compressed = self._create(CompressedImage, "~/subgoal/image/compressed", GOAL)
         self._overview = Overview(options, self._create, node.get_logger(), now)
         report = node.get_logger().error
         self._drawn = Newest("goalreel-overview", self._overview.draw, report)
@@ -77,8 +78,8 @@ class Outputs:
         """Wait until the subscribers have the last sub-goal, so long at most."""
         self._subgoal.wait_for_all_acked(Duration(seconds=seconds))
 
-    def _create(self, kind: type[Any], topic: str) -> Publisher:
-        self._publishers.append(self._node.create_publisher(kind, topic, LATCHED))
+    def _create(self, kind: type[Any], topic: str, qos: QoSProfile = LATCHED) -> Publisher:
+        self._publishers.append(self._node.create_publisher(kind, topic, qos))
         return self._publishers[-1]
 
     def _publish_board(self, board: Board) -> None:

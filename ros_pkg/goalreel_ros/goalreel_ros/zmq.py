@@ -25,7 +25,8 @@ from goalreel.datasets.writing.video import fit
 from goalreel.errors import InputError
 from goalreel_ros.client.beside import Beside
 from goalreel_ros.pictures import decode
-from goalreel_ros.qos import LATCHED
+from goalreel_ros.presence import Presence
+from goalreel_ros.qos import WATCHED
 
 app = typer.Typer(add_completion=False)
 QUALITY = 95
@@ -36,7 +37,8 @@ class Bridge:
     is no goal, as in annotated datasets. While the node is gone it is silent."""
 
     def __init__(self, topic: str, address: str, camera: str, size: tuple[int, int]) -> None:
-        self._topic, self._camera, self._size = topic, camera, size
+        self._camera, self._size = camera, size
+        self._presence = Presence()
         self._encoded = _encode(np.zeros((size[1], size[0], 3), np.uint8))
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.PUB)
@@ -47,12 +49,14 @@ class Bridge:
             raise InputError(f"cannot serve at {address}: {e}") from None
         self._beside = Beside("goalreel_zmq")
         self._node = self._beside.node
-        self._node.create_subscription(CompressedImage, topic, self._on_image, LATCHED)
+        self._node.create_subscription(
+            CompressedImage, topic, self._on_image, WATCHED, event_callbacks=self._presence.events
+        )
         self._beside.start()
 
     def send(self) -> bool:
-        """Send the present picture, unless nobody publishes it."""
-        if not self._node.count_publishers(self._topic):
+        """Send the present picture, unless nobody who lives publishes it."""
+        if not self._presence.alive:
             return False
         message = {"timestamps": {self._camera: time.time()}, "images": {self._camera: self._encoded}}
         self._socket.send_string(json.dumps(message))

@@ -24,8 +24,8 @@ class GoalreelCamera(Camera):
     exactly as `goalreel annotate` writes sub-goals into datasets. Black where there is no goal picture, as
     there: before the first, between tasks, while paused, for a step in words only.
 
-    A goal may stand for minutes, so a frame is as old as the time since its publisher was last there; when
-    the node is gone, reading fails instead of showing the policy a goal that nobody pursues.
+    A goal may stand for minutes, so a frame is as old as the time since its publisher's last sign of life;
+    when the node is gone or hangs, reading fails instead of showing the policy a goal that nobody pursues.
     """
 
     def __init__(self, config: GoalreelCameraConfig) -> None:
@@ -67,8 +67,8 @@ class GoalreelCamera(Camera):
         if not subscriber.wait_for_publisher(self.config.timeout_s):
             subscriber.close()
             raise ConnectionError(
-                f"Failed to open {self}: nobody publishes it (after {self.config.timeout_s:g} s). "
-                "Is the goalreel node configured, and ROS_DOMAIN_ID the same?"
+                f"Failed to open {self}: nobody publishes it with signs of life (after "
+                f"{self.config.timeout_s:g} s). Is the goalreel node configured, and ROS_DOMAIN_ID the same?"
             )
         if warmup:
             subscriber.wait_for_message(self.config.warmup_s)
@@ -115,13 +115,14 @@ class GoalreelCamera(Camera):
 
         Raises:
             DeviceNotConnectedError: not connected.
-            TimeoutError: the node has been gone for more than `max_age_ms`.
+            TimeoutError: the node has given no sign of life for more than `max_age_ms`, and a LEASE.
             RuntimeError: the goal image cannot be read.
         """
         age_ms = self._connected.absent * 1e3
         if age_ms > max_age_ms:
             raise TimeoutError(
-                f"{self} latest frame is too old: {age_ms:.1f} ms (max allowed: {max_age_ms} ms)."
+                f"{self} latest frame is too old: {age_ms:.1f} ms (max allowed: {max_age_ms} ms): "
+                "the goalreel node is gone or hangs."
             )
         return self._frame()
 

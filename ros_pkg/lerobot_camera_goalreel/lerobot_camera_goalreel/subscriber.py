@@ -1,10 +1,13 @@
-"""The newest message of one latched image topic, and whether its publisher is there."""
+"""The newest message of one latched image topic, and whether its publisher lives."""
 
 import os
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
+
+LEASE = float(os.environ.get("GOALREEL_LEASE", "1.5"))
+"""Seconds of silence after which a publisher counts as gone; as `goalreel_ros.qos.WATCHED`."""
 
 
 class Subscriber:
@@ -14,9 +17,10 @@ class Subscriber:
     def __init__(self, topic: str) -> None:
         import rclpy
         from rclpy.context import Context
+        from rclpy.duration import Duration
         from rclpy.event_handler import SubscriptionEventCallbacks
         from rclpy.executors import SingleThreadedExecutor
-        from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+        from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile, ReliabilityPolicy
         from sensor_msgs.msg import CompressedImage
 
         self.data = b""
@@ -31,9 +35,13 @@ class Subscriber:
         name = f"lerobot_camera_goalreel_{os.getpid()}_{id(self) % 10**6}"
         self._node = rclpy.create_node(name, context=self._context, start_parameter_services=False)
         latched = QoSProfile(
-            depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+            depth=1,
+            reliability=ReliabilityPolicy.RELIABLE,
+            durability=DurabilityPolicy.TRANSIENT_LOCAL,
+            liveliness=LivelinessPolicy.AUTOMATIC,
+            liveliness_lease_duration=Duration(nanoseconds=round(LEASE * 1e9)),
         )
-        events = SubscriptionEventCallbacks(matched=self._on_matched)
+        events = SubscriptionEventCallbacks(liveliness=self._on_liveliness)
         self._node.create_subscription(
             CompressedImage, topic, self._on_message, latched, event_callbacks=events
         )
@@ -45,9 +53,9 @@ class Subscriber:
 
     @property
     def absent(self) -> float:
-        """Seconds for which there has been no publisher; 0 while there is one.
+        """Seconds for which no publisher has given a sign of life; 0 while one does.
 
-        A node that is killed counts as there until DDS gives it up, after 20 s by Fast DDS's default.
+        One that is killed or hangs counts as there until LEASE is over, and that is counted then.
         """
         return 0.0 if self._publishers else max(time.monotonic() - self._since, 1e-9)
 
@@ -88,8 +96,9 @@ class Subscriber:
             self.count += 1
             self._changed.notify_all()
 
-    def _on_matched(self, event: Any) -> None:
+    def _on_liveliness(self, event: Any) -> None:
         with self._changed:
-            self._publishers = event.current_count
-            self._since = time.monotonic()
+            if event.alive_count_change:
+                self._since = time.monotonic() - (LEASE if event.not_alive_count_change > 0 else 0)
+            self._publishers = event.alive_count
             self._changed.notify_all()

@@ -14,7 +14,7 @@
 """
 
 from goalreel_ros.client.commander import GoalreelClient
-from goalreel_ros.client.errors import GoalreelError
+from goalreel_ros.client.errors import GoalreelError, NodeGoneError
 from goalreel_ros.client.task import TaskHandle
 
-__all__ = ["GoalreelClient", "GoalreelError", "TaskHandle"]
+__all__ = ["GoalreelClient", "GoalreelError", "NodeGoneError", "TaskHandle"]

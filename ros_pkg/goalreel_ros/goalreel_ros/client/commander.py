@@ -1,6 +1,5 @@
 """What a script or a policy asks of the node: tasks, commands, the present sub-goal."""
 
-import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -14,16 +13,17 @@ from unique_identifier_msgs.msg import UUID
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
-from goalreel_interfaces.msg import Storyboard, StoryboardStep, SubGoal
+from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
 from goalreel_ros.client import lifecycle
 from goalreel_ros.client.action import FeedbackActionClient
 from goalreel_ros.client.beside import Beside
 from goalreel_ros.client.calls import Calls
-from goalreel_ros.client.errors import check
+from goalreel_ros.client.errors import NodeGoneError, check
 from goalreel_ros.client.task import TaskHandle
 from goalreel_ros.pictures import decode
-from goalreel_ros.qos import LATCHED
+from goalreel_ros.presence import Presence
+from goalreel_ros.qos import LATCHED, WATCHED
 from goalreel_ros.times import to_duration
 
 COMMANDS = ("pause", "resume", "replan", "cancel")
@@ -59,12 +59,18 @@ class GoalreelClient:
         self._generate = FeedbackActionClient(own, GenerateStoryboard, f"{server}/generate_storyboard")
         self._annotate = FeedbackActionClient(own, AnnotateTask, f"{server}/annotate_task")
         self._server = server
-        self._news = threading.Condition()
+        self._presence = Presence()
+        self._news = self._presence.changed
         self._storyboard: Storyboard | None = None
         self._subgoal: SubGoal | None = None
+        self._progress: StoryboardProgress | None = None
         self._picture: tuple[SubGoal, NDArray[np.uint8] | None] | None = None
         own.create_subscription(Storyboard, f"{server}/storyboard", self._on_storyboard, LATCHED)
-        own.create_subscription(SubGoal, f"{server}/subgoal", self._on_subgoal, LATCHED)
+        own.create_subscription(StoryboardProgress, f"{server}/progress", self._on_progress, 1)
+        events = self._presence.events
+        own.create_subscription(
+            SubGoal, f"{server}/subgoal", self._on_subgoal, WATCHED, event_callbacks=events
+        )
         self.lifecycle = lifecycle.Lifecycle(self._call)
         self._beside.start()
 
@@ -194,13 +200,23 @@ class GoalreelClient:
         return self._storyboard
 
     def subgoal(self) -> SubGoal | None:
-        """The newest `~/subgoal`, active or not, or None before the first."""
+        """The newest `~/subgoal`, active or not, or None before the first.
+
+        Raises:
+            NodeGoneError: the node that published it ended or hangs. As for all that concerns sub-goals.
+        """
+        self._check_there()
         return self._subgoal
+
+    def progress(self) -> StoryboardProgress | None:
+        """The newest `~/progress`, whose `message` says what the node waits for; None before the first."""
+        return self._progress
 
     def wait_for_subgoal(self, timeout: float | None = None, after: SubGoal | None = None) -> SubGoal:
         """The active sub-goal; with `after`, the next one that is not that one.
 
         Raises:
+            NodeGoneError: the node ended or hangs.
             TimeoutError: none within `timeout` seconds.
         """
 
@@ -211,7 +227,9 @@ class GoalreelClient:
             return goal
 
         with self._news:
-            found = self._news.wait_for(wanted, timeout)
+            self._news.wait_for(lambda: self._presence.gone or wanted(), timeout)
+            self._check_there()
+            found = wanted()
         if found is None:
             raise TimeoutError(f"no {'new ' if after else ''}active sub-goal within {timeout:g} s")
         return found
@@ -221,8 +239,10 @@ class GoalreelClient:
         """The active sub-goal's picture, RGB (h, w, 3); None without one (no task, paused, text only).
 
         Raises:
+            NodeGoneError: the node ended or hangs.
             ValueError: the picture cannot be read.
         """
+        self._check_there()
         goal, known = self._subgoal, self._picture
         if goal is None or not goal.active or not goal.goal_image.data:
             return None
@@ -234,15 +254,26 @@ class GoalreelClient:
         until = time.monotonic() + self._timeout
         if not action.client.wait_for_server(self._timeout):
             raise TimeoutError(f"no node {self._server} takes tasks within {self._timeout:g} s")
-        return TaskHandle(self._beside, action, goal, max(1.0, until - time.monotonic()))
+        left = max(1.0, until - time.monotonic())
+        return TaskHandle(self._beside, action, goal, left, self._server, self._presence, self._said)
+
+    def _said(self) -> str:
+        return "" if self._progress is None else self._progress.message
 
     def _command(self, name: str, reason: str) -> None:
         check(self._call(name, _message(Command.Request, reason=reason)))
+
+    def _check_there(self) -> None:
+        if self._presence.gone:
+            raise NodeGoneError(self._server)
 
     def _on_storyboard(self, message: Storyboard) -> None:
         with self._news:
             self._storyboard = message
             self._news.notify_all()
+
+    def _on_progress(self, message: StoryboardProgress) -> None:
+        self._progress = message
 
     def _on_subgoal(self, message: SubGoal) -> None:
         with self._news:

@@ -21,6 +21,14 @@ class GoalreelError(UserError, RuntimeError):
         super().__init__(f"{self.code.name}: {' '.join(message.split()) or 'no reason given'}")
 
 
+class NodeGoneError(GoalreelError):
+    """The node ended or hangs, so its sub-goal is not current any more; or it came back after that, and a
+    task from before is lost."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(ErrorCode.NOT_ACTIVE, f"the node {server} is gone or hangs: its goal is stale")
+
+
 def check(answer: Any, result: Any = None) -> None:
     """Raise if a message with `error_code` and `error_msg` says that something went wrong.
 

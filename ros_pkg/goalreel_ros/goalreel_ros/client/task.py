@@ -1,6 +1,5 @@
 """An action goal under way, as its caller sees it."""
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -13,7 +12,8 @@ from rclpy.action.client import ClientGoalHandle
 from goalreel.streaming.board import ErrorCode
 from goalreel_ros.client.action import FeedbackActionClient
 from goalreel_ros.client.beside import Beside
-from goalreel_ros.client.errors import GoalreelError, check
+from goalreel_ros.client.errors import GoalreelError, NodeGoneError, check
+from goalreel_ros.presence import Presence
 
 KEPT = 64
 """Feedback messages kept for a caller that does not ask."""
@@ -31,9 +31,20 @@ class TaskHandle[Result, Feedback]:
     `result` gives the action's result message, `feedback` its newest feedback message.
     """
 
-    def __init__(self, beside: Beside, action: FeedbackActionClient, goal: Any, timeout: float) -> None:
-        self._beside, self._client = beside, action.client
-        self._changed = threading.Condition()
+    def __init__(
+        self,
+        beside: Beside,
+        action: FeedbackActionClient,
+        goal: Any,
+        timeout: float,
+        server: str,
+        presence: Presence,
+        said: Callable[[], str],
+    ) -> None:
+        """`said` gives what the node says that it waits for, or nothing."""
+        self._beside, self._client, self._server = beside, action.client, server
+        self._presence, self._losses = presence, presence.losses
+        self._changed, self._said = presence.changed, said
         self._news: deque[Feedback] = deque(maxlen=KEPT)
         self._newest: Feedback | None = None
         self._goal: ClientGoalHandle
@@ -59,8 +70,13 @@ class TaskHandle[Result, Feedback]:
 
     @property
     def done(self) -> bool:
-        """Whether the task has ended, well or not."""
-        return self._outcome is not None
+        """Whether the task has ended, well or not, or its node has: `result` tells which."""
+        return self._outcome is not None or self._lost
+
+    @property
+    def _lost(self) -> bool:
+        """Whether the node ended or hung since; what it does with the task if it goes on is nobody's goal."""
+        return self._presence.losses != self._losses
 
     @property
     def feedback(self) -> Feedback | None:
@@ -73,7 +89,8 @@ class TaskHandle[Result, Feedback]:
         """Wait for the end, at most `timeout` seconds, and call `on_feedback` here, in the caller's thread.
 
         Raises:
-            GoalreelError: it did not end well, or the node is gone.
+            GoalreelError: it did not end well.
+            NodeGoneError: nobody knows how, for the node ended or hung meanwhile.
             TimeoutError: it is still under way.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -90,8 +107,8 @@ class TaskHandle[Result, Feedback]:
                 while on_feedback is not None and (message := self._late()) is not None:
                     on_feedback(message)
                 return self._judged(outcome)
-            if not self._client.server_is_ready():
-                raise GoalreelError(ErrorCode.UNKNOWN, "the node is gone")
+            if self._lost or not self._client.server_is_ready():
+                raise NodeGoneError(self._server)
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError(f"the task did not end within {timeout:g} s")
 
@@ -99,12 +116,19 @@ class TaskHandle[Result, Feedback]:
         """Ask the node to stop, and wait until it has, unless `timeout` is 0. What has ended is left alone.
 
         Raises:
+            NodeGoneError: the node ended or hung meanwhile. One that goes on finds the request and stops.
             TimeoutError: it did not stop in time.
         """
-        self._beside.run(lambda: self._goal.cancel_goal_async())
+        acknowledged = self._beside.run(lambda: self._goal.cancel_goal_async()).done
+        if not timeout:
+            return
         with self._changed:
-            if timeout and not self._changed.wait_for(lambda: self.done, timeout):
-                raise TimeoutError(f"the task did not stop within {timeout:g} s")
+            if not self._changed.wait_for(lambda: self.done, timeout):
+                said = "acknowledged" if acknowledged() else "not acknowledged"
+                waits = f"; the node says: {self._said()}" if self._said() else ""
+                raise TimeoutError(f"{said}, but the task did not stop within {timeout:g} s{waits}")
+            if self._outcome is None:
+                raise NodeGoneError(self._server)
 
     def _answered(self, timeout: float) -> ClientGoalHandle | None:
         """Wait for the node's answer; one that comes later than `timeout` seconds is met with cancelling."""

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.text import Text
 
-from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep
+from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep
 from goalreel_ros.client import GoalreelClient, GoalreelError
 
 app = typer.Typer(add_completion=False)
@@ -33,6 +33,7 @@ def _names(kind: type, prefix: str) -> dict[int, str]:
 STATES = _names(Storyboard, "STATE_")
 STATUSES = _names(StoryboardStep, "STATUS_")
 IMAGES = _names(StoryboardStep, "IMAGE_")
+UNDER_WAY = (Storyboard.STATE_PLANNING, Storyboard.STATE_RENDERING, Storyboard.STATE_EXECUTING)
 
 
 def panel(step: StoryboardStep) -> Panel:
@@ -60,13 +61,16 @@ def _sure(critic: CriticVerdict) -> str:
     return f" ({', '.join(numbers)})" if numbers else ""
 
 
-def picture(board: Storyboard | None, task: str) -> RenderableType:
-    """The storyboard, panel by panel, as far as it is made."""
+def picture(board: Storyboard | None, task: str, progress: StoryboardProgress | None) -> RenderableType:
+    """The storyboard, panel by panel, as far as it is made, and what the node waits for."""
+    waits = progress.message if progress is not None else ""
     if board is None or board.task != task:
-        return Text(f"{task}: waiting for the planner")
+        return Text(f"{task}: {waits or 'waiting for the node'}")
     head = f"{board.task}: {STATES[board.state].lower()}"
     if board.revision:
         head += f", plan {board.revision + 1}"
+    if waits and board.state in UNDER_WAY:
+        head += f" ({waits})"
     return Group(Text(head, style="bold"), *(panel(s) for s in board.steps))
 
 
@@ -83,7 +87,7 @@ def run(
     with GoalreelClient(server=server) as client:
         try:
             client.wait_until_active(wait)
-            with _shown(console, lambda: picture(client.storyboard(), task)):
+            with _shown(console, lambda: picture(client.storyboard(), task, client.progress())):
                 _work(client, task, only_generate, timeout)
         except (GoalreelError, TimeoutError, ValueError) as e:
             console.print(f"{e}", style="red", markup=False, highlight=False)

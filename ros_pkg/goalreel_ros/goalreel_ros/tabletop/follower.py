@@ -26,7 +26,8 @@ from goalreel.datasets.tabletop.reach import ArmAction, Reacher, at_home, homewa
 from goalreel.streaming.settings import READ_ONLY
 from goalreel_interfaces.msg import SubGoal
 from goalreel_ros.pictures import decode
-from goalreel_ros.qos import LATCHED
+from goalreel_ros.presence import Presence
+from goalreel_ros.qos import WATCHED
 from goalreel_ros.tabletop.running import parameters, run
 
 AGAIN = 2.0
@@ -50,19 +51,24 @@ class FollowerOptions(BaseModel):
 
 
 class FollowerNode(Node):
-    """One motion after the other while a sub-goal is active; holds still while none is."""
+    """One motion after the other while a sub-goal is active; holds still while none is,
+    and while the node that publishes it is gone or hangs."""
 
     def __init__(self) -> None:
         super().__init__("follower")
         self._reacher = Reacher(sample_episode(parameters(self, FollowerOptions).seed).scene)
         self._goal: SubGoal | None = None
+        self._was_gone = False
         self._live: RawImage | None = None
         self._state = np.full(len(STATE_NAMES), np.nan)
         self._home = False
         self._actions: deque[ArmAction] = deque()
         self._next_look = 0.0
         self._action = self.create_publisher(Float64MultiArray, "action", 10)
-        self.create_subscription(SubGoal, "subgoal", self._on_subgoal, LATCHED)
+        self._presence = Presence()
+        self.create_subscription(
+            SubGoal, "subgoal", self._on_subgoal, WATCHED, event_callbacks=self._presence.events
+        )
         self.create_subscription(RawImage, "image", self._on_image, qos_profile_sensor_data)
         # Depth 1: an action answers the newest state, and never more than one is on its way.
         self.create_subscription(Float64MultiArray, "state", self._on_state, 1)
@@ -88,7 +94,7 @@ class FollowerNode(Node):
         self._home = at_home(state)
         if not self._home:
             self._live = None
-        if self._goal is None:
+        if self._goal is None or self._stale():
             return
         if not self._actions and self._home:
             self._look(self._goal)
@@ -96,6 +102,14 @@ class FollowerNode(Node):
             self._send(self._actions.popleft())
         elif not self._home and still(state, before):
             self._send(homeward(state))
+
+    def _stale(self) -> bool:
+        if self._presence.gone != self._was_gone:
+            self._was_gone = self._presence.gone
+            self.get_logger().warning(
+                "the goal is stale: its node is gone or hangs" if self._was_gone else "the node is back"
+            )
+        return self._was_gone
 
     def _look(self, goal: SubGoal) -> None:
         """Decide on the next motion. A motion once begun is carried through: its end has the hand empty."""
