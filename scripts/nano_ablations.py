@@ -47,6 +47,7 @@ def main(
     steps: Annotated[int, typer.Option(min=1, help="Optimizer steps of reinforcement an arm.")] = 300,
     sft_steps: Annotated[int, typer.Option(min=1, help="Steps in which the one agent is fine-tuned.")] = 6500,
     rollout: Annotated[int, typer.Option(min=1, help="Prompts a rollout.")] = 16,
+    rate: Annotated[float, typer.Option(min=0, help="Learning rate of reinforcement.")] = 1e-5,
     split: Annotated[
         Literal["validation", "test"], typer.Option(help="Where it is measured.")
     ] = "validation",
@@ -66,7 +67,7 @@ def main(
         start = str(both) if arm == "one_agent" else model
         rows = (critiques if arm == "unfiltered" else filtered,)
         settings = {"steps": steps, "prompts_per_rollout": rollout, "editor": editor, "reward": reward}
-        settings["batch_size"] = min(64, 8 * rollout)
+        settings |= {"batch_size": min(64, 8 * rollout), "learning_rate": rate}
         config = _config(out, "nano-critic-grpo", arm, **settings)
         _train(out / arm, config, rows, start, ["--method", "grpo"])
     told = {arm: _measured(out, arm, model, editor, split, episodes) for arm in ARMS}
@@ -103,7 +104,8 @@ def _measured(
         words = ("eval", "tabletop", "--parts", "loop", "--orders", "terse", "--split", split)
         told = _goalreel(
             *(*words, "--episodes", episodes, "--critic", f"hf:{critic}", "--editor", editor),
-            *("--out", out / f"{arm}-bench", "--json"),
+            # One folder: what the arms ask alike, first attempts above all, is drawn once.
+            *("--out", out / "bench", "--json"),
         )
         write_bytes(path, told.splitlines()[-1].encode())
     return json.loads(path.read_text())
