@@ -15,7 +15,16 @@ from goalreel.image import Image
 from goalreel.types import Attempt, Step, StoryboardStep
 
 type BoardState = Literal[
-    "empty", "planning", "rendering", "ready", "executing", "paused", "succeeded", "failed", "canceled"
+    "empty",
+    "planning",
+    "rendering",
+    "ready",
+    "executing",
+    "paused",
+    "succeeded",
+    "failed",
+    "canceled",
+    "unverified",
 ]
 type StepStatus = Literal["pending", "completed", "skipped", "failed", "active"]
 type ImageStatus = Literal["none", "generating", "validating", "verified", "unverified", "failed"]
@@ -46,6 +55,7 @@ class ErrorCode(IntEnum):
     PREEMPTED = 16
     OUT_OF_MEMORY = 17
     NO_TASK = 18
+    UNVERIFIED = 19
 
 
 type CodedText = tuple[ErrorCode, str]
@@ -96,6 +106,11 @@ class StepPanel:
         if self.attempt is None or self.image_status not in ("verified", "unverified"):
             return None
         return self.attempt.image
+
+    @property
+    def pictured(self) -> bool:
+        """It has, or is getting, a picture imagined from what was predicted before it."""
+        return self.goal_image is not None or self.image_status in ("generating", "validating")
 
     @property
     def rendered(self) -> bool:
@@ -157,6 +172,13 @@ class Board:
     def frame_id(self) -> str:
         """Optical frame of the camera it was planned from, or empty."""
         return self.source.frame_id if self.source is not None else ""
+
+    def predicted(self, index: int) -> Image | None:
+        """What step `index` was imagined from: a step in words alone has the picture of the one before it."""
+        for panel in reversed(self.steps[:index]):
+            if panel.step.prompt is not None:
+                return panel.goal_image
+        return self.source.image if self.source is not None else None
 
     def with_panel(self, panel: StepPanel) -> Self:
         """The board with one panel replaced."""

@@ -4,7 +4,7 @@ from textwrap import shorten
 
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.settings import EngineSettings
-from goalreel.types import Failure, StoryboardStep
+from goalreel.types import Failure, StoryboardStep, Verdict
 
 _STAGES = {
     "plan": ErrorCode.PLANNER_FAILED,
@@ -16,10 +16,12 @@ _STAGES = {
 class TaskEnded(Exception):
     """The task is over: why, as a code and one line."""
 
-    def __init__(self, error: ErrorCode, message: str) -> None:
+    def __init__(self, error: ErrorCode, message: str, verdict: Verdict | None = None) -> None:
         super().__init__(message)
         self.error = error
         self.message = message
+        self.verdict = verdict
+        """The critic's, on the task as a whole."""
 
 
 def of_failure(failure: Failure) -> TaskEnded:

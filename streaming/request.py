@@ -6,6 +6,7 @@ from uuid import UUID
 
 from goalreel.image import Image
 from goalreel.streaming.board import Board, ErrorCode, Goal
+from goalreel.types import Verdict
 
 EXCERPT = 200
 """Characters of a text of any length that logs and messages about it show."""
@@ -39,6 +40,8 @@ class TaskOutcome:
     replans: int = 0
     planning_time: float = 0.0
     elapsed: float = 0.0
+    verdict: Verdict | None = None
+    """The critic's, on the task as a whole; None where it was not asked, or gave none."""
 
 
 def excerpt(text: str) -> str:

@@ -13,6 +13,7 @@ from goalreel.planners.planner import Underway
 from goalreel.streaming.board import BoardProgress, BoardState, CodedText, ErrorCode, Frame, StepPanel
 from goalreel.streaming.caller import Caller, Waiting
 from goalreel.streaming.camera import LiveCamera
+from goalreel.streaming.confirm import confirm
 from goalreel.streaming.ending import TaskEnded, of_failure
 from goalreel.streaming.follow import StepFollower, Turn
 from goalreel.streaming.live import LiveBoard
@@ -21,12 +22,13 @@ from goalreel.streaming.renderer import Renderer
 from goalreel.streaming.request import TaskOutcome, TaskRequest
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.vision import changed
-from goalreel.types import Failure, Plan, Storyboard, Task
+from goalreel.types import Failure, Plan, Storyboard, Task, Verdict
 
 ENDS: dict[ErrorCode, BoardState] = {
     ErrorCode.NONE: "succeeded",
     ErrorCode.CANCELED: "canceled",
     ErrorCode.PREEMPTED: "canceled",
+    ErrorCode.UNVERIFIED: "unverified",
 }
 WORTH_SAYING = 1.0
 """Seconds after which a model's answer counts as waited for."""
@@ -59,6 +61,7 @@ class Session:
         self._began = time.monotonic()
         self._planning_time = 0.0
         self._message = ""
+        self._verdict: Verdict | None = None
         self._first: Image | None = None
         self._caller: Caller
         self._waiting: Callable[[], Sequence[Waiting]] = tuple
@@ -73,6 +76,7 @@ class Session:
             async with asyncio.timeout(timeout or None):
                 await self._work()
         except TaskEnded as e:
+            self._verdict = e.verdict
             return self.end(e.error, e.message)
         except TimeoutError:
             return self.end(ErrorCode.TIMEOUT, f"not done within {timeout:g} s")
@@ -179,7 +183,8 @@ class Session:
         if any(not p.rendered for p in steps):
             await self._render_ahead(0, self._source)
         index = 0
-        scene: Frame | None = await self._camera.wait()
+        scene: Frame | None
+        scene = before = await self._camera.wait()
         while index < len(self._live.board.steps):
             await self._enter(index, scene)
             self._follower = self._follow(index)
@@ -189,6 +194,11 @@ class Session:
             else:
                 self._leave(index, turn)
                 index, scene = turn.index, turn.frame
+        if self._settings.confirm:
+            self._follower = None
+            self._say("asking the critic about the task as a whole")
+            args = self._live.board, before.image, self._camera, self._caller, self._settings
+            self._verdict = await confirm(*args)
 
     def _follow(self, index: int) -> StepFollower:
         live, camera, caller = self._live, self._camera, self._caller
@@ -196,8 +206,8 @@ class Session:
 
     async def _enter(self, index: int, scene: Frame | None) -> None:
         """Make a step the active one. Its goal is rendered again where the scene is not as predicted."""
-        predicted = self._predicted(index)
-        if predicted is not None and scene is not None and self._pictured(index):
+        predicted = self._live.board.predicted(index)
+        if predicted is not None and scene is not None and self._live.board.steps[index].pictured:
             difference = await asyncio.to_thread(changed, predicted, scene.image)
             if difference > self._settings.rerender:
                 await self._render_ahead(index, scene)
@@ -205,18 +215,6 @@ class Session:
         self._live.put(panel)
         if not panel.rendered:
             self._live.goal(panel, active=False)
-
-    def _predicted(self, index: int) -> Image | None:
-        """What step `index` was imagined from: a step in words alone has the picture of the one before it."""
-        for panel in reversed(self._live.board.steps[:index]):
-            if panel.step.prompt is not None:
-                return panel.goal_image
-        return self._source.image
-
-    def _pictured(self, index: int) -> bool:
-        """Whether the step has, or is getting, a picture imagined from what was predicted."""
-        panel = self._live.board.steps[index]
-        return panel.goal_image is not None or panel.image_status in ("generating", "validating")
 
     def _leave(self, index: int, turn: Turn) -> None:
         now, steps = self._live.now(), list(self._live.board.steps)
@@ -297,7 +295,8 @@ class Session:
         if self._request.kind == "annotate":
             self._live.goal(None, active=False)
         elapsed = time.monotonic() - self._began
-        return TaskOutcome(self._live.board, error, message, self.replans, self._planning_time, elapsed)
+        took = self._planning_time, elapsed
+        return TaskOutcome(self._live.board, error, message, self.replans, *took, self._verdict)
 
     def _say(self, message: str) -> None:
         self._message = message

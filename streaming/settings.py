@@ -118,6 +118,13 @@ class EngineSettings(BaseModel):
             "the task."
         ),
     ] = "publish"
+    confirm: Annotated[
+        bool,
+        Field(
+            description="Ask the critic at the end, on live frames, whether the task as a whole is done; what "
+            "it does not confirm ends as UNVERIFIED, not as SUCCEEDED."
+        ),
+    ] = True
     max_image_age: Annotated[
         float,
         Field(ge=0.05, le=60, description="Seconds after which a camera frame is not the scene any more."),

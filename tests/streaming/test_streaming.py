@@ -270,7 +270,7 @@ def test_a_dead_critic_shows_pictures_and_waits_for_an_override(start):
     time.sleep(0.3)
     assert not ticket.outcome.done(), "nobody can say that it was reached"
     engine.set_step(0, "completed")
-    assert result(ticket).error is ErrorCode.NONE
+    assert result(ticket).error is ErrorCode.UNVERIFIED, "nor that the task is done"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.models.load import Trio
+from goalreel.planners.whole import states_in
 from goalreel.retries import retrying
 from goalreel.streaming.board import Board, Frame, Goal
 from goalreel.streaming.engine import Engine
@@ -39,6 +40,8 @@ class World:
         self.fails: dict[str, str] = {}
         self.refuse: set[str] = set()
         """Prompts whose pictures the critic rejects."""
+        self.whole = True
+        """What the critic says of a task as a whole."""
         self.calls: list[tuple[str, object]] = []
         self.busy = 0
         self.retry = 0
@@ -92,6 +95,8 @@ class World:
         return self._call("judge", candidates, self._verdict)
 
     def _verdict(self, c):
+        if c.instruction != states_in(c.instruction):
+            return Verdict(success=self.whole, reasoning="looked at all", probability=0.75)
         if c.prompt in self.refuse and c.image == picture(int(c.prompt.split()[2])):
             better = f"{c.prompt} exactly"
             return Verdict(success=False, reasoning="not quite", refined_prompt=better)

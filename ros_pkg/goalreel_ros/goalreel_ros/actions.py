@@ -141,6 +141,7 @@ class Actions:
         def result(outcome: TaskOutcome) -> AnnotateTask.Result:
             return AnnotateTask.Result(
                 storyboard=convert.storyboard(outcome.board, self._outputs.jpegs, self._now()),
+                verdict=convert.verdict(outcome.verdict),
                 replans=outcome.replans,
                 total_elapsed_time=to_duration(outcome.elapsed),
                 error_code=outcome.error,

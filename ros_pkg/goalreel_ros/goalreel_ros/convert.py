@@ -143,6 +143,11 @@ def _critic(attempt: Attempt | None) -> CriticVerdict:
     return _judged(attempt.verdict)
 
 
+def verdict(value: Verdict | None) -> CriticVerdict:
+    """Make the message of what was said of a task as a whole, if anything was."""
+    return _critic_verdict(CriticVerdict.NOT_EVALUATED) if value is None else _judged(value)
+
+
 def _critic_verdict(verdict: int, reasoning: str = "") -> CriticVerdict:
     return CriticVerdict(verdict=verdict, score=math.nan, probability=math.nan, reasoning=reasoning)
 

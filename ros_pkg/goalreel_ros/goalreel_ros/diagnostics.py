@@ -86,7 +86,7 @@ def task(progress: BoardProgress, refused: str) -> Diagnosis:
         "re-plans": progress.replans,
         "refused instruction": refused,
     }
-    if board.state == "failed":
+    if board.state in ("failed", "unverified"):
         return WARN, progress.message or board.state, values
     if refused:
         return WARN, f"instruction refused: {refused}", values

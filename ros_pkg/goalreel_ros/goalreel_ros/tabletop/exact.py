@@ -16,6 +16,7 @@ from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.sentences import order_of, read_order, read_wanted, state_of
 from goalreel.image import Image
 from goalreel.planners.chat import Conversation
+from goalreel.planners.whole import states_in
 from goalreel.types import Edit, Failure
 from goalreel_ros.tabletop.world import TableSnapshot, World
 
@@ -80,7 +81,7 @@ class CriticChat:
     def _verdict(self, conversation: Conversation) -> str:
         text, images = _asked(conversation)
         try:
-            goals = read_wanted(_line(text, "Wanted state"), self._world.names)
+            goals = read_wanted(states_in(_line(text, "Wanted state")), self._world.names)
         except ValueError as e:
             log.warning("no verdict: %s", e)
             return str(e)
