@@ -121,8 +121,8 @@ class EngineSettings(BaseModel):
     confirm: Annotated[
         bool,
         Field(
-            description="Ask the critic at the end, on live frames, whether the task as a whole is done; what "
-            "it does not confirm ends as UNVERIFIED, not as SUCCEEDED."
+            description="Ask the critic at the end, on live frames, whether the task as a whole is done; "
+            "what it does not confirm ends as UNVERIFIED, not as SUCCEEDED."
         ),
     ] = True
     max_image_age: Annotated[

@@ -1,0 +1,160 @@
+"""The end of a task: what the critic does not confirm is no success."""
+
+import threading
+
+import pytest
+from support.streaming_world import World, make, picture, result
+from support.wait import until
+
+from goalreel.planners.whole import states_in, whole_state
+from goalreel.streaming.board import ErrorCode
+from goalreel.streaming.request import TaskRequest
+from goalreel.types import Failure
+
+
+@pytest.fixture
+def start():
+    engines = []
+
+    def _start(world: World, **settings):
+        engine, heard = make(world, **settings)
+        engines.append(engine)
+        return engine, heard
+
+    yield _start
+    for engine in engines:
+        engine.stop()
+
+
+def done(world: World, engine, heard, task: str = "move it"):
+    """A task that a policy carries out, step by step."""
+    ticket = engine.submit(TaskRequest(task))
+    steps = len(world.plans[0].steps)
+    for i in range(steps):
+        until(lambda i=i: heard.told and heard.told[-1] >= i)
+        world.scene = picture(i + 1)
+    return ticket
+
+
+def wholes(world: World) -> list:
+    judged = [c for kind, c in world.calls if kind == "judge"]
+    return [c for c in judged if states_in(c.instruction) != c.instruction]
+
+
+def test_the_critic_is_asked_about_the_task_as_a_whole_on_a_live_frame(start):
+    world = World(2)
+    engine, heard = start(world, rerender=1.0)
+    outcome = result(done(world, engine, heard))
+    (asked,) = wholes(world)
+    assert asked.instruction == whole_state("move it", ["at 1", "at 2"]) == "at 1; at 2. In all: move it"
+    assert (asked.prompt, asked.source, asked.image) == ("move it", picture(0), picture(2))
+    assert (outcome.error, outcome.board.state) == (ErrorCode.NONE, "succeeded")
+    assert outcome.verdict is not None
+    assert (outcome.verdict.success, outcome.verdict.probability) == (True, 0.75)
+
+
+def test_what_it_does_not_confirm_ends_as_unverified_and_says_why(start):
+    world = World(2)
+    world.whole = False
+    engine, heard = start(world, rerender=1.0)
+    outcome = result(done(world, engine, heard))
+    assert (outcome.error, outcome.board.state) == (ErrorCode.UNVERIFIED, "unverified")
+    assert outcome.message.endswith("the critic does not confirm the task: looked at all")
+    assert outcome.verdict is not None
+    assert not outcome.verdict.success
+    assert [p.status for p in outcome.board.steps] == ["completed"] * 2
+    assert len(wholes(world)) == 3, "an arm in the way may be gone at the next look"
+    assert [g.active for g in heard.goals][-1] is False
+
+
+def test_a_no_is_asked_again_while_the_policy_still_has_its_goal(start):
+    world, active = World(1), []
+    engine, heard = start(world)
+    told = world.judge
+
+    def judge(candidates):
+        answers = told(candidates)
+        if wholes_in(candidates):
+            active.append(heard.goals[-1].active)
+            world.whole = True
+        return answers
+
+    world.whole, world.judge = False, judge
+    outcome = result(done(world, engine, heard))
+    assert (outcome.error, outcome.verdict.success) == (ErrorCode.NONE, True)
+    assert active == [True, True]
+
+
+def test_while_it_is_asked_that_is_said_and_the_task_can_be_cancelled(start):
+    world = World(1)
+    engine, heard = start(world)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    engine.set_step(0, "completed")
+    world.hold["judge"] = threading.Event()
+    until(lambda: "the task as a whole" in engine.progress().message)
+    ticket.cancel()
+    assert result(ticket).error is ErrorCode.CANCELED
+    world.hold["judge"].set()
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "error"), [("text_only", ErrorCode.UNVERIFIED), ("fail", ErrorCode.CRITIC_FAILED)]
+)
+def test_a_critic_that_cannot_be_asked_confirms_nothing(start, on_failure, error):
+    world = World(1)
+    engine, heard = start(world, on_model_failure=on_failure)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    world.fails["judge"] = "server gone"
+    engine.set_step(0, "completed")
+    outcome = result(ticket)
+    assert outcome.error is error
+    assert "server gone" in outcome.message
+
+
+def test_without_a_frame_nothing_is_confirmed(start):
+    world = World(1)
+    engine, heard = start(world)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    world.scene = None
+    engine.set_step(0, "completed")
+    outcome = result(ticket)
+    assert outcome.error is ErrorCode.UNVERIFIED
+    assert "no camera frame" in outcome.message
+
+
+def test_an_answer_that_cannot_be_read_is_no_confirmation(start):
+    world = World(1)
+    garbage = Failure(stage="judge", message="no verdict in the reply", reply="Sure!")
+    told = world.judge
+    world.judge = lambda cs: [garbage] if wholes_in(cs) else told(cs)
+    engine, heard = start(world)
+    outcome = result(done(world, engine, heard))
+    assert (outcome.error, outcome.verdict) == (ErrorCode.UNVERIFIED, None)
+    assert "no verdict in the reply" in outcome.message
+
+
+def wholes_in(candidates) -> bool:
+    return any(states_in(c.instruction) != c.instruction for c in candidates)
+
+
+def test_who_does_not_want_it_is_not_asked(start):
+    world = World(1)
+    world.whole = False
+    engine, heard = start(world, confirm=False)
+    outcome = result(done(world, engine, heard))
+    assert (outcome.error, outcome.verdict, wholes(world)) == (ErrorCode.NONE, None, [])
+
+
+def test_a_storyboard_made_before_is_judged_from_the_scene_that_it_began_in(start):
+    world = World(1)
+    engine, heard = start(world)
+    made = result(engine.submit(TaskRequest("move it", "generate")))
+    world.scene = picture(4)
+    ticket = engine.submit(TaskRequest("", storyboard_id=made.board.id))
+    until(lambda: heard.told == [0])
+    world.scene = picture(1)
+    assert result(ticket).error is ErrorCode.NONE
+    assert wholes(world)[-1].source == picture(4)
