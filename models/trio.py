@@ -1,6 +1,6 @@
 """Planner, editor and critic together, and what they are called."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -123,14 +123,17 @@ class Trio:
         planner, editor, critic = (class_name(model) for model in (self.planner, self.editor, self.critic))
         return Names(planner, editor, critic, unkept=frozenset(ROLES))
 
-    def prepare(self) -> None:
-        """Load the models that would else be loaded when they are first asked.
+    def prepare(self, loading: Callable[[Role], object] | None = None) -> None:
+        """Load the models that would else be loaded when they are first asked; `loading` hears of each.
 
         Raises:
             UserError, OSError, ModuleNotFoundError: one of them cannot be loaded.
         """
-        for model in (self.planner, self.editor, self.critic, self.observing):
+        models = (self.planner, self.editor, self.critic, self.observing)
+        for role, model in zip((*ROLES, "critic"), models, strict=True):
             if isinstance(model, Later):
+                if loading is not None:
+                    loading(role)
                 _ = model.model
 
     def kept(self, journal: Journal) -> "Trio":

@@ -4,7 +4,7 @@ from textwrap import shorten
 
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.settings import EngineSettings
-from goalreel.types import Failure, StoryboardStep, Verdict
+from goalreel.types import Failure, Plan, StoryboardStep, Verdict
 
 _STAGES = {
     "plan": ErrorCode.PLANNER_FAILED,
@@ -32,6 +32,17 @@ def of_failure(failure: Failure) -> TaskEnded:
     if "out of memory" in message.lower():
         return TaskEnded(ErrorCode.OUT_OF_MEMORY, message)
     return TaskEnded(_STAGES[failure.stage], message)
+
+
+def in_one_step(failure: Failure, task: str, settings: EngineSettings) -> Plan:
+    """Without a planner the task itself is the one sub-goal, where words will do.
+
+    Raises:
+        TaskEnded: they will not, or the planner answered, and gave no plan.
+    """
+    if settings.on_model_failure == "fail" or failure.reply is not None:
+        raise of_failure(failure)
+    return Plan.model_validate({"steps": [{"name": task, "instruction": task, "prompt": task}]})
 
 
 def unacceptable(result: StoryboardStep, settings: EngineSettings) -> TaskEnded | None:

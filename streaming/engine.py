@@ -102,12 +102,12 @@ class Engine:
 
     @property
     def loading(self) -> tuple[Loading, str]:
-        """Whether the models are there, and if not why not."""
+        """Whether the models are there, and if not which one is awaited, or why they cannot be."""
         if self._loop is None:
             return "unloaded", ""
         models = self._loop.models
         if not models.done():
-            return "loading", ""
+            return "loading", self._loop.loading(self._names)
         error = models.exception() if not models.cancelled() else None
         return ("ready", "") if error is None else ("failed", one_line(error))
 
@@ -124,8 +124,11 @@ class Engine:
     def progress(self) -> BoardProgress:
         """How far the storyboard under way, or the last one, is."""
         loop = self._loop
-        if loop is not None and loop.execution is not None:
-            self._last = loop.execution.session.progress()
+        if loop is None:
+            return self._last
+        if loop.execution is None:
+            return replace(self._last, message=loop.loading(self._names))
+        self._last = loop.execution.session.progress()
         return self._last
 
     # -- what it is told
@@ -239,7 +242,9 @@ class Engine:
             board = self._kept[request.storyboard_id]
         live = LiveBoard(board, self._listener, self._now, on_phase, orders.wake)
         camera = LiveCamera(self._newest, settings)
-        session = Session(replace(request, task=board.task), settings, live, camera, loop.loaded, orders)
+        loading = partial(loop.loading, self._names)
+        asked = replace(request, task=board.task)
+        session = Session(asked, settings, live, camera, loop.loaded, loading, orders)
         loop.execution = execution = Execution(ticket, session, live, orders)
         if earlier is not None and not earlier.ticket.done:
             earlier.stop(ErrorCode.PREEMPTED, "a newer task came")

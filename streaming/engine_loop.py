@@ -2,12 +2,14 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from goalreel.installed import absent
 from goalreel.models.load import Trio
-from goalreel.streaming.board import ErrorCode
+from goalreel.models.registry import Role
+from goalreel.streaming.board import ErrorCode, ModelNames
 from goalreel.streaming.caller import Caller, ModelThread
 from goalreel.streaming.ending import TaskEnded
 from goalreel.streaming.execution import Execution
@@ -19,6 +21,7 @@ class EngineLoop:
     def __init__(self, build: Callable[[], Trio]) -> None:
         self._ready, self._closing = threading.Event(), asyncio.Event()
         self._build = build
+        self._loading: tuple[Role | None, float] = None, time.monotonic()
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._main()), name="goalreel-engine", daemon=True
         )
@@ -38,10 +41,17 @@ class EngineLoop:
     async def _load(self) -> Caller:
         worker = ModelThread("goalreel-load")
         try:
-            trio = await worker.call(self._build)
+            return Caller(await worker.call(self._built))
         finally:
             worker.close()
-        return Caller(trio)
+
+    def _built(self) -> Trio:
+        trio = self._build()
+        trio.prepare(self._load_next)
+        return trio
+
+    def _load_next(self, role: Role) -> None:
+        self._loading = role, time.monotonic()
 
     async def loaded(self) -> Caller:
         """Wait for the models.
@@ -53,6 +63,14 @@ class EngineLoop:
         if (error := self.models.exception()) is not None:
             raise TaskEnded(ErrorCode.MODELS_NOT_LOADED, one_line(error))
         return self.models.result()
+
+    def loading(self, names: ModelNames) -> str:
+        """Say which model of `names` is being loaded; nothing once all are there, or one cannot be."""
+        if self.models.done():
+            return ""
+        role, since = self._loading
+        what = "the models" if role is None else f"the {role} ({getattr(names, role)})"
+        return f"loading {what} for {time.monotonic() - since:.0f} s"
 
     @property
     def underway(self) -> Execution | None:

@@ -14,7 +14,7 @@ from goalreel.streaming.board import BoardProgress, BoardState, CodedText, Error
 from goalreel.streaming.caller import Caller, Waiting
 from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.confirm import confirm
-from goalreel.streaming.ending import TaskEnded, of_failure
+from goalreel.streaming.ending import TaskEnded, in_one_step, of_failure
 from goalreel.streaming.follow import StepFollower, Turn
 from goalreel.streaming.live import LiveBoard
 from goalreel.streaming.orders import Orders
@@ -37,6 +37,8 @@ WORTH_SAYING = 1.0
 class Session:
     """Carries one request out. `settings` are complete (see `names.completed`).
 
+    `models` waits for the models, and `loading` says which is being loaded.
+
     `run` gives a TaskOutcome, whatever a model or the camera does. To stop it, put into `reason` what that
     shall be called and cancel the coroutine that runs it. When that ends otherwise, `end` is the caller's.
     """
@@ -48,6 +50,7 @@ class Session:
         live: LiveBoard,
         camera: LiveCamera,
         models: Callable[[], Awaitable[Caller]],
+        loading: Callable[[], str],
         orders: Orders,
     ) -> None:
         self.reason: CodedText = (ErrorCode.CANCELED, "cancelled")
@@ -56,7 +59,7 @@ class Session:
         self._settings = settings
         self._live = live
         self._camera = camera
-        self._models = models
+        self._models, self._loading = models, loading
         self._orders = orders
         self._began = time.monotonic()
         self._planning_time = 0.0
@@ -99,7 +102,7 @@ class Session:
         """The message, and which model has been waited for long enough to be worth saying."""
         long_ago, names = time.monotonic() - WORTH_SAYING, self._live.board.models
         waits = (w.said(names) for w in self._waiting() if w.since < long_ago)
-        return "; ".join(filter(None, (message, *waits)))
+        return "; ".join(filter(None, (message, self._loading(), *waits)))
 
     # -- making the storyboard
 
@@ -107,8 +110,8 @@ class Session:
         planned = bool(self._live.board.steps)
         if not planned:
             self._live.update(source=await self._first_frame())
-        self._say("loading the models")
         self._live.phase("loading_models")
+        self._say("")
         self._caller = await self._models()
         self._waiting = self._caller.waiting
         self._caller.timeout = self._settings.model_timeout
@@ -139,15 +142,8 @@ class Session:
         plan = await self._caller.ask(self._task(self._first))
         self._planning_time = time.monotonic() - began
         if not isinstance(plan, Plan):
-            plan = self._in_one_step(plan)
+            plan = in_one_step(plan, self._request.task, self._settings)
         self._live.update(state="rendering", steps=self._panels(plan, ()))
-
-    def _in_one_step(self, failure: Failure) -> Plan:
-        """Without a planner the task itself is the one sub-goal, where words will do."""
-        if self._settings.on_model_failure == "fail" or failure.reply is not None:
-            raise of_failure(failure)
-        text = self._request.task
-        return Plan.model_validate({"steps": [{"name": text, "instruction": text, "prompt": text}]})
 
     def _panels(self, plan: Plan, before: tuple[StepPanel, ...]) -> tuple[StepPanel, ...]:
         limit = self._request.max_steps or self._settings.max_steps
@@ -195,10 +191,12 @@ class Session:
                 self._leave(index, turn)
                 index, scene = turn.index, turn.frame
         if self._settings.confirm:
-            self._follower = None
-            self._say("asking the critic about the task as a whole")
-            args = self._live.board, before.image, self._camera, self._caller, self._settings
-            self._verdict = await confirm(*args)
+            self._verdict = await self._confirm(before.image)
+
+    async def _confirm(self, before: Image) -> Verdict:
+        self._follower = None
+        self._say("asking the critic about the task as a whole")
+        return await confirm(self._live.board, before, self._camera, self._caller, self._settings)
 
     def _follow(self, index: int) -> StepFollower:
         live, camera, caller = self._live, self._camera, self._caller

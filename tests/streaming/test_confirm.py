@@ -90,8 +90,8 @@ def test_while_it_is_asked_that_is_said_and_the_task_can_be_cancelled(start):
     engine, heard = start(world)
     ticket = engine.submit(TaskRequest("move it"))
     until(lambda: heard.told == [0])
-    engine.set_step(0, "completed")
     world.hold["judge"] = threading.Event()
+    engine.set_step(0, "completed")
     until(lambda: "the task as a whole" in engine.progress().message)
     ticket.cancel()
     assert result(ticket).error is ErrorCode.CANCELED

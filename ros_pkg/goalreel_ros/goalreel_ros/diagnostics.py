@@ -69,10 +69,10 @@ def camera(counts: FrameCounts, max_age: float) -> Diagnosis:
 
 
 def models(loading: Loading, reason: str) -> Diagnosis:
-    """Diagnose the models: whether they are loaded, and if not why not."""
+    """Diagnose the models: whether they are loaded, and if not which one is awaited, or why not."""
     if loading == "failed":
         return ERROR, f"cannot be loaded: {reason}", {"state": loading}
-    return OK, loading, {"state": loading}
+    return OK, reason or loading, {"state": loading}
 
 
 def task(progress: BoardProgress, refused: str) -> Diagnosis:

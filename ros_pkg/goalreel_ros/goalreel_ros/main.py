@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from goalreel_ros.stop import Stop
@@ -32,7 +33,8 @@ def _node() -> "GoalreelNode":
     from goalreel.models.load import load
     from goalreel_ros.node import GoalreelNode
 
-    return GoalreelNode(load)
+    # None is loaded here: the engine does, one by one, and says which.
+    return GoalreelNode(partial(load, roles=()))
 
 
 def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bool:
