@@ -2,7 +2,7 @@
 
 import threading
 from array import array
-from collections.abc import Buffer, Iterable
+from collections.abc import Buffer, Callable, Iterable
 
 import cv2
 import numpy as np
@@ -45,8 +45,9 @@ def octets(data: object) -> Buffer:
     # have the buffer protocol, or `to_bytes` alone. Other bridges to GPU memory offer `__array__`.
     if isinstance(data, Buffer):
         return data
-    if callable(to_bytes := getattr(data, "to_bytes", None)):
-        return bytes(to_bytes())
+    to_bytes: Callable[[], bytes] | None = getattr(data, "to_bytes", None)
+    if to_bytes is not None:
+        return to_bytes()
     if hasattr(data, "__array__"):
         return np.ascontiguousarray(data, np.uint8)
     raise InputError(f"image data of type {type(data).__name__} cannot be read: send it as plain uint8[]")
