@@ -1,5 +1,6 @@
 """The kinds of models that come with goalreel. What one needs is imported when it is built, not before."""
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -33,6 +34,7 @@ class HttpOptions(DialectOptions):
     max_tokens: int | None = None
     concurrency: int | None = None
     timeout_s: float | None = None
+    retries: Annotated[int, Field(ge=0)] | None = None
     jpeg_quality: Annotated[int, Field(ge=1, le=100)] | None = None
 
 
@@ -48,9 +50,11 @@ class EditorOptions(ModelOptions):
 
 
 class RemoteEditorOptions(ModelOptions):
-    """What may follow the address of an editor; see `goalreel.editors.remote.RemoteEditor`."""
+    """What may follow the address of an editor; see `goalreel.editors.remote.RemoteEditor` and `Patience`."""
 
     concurrency: Annotated[int, Field(ge=1)] | None = None
+    timeout_s: Annotated[float, Field(gt=0)] | None = None
+    retries: Annotated[int, Field(ge=0)] | None = None
 
 
 @chats.kind(
@@ -162,18 +166,14 @@ def _diffusers(asked: Asked[EditorOptions]) -> Editor:
     remote=True,
 )
 def _openai_editor(asked: Asked[RemoteEditorOptions]) -> Editor:
-    from goalreel.editors.remote import remote_editor
-
-    return remote_editor("openai", asked.name.target, **asked.options.model_dump(exclude_none=True))
+    return _remote("openai", asked)
 
 
 @editors.kind(
     "server:URL", "A goalreel server (`goalreel serve`).", RemoteEditorOptions, extra="api", remote=True
 )
 def _server_editor(asked: Asked[RemoteEditorOptions]) -> Editor:
-    from goalreel.editors.remote import remote_editor
-
-    return remote_editor("server", asked.name.target, **asked.options.model_dump(exclude_none=True))
+    return _remote("server", asked)
 
 
 @editors.kind(
@@ -184,11 +184,20 @@ def _server_editor(asked: Asked[RemoteEditorOptions]) -> Editor:
     remote=True,
 )
 def _interleavethinker(asked: Asked[RemoteEditorOptions]) -> Editor:
-    from goalreel.editors.remote import remote_editor
+    return _remote("interleavethinker", asked)
 
-    return remote_editor(
-        "interleavethinker", asked.name.target, **asked.options.model_dump(exclude_none=True)
+
+def _remote(kind: str, asked: Asked[RemoteEditorOptions]) -> Editor:
+    from goalreel.editors.remote import CONCURRENCY, Patience, remote_editor
+
+    given, usual = asked.options, Patience()
+    patience = replace(
+        usual,
+        tries=usual.tries if given.retries is None else given.retries + 1,
+        reply_s=given.timeout_s or usual.reply_s,
     )
+    concurrency = given.concurrency or CONCURRENCY
+    return remote_editor(kind, asked.name.target, concurrency=concurrency, patience=patience)
 
 
 @editors.kind(

@@ -35,6 +35,7 @@ SHOWN = frozenset(
         "overlay",
         "concurrency",
         "timeout_s",
+        "retries",
         "jpeg_quality",
         "offload",
         "vae_tiling",
@@ -43,8 +44,8 @@ SHOWN = frozenset(
 )
 """The options whose values `ModelName.public` shows: those of goalreel's own kinds, none of them a secret."""
 
-UNDECIDING = frozenset({"device", "batch_size", "concurrency", "timeout_s", "offload"})
-"""The options that change no answer: where a model runs, and how many it is asked at once."""
+UNDECIDING = frozenset({"device", "batch_size", "concurrency", "timeout_s", "retries", "offload"})
+"""The options that change no answer: where a model runs, how many it is asked at once and how patiently."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,6 @@ rm "$wanted.new"
 # By itself colcon starts no second job while the machine has other work.
 export MAKEFLAGS=${MAKEFLAGS:--j$(nproc)}
 export PATH=$venv/bin:$PATH AMENT_PREFIX_PATH=$venv CMAKE_PREFIX_PATH=$venv
-colcon --log-base .colcon/log build \
-  --base-paths ros_pkg --build-base .colcon/build --install-base .colcon/install \
-  --cmake-args -G Ninja -DBUILD_TESTING=OFF \
+scripts/colcon_packages.sh .colcon -G Ninja \
   -DPython3_EXECUTABLE="$venv/bin/python" \
   -DCMAKE_PROJECT_INCLUDE="$PWD/ros_pkg/goalreel_interfaces/cmake/ros_wheels.cmake"

@@ -117,6 +117,9 @@ class Caller:
             "edit": ModelThread("goalreel-edit"),
             "judge": ModelThread("goalreel-judge"),
         }
+        # A server answers several calls at once: a look at the robot need not hold up what is rendered ahead.
+        remote = "judge" in trio.remote
+        self._looks = ModelThread("goalreel-look") if remote else self._threads["judge"]
         self._down: dict[Stage, tuple[float, str]] = {}
         self._waiting: list[Waiting] = []
 
@@ -139,7 +142,7 @@ class Caller:
 
     async def look(self, candidate: Candidate) -> Verdict | Failure:
         """Ask whether a live frame shows the sub-goal reached."""
-        return await self._call("judge", lambda: self._trio.observer.judge([candidate]))
+        return await self._call("judge", lambda: self._trio.observer.judge([candidate]), self._looks)
 
     async def replan(self, progress: Underway) -> Plan | Failure:
         """Ask for a plan for the rest. One that cannot go on plans anew, from the scene as it is now."""
@@ -159,16 +162,18 @@ class Caller:
         return tuple(self._waiting)
 
     def close(self) -> None:
-        for thread in self._threads.values():
+        for thread in (*self._threads.values(), self._looks):
             thread.close()
 
-    async def _call[A](self, stage: Stage, run: Callable[[], Sequence[A | Failure]]) -> A | Failure:
+    async def _call[A](
+        self, stage: Stage, run: Callable[[], Sequence[A | Failure]], thread: ModelThread | None = None
+    ) -> A | Failure:
         if (reason := self.down(stage)) is not None:
             return Failure(stage=stage, message=reason)
         self._waiting.append(waiting := Waiting(stage))
         heard = partial(hearing_retries, run, waiting.retry)
         try:
-            answers = await self._threads[stage].call(heard, self.timeout)
+            answers = await (thread or self._threads[stage]).call(heard, self.timeout)
         except BackendError as e:
             reason = (str(e) or "the model cannot be called").splitlines()[0]
         except TimeoutError:

@@ -337,9 +337,33 @@ def test_an_edit_that_waits_for_other_calls_is_not_late(server, monkeypatch):
     assert server.busiest == 1
 
 
+@pytest.mark.parametrize("name", ["openai:painter@{}/v1", "server:{}", "interleavethinker:{}"])
+def test_how_patiently_it_is_asked_is_an_option_of_its_name(server, name):
+    asked, gone = [], threading.Event()
+
+    def busy(path, fields):
+        asked.append(path)
+        return 503, {}, {}
+
+    def slow(path, fields):
+        asked.append(path)
+        gone.wait(60)
+        return 404, {}, {}
+
+    server.reply = busy
+    assert "503" in message(build_editor(f"{name.format(server.url)}?retries=1"))
+    assert len(asked) == 2
+    server.reply = slow
+    assert "no reply" in message(build_editor(f"{name.format(server.url)}?timeout_s=0.2"))
+    assert len(asked) == 3
+    gone.set()
+
+
 def test_no_edit_at_once_is_refused(server):
     with pytest.raises(InputError, match="concurrency is wrong"):
         build_editor(f"server:{server.url}?concurrency=0")
+    with pytest.raises(InputError, match="retries is wrong"):
+        build_editor(f"server:{server.url}?retries=-1")
 
 
 HANGING = """

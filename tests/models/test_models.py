@@ -105,7 +105,7 @@ def test_answers_are_found_again_at_another_address_of_a_model_with_a_name():
     def key(name: str) -> str:
         return Names("p", name, "c").key("editor")
 
-    assert key("openai:m@http://a/v1") == key("openai:m@http://b:8000/v1?concurrency=2")
+    assert key("openai:m@http://a/v1") == key("openai:m@http://b:8000/v1?concurrency=2&retries=1")
     assert key("openai:m@http://a/v1") != key("openai:n@http://a/v1")
     assert key("server:http://a") != key("server:http://b"), "nothing else tells them apart"
 

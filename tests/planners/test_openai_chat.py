@@ -231,6 +231,15 @@ def test_a_hanging_server_is_dead_after_the_retries(serve):
     assert len(server.requests) == 2
 
 
+@pytest.mark.parametrize(("role", "name"), [("planner", "openai:m@{}"), ("critic", "server:{}")])
+def test_how_often_it_is_asked_again_is_an_option_of_its_name(serve, role, name):
+    server = serve(lambda _: error(503, "busy"))
+    address = server.url if role == "planner" else server.url.removesuffix("/v1")
+    with pytest.raises(BackendError, match="busy"):
+        build_chat(f"{name.format(address)}?retries=2", role=role).complete(ask("a"))
+    assert len(server.requests) == 3
+
+
 def test_a_server_that_drips_is_cut_off_too(serve):
     def drip(request):
         reply = echo(request)

@@ -18,7 +18,7 @@ from goalreel.streaming.frames import FrameSlot
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracker import Tracker
 from goalreel.streaming.vision import Closeness, changed
-from goalreel.types import Failure, Plan, Storyboard, StoryboardStep, Task
+from goalreel.types import Candidate, Failure, Plan, Storyboard, StoryboardStep, Task, Verdict
 
 # -- the frame slot
 
@@ -243,3 +243,39 @@ def test_a_planner_that_can_go_on_is_told_what_was_done():
     )
     caller = Caller(Trio(world, world, world), timeout=5)
     assert asyncio.run(caller.replan(Underway(board, 1, picture(1)))) == World.plan_of([1])
+
+
+class Looking(World):
+    """Judges live frames too, behind the event of its own kind."""
+
+    def judge(self, candidates):
+        return self._call("look", candidates, lambda _: Verdict(success=False))
+
+
+@pytest.mark.parametrize("remote", [True, False])
+def test_a_look_at_the_robot_holds_up_what_is_rendered_only_where_one_model_does_both(remote):
+    critic, observer = World(), Looking()
+    observer.hold["look"] = threading.Event()
+    served = frozenset({"judge"}) if remote else frozenset()
+    caller = Caller(Trio(critic, critic, critic, remote=served, observing=observer))
+    asked = Candidate(
+        task_id="t", step=0, source=None, image=picture(1), instruction="at 1", prompt="move to 1"
+    )
+
+    async def main() -> None:
+        look = asyncio.create_task(caller.look(asked))
+        while not observer.calls:
+            await asyncio.sleep(0.01)
+        verdict = asyncio.create_task(caller.ask(asked))
+        if remote:
+            assert isinstance(await verdict, Verdict)
+            assert not look.done()
+        else:
+            await asyncio.sleep(0)
+            assert not critic.calls
+        observer.hold["look"].set()
+        assert await look == Verdict(success=False)
+        assert isinstance(await verdict, Verdict)
+
+    asyncio.run(main())
+    caller.close()

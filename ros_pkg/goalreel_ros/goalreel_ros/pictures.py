@@ -2,7 +2,7 @@
 
 import threading
 from array import array
-from collections.abc import Iterable
+from collections.abc import Buffer, Callable, Iterable
 
 import cv2
 import numpy as np
@@ -25,12 +25,32 @@ def decode(message: RawImage | CompressedImage) -> Image:
     Raises:
         ValueError: not a picture; one line that says what to do.
     """
+    data = octets(message.data)
     if isinstance(message, RawImage):
-        return decode_raw(message.encoding, message.height, message.width, message.step, message.data)
+        return decode_raw(message.encoding, message.height, message.width, message.step, data)
     encoding, transported, _ = message.format.partition(";")
     if "compressedDepth" in message.format or (transported and encoding.startswith(NO_PICTURE)):
         raise InputError(f"format {message.format!r} is no colour picture: choose the camera's colour topic")
-    return decode_compressed(message.data)
+    return decode_compressed(data)
+
+
+def octets(data: object) -> Buffer:
+    """Give what a `uint8[]` field holds as bytes, copied only where the field itself gives no access.
+
+    Raises:
+        InputError: it holds something else.
+    """
+    # Up to Kilted the field is an array.array. Since Lyrical it may be a `rosidl_buffer.Buffer`, when the
+    # picture came in a vendor's memory (ros2/rosidl pull request 943, ros2/rosidl_python 250): its versions
+    # have the buffer protocol, or `to_bytes` alone. Other bridges to GPU memory offer `__array__`.
+    if isinstance(data, Buffer):
+        return data
+    to_bytes: Callable[[], bytes] | None = getattr(data, "to_bytes", None)
+    if to_bytes is not None:
+        return to_bytes()
+    if hasattr(data, "__array__"):
+        return np.ascontiguousarray(data, np.uint8)
+    raise InputError(f"image data of type {type(data).__name__} cannot be read: send it as plain uint8[]")
 
 
 def raw(image: Image, header: Header) -> RawImage:
