@@ -16,8 +16,8 @@ from goalreel.types import Attempt, StoryboardStep
 APPLICATION = "goalreel"
 """The viewer lays out all recordings of one application alike."""
 GOAL, WORDS = "subgoal/goal", "subgoal/words"
-STEP, PHASE = "lanes/step", "lanes/phase"
-CURVES, CRITIC = "curves", "critic"
+LANES, STEP, PHASE = "lanes", "lanes/step", "lanes/phase"
+CURVES, LOG, CRITIC = "curves", "log", "log/critic"
 LEVELS = {"accepted": "INFO", "rejected": "WARN", "failed": "ERROR"}
 
 
@@ -70,20 +70,17 @@ def told_attempt(number: int, attempt: Attempt, label: str) -> tuple[str, str]:
     return "\n".join(filter(None, parts)), card.outcome
 
 
-def blueprint(cameras: Sequence[str], timeline: str) -> rrb.Blueprint:
+def blueprint(cameras: Sequence[str], timeline: str, *, curves: bool = True) -> rrb.Blueprint:
     """Cameras, sub-goals and curves on the left; the goal, its words and the Critic's on the right."""
+    below = [rrb.StateTimelineView(origin=LANES, name="Sub-goals")]
+    below += [rrb.TimeSeriesView(origin=CURVES, name="Curves")] if curves else []
     views = (rrb.Spatial2DView(origin=entity, name=entity.rpartition("/")[2]) for entity in cameras)
-    seen = rrb.Vertical(
-        rrb.Grid(*views),
-        rrb.StateTimelineView(origin=STEP.partition("/")[0], name="Sub-goals"),
-        rrb.TimeSeriesView(origin=CURVES, name="Curves"),
-        row_shares=[5, 1.5, 2],
-    )
+    seen = rrb.Vertical(rrb.Grid(*views), *below, row_shares=[5, 1.5, 2][: 1 + len(below)])
     told = rrb.Vertical(
         rrb.Spatial2DView(origin=GOAL, name="Goal image"),
         rrb.TextDocumentView(origin=WORDS, name="Sub-goal"),
         rrb.TextLogView(
-            origin=CRITIC, name="Critic", columns=rrb.TextLogColumns(text_log_columns=["loglevel", "body"])
+            origin=LOG, name="Log", columns=rrb.TextLogColumns(text_log_columns=["loglevel", "body"])
         ),
         row_shares=[4, 3, 3],
     )

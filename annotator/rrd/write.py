@@ -68,7 +68,8 @@ def write_storyboard_rrd(folder: Path, out: Path) -> list[Path]:
         DatasetError: the disk is full.
     """
     board, path = load_storyboard(folder), out / "storyboard.rrd"
-    with _recording(path, board.task.instruction, blueprint([FIRST, CANDIDATE], ATTEMPT)) as stream:
+    laid = blueprint([FIRST, CANDIDATE], ATTEMPT, curves=False)
+    with _recording(path, board.task.instruction, laid) as stream:
         log_storyboard(stream, board)
     return [path]
 

@@ -27,6 +27,7 @@ setup(
         "console_scripts": [
             # Not `goalreel`: pip would overwrite the command line of that name.
             "goalreel_node = goalreel_ros.main:main",
+            "goalreel_rerun = goalreel_ros.rrd:main",
             "tabletop_simulator = goalreel_ros.tabletop.simulator:main",
             "tabletop_follower = goalreel_ros.tabletop.follower:main",
         ]
