@@ -6,7 +6,9 @@ from xml.etree import ElementTree
 from setuptools import find_packages, setup
 
 NAME = "goalreel_ros"
-SHARED = sorted(str(f) for f in Path("launch").iterdir() if f.suffix in {".py", ".rviz", ".xml", ".yaml"})
+SHARED = sorted(
+    str(f) for f in Path("launch").iterdir() if f.suffix in {".json", ".py", ".rviz", ".xml", ".yaml"}
+)
 manifest = ElementTree.parse("package.xml").getroot()
 
 setup(
