@@ -1,6 +1,7 @@
 """What a real node streams, recorded for Rerun by a process of its own and read with Rerun's reader."""
 
 import signal
+import socket
 import subprocess
 import sys
 
@@ -9,9 +10,9 @@ import pytest
 
 pytest.importorskip("rerun", reason="needs rerun: pip install 'goalreel[rerun]'")
 
-from support.ros import Other
+from support.ros import Other, other
 from support.ros_bench import BLUE, RED, Robot, rgb, seen
-from support.rrd import values, verify
+from support.rrd import entities, values, verify
 from support.wait import until
 
 from goalreel.image import Image
@@ -75,6 +76,23 @@ def test_the_camera_the_verdicts_and_the_progress_are_there(recorded):
     assert "executing" in states
     done = [v for _, v in values(recorded, "curves/task_completion", "Scalars:scalars", "time")]
     assert 0 <= min(done) < max(done) <= 1
+
+
+def test_it_is_shown_live_in_a_viewer_that_runs(node, filming, tmp_path):
+    """The viewer's own process, which writes what it is sent."""
+    path = tmp_path / "live.rrd"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    viewer = Other("-m", "rerun_cli", "--save", str(path), "--bind", "127.0.0.1", "--port", port)
+    until(lambda: any("Listening" in line for line in viewer.lines))
+    with other(
+        "-m", "goalreel_ros.rrd", "--connect", f"rerun+http://127.0.0.1:{port}/proxy", ready="listening to"
+    ) as it:
+        until(lambda: path.is_file() and path.stat().st_size > 200_000)  # the layout alone is 20,000
+        assert it.stop(signal.SIGTERM) == 0
+    viewer.stop(signal.SIGINT)
+    assert "camera/live" in entities(path)
 
 
 def test_a_file_that_is_there_is_kept(tmp_path):
