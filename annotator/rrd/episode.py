@@ -85,12 +85,13 @@ def _log_camera(stream: rr.RecordingStream, episode: Episode, camera: str) -> No
         path = Path(folder) / "episode.mp4"
         cut_video(episode, camera, path)
         video = rr.AssetVideo(path=path)
-    shown = video.read_frame_timestamps_nanos()
+    where = f"{episode.root}: episode {episode.index}: {camera}"
+    try:
+        shown = video.read_frame_timestamps_nanos()
+    except RuntimeError as e:
+        raise DatasetError(f"{where}: Rerun cannot read the video ({e}): encode it as AV1 or H.264") from e
     if len(shown) != len(episode):
-        raise DatasetError(
-            f"{episode.root}: episode {episode.index}: Rerun reads {len(shown)} of {len(episode)} frames of "
-            f"{camera}"
-        )
+        raise DatasetError(f"{where}: Rerun reads {len(shown)} of {len(episode)} frames: encode it as AV1")
     log(stream, entity, video, static=True)
     columns = rr.VideoFrameReference.columns_nanos(shown)
     stream.send_columns(entity, _times(episode, range(len(episode))), columns, strict=True)

@@ -1,6 +1,8 @@
 """Recordings for the Rerun viewer, as its own reader finds them."""
 
 import io
+import shutil
+import subprocess
 import sys
 
 import av
@@ -125,6 +127,19 @@ def test_real_episodes_frame_by_frame(real_dataset, board, tmp_path):
     chosen = [0, 1, len(episode) // 2, len(episode) - 1]
     for i, image in zip(chosen, episode.frames(camera, chosen), strict=True):
         assert (found[i] == image.pixels).all(), f"frame {i}"
+
+
+def test_a_video_that_rerun_cannot_read_is_named(video_dataset, board, tmp_path):
+    shutil.copytree(video_dataset, tmp_path / "old")
+    for path in (tmp_path / "old").rglob("*.mp4"):
+        old = path.rename(path.with_name("h264.mp4"))
+        subprocess.run(["ffmpeg", "-loglevel", "error", "-i", old, "-c:v", "mpeg4", path], check=True)
+    source = Source.open(tmp_path / "old")
+    with Records.open(tmp_path / "out", {"test": 1}, source.fingerprint()) as records:
+        records.commit(0, board(12))
+    line = fails("show", tmp_path / "out", "--rerun", tmp_path / "seen", "--source", tmp_path / "old")
+    assert "episode 0: observation.images.front: Rerun cannot read the video" in line
+    assert not (tmp_path / "seen").exists()
 
 
 def plain(shade: int) -> Image:
