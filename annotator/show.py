@@ -40,11 +40,7 @@ def show(
     records = Records(dataset / FOLDER, source="")
     done = sorted(records.done())
     recorded = recording_of(dataset, records, source, done)
-    wanted = done if episodes is None else sorted(set(episodes))
-    if missing := sorted(set(wanted) - set(done)):
-        raise DatasetError(f"{dataset}: episode {missing[0]} is not annotated")
-    if not wanted:
-        raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
+    wanted = select(dataset, done, episodes)
     total, totals = len(recorded.rows), Counter[str]()
     for index in wanted:
         steps = records.outline(index).steps
@@ -69,6 +65,20 @@ def show(
         summary=summary,
         sheets=len(wanted) <= MANY if sheets is None else sheets,
     )
+
+
+def select(dataset: Path, done: Sequence[int], episodes: Sequence[int] | None) -> list[int]:
+    """Which of the annotated episodes, `done`, to show; None is all of them.
+
+    Raises:
+        DatasetError: one is not annotated, or none is.
+    """
+    wanted = sorted(set(done if episodes is None else episodes))
+    if missing := sorted(set(wanted) - set(done)):
+        raise DatasetError(f"{dataset}: episode {missing[0]} is not annotated")
+    if not wanted:
+        raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
+    return wanted
 
 
 def recording_of(dataset: Path, records: Records, source: Path | None, done: Sequence[int]) -> Source:

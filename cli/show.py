@@ -1,5 +1,6 @@
 """`goalreel show`. What it needs is imported when it runs."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -7,10 +8,17 @@ import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import INTERRUPTED, Episodes, Json, numbers
+from goalreel.errors import InputError
 
 
 def show(
-    dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel annotate` wrote or is writing.")],
+    dataset: Annotated[
+        Path,
+        typer.Argument(
+            help="A dataset that `goalreel annotate` wrote or is writing; "
+            "with --rerun, also a folder of `goalreel plan`."
+        ),
+    ],
     out: Annotated[Path | None, typer.Option(help="Folder of the report. [default: DATASET-report]")] = None,
     source: Annotated[
         Path | None,
@@ -21,12 +29,25 @@ def show(
         bool | None,
         typer.Option(help="Write a PNG contact sheet an episode. [default: for 200 episodes at most]"),
     ] = None,
+    rerun: Annotated[
+        Path | None,
+        typer.Option(help="Instead, write .rrd files for the Rerun viewer into this folder, one an episode."),
+    ] = None,
     json_output: Json = False,
 ) -> None:
-    """Write a report to look at: HTML without any network, and contact sheets."""
+    """Write a report to look at: HTML without any network, and contact sheets; or recordings for Rerun."""
     with one_line_errors(INTERRUPTED):
         import json
 
+        if rerun is not None:
+            if out is not None or sheets is not None:
+                raise InputError("--out and --sheets are the report's: leave them out with --rerun")
+            files = _recordings(dataset, rerun, source, numbers(episodes))
+            told = json.dumps({"recordings": [str(f) for f in files]})
+            typer.echo(
+                told if json_output else f"Look at {len(files)} with: rerun {shlex.quote(str(rerun))}/*.rrd"
+            )
+            return
         from goalreel.annotator.show import show as work
         from goalreel.cli.console import progress_bars
 
@@ -44,3 +65,16 @@ def show(
             typer.echo(json.dumps({"report": str(index)}))
         else:
             typer.echo(f"Look at {index}")
+
+
+def _recordings(dataset: Path, out: Path, source: Path | None, episodes: list[int] | None) -> list[Path]:
+    """The .rrd files written."""
+    from goalreel.annotator.rrd.write import write_rrd, write_storyboard_rrd
+    from goalreel.cli.console import progress_bars
+
+    if (dataset / "storyboard.json").is_file():
+        if source is not None or episodes is not None:
+            raise InputError(f"{dataset}: is a storyboard: leave out --source and --episodes")
+        return write_storyboard_rrd(dataset, out)
+    with progress_bars() as progress:
+        return write_rrd(dataset, out, source=source, episodes=episodes, progress=progress)

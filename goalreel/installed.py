@@ -28,6 +28,7 @@ EXTRAS = {
     "api": Extra("presets api and server: models behind HTTP", ("httpx2", "openai")),
     "sim": Extra("the simulated tabletop", ("mujoco",)),
     "bags": Extra("ROS 2 bags, with no ROS installed", ("rosbags",)),
+    "rerun": Extra("recordings for the Rerun viewer", ("rerun",)),
     "serve": Extra("serve models over HTTP", ("fastapi", "prometheus_client", "ray", "uvicorn")),
     "train": Extra("train planner and critic", ("accelerate", "datasets", "tensorboard", "trl")),
 }

@@ -108,7 +108,7 @@ def told(step: StoryboardStep) -> str:
     return f"{step.status}, tried in vain" if step.step.outcome == "failed" else step.status
 
 
-def _when(step: StoryboardStep, fps: float) -> str | None:
+def when(step: StoryboardStep, fps: float) -> str | None:
     """Where a step is in the recording, or why it is nowhere."""
     found = step.alignment
     if found is not None and found.reason is not None:
@@ -158,7 +158,8 @@ def _source(frame: str) -> str:
     return f"{camera.removeprefix('observation.images.')} · frame {index}" if camera else frame
 
 
-def _attempt(number: int, attempt: Attempt, step: str, pictured: bool) -> AttemptCard:
+def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) -> AttemptCard:
+    """One attempt at a step, which `step` names, without its picture unless `pictured`."""
     verdict, failure = attempt.verdict, attempt.failure
     if verdict is not None:
         outcome = "accepted" if verdict.success else "rejected"
@@ -203,10 +204,10 @@ def _step(view: EpisodeView, i: int, step: StoryboardStep, goal: Image | None) -
         instruction=step.step.instruction,
         caption=step.step.auxiliary_text,
         status=step.status,
-        span=_when(step, view.fps),
+        span=when(step, view.fps),
         goal=_picture(goal, f"{label}: goal image, {step.status}"),
         end=_picture(view.end_frames[i] if view.end_frames else None, f"{label}: real end frame"),
-        attempts=tuple(_attempt(n, a, label, pictured) for n, a in enumerate(step.attempts, 1)),
+        attempts=tuple(attempt_card(n, a, label, pictured=pictured) for n, a in enumerate(step.attempts, 1)),
     )
 
 

@@ -156,7 +156,8 @@ class Observer(Models):
 
     def _done(self, candidate: Candidate) -> bool:
         scene, step, teller = self._of(candidate.prompt)
-        assert step is not None
+        if step is None:  # asked about the task as a whole, once every step is over
+            return True
         return teller == "critic" and candidate.image == Image(scene.films[step][-1])
 
 

@@ -6,7 +6,9 @@ from xml.etree import ElementTree
 from setuptools import find_packages, setup
 
 NAME = "goalreel_ros"
-SHARED = sorted(str(f) for f in Path("launch").iterdir() if f.suffix in {".py", ".rviz", ".xml", ".yaml"})
+SHARED = sorted(
+    str(f) for f in Path("launch").iterdir() if f.suffix in {".json", ".py", ".rviz", ".xml", ".yaml"}
+)
 manifest = ElementTree.parse("package.xml").getroot()
 
 setup(
@@ -27,6 +29,7 @@ setup(
         "console_scripts": [
             # Not `goalreel`: pip would overwrite the command line of that name.
             "goalreel_node = goalreel_ros.main:main",
+            "goalreel_rerun = goalreel_ros.rrd:main",
             "tabletop_simulator = goalreel_ros.tabletop.simulator:main",
             "tabletop_follower = goalreel_ros.tabletop.follower:main",
         ]

@@ -1,0 +1,156 @@
+"""`goalreel_rerun --out run.rrd`: what a node streams, for the Rerun viewer; with `--connect`, live.
+
+It listens as any viewer does, so the node and its machine need no Rerun. A file in the making can be opened;
+one that was cut short lacks its index, not its data.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import rclpy
+import rerun as rr
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
+from rclpy.signals import SignalHandlerOptions
+from rclpy.subscription import MessageInfo
+from rclpy.utilities import remove_ros_args
+from sensor_msgs.msg import CompressedImage
+from sensor_msgs.msg import Image as RawImage
+
+from goalreel.annotator.rrd.scene import (
+    CURVES,
+    LANES,
+    LOG,
+    blueprint,
+    log,
+    log_subgoal,
+    log_verdict,
+    picture,
+)
+from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, SubGoal
+from goalreel_ros.client.terminal import IMAGES, STATES
+from goalreel_ros.pictures import decode
+from goalreel_ros.stop import Stop
+
+APPLICATION = "goalreel_node"
+"""Not that of datasets: their time begins at 0, and the viewer keeps one layout an application."""
+VIEWER = "rerun+http://127.0.0.1:9876/proxy"
+TIME, CAMERA, STATE, MESSAGE = "time", "camera/live", f"{LANES}/state", f"{LOG}/node"
+WAIT_S = 0.1
+EVERY_CHANGE = QoSProfile(
+    depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
+OUTCOMES = {
+    CriticVerdict.ACCEPTED: "accepted",
+    CriticVerdict.REJECTED: "rejected",
+    CriticVerdict.ERROR: "failed",
+}
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Record, or show live, until a signal comes. Exit status 1 when the file cannot be made."""
+    parser = argparse.ArgumentParser(prog="goalreel_rerun", description="What a node streams, for Rerun.")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--out", type=Path, help="the new .rrd file")
+    where.add_argument("--connect", nargs="?", const=VIEWER, metavar="URL", help="a viewer that runs")
+    parser.add_argument("--node", default="/goalreel", help="full name of the node, with its namespace")
+    parser.add_argument("--camera", default="image", help="its topic; compressed where it ends so")
+    command = [sys.argv[0], *(sys.argv[1:] if args is None else args)]
+    options = parser.parse_args(remove_ros_args(command)[1:])
+    stream = rr.RecordingStream(APPLICATION)
+    laid = blueprint([CAMERA], TIME)
+    if options.out is None:
+        stream.connect_grpc(options.connect, default_blueprint=laid)
+    else:
+        try:
+            options.out.touch(exist_ok=False)
+        except OSError as e:
+            sys.exit(f"{parser.prog}: {options.out}: {e.strerror}: name a new file in a folder that is there")
+        stream.save(options.out, laid)
+    _listen(stream, options.node.rstrip("/"), options.camera, command)
+
+
+def _listen(stream: rr.RecordingStream, name: str, camera: str, command: list[str]) -> None:
+    # rclpy's own handlers end the context at once, and what is not spinning yet would raise.
+    stop = Stop()
+    with rclpy.init(args=command, signal_handler_options=SignalHandlerOptions.NO):
+        node, executor = Node("goalreel_rerun"), SingleThreadedExecutor()
+        executor.add_node(node)
+        Listener(node, stream, name, camera)
+        while not stop.asked:
+            executor.spin_once(WAIT_S)
+    stream.disconnect()
+
+
+class Listener:
+    """Logs to a stream what a node and its camera publish, at the times of arrival."""
+
+    def __init__(self, node: Node, stream: rr.RecordingStream, name: str, camera: str) -> None:
+        self._node, self._stream = node, stream
+        self._judged: set[tuple[bytes, int, int, int]] = set()
+        self._last: dict[str, str] = {}
+        listen = node.create_subscription
+        frame = CompressedImage if camera.endswith("/compressed") else RawImage
+        listen(frame, camera, self._on_frame, qos_profile_sensor_data)
+        listen(SubGoal, f"{name}/subgoal", self._on_subgoal, EVERY_CHANGE)
+        listen(Storyboard, f"{name}/storyboard", self._on_storyboard, EVERY_CHANGE)
+        listen(StoryboardProgress, f"{name}/progress", self._on_progress, qos_profile_sensor_data)
+        node.get_logger().info(f"listening to {name} and {node.resolve_topic_name(camera)}")
+
+    def _on_frame(self, message: RawImage | CompressedImage, info: MessageInfo) -> None:
+        self._at(info)
+        if isinstance(message, CompressedImage):
+            log(self._stream, CAMERA, rr.EncodedImage(contents=bytes(message.data)))
+            return
+        try:
+            log(self._stream, CAMERA, picture(decode(message)))
+        except ValueError as e:
+            self._node.get_logger().warning(f"left out: {e}", throttle_duration_sec=5.0)
+
+    def _on_subgoal(self, message: SubGoal, info: MessageInfo) -> None:
+        self._at(info)
+        if not message.active:
+            log_subgoal(self._stream, "", message.task, None)
+            return
+        name = f"{message.index + 1}. {message.name}"
+        status = IMAGES[message.image_status].lower()
+        words = filter(None, (name, message.instruction, message.auxiliary_text, status))
+        data = bytes(message.goal_image.data)
+        goal = rr.EncodedImage(contents=data, media_type="image/jpeg") if data else None
+        log_subgoal(self._stream, name, "\n\n".join(words), goal)
+
+    def _on_storyboard(self, message: Storyboard, info: MessageInfo) -> None:
+        self._at(info)
+        for step in message.steps:
+            key = (bytes(message.id.uuid), message.revision, step.index, step.attempts)
+            outcome = OUTCOMES.get(step.critic.verdict)
+            if outcome is None or key in self._judged:
+                continue
+            self._judged.add(key)
+            label = f"{step.index + 1}. {step.name}, attempt {step.attempts}: {outcome}"
+            log_verdict(self._stream, f"{label}\n{step.critic.reasoning}\nPrompt: {step.prompt}", outcome)
+
+    def _on_progress(self, message: StoryboardProgress, info: MessageInfo) -> None:
+        self._at(info)
+        for name in ("step_completion", "task_completion"):
+            log(self._stream, f"{CURVES}/{name}", rr.Scalars(getattr(message, name)))
+        if self._new(STATE, STATES[message.state].lower()):
+            log(self._stream, STATE, rr.StateChange(state=self._last[STATE]))
+        if self._new(MESSAGE, message.message) and message.message:
+            log(self._stream, MESSAGE, rr.TextLog(message.message, level="INFO"))
+
+    def _new(self, entity: str, text: str) -> bool:
+        before = self._last.get(entity)
+        self._last[entity] = text
+        return text != before
+
+    def _at(self, info: MessageInfo) -> None:
+        self._stream.set_time(TIME, timestamp=np.datetime64(info["received_timestamp"], "ns"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""Recordings for the Rerun viewer, as its own reader finds them."""
+
+import io
+import shutil
+import subprocess
+import sys
+
+import av
+import numpy as np
+import pytest
+
+pytest.importorskip("rerun", reason="needs rerun: pip install 'goalreel[rerun]'")
+
+from support.cli import fails, goalreel
+from support.rrd import entities, name_of, values, verify
+
+from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
+from goalreel.folder import save_storyboard
+from goalreel.image import Image
+from goalreel.types import Attempt, Failure, Step, Storyboard, StoryboardStep, Task, Verdict
+
+pytestmark = pytest.mark.process
+
+STEP = ("lanes/step", "StateChange:state")
+
+
+@pytest.fixture(scope="module")
+def shown(video_dataset, annotated, tmp_path_factory):
+    """The annotated dataset, and the folder of its recordings."""
+    out = tmp_path_factory.mktemp("rrd")
+    keywords = {"statuses": ("verified", "unverified"), "drawn": (1,), "vain": (1,), "tail": 3}
+    phases = [("reach", 0, 4), ("grasp", 4, 8)]
+    annotated(video_dataset, out / "data", {0: {}, 2: {**keywords, "phases": phases}})
+    goalreel("show", out / "data", "--rerun", out / "seen")
+    return out / "data", out / "seen"
+
+
+def decoded(path, camera):
+    """The pictures that the viewer is to show, frame by frame."""
+    [(_, blob)] = values(path, f"camera/{camera}", "AssetVideo:blob")
+    wanted = values(path, f"camera/{camera}", "VideoFrameReference:timestamp", "frame")
+    with av.open(io.BytesIO(bytes(blob))) as container:
+        [stream] = container.streams.video
+        frames = {round(f.pts * stream.time_base * 10**9): f for f in container.decode(stream)}
+    nearest = [min(frames, key=lambda t, at=at: abs(t - at)) for _, at in wanted]
+    assert [frame for frame, _ in wanted] == list(range(len(wanted)))
+    return [frames[at].to_ndarray(format="rgb24") for at in nearest]
+
+
+def test_each_episode_is_a_recording_that_rerun_reads(shown):
+    paths = sorted(shown[1].iterdir())
+    assert [p.name for p in paths] == ["episode_000000.rrd", "episode_000002.rrd"]
+    verify(*paths)
+    assert name_of(paths[1]) == "Episode 2: put the red block in the blue bowl"
+    assert {e for e in entities(paths[0]) if e.startswith("camera/")} == {"camera/front", "camera/wrist"}
+
+
+@pytest.mark.parametrize("camera", ["front", "wrist"])
+def test_the_cameras_are_the_datasets_own_frames(shown, camera):
+    data, seen = shown
+    episode = Source.open(data).episode(2)
+    there = [i.pixels for i in episode.frames(f"observation.images.{camera}", range(len(episode)))]
+    found = decoded(seen / "episode_000002.rrd", camera)
+    assert len(found) == len(there)
+    assert all((a == b).all() for a, b in zip(found, there, strict=True))
+
+
+def test_the_sub_goal_changes_where_its_segment_does_and_ends_with_it(shown):
+    path = shown[1] / "episode_000002.rrd"
+    assert values(path, *STEP, "frame") == [(0, "1. reach the block"), (6, "2. grasp the block"), (12, "")]
+    assert [t for t, _ in values(path, *STEP, "time")] == pytest.approx([0, 0.6e9, 1.2e9], abs=1e3)
+    assert values(path, "lanes/phase", "StateChange:state", "frame") == [(0, "reach"), (4, "grasp")]
+    words = [text for _, text in values(path, "subgoal/words", "TextDocument:text", "frame")]
+    assert "0.0–0.6 s" in words[0]
+    assert "tried in vain" in words[1]
+    assert "attempt 1: rejected" in words[1]
+    assert words[2] == ""
+
+
+def test_the_goal_image_is_that_of_the_records(shown):
+    data, seen = shown
+    goals = dict(values(seen / "episode_000002.rrd", "subgoal/goal", "EncodedImage:blob", "frame"))
+    assert list(goals) == [0, 6]
+    [end] = Source.open(data).episode(2).frames("observation.images.front", [5])
+    drawn = np.zeros((48, 48, 3), np.uint8)
+    drawn[:, :, 1] = 80
+    for blob, wanted in ((goals[0], end.pixels), (goals[6], drawn)):
+        assert np.abs(Image.decode(bytes(blob)).pixels.astype(int) - wanted).mean() < 4
+    assert [
+        t for t, _ in values(seen / "episode_000002.rrd", "subgoal/goal", "Clear:is_recursive", "frame")
+    ] == [12]
+
+
+def test_verdicts_and_curves_are_there(shown):
+    path = shown[1] / "episode_000002.rrd"
+    levels = values(path, "log/critic", "TextLog:level", "frame")
+    assert levels == [(0, "INFO"), (6, "WARN")]
+    closed = [v for _, v in values(path, "curves/gripper", "Scalars:scalars", "frame")]
+    assert closed[0] < 0.2 < 0.8 < max(closed)
+    assert len(closed) == 15
+
+
+def test_stored_pictures_become_videos(image_dataset, annotated, tmp_path):
+    annotated(image_dataset, tmp_path / "data", {1: {}})
+    goalreel("show", tmp_path / "data", "--rerun", tmp_path / "seen", "--episodes", "1")
+    [path] = (tmp_path / "seen").iterdir()
+    verify(path)
+    episode = Source.open(image_dataset).episode(1)
+    there = [i.pixels.astype(int) for i in episode.frames("observation.images.front", range(len(episode)))]
+    for a, b in zip(decoded(path, "front"), there, strict=True):
+        assert np.abs(a - b).mean() < 8
+
+
+def test_real_episodes_frame_by_frame(real_dataset, board, tmp_path):
+    """H.264 with frames out of order, and AV1, as published; while the dataset is not written yet."""
+    source = Source.open(real_dataset)
+    index, camera = source.indices[1], source.camera(None)
+    with Records.open(tmp_path / "out", {"test": 1}, source.fingerprint()) as records:
+        records.commit(index, board(len(source.episode(index)), camera=camera))
+    goalreel("show", tmp_path / "out", "--rerun", tmp_path / "seen", "--source", real_dataset)
+    [path] = (tmp_path / "seen").iterdir()
+    verify(path)
+    episode = source.episode(index)
+    found = decoded(path, camera.removeprefix("observation.images."))
+    assert len(found) == len(episode)
+    chosen = [0, 1, len(episode) // 2, len(episode) - 1]
+    for i, image in zip(chosen, episode.frames(camera, chosen), strict=True):
+        assert (found[i] == image.pixels).all(), f"frame {i}"
+
+
+def test_a_video_that_rerun_cannot_read_is_named(video_dataset, board, tmp_path):
+    shutil.copytree(video_dataset, tmp_path / "old")
+    for path in (tmp_path / "old").rglob("*.mp4"):
+        old = path.rename(path.with_name("h264.mp4"))
+        subprocess.run(["ffmpeg", "-loglevel", "error", "-i", old, "-c:v", "mpeg4", path], check=True)
+    source = Source.open(tmp_path / "old")
+    with Records.open(tmp_path / "out", {"test": 1}, source.fingerprint()) as records:
+        records.commit(0, board(12))
+    line = fails("show", tmp_path / "out", "--rerun", tmp_path / "seen", "--source", tmp_path / "old")
+    assert "episode 0: observation.images.front: Rerun cannot read the video" in line
+    assert not (tmp_path / "seen").exists()
+
+
+def plain(shade: int) -> Image:
+    return Image(np.full((24, 32, 3), shade, np.uint8))
+
+
+def test_a_storyboard_is_a_recording_with_a_tick_an_attempt(tmp_path):
+    rejected = Verdict(
+        success=False, reasoning="no [block](http://x) there", refined_prompt="again", probability=0.25
+    )
+    attempts = (
+        Attempt(prompt="p", seed=0, image=plain(50), verdict=rejected),
+        Attempt(prompt="again", seed=1, failure=Failure(stage="edit", message="out of memory")),
+        Attempt(prompt="again", seed=2, image=plain(90), verdict=Verdict(success=True)),
+    )
+    first = StoryboardStep(
+        step=Step(name="pick", instruction="held", prompt="p"), attempts=attempts, status="verified", chosen=2
+    )
+    told = Step(name="wait", instruction="it is dry", prompt=None, auxiliary_text="Let it dry.")
+    steps = (first, StoryboardStep(step=told, status="text"))
+    save_storyboard(
+        Storyboard(task=Task(id="t", instruction="x", image=plain(10)), steps=steps), tmp_path / "plan"
+    )
+    assert "rerun " in goalreel("show", tmp_path / "plan", "--rerun", tmp_path / "seen")
+    [path] = (tmp_path / "seen").iterdir()
+    verify(path)
+    assert (path.name, name_of(path)) == ("storyboard.rrd", "x")
+    assert values(path, *STEP, "attempt") == [(0, "1. pick"), (3, "2. wait")]
+    log = values(path, "log/critic", "TextLog:text", "attempt")
+    assert log[0] == (
+        0,
+        "1. pick, attempt 1: rejected (probability of success 0.25)\nno [block](http://x) there\nPrompt: p\n"
+        "Next prompt: again",
+    )
+    assert [(t, text.splitlines()[1]) for t, text in log[1:]] == [
+        (1, "edit: out of memory"),
+        (2, "Prompt: again"),
+    ]
+    assert [v for _, v in values(path, "log/critic", "TextLog:level", "attempt")] == ["WARN", "ERROR", "INFO"]
+    tried = values(path, "camera/attempt", "EncodedImage:blob", "attempt")
+    assert [(t, int(Image.decode(bytes(b)).pixels.mean())) for t, b in tried] == [(0, 50), (2, 90)]
+    goals = values(path, "subgoal/goal", "EncodedImage:blob", "attempt")
+    assert [(t, int(Image.decode(bytes(b)).pixels.mean())) for t, b in goals] == [(0, 90)]
+    assert [t for t, _ in values(path, "subgoal/goal", "Clear:is_recursive", "attempt")] == [3]
+    assert "Let it dry." in values(path, "subgoal/words", "TextDocument:text", "attempt")[1][1]
+    assert "leave out" in fails("show", tmp_path / "plan", "--rerun", tmp_path / "seen", "--episodes", "1")
+
+
+def test_a_task_that_could_not_be_planned_says_why(tmp_path):
+    lost = Storyboard(task=Task(id="t", instruction="x"), failure=Failure(stage="plan", message="no JSON"))
+    save_storyboard(lost, tmp_path)
+    goalreel("show", tmp_path, "--rerun", tmp_path / "seen")
+    assert values(tmp_path / "seen/storyboard.rrd", "log/critic", "TextLog:text", "attempt") == [
+        (0, "plan: no JSON")
+    ]
+
+
+def test_what_cannot_be_is_one_line(shown, video_dataset, tmp_path, monkeypatch):
+    data, _ = shown
+    out = ("--rerun", tmp_path / "seen")
+    assert "--sheets are the report's" in fails("show", data, *out, "--sheets")
+    assert "episode 1 is not annotated" in fails("show", data, *out, "--episodes", "1")
+    assert str(video_dataset) in fails("show", video_dataset, *out)
+    assert not (tmp_path / "seen").exists()
+    for name in [n for n in sys.modules if n.startswith("goalreel.annotator.rrd.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "rerun", None)
+    assert "rerun is not installed: pip install 'goalreel[rerun]'" in fails("show", data, *out)
