@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.act_policy import CAMERAS, save_act
 from support.cli import fails, invoke
 from support.places import SUPPORT
 from support.wait import until
@@ -39,8 +40,8 @@ REST = (*map(float, HOME_TIP), 0.0, 1.0)
 class Bench:
     """Words of `goalreel rollout` on the table, and what its robot and its policy have written down."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, policy: Path) -> None:
+        self.policy = policy
         self.log, self.read = folder / "actions.jsonl", folder / "tasks.jsonl"
 
     def words(
@@ -54,7 +55,7 @@ class Bench:
             "rollout", instruction, "--preset=server", *models, *QUICK, *more, "--",
             "--robot.discover_packages_path=tabletop_robot", "--robot.type=tabletop",
             f"--robot.seed={SEED}", f"--robot.models_port={port}", f"--robot.log={self.log}",
-            f"--policy.path={self.folder / 'policy'}", "--fps=10", "--return_to_initial_position=false",
+            f"--policy.path={self.policy}", "--fps=10", "--return_to_initial_position=false",
             *robot,
         ]  # fmt: skip
 
@@ -79,11 +80,22 @@ class Bench:
         return [task for task, _ in itertools.groupby(t[0] if isinstance(t, list) else t for t in lines)]
 
 
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory):
+    """(one with the sub-goal camera, one without)"""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SUPPORT)
+        from tabletop_robot import NoteTask
+
+        yield [
+            save_act(tmp_path_factory.mktemp("policy"), cameras, rest=REST, spread=1e-4, steps=[NoteTask()])
+            for cameras in (CAMERAS, CAMERAS[:1])
+        ]
+
+
 @pytest.fixture
-def bench(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(SUPPORT)
-    it = Bench(tmp_path)
-    it.save_policy()
+def bench(policies, tmp_path, monkeypatch):
+    it = Bench(tmp_path, policies[0])
     monkeypatch.setenv("TASKS_READ", str(it.read))
     return it
 
@@ -136,13 +148,13 @@ def test_a_policy_that_reads_the_instruction(bench):
 
 
 @pytest.mark.long
-def test_a_policy_without_the_camera_is_told_in_words(bench):
-    bench.save_policy("front")
+def test_a_policy_without_the_camera_is_told_in_words(bench, policies):
+    bench.policy = policies[1]
     done = invoke(*bench.words())
     assert done.exit_code == 0, done.stderr
     assert "observation.images.subgoal: it is told in words alone" in done.stderr
     assert len(bench.tasks) == len(EPISODE.goals)
-    (bench.folder / "actions.jsonl").unlink()
+    bench.log.unlink()
     assert "nothing of the plan would reach it" in fails(*bench.words("--text=instruction"))
     assert bench.actions == [], "before the robot is touched"
 
@@ -160,7 +172,6 @@ def test_what_ends_otherwise_is_one_line(bench):
         ((), ("--task=dance",), "--task is goalreel's own"),
         ((), ("--robt.type=x",), "unrecognized arguments: --robt.type=x"),
         ((), ("--fps=fast",), "fps"),
-        ((), ("--policy.path=",), "policy"),
         (("-p", "track_rate"), (), "-p takes NAME=VALUE, not 'track_rate'"),
         (("-p", "track_rate=99"), (), "-p track_rate: Input should be less than or equal to 30"),
         (("-p", "colour=red"), (), "-p colour: Extra inputs are not permitted"),
@@ -179,8 +190,10 @@ def test_what_does_not_fit_is_one_line(bench, more, robot, message):
     assert not any("action" in line for line in bench.actions)
 
 
-def test_an_empty_instruction(bench):
+def test_no_instruction_and_no_policy(bench):
     assert "the instruction is empty" in fails(*bench.words(instruction=" "))
+    bench.policy = bench.log.parent / "nowhere"
+    assert "nowhere" in fails(*bench.words())
 
 
 def test_lerobots_help(bench):
