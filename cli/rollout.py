@@ -1,5 +1,6 @@
 """`goalreel rollout`. What it needs is imported when it runs."""
 
+import threading
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -89,8 +90,10 @@ def rollout(
         trio = load(preset_of(settings))
         # From here on a signal lets lerobot bring the robot to rest first.
         signals = ProcessSignalHandler(use_threads=True)
+        stop = signals.shutdown_event
+        assert isinstance(stop, threading.Event)
         order = RolloutOrder(instruction, settings, camera, subgoal_camera, text)
-        outcome = lead(config, order, trio, signals.shutdown_event, lambda line: typer.echo(line, err=True))
+        outcome = lead(config, order, trio, stop, lambda line: typer.echo(line, err=True))
         if signals.counter:
             raise KeyboardInterrupt
         _tell(outcome)

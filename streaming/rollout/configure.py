@@ -1,9 +1,10 @@
 """lerobot-rollout's own options, and the sub-goal camera among the robot's."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from io import StringIO
+from typing import cast
 
 from draccus.utils import ParsingError
 from lerobot.configs import parser
@@ -66,9 +67,11 @@ def add_camera(config: RolloutConfig, goals: PresentGoal, name: str) -> bool:
     return True
 
 
-@parser.wrap()
-def _parse(cfg: RolloutConfig) -> RolloutConfig:
+def _itself(cfg: RolloutConfig) -> RolloutConfig:
     return cfg
+
+
+_parse = cast("Callable[[], RolloutConfig]", parser.wrap()(_itself))
 
 
 @contextmanager

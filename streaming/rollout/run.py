@@ -111,12 +111,14 @@ def _watched(context: RolloutContext, order: RolloutOrder) -> str:
     features = context.hardware.robot_wrapper.observation_features
     cameras = [name for name, shape in features.items() if isinstance(shape, tuple)]
     others = [name for name in cameras if name != order.subgoal_camera]
-    if order.camera is None and len(others) == 1:
+    named = order.camera
+    if named is None:
+        if len(others) != 1:
+            raise InputError(f"the robot's cameras are {', '.join(others) or 'none'}: name one with --camera")
         return others[0]
-    if order.camera not in others:
-        asked = "name one with --camera" if order.camera is None else f"{order.camera!r} is none of them"
-        raise InputError(f"the robot's cameras are {', '.join(others) or 'none'}: {asked}")
-    return order.camera
+    if named not in others:
+        raise InputError(f"the robot's cameras are {', '.join(others) or 'none'}: {named!r} is none of them")
+    return named
 
 
 def _led(

@@ -19,10 +19,8 @@ from goalreel.streaming.rollout.goals import PresentGoal
 @CameraConfig.register_subclass("goalreel_rollout")
 @dataclass(kw_only=True)
 class SubgoalCameraConfig(CameraConfig):
-    """Not for a command line: `goals` lives in this process."""
+    """Not for a command line: `goals` lives in this process. `width` and `height` must be given."""
 
-    width: int
-    height: int
     goals: PresentGoal
 
 
@@ -32,6 +30,8 @@ class SubgoalCamera(Camera):
 
     def __init__(self, config: SubgoalCameraConfig) -> None:
         super().__init__(config)
+        assert config.width
+        assert config.height
         self._goals, self._size = config.goals, (config.width, config.height)
         self._connected = False
 

@@ -76,28 +76,22 @@ def ended(tree: Other) -> tuple[int, list[str]]:
 def test_a_behaviour_tree_picks_sub_goal_after_sub_goal(scripted_node, scripted_client):
     tree = grow("two blocks")
     for step in (0, 1):
-        until(
-            lambda step=step: (goal := scripted_client.subgoal()) and goal.active and goal.index == step
-            or tree.process.poll() is not None,
-            120,
-        )  # fmt: skip
-        until(lambda step=step: any(f"step {step}" in line for line in tree.lines))
+        until(lambda step=step: any(f"step {step}" in line for line in tree.lines), 120)
         scripted_client.set_active_step(step, 1)
     code, shown = ended(tree)
     assert code == 0, "\n".join(tree.lines)
     assert any("Finished" in line for line in shown)
 
 
-def test_a_policy_that_gets_nowhere_has_it_planned_again_and_is_given_up(scripted_node, scripted_client):
+def test_a_policy_that_gets_nowhere_has_it_planned_again_and_is_given_up(scripted_node):
     tree = grow("two blocks", "--patience=0.5", "--replans=1")
     code, shown = ended(tree)
     assert code == 1, "\n".join(tree.lines)
     assert any("no re-plan is left" in line for line in shown)
-    until(lambda: not scripted_client.subgoal().active)
+    assert any("GiveUp" in line and "did not stop" not in line for line in shown)
 
 
-def test_a_plan_that_fails_and_a_node_that_dies_are_given_up_at_once(scripted_node, scripted_client):
-    code, shown = ended(grow("fail"))
+def test_a_node_that_dies_is_given_up(scripted_node):
     tree = grow("two blocks")
     until(lambda: any("step 0" in line for line in tree.lines), 120)
     scripted_node.process.kill()

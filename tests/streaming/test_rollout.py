@@ -28,7 +28,7 @@ from goalreel.streaming.rollout.goals import PresentGoal
 from goalreel.streaming.rollout.subgoalcamera import SubgoalCamera, SubgoalCameraConfig
 from goalreel.types import Attempt, Step, Verdict
 
-SEED = 3
+SEED = 21
 EPISODE = sample_episode(SEED)
 QUICK = ("-p", "critic_period=0", "-p", "track_rate=20")
 
