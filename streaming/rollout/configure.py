@@ -37,7 +37,9 @@ def read_options(instruction: str, options: Sequence[str]) -> RolloutConfig:
             raise
         raise InputError(_last_line(said.getvalue())) from e
     except (ParsingError, PluginLoadError, ValueError) as e:
-        raise InputError(f"lerobot-rollout: {_last_line(str(e))}") from e
+        # draccus says of a configuration that refuses its values only that it does.
+        why = e.__cause__ if isinstance(e, ParsingError) and e.__cause__ else e
+        raise InputError(f"lerobot-rollout: {' '.join(str(why).split())}") from e
 
 
 def add_camera(config: RolloutConfig, goals: PresentGoal, name: str) -> bool:
