@@ -59,7 +59,7 @@ def add_camera(config: RolloutConfig, goals: PresentGoal, name: str) -> bool:
     cameras = getattr(config.robot, "cameras", None)
     if not isinstance(cameras, dict):
         raise InputError(
-            f"a {config.robot.type} has no --robot.cameras, where the sub-goal would be one more: "
+            f"robot type {config.robot.type} has no --robot.cameras, where the sub-goal would be one more: "
             "see docs/policies.md for the ways through ROS 2"
         )
     if name in cameras:

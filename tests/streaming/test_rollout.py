@@ -21,8 +21,10 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from goalreel.datasets.tabletop.arm import HOME_TIP
 from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.streaming.board import Board, Goal, StepPanel
+from goalreel.streaming.rollout.configure import add_camera, read_options
 from goalreel.streaming.rollout.following import Following, SubgoalWords
 from goalreel.streaming.rollout.goals import PresentGoal
 from goalreel.streaming.rollout.subgoalcamera import SubgoalCamera, SubgoalCameraConfig
@@ -176,6 +178,7 @@ def test_what_ends_otherwise_is_one_line(bench):
         (("-p", "track_rate=99"), (), "-p track_rate: Input should be less than or equal to 30"),
         (("-p", "colour=red"), (), "-p colour: Extra inputs are not permitted"),
         (("--preset=hindsight", "--planner=kinematic"), (), "only reads recordings"),
+        ((), ("--robot.remote=true",), "a tabletop does not open its cameras here"),
         (("--camera=wrist",), (), "the robot's cameras are front: 'wrist' is none of them"),
         (
             ("--subgoal-camera=front",),
@@ -188,6 +191,12 @@ def test_what_does_not_fit_is_one_line(bench, more, robot, message):
     said = fails(*bench.words(*more, robot=robot))
     assert message in said
     assert not any("action" in line for line in bench.actions)
+
+
+def test_a_robot_without_cameras_of_lerobots_is_refused(policies):
+    config = read_options("go", [f"--policy.path={policies[0]}", "--robot.type=earthrover_mini_plus"])
+    with pytest.raises(InputError, match=r"robot type earthrover_mini_plus has no --robot\.cameras"):
+        add_camera(config, PresentGoal(lambda line: None), "subgoal")
 
 
 def test_no_instruction_and_no_policy(bench):

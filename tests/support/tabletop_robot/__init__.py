@@ -50,6 +50,8 @@ class TabletopRobotConfig(RobotConfig):
     seed: int = 0
     models_port: int = 0
     patience: int = 5
+    remote: bool = False
+    """Its cameras are on another machine."""
     cameras: dict[str, CameraConfig] = field(default_factory=dict)
 
 
@@ -60,7 +62,7 @@ class TabletopRobot(Robot):
     def __init__(self, config: TabletopRobotConfig) -> None:
         super().__init__(config)
         self.config = config
-        self.cameras = make_cameras_from_configs(config.cameras)
+        self.cameras = {} if config.remote else make_cameras_from_configs(config.cameras)
         self.log = Path(config.log)
         self.world: World | None = None
         self.acted = 0
