@@ -5,7 +5,20 @@ from typing import Annotated
 
 import typer
 
-from goalreel.cli import adopt, annotate, bags, build, doctor, export, node, plan, review, serve, show
+from goalreel.cli import (
+    adopt,
+    annotate,
+    bags,
+    build,
+    doctor,
+    export,
+    node,
+    plan,
+    review,
+    rollout,
+    serve,
+    show,
+)
 from goalreel.cli.corpus import app as corpus_app
 from goalreel.cli.evaluate import app as eval_app
 from goalreel.cli.models import ModelCommand, RecordingCommand
@@ -26,6 +39,7 @@ app.add_typer(train_app, name="train")
 app.add_typer(eval_app, name="eval")
 app.command(epilog=serve.EPILOG, cls=ModelCommand)(serve.serve)
 app.command(epilog=node.EPILOG, cls=ModelCommand)(node.node)
+app.command(epilog=rollout.EPILOG, cls=ModelCommand)(rollout.rollout)
 app.command(epilog=bags.EPILOG)(bags.bag2lerobot)
 app.command(epilog=annotate.EPILOG, cls=RecordingCommand)(annotate.annotate)
 app.command(epilog=adopt.EPILOG)(adopt.adopt)

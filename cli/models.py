@@ -55,6 +55,14 @@ def choices(given: Mapping[str, object]) -> dict[str, object]:
     return {name: given[name] for name in CHOICES if name in given}
 
 
+def parameters(given: Mapping[str, object]) -> dict[str, object]:
+    """The same for an Engine's settings, as the node's parameters have them."""
+    chosen = {"preset": given["preset"], **choices(given)}
+    scores = chosen.pop("critic_scores", None)
+    chosen["critic_scores"] = None if scores is None else "with" if scores else "without"
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
 class ModelCommand(TyperCommand):
     """A command whose help says which models there are, where an option's help holds <planner> or the like.
 

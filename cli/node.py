@@ -20,6 +20,7 @@ from goalreel.cli.models import (
     MaxAttempts,
     MaxSteps,
     Planner,
+    parameters,
 )
 
 EPILOG = (
@@ -67,6 +68,7 @@ def node(
     (ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST; SUBNET for the network) and raw frames travel through
     large shared memory (FASTDDS_DEFAULT_PROFILES_FILE; the camera's driver needs it as well).
     """
+    models = dict(locals())
     with one_line_errors():
         import goalreel_ros
         from goalreel_ros.main import main
@@ -74,27 +76,14 @@ def node(
         os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         profiles = Path(goalreel_ros.__file__).with_name("fastdds_shm.xml")
         os.environ.setdefault("FASTDDS_DEFAULT_PROFILES_FILE", str(profiles))
-        models = {
-            "preset": preset,
-            "planner": planner,
-            "editor": editor,
-            "critic": critic,
-            "max_attempts": max_attempts,
-            "critic_mode": critic_mode,
-            "critic_scores": None if critic_scores is None else "with" if critic_scores else "without",
-            "critic_threshold": critic_threshold,
-            "max_steps": max_steps,
-            "keep": keep,
-        }
-        parameters: dict[str, object] = {name: value for name, value in models.items() if value is not None}
-        parameters["autostart"] = autostart
+        given = {**parameters(models), "autostart": autostart}
         # Of two rules for one topic ROS obeys the first: those of the user.
         main(
             [
                 "--ros-args",
                 *(ros_args or ()),
                 *_remappings(camera, namespace),
-                *_given(params_file, parameters),
+                *_given(params_file, given),
             ]
         )
 

@@ -1,14 +1,16 @@
-"""examples/follow_subgoals.py beside a real node, with a real ACT checkpoint."""
+"""examples/follow_subgoals.py beside a real node, with a real ACT checkpoint; behaviour_tree.py beside a
+scripted one."""
 
 import json
+import re
 import signal
 
 import cv2
 import numpy as np
 import pytest
 from support.act_policy import save_act
-from support.places import ROOT
-from support.ros import Other
+from support.places import ROOT, SUPPORT
+from support.ros import Other, other
 from support.ros_bench import GREEN, RED
 from support.wait import until
 
@@ -35,3 +37,64 @@ def test_a_policy_follows_the_node(client, robot, tmp_path):
     actions = [json.loads(line) for line in follower.lines if line.startswith("[")]
     assert all(len(action) == 2 for action in actions)
     assert len({tuple(action) for action in actions}) > 1, "another goal, another action"
+
+
+TREE = str(ROOT / "examples" / "behaviour_tree.py")
+NODE = "/tree/goalreel"
+
+
+@pytest.fixture(scope="module")
+def scripted_client(ros_env):
+    from goalreel_ros.client import GoalreelClient
+
+    with GoalreelClient(server=NODE, timeout=60, args=[]) as client:
+        yield client
+
+
+@pytest.fixture
+def scripted_node(scripted_client):
+    """A process, active."""
+    with other(str(SUPPORT / "scripted_node.py"), "--ros-args", "-r", "__ns:=/tree") as process:
+        scripted_client.lifecycle.configure()
+        scripted_client.lifecycle.activate()
+        scripted_client.wait_until_active(60)
+        yield process
+
+
+def grow(*words: str) -> Other:
+    return Other(TREE, *words, f"--node={NODE}")
+
+
+def ended(tree: Other) -> tuple[int, list[str]]:
+    """Its status, and the last tree that it showed: the newest mark of each leaf, with what it said."""
+    until(lambda: tree.process.poll() is not None, 120)
+    tree.stop()
+    first = max(i for i, line in enumerate(tree.lines) if re.search(r"task \[", line))
+    return tree.process.returncode, tree.lines[first:]
+
+
+def test_a_behaviour_tree_picks_sub_goal_after_sub_goal(scripted_node, scripted_client):
+    tree = grow("two blocks")
+    for step in (0, 1):
+        until(lambda step=step: any(f"step {step}" in line for line in tree.lines), 120)
+        scripted_client.set_active_step(step, 1)
+    code, shown = ended(tree)
+    assert code == 0, "\n".join(tree.lines)
+    assert any("Finished" in line for line in shown)
+
+
+def test_a_policy_that_gets_nowhere_has_it_planned_again_and_is_given_up(scripted_node):
+    tree = grow("two blocks", "--patience=0.5", "--replans=1")
+    code, shown = ended(tree)
+    assert code == 1, "\n".join(tree.lines)
+    assert any("no re-plan is left" in line for line in shown)
+    assert any("GiveUp" in line and "did not stop" not in line for line in shown)
+
+
+def test_a_node_that_dies_is_given_up(scripted_node):
+    tree = grow("two blocks")
+    until(lambda: any("step 0" in line for line in tree.lines), 120)
+    scripted_node.process.kill()
+    code, shown = ended(tree)
+    assert code == 1, "\n".join(tree.lines)
+    assert any("is gone or hangs" in line for line in shown)

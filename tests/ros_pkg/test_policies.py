@@ -159,6 +159,25 @@ def test_lerobots_command_lines(kind, tmp_path, monkeypatch):
     assert config.task == TASK
 
 
+def test_goalreels_own_command_line(tmp_path):
+    from typer.main import get_command
+
+    from goalreel.cli.main import app
+    from goalreel.streaming.rollout.configure import add_camera, read_options
+    from goalreel.streaming.rollout.goals import PresentGoal
+
+    policy = save_act(tmp_path / "policy")
+    goalreel, rollout, *words = shlex.split(block("goalreel rollout").replace("my_policy", str(policy)))
+    assert (goalreel, rollout) == ("goalreel", "rollout")
+    given = get_command(app).commands["rollout"].make_context("rollout", words).params
+    assert (given["instruction"], given["preset"]) == (TASK, "server")
+    config = read_options(given["instruction"], given["lerobot_options"])
+    assert config.task == TASK
+    assert add_camera(config, PresentGoal(print), given["subgoal_camera"])
+    camera = config.robot.cameras["subgoal"]
+    assert (camera.width, camera.height, camera.fps) == (64, 48, 30)
+
+
 @pytest.mark.process
 def test_the_zmq_bridge(client):
     _, *arguments = shlex.split(block("goalreel_ros.zmq --width").replace(":5555", ":*"))

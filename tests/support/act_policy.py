@@ -1,5 +1,6 @@
-"""A real ACT policy, small and untrained: front camera, sub-goal camera, two joints."""
+"""A real ACT policy, small and untrained: front camera, sub-goal camera, two joints unless told otherwise."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -7,21 +8,23 @@ from lerobot.configs.types import FeatureType, PolicyFeature
 from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
 from lerobot.policies.pretrained import PreTrainedPolicy
+from lerobot.processor import ProcessorStep
 
-PICTURE = PolicyFeature(FeatureType.VISUAL, (3, 48, 64))
-FEATURES = {
-    "observation.images.front": PICTURE,
-    "observation.images.subgoal": PICTURE,
-    "observation.state": PolicyFeature(FeatureType.STATE, (2,)),
-}
+CAMERAS = ("front", "subgoal")
 
 
-def make_act() -> PreTrainedPolicy:
+def make_act(
+    cameras: Sequence[str] = CAMERAS, size: tuple[int, int] = (64, 48), joints: int = 2
+) -> PreTrainedPolicy:
     """The same one every time; `n_action_steps=1`, so that every tick is answered from what is seen then."""
     torch.manual_seed(0)
+    picture = PolicyFeature(FeatureType.VISUAL, (3, size[1], size[0]))
     config = ACTConfig(
-        input_features=FEATURES,
-        output_features={"action": PolicyFeature(FeatureType.ACTION, (2,))},
+        input_features={
+            **{f"observation.images.{camera}": picture for camera in cameras},
+            "observation.state": PolicyFeature(FeatureType.STATE, (joints,)),
+        },
+        output_features={"action": PolicyFeature(FeatureType.ACTION, (joints,))},
         pretrained_backbone_weights=None,
         dim_model=64,
         n_heads=2,
@@ -36,14 +39,27 @@ def make_act() -> PreTrainedPolicy:
     return get_policy_class("act")(config).eval()
 
 
-def save_act(folder: Path) -> Path:
-    """As `lerobot-train` saves it, for `--policy.path`."""
-    policy = make_act()
+def save_act(
+    folder: Path,
+    cameras: Sequence[str] = CAMERAS,
+    size: tuple[int, int] = (64, 48),
+    rest: Sequence[float] = (0.0, 0.0),
+    spread: float = 1.0,
+    steps: Sequence[ProcessorStep] = (),
+) -> Path:
+    """As `lerobot-train` saves it, for `--policy.path`; its actions lie around `rest`.
+
+    `steps` come first in its preprocessor.
+    """
+    policy = make_act(cameras, size, len(rest))
     policy.save_pretrained(folder)
-    two, three = torch.ones(2), torch.ones(3, 1, 1)
-    stats = {"observation.state": {"mean": 0 * two, "std": two}, "action": {"mean": 0 * two, "std": two}} | {
-        key: {"mean": 0 * three, "std": three} for key in FEATURES if "images" in key
+    joints = {"mean": torch.tensor(rest), "std": spread * torch.ones(len(rest))}
+    pixels = {"mean": torch.zeros(3, 1, 1), "std": torch.ones(3, 1, 1)}
+    stats = {"observation.state": joints, "action": joints} | {
+        f"observation.images.{camera}": pixels for camera in cameras
     }
-    for pipeline in make_pre_post_processors(policy.config, dataset_stats=stats):
-        pipeline.save_pretrained(folder)
+    before, after = make_pre_post_processors(policy.config, dataset_stats=stats)
+    before.steps = [*steps, *before.steps]
+    before.save_pretrained(folder)
+    after.save_pretrained(folder)
     return folder

@@ -1,0 +1,125 @@
+"""`goalreel rollout`. What it needs is imported when it runs."""
+
+import threading
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from goalreel.cli.errors import fail, one_line_errors
+from goalreel.cli.models import (
+    PRESET,
+    Critic,
+    CriticMode,
+    CriticScores,
+    CriticThreshold,
+    Editor,
+    Keep,
+    MaxAttempts,
+    MaxSteps,
+    Planner,
+    parameters,
+)
+from goalreel.errors import InputError
+
+if TYPE_CHECKING:
+    from goalreel.streaming.request import TaskOutcome
+    from goalreel.streaming.settings import EngineSettings
+
+EPILOG = (
+    "Examples:\n\n"
+    "- `goalreel rollout 'put the red block in the bowl' --preset server -- --policy.path=my_policy "
+    "--robot.type=so101_follower --robot.port=/dev/ttyACM0 "
+    '--robot.cameras="{front: {type: opencv, index_or_path: 0, width: 640, height: 480, fps: 30}}"`\n\n'
+    "- `goalreel rollout 'open the drawer' --preset klein --camera front -p stall_timeout=20 -- "
+    "--config_path=rollout.yaml --inference.type=rtc`\n\n"
+    "- `goalreel rollout 'anything' -- --help` for lerobot's own options"
+)
+
+
+def rollout(
+    instruction: Annotated[str, typer.Argument(help="What is to be done.")],
+    lerobot_options: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- LEROBOT-ROLLOUT'S OPTIONS", help="Policy, robot and all else but --task."),
+    ] = None,
+    preset: Annotated[str, typer.Option(help=f"{PRESET} nano knows only the simulated tabletop.")] = "nano",
+    planner: Planner = None,
+    editor: Editor = None,
+    critic: Critic = None,
+    max_attempts: MaxAttempts = None,
+    critic_mode: CriticMode = None,
+    critic_scores: CriticScores = None,
+    critic_threshold: CriticThreshold = None,
+    max_steps: MaxSteps = None,
+    keep: Keep = None,
+    camera: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The robot's camera to plan from and watch. [default: its only]"),
+    ] = None,
+    subgoal_camera: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the policy, observation.images.NAME.")
+    ] = "subgoal",
+    text: Annotated[
+        Literal["subgoal", "instruction"],
+        typer.Option(help="What the policy reads as its task, as it was trained."),
+    ] = "subgoal",
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="One of the node's, in docs/ros.md."),
+    ] = None,
+) -> None:
+    """Lead a LeRobot policy through a plan, in lerobot's own rollout and without ROS.
+
+    The policy gets each sub-goal as a text and as the picture of one more camera. The Critic watches a
+    camera of the robot; when a sub-goal is reached, the next one follows, and where nothing moves the rest is
+    planned anew. Between sub-goals the robot holds still. It ends with the task, or by Ctrl-C.
+    """
+    models = dict(locals())
+    with one_line_errors():
+        settings = _settings(parameters(models), parameter or [])
+        if not instruction.strip():
+            raise InputError("the instruction is empty")
+        from lerobot.utils.process import ProcessSignalHandler
+
+        from goalreel.models.load import load
+        from goalreel.streaming.names import preset_of
+        from goalreel.streaming.rollout.configure import read_options
+        from goalreel.streaming.rollout.run import RolloutOrder, lead
+
+        config = read_options(instruction, lerobot_options or [])
+        trio = load(preset_of(settings))
+        # From here on a signal lets lerobot bring the robot to rest first.
+        signals = ProcessSignalHandler(use_threads=True)
+        stop = signals.shutdown_event
+        assert isinstance(stop, threading.Event)
+        order = RolloutOrder(instruction, settings, camera, subgoal_camera, text)
+        outcome = lead(config, order, trio, stop, lambda line: typer.echo(line, err=True))
+        if signals.counter:
+            raise KeyboardInterrupt
+        _tell(outcome)
+
+
+def _settings(chosen: dict[str, object], given: list[str]) -> "EngineSettings":
+    from pydantic import ValidationError
+
+    from goalreel.streaming.settings import EngineSettings
+
+    for words in given:
+        name, equals, value = words.partition("=")
+        if not equals:
+            raise InputError(f"-p takes NAME=VALUE, not {words!r}")
+        chosen[name] = value
+    try:
+        return EngineSettings.model_validate(chosen)
+    except ValidationError as e:
+        first = e.errors()[0]
+        raise InputError(f"-p {first['loc'][0]}: {first['msg']}") from e
+
+
+def _tell(outcome: "TaskOutcome | None") -> None:
+    if outcome is None:
+        fail("lerobot's rollout ended before the task did: see --duration, and what it logged (goalreel -v)")
+    if outcome.error:
+        fail(f"{outcome.error.name}: {outcome.message}")
+    steps = len(outcome.board.steps)
+    typer.echo(f"done: {steps} sub-goals in {outcome.elapsed:.0f} s, re-planned {outcome.replans} times")

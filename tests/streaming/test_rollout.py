@@ -1,0 +1,274 @@
+"""`goalreel rollout`: lerobot's own rollout of a real ACT policy, on a simulated robot, without ROS."""
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.act_policy import CAMERAS, save_act
+from support.cli import fails, invoke
+from support.places import SUPPORT
+from support.wait import until
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+
+from goalreel.datasets.tabletop.arm import HOME_TIP
+from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel.streaming.board import Board, Goal, StepPanel
+from goalreel.streaming.rollout.configure import add_camera, read_options
+from goalreel.streaming.rollout.following import Following, SubgoalWords
+from goalreel.streaming.rollout.goals import PresentGoal
+from goalreel.streaming.rollout.subgoalcamera import SubgoalCamera, SubgoalCameraConfig
+from goalreel.types import Attempt, Step, Verdict
+
+SEED = 21
+EPISODE = sample_episode(SEED)
+QUICK = ("-p", "critic_period=0", "-p", "track_rate=20")
+
+
+REST = (*map(float, HOME_TIP), 0.0, 1.0)
+"""The arm at home, its gripper open."""
+
+
+class Bench:
+    """Words of `goalreel rollout` on the table, and what its robot and its policy have written down."""
+
+    def __init__(self, folder: Path, policy: Path) -> None:
+        self.policy = policy
+        self.log, self.read = folder / "actions.jsonl", folder / "tasks.jsonl"
+
+    def words(
+        self, *more: str, instruction: str = EPISODE.instruction, robot: tuple[str, ...] = ()
+    ) -> list[str]:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        models = [f"--{role}=server:http://127.0.0.1:{port}" for role in ("planner", "editor", "critic")]
+        return [
+            "rollout", instruction, "--preset=server", *models, *QUICK, *more, "--",
+            "--robot.discover_packages_path=tabletop_robot", "--robot.type=tabletop",
+            f"--robot.seed={SEED}", f"--robot.models_port={port}", f"--robot.log={self.log}",
+            f"--policy.path={self.policy}", "--fps=10", "--return_to_initial_position=false",
+            *robot,
+        ]  # fmt: skip
+
+    def start(self, *words: str) -> subprocess.Popen:
+        """The command in a process of its own."""
+        path = os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])
+        return subprocess.Popen(
+            [sys.executable, "-c", "from goalreel.cli.main import app; app()", *words], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path, "TASKS_READ": str(self.read), "HF_HUB_OFFLINE": "1"},
+        )  # fmt: skip
+
+    @property
+    def actions(self) -> list:
+        lines = self.log.read_text().splitlines() if self.log.is_file() else []
+        return [json.loads(line) for line in lines]
+
+    @property
+    def tasks(self) -> list[str]:
+        """What the policy read as its task, without repetitions."""
+        lines = (json.loads(line) for line in self.read.read_text().splitlines())
+        return [task for task, _ in itertools.groupby(t[0] if isinstance(t, list) else t for t in lines)]
+
+
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory):
+    """(one with the sub-goal camera, one without)"""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SUPPORT)
+        from tabletop_robot import NoteTask
+
+        yield [
+            save_act(tmp_path_factory.mktemp("policy"), cameras, rest=REST, spread=1e-4, steps=[NoteTask()])
+            for cameras in (CAMERAS, CAMERAS[:1])
+        ]
+
+
+@pytest.fixture
+def bench(policies, tmp_path, monkeypatch):
+    it = Bench(tmp_path, policies[0])
+    monkeypatch.setenv("TASKS_READ", str(it.read))
+    return it
+
+
+@pytest.fixture(autouse=True)
+def signals():
+    """As they were: lerobot's rollout keeps them."""
+    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+    before = {name: signal.getsignal(name) for name in names}
+    yield
+    for name, handler in before.items():
+        signal.signal(name, handler)
+
+
+@pytest.mark.long
+def test_a_policy_is_led_through_a_plan(bench):
+    done, goals = invoke(*bench.words()), EPISODE.goals
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(f"done: {len(goals)} sub-goals in "), done.stdout
+    assert f"1/{len(goals)}: the " in done.stderr
+    assert len(bench.tasks) == len(goals)
+    assert EPISODE.instruction not in bench.tasks
+    *acted, last = bench.actions
+    assert last == "let go"
+    assert all(np.max(a["subgoal"]) > 0 for a in acted), "it acts only where a sub-goal is to be seen"
+    shown = [tuple(a["subgoal"]) for a in acted]
+    assert len(set(shown)) >= len(goals), "each sub-goal has a picture of its own"
+    assert not np.allclose(acted[0]["action"], acted[-1]["action"], rtol=0, atol=1e-9), "the policy sees it"
+
+
+@pytest.mark.process
+@pytest.mark.long
+def test_ctrl_c_lets_the_robot_go_and_is_one_line(bench):
+    process = bench.start(*bench.words(robot=("--robot.patience=1000000",)))
+    with contextlib.closing(process.stdout), contextlib.closing(process.stderr):
+        until(lambda: bench.actions or process.poll() is not None, 240)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert said.splitlines()[-1] == "goalreel: interrupted"
+    assert "Traceback" not in said
+    assert bench.actions[-1] == "let go"
+
+
+@pytest.mark.long
+def test_a_policy_that_reads_the_instruction(bench):
+    done = invoke(*bench.words("--text=instruction"))
+    assert done.exit_code == 0, done.stderr
+    assert bench.tasks == [EPISODE.instruction]
+
+
+@pytest.mark.long
+def test_a_policy_without_the_camera_is_told_in_words(bench, policies):
+    bench.policy = policies[1]
+    done = invoke(*bench.words())
+    assert done.exit_code == 0, done.stderr
+    assert "observation.images.subgoal: it is told in words alone" in done.stderr
+    assert len(bench.tasks) == len(EPISODE.goals)
+    bench.log.unlink()
+    assert "nothing of the plan would reach it" in fails(*bench.words("--text=instruction"))
+    assert bench.actions == [], "before the robot is touched"
+
+
+def test_what_ends_otherwise_is_one_line(bench):
+    assert "PLANNER_FAILED" in fails(*bench.words(instruction="sing"))
+    assert bench.actions == ["let go"], "no action without a sub-goal"
+    short = bench.words(robot=("--robot.patience=1000000", "--duration=1"))
+    assert "ended before the task did: see --duration" in fails(*short)
+
+
+@pytest.mark.parametrize(
+    ("more", "robot", "message"),
+    [
+        ((), ("--task=dance",), "--task is goalreel's own"),
+        ((), ("--robt.type=x",), "unrecognized arguments: --robt.type=x"),
+        ((), ("--fps=fast",), "fps"),
+        (("-p", "track_rate"), (), "-p takes NAME=VALUE, not 'track_rate'"),
+        (("-p", "track_rate=99"), (), "-p track_rate: Input should be less than or equal to 30"),
+        (("-p", "colour=red"), (), "-p colour: Extra inputs are not permitted"),
+        (("--preset=hindsight", "--planner=kinematic"), (), "only reads recordings"),
+        ((), ("--robot.remote=true",), "a tabletop does not open its cameras here"),
+        (("--camera=wrist",), (), "the robot's cameras are front: 'wrist' is none of them"),
+        (
+            ("--subgoal-camera=front",),
+            ("--robot.cameras={front: {type: opencv, index_or_path: 9, width: 64, height: 48, fps: 30}}",),
+            "the robot has a camera 'front' already",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_one_line(bench, more, robot, message):
+    said = fails(*bench.words(*more, robot=robot))
+    assert message in said
+    assert not any("action" in line for line in bench.actions)
+
+
+def test_a_robot_without_cameras_of_lerobots_is_refused(policies):
+    config = read_options("go", [f"--policy.path={policies[0]}", "--robot.type=earthrover_mini_plus"])
+    with pytest.raises(InputError, match=r"robot type earthrover_mini_plus has no --robot\.cameras"):
+        add_camera(config, PresentGoal(lambda line: None), "subgoal")
+
+
+def test_no_instruction_and_no_policy(bench):
+    assert "the instruction is empty" in fails(*bench.words(instruction=" "))
+    bench.policy = bench.log.parent / "nowhere"
+    assert "nowhere" in fails(*bench.words())
+
+
+def test_lerobots_help(bench):
+    assert "--inference.type" in invoke(*bench.words(robot=("--help",))).stdout
+
+
+# -- parts
+
+
+def goal_of(text: str, active: bool = True, colour: int = 200) -> Goal:
+    step = Step(name=text, instruction=text, prompt=text)
+    picture = Image(np.full((24, 64, 3), colour, np.uint8))
+    attempt = Attempt(prompt=text, seed=0, image=picture, verdict=Verdict(success=True))
+    panel = StepPanel(0, step, 1, image_status="verified", attempt=attempt)
+    return Goal(Board(steps=(panel,)), panel, active, 1)
+
+
+def test_the_camera_shows_the_goal_as_datasets_do():
+    said = []
+    goals = PresentGoal(said.append)
+    camera = SubgoalCamera(SubgoalCameraConfig(width=64, height=48, fps=10, goals=goals))
+    with camera:
+        assert camera.read().max() == 0
+        goals.goal(goal_of("red"))
+        picture = camera.async_read()
+        assert picture.shape == (48, 64, 3)
+        assert (picture[24] == 200).all()
+        assert picture[:12].max() == 0, "borders, never stretched"
+        picture[:] = 0
+        assert camera.read_latest().max() == 200, "and never changed by who reads"
+        goals.goal(goal_of("red", active=False))
+        assert camera.read_latest().max() == 0
+    assert said == ["1/1: red", "1/1: hold still"]
+
+
+class Counting:
+    """An engine that answers with how often it was asked since its reset."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def get_action(self, obs_frame):
+        self.asked += 1
+        return self.asked
+
+    def reset(self) -> None:
+        self.asked = 0
+
+
+def test_a_new_goal_drops_what_was_imagined_and_none_holds_the_robot():
+    goals = PresentGoal(lambda line: None)
+    following = Following(Counting(), goals, lambda observation: None)
+    assert following.get_action({}) is None
+    goals.goal(goal_of("red"))
+    assert [following.get_action({}) for _ in range(3)] == [None, 1, 2]
+    assert following.words == "red"
+    goals.goal(goal_of("green"))
+    assert [following.get_action({}) for _ in range(2)] == [None, 1]
+    goals.goal(goal_of("green", active=False))
+    assert [following.get_action({}) for _ in range(2)] == [None, None]
+    assert following.words is None
+
+
+def test_the_words_stand_in_for_the_task_alone():
+    words = iter(["red", "red", None])
+    step = SubgoalWords(lambda: next(words))
+    assert step.complementary_data({"task": "all", "index": 1}) == {"task": "red", "index": 1}
+    assert step.complementary_data({"task": ["all"]}) == {"task": ["red"]}
+    assert step.complementary_data({"task": "all"}) == {"task": "all"}
