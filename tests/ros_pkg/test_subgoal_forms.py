@@ -1,0 +1,78 @@
+"""A policy sees live what it was trained on: the same pixels from the node as in an annotated dataset."""
+
+from array import array
+
+import numpy as np
+import pytest
+from lerobot_camera_goalreel import GoalreelCamera, GoalreelCameraConfig
+from support.recordings import make_dataset, moving_square, storyboard
+from support.ros_bench import RED, painted
+from support.wait import until
+
+from goalreel.datasets.build import build
+from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
+from goalreel.image import Image
+from goalreel.subgoal import FOLLOWING
+
+pytestmark = pytest.mark.process
+
+KEY = "observation.images.subgoal"
+LATER = 6
+"""A frame on which the robot has done something, though not what is wanted."""
+
+
+@pytest.fixture(scope="module", params=["bordered", "difference", "beside"])
+def form(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def node_parameters(form):
+    return {"subgoal_form": form, "image_timeout": 120.0}
+
+
+@pytest.fixture(scope="module")
+def trained_on(form, tmp_path_factory) -> list[np.ndarray]:
+    """The sub-goal camera of a dataset with the goal that the node will have, frame by frame."""
+    folder = tmp_path_factory.mktemp(form)
+    source = Source.open(make_dataset(folder / "in", (12,), cameras=("front",)))
+    board = storyboard(12, ("verified",), drawn=(0,))
+    (step,) = board.steps
+    goal = step.attempts[0].model_copy(update={"image": Image(painted(moving_square(0, 0), RED))})
+    board = board.model_copy(update={"steps": (step.model_copy(update={"attempts": (goal,)}),)})
+    with Records.open(folder / "out", {}, source.fingerprint()) as records:
+        records.commit(0, board)
+        build(source, folder / "out", records, form=form)
+    frames = Source.open(folder / "out").episode(0).frames(KEY, range(12))
+    return [image.pixels.astype(int) for image in frames]
+
+
+def film(robot, frame: int) -> None:
+    """Let the robot's camera see a frame of the dataset."""
+    data = array("B", moving_square(frame, 0).tobytes())
+    robot.film(lambda: robot.frame(size=(48, 48), data=data))
+
+
+def test_the_camera_shows_what_the_policy_was_trained_on(form, trained_on, client, robot):
+    config = GoalreelCameraConfig(width=48, height=48, timeout_s=60, warmup_s=20)
+    with GoalreelCamera(config) as camera:
+
+        def shows(wanted: np.ndarray) -> bool:
+            return bool(np.abs(camera.read_latest(60_000) - wanted).mean() < 6)
+
+        black = np.zeros((48, 48, 3), int)
+        film(robot, 0)
+        task = client.annotate(RED)
+        until(lambda: shows(trained_on[0]))
+        film(robot, LATER)
+        until(lambda: shows(trained_on[LATER]))
+        robot.stop_filming()
+        if form in FOLLOWING:
+            assert not shows(trained_on[0])
+            until(lambda: shows(black))  # no fresh frame: no picture that is made of it
+            film(robot, LATER)
+            until(lambda: shows(trained_on[LATER]))
+        film(robot, 0)
+        task.cancel()
+        until(lambda: shows(black))
