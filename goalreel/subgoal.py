@@ -19,7 +19,10 @@ FOLLOWING: frozenset[SubGoalForm] = frozenset({"difference", "beside"})
 """The forms that change with every frame of the camera."""
 NO_CHANGE = 128
 
-_DASHES = np.array([[255, 0, 255], [0, 255, 0]], np.uint8)
+_COLOURS = np.array([[255, 0, 255], [0, 255, 0]], np.uint8)
+_THICK, _DASH = 2, 16
+_TILE = 64
+"""Two of ResNet's tokens: the middle of a large picture would know nothing of a line around its edge."""
 
 
 def in_form(
@@ -28,8 +31,8 @@ def in_form(
     """Show a goal image in a form: RGB, uint8, (height, width, 3) as `goal`, which is left as it is.
 
     - `plain`: the goal image.
-    - `bordered`: its edge painted over with magenta and green dashes, t = 2 * max(1, shorter side // 64)
-      pixels thick and 4 t long, counted from the upper left corner.
+    - `bordered`: lines of magenta and green dashes painted over its edge and, from the upper left corner,
+      every 64 pixels; 2 pixels thick, 16 long.
     - `difference`: 128 + (goal - live) / 2, rounded down: 128 is no change, brighter is to become brighter.
     - `beside`: `live` on the left and `goal` on the right, each squeezed to half the width, because some
       policies want all cameras of one size.
@@ -53,11 +56,10 @@ def in_form(
 
 def _bordered(goal: NDArray[np.uint8]) -> NDArray[np.uint8]:
     height, width = goal.shape[:2]
-    thick = 2 * max(1, min(height, width) // 64)
     y, x = np.ogrid[:height, :width]
-    inside = (y >= thick) & (y < height - thick) & (x >= thick) & (x < width - thick)
-    dash = (y // (4 * thick) + x // (4 * thick)) % 2
-    return np.where(inside[:, :, None], goal, _DASHES[dash])
+    edge = (y >= height - _THICK) | (x >= width - _THICK)
+    lines = edge | (y % _TILE < _THICK) | (x % _TILE < _THICK)
+    return np.where(lines[:, :, None], _COLOURS[(y // _DASH + x // _DASH) % 2], goal)
 
 
 def _difference(goal: NDArray[np.uint8], live: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -7,6 +7,7 @@ teaches it. The table in docs/policies.md is made from these tests.
 from functools import cache
 from typing import get_args
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -33,14 +34,18 @@ def policy(tmp_path_factory):
     return made
 
 
+def tensor(picture: np.ndarray) -> torch.Tensor:
+    """A picture as lerobot gives it to a policy."""
+    return torch.from_numpy(picture / np.float32(255)).permute(2, 0, 1)[None]
+
+
 def acts(policy, live: np.ndarray, shown: np.ndarray) -> torch.Tensor:
     """What the policy does with a live view and what the sub-goal camera shows; the noise is always the same.
 
     Of SmolVLA it is the error of the flow that it is trained on: lerobot 0.6.1's sampling fails with the
     transformers installed here (`DynamicCache.crop` of a positive length).
     """
-    pixels = {LIVE: live, GOAL: shown}
-    batch = {key: torch.from_numpy(p / np.float32(255)).permute(2, 0, 1)[None] for key, p in pixels.items()}
+    batch = {LIVE: tensor(live), GOAL: tensor(shown)}
     batch["observation.state"] = torch.full((1, 2), 0.5)
     torch.manual_seed(0)
     with torch.inference_mode():
@@ -75,6 +80,16 @@ def test_another_goal_is_another_action(policy, name, form):
     """Another thing to do, and nothing to do: the goal is the live view."""
     one, *others = (acts(policy(name), NOW, in_form(form, goal, NOW)) for goal in (THERE, ELSEWHERE, NOW))
     assert all(apart(one, other) > OTHER for other in others)
+
+
+@pytest.mark.parametrize("size", [(480, 640), (96, 128)])
+def test_every_token_of_a_large_picture_tells_that_it_is_a_goals(policy, size):
+    """Not those at the edge alone: where the work is done is the middle."""
+    goal = np.asarray(cv2.resize(THERE, size[::-1]), np.uint8)
+    backbone = policy("act").model.backbone
+    with torch.inference_mode():
+        plain, shown = (backbone(tensor(p))["feature_map"][0] for p in (goal, in_form("bordered", goal)))
+    assert ((plain - shown).norm(dim=0) / plain.norm(dim=0)).min() > 0.05
 
 
 def test_the_default_is_for_every_policy_and_every_way_of_delivery():

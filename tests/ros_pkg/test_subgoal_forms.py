@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lerobot_camera_goalreel import GoalreelCamera, GoalreelCameraConfig
 from support.recordings import make_dataset, moving_square, storyboard
-from support.ros_bench import RED, painted
+from support.ros_bench import RED, Robot, painted
 from support.wait import until
 
 from goalreel.datasets.build import build
@@ -54,6 +54,15 @@ def film(robot, frame: int) -> None:
     robot.film(lambda: robot.frame(size=(48, 48), data=data))
 
 
+@pytest.fixture(scope="module")
+def filming(node):
+    """From the first moment at the dataset's frames: a task begins with the newest."""
+    robot = Robot()
+    film(robot, 0)
+    yield robot
+    robot.close()
+
+
 def test_the_camera_shows_what_the_policy_was_trained_on(form, trained_on, client, robot):
     config = GoalreelCameraConfig(width=48, height=48, timeout_s=60, warmup_s=20)
     with GoalreelCamera(config) as camera:
@@ -62,7 +71,6 @@ def test_the_camera_shows_what_the_policy_was_trained_on(form, trained_on, clien
             return bool(np.abs(camera.read_latest(60_000) - wanted).mean() < 6)
 
         black = np.zeros((48, 48, 3), int)
-        film(robot, 0)
         task = client.annotate(RED)
         until(lambda: shows(trained_on[0]))
         film(robot, LATER)
