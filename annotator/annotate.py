@@ -25,6 +25,7 @@ from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.build import check_form
 from goalreel.datasets.writing.copies import check_apart
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
@@ -83,6 +84,7 @@ def annotate(
     wanted = shard.of(wanted) if shard else wanted
     check_apart(source.root, out)
     source.check_data()
+    check_form(source, options.subgoal_key, options.subgoal_form)
     check_rows(source, wanted, models.called.planner, options.replace_rows)
     summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None)
     facts = _facts(models, options, recorded.camera)
@@ -165,6 +167,7 @@ def write_dataset(
         camera=camera,
         use_unverified=options.use_unverified,
         text=options.text,
+        form=options.subgoal_form,
         progress=lambda done, total: progress("write", done, total),
     )
 

@@ -12,6 +12,7 @@ from goalreel.loop import OnUnverified
 from goalreel.models.recorded import Recorded
 from goalreel.planners.exemplars import Exemplar
 from goalreel.planners.kinematic import Granularity, Layout
+from goalreel.subgoal import DEFAULT_FORM, SubGoalForm
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Options:
     """Of the goal images; None is the first that is not on the wrist."""
     subgoal_key: str = SUBGOAL
     """The feature that the goal images are written to."""
+    subgoal_form: SubGoalForm = DEFAULT_FORM
+    """How a goal is shown there (`goalreel.subgoal.in_form`)."""
     granularity: Granularity = "event"
     layout: str | None = None
     """State dimensions, such as `gripper=6,position=0:3`; None finds them."""

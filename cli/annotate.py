@@ -21,7 +21,15 @@ from goalreel.cli.models import (
     Preset,
     choices,
 )
-from goalreel.cli.options import INTERRUPTED, Episodes, Json, OnUnverified, UseUnverified, numbers
+from goalreel.cli.options import (
+    INTERRUPTED,
+    Episodes,
+    Json,
+    OnUnverified,
+    SubGoalFormChoice,
+    UseUnverified,
+    numbers,
+)
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -107,6 +115,7 @@ def annotate(
     subgoal_key: Annotated[str, typer.Option(help="Feature name of the sub-goal camera.")] = (
         "observation.images.subgoal"
     ),
+    subgoal_form: SubGoalFormChoice = "bordered",
     language: Annotated[
         bool,
         typer.Option(help="Write language columns; plain data loaders fail on them.", rich_help_panel=_WORDS),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import Json, UseUnverified
+from goalreel.cli.options import Json, SubGoalFormChoice, UseUnverified
 from goalreel.errors import InputError
 from goalreel.progress import OnProgress
 
@@ -122,6 +122,7 @@ def bag2lerobot(
     fps: Fps = None,
     clock: Clock = "received",
     use_unverified: UseUnverified = False,
+    subgoal_form: SubGoalFormChoice = "bordered",
     json_output: Json = False,
 ) -> None:
     """Make a LeRobot dataset from ROS 2 bags, with the goal images that a goalreel node streamed."""
@@ -145,6 +146,7 @@ def bag2lerobot(
                     cuts,
                     request,
                     use_unverified=use_unverified,
+                    form=subgoal_form,
                     progress=lambda done, total: progress("write", done, total),
                 )
                 counts = Counter(step.status for board in boards for step in board.steps)

@@ -24,6 +24,10 @@ OnUnverified = Annotated[
 UseUnverified = Annotated[
     bool, typer.Option(help="Let steps without an accepted image become training data, image and words.")
 ]
+SubGoalFormChoice = Annotated[
+    Literal["plain", "bordered", "difference", "beside"],
+    typer.Option(help="How the sub-goal camera shows a goal; ACT cannot use plain (docs/policies.md)."),
+]
 
 
 def numbers(text: str | None) -> list[int] | None:

@@ -19,6 +19,7 @@ from goalreel.cli.models import (
     Planner,
     parameters,
 )
+from goalreel.cli.options import SubGoalFormChoice
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def rollout(
     subgoal_camera: Annotated[
         str, typer.Option(metavar="NAME", help="Of the policy, observation.images.NAME.")
     ] = "subgoal",
+    subgoal_form: SubGoalFormChoice = "bordered",
     text: Annotated[
         Literal["subgoal", "instruction"],
         typer.Option(help="What the policy reads as its task, as it was trained."),
@@ -92,7 +94,7 @@ def rollout(
         signals = ProcessSignalHandler(use_threads=True)
         stop = signals.shutdown_event
         assert isinstance(stop, threading.Event)
-        order = RolloutOrder(instruction, settings, camera, subgoal_camera, text)
+        order = RolloutOrder(instruction, settings, camera, subgoal_camera, text, subgoal_form)
         outcome = lead(config, order, trio, stop, lambda line: typer.echo(line, err=True))
         if signals.counter:
             raise KeyboardInterrupt

@@ -28,6 +28,7 @@ from goalreel.datasets.writing.stats import Stats
 from goalreel.datasets.writing.tasks import TASKS, tasks_file
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.files import file_digest, sweep, write_bytes
+from goalreel.subgoal import DEFAULT_FORM, SubGoalForm
 
 SUBGOAL = "observation.images.subgoal"
 
@@ -41,24 +42,27 @@ def build(
     camera_key: str = SUBGOAL,
     use_unverified: bool = False,
     text: TextOptions | None = None,
+    form: SubGoalForm = DEFAULT_FORM,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write the dataset `out` from the open dataset `source` and the open `records` of `out`.
 
     `camera` is the camera of `source` that the goal images come from (None: its first fixed one) and gives
-    their size. The new camera `camera_key` shows, on every frame of a step, the picture of that step's goal.
-    Frames without one are black and True in the column `Build.pad_key`. Steps without an accepted picture
-    have no sub-task row either, unless `use_unverified`. An episode of `source` that has sub-task rows
-    already keeps all its language rows, unless `text` replaces them; `text` says which words are written,
-    and where. `progress(done, total)` counts files.
+    their size. The new camera `camera_key` shows, on every frame of a step, that step's goal in `form`
+    (`goalreel.subgoal.in_form`), with what `camera` saw then as the live frame. Frames without one are
+    black, and True in the column `Build.pad_key`. Steps without an accepted picture have no sub-task row
+    either, unless `use_unverified`. An episode of `source` that has sub-task rows already keeps all its
+    language rows, unless `text` replaces them; `text` says which words are written, and where.
+    `progress(done, total)` counts files.
 
     Raises:
-        DatasetError: `source` or a record is broken, `out` overlaps `source`, or the disk is full.
+        DatasetError: `source` or a record is broken, `source` has the camera in another form, `out` overlaps
+            `source`, or the disk is full.
     """
     root, out = source.root, Path(out)
     check_apart(root, out)
     text = text or TextOptions()
-    job = Build.prepare(source, out, records, camera, camera_key, use_unverified, text)
+    job = Build.prepare(source, out, records, camera, camera_key, use_unverified, text, form)
     annotated = set(job.clock) if not job.had_camera else set(job.goals)
     videos = arrange(job.source, job.clock, annotated, camera_key)
     shards, episodes = data_files(root), episode_files(root)

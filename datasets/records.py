@@ -45,6 +45,8 @@ LOCAL = Path(".cache") / "huggingface" / "goalreel"
 Below the one folder that huggingface_hub uploads from nowhere.
 """
 FORMAT = 2
+_BEFORE = {"subgoal_form": "plain"}
+"""What was so before settings told it."""
 _PICTURE = re.compile(rb'"image": "(?!frame:|data:)([^"]*)"|"(images/[0-9a-f]{2}/[0-9a-f]{64}\.png)"')
 """A picture that a record must have stored: what else an image is, and what looks stored, as in a list."""
 
@@ -119,7 +121,7 @@ class Records(RecordFiles):
     def settings(self) -> dict[str, Any]:
         """What decided the result; empty where the file is gone or damaged."""
         try:
-            return dict(json.loads((self.folder / "settings.json").read_bytes())["settings"])
+            return _BEFORE | json.loads((self.folder / "settings.json").read_bytes())["settings"]
         except (OSError, ValueError, KeyError, TypeError) as e:
             log.warning("%s: no settings to read (%s)", self.folder, type(e).__name__)
             return {}
@@ -216,8 +218,8 @@ def _agree(path: Path, settings: Mapping[str, Any], source: str, out: Path) -> N
         raise DatasetError(f"{path}: damaged: remove {out} and annotate again") from e
     if their_source != source:
         raise DatasetError(f"{out}: made from another dataset: choose another --out")
-    mine = json.loads(text)["settings"] | {"format": FORMAT}
-    theirs["format"] = their_format
+    mine = _BEFORE | json.loads(text)["settings"] | {"format": FORMAT}
+    theirs = _BEFORE | theirs | {"format": their_format}
     if changed := sorted(k for k in mine | theirs if mine.get(k) != theirs.get(k)):
         what = ", ".join(f"{k} was {theirs.get(k)!r} and is now {mine.get(k)!r}" for k in changed)
         raise DatasetError(

@@ -1,8 +1,8 @@
 """A LeRobot policy that follows the sub-goals of a running goalreel node, at 10 Hz.
 
 It starts a task, and until that ends gives the policy what its camera sees and, as one more camera, the
-picture to reach next: black where there is none, as in an annotated dataset. Replace `state` and `send` by
-your robot's; the actions are printed here. Needs rclpy, and lerobot for the policy.
+picture to reach next, in the form that its dataset has it (`--form`): black where there is none. Replace
+`state` and `send` by your robot's; the actions are printed here. Needs rclpy, and lerobot for the policy.
 
 goalreel node --preset server --camera /wrist_camera
 python examples/follow_subgoals.py my_policy 0 "put the red block in the bowl"
@@ -13,6 +13,7 @@ import json
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import get_args
 
 import cv2
 import numpy as np
@@ -23,6 +24,7 @@ from lerobot.policies.utils import prepare_observation_for_inference
 from lerobot_camera_goalreel.picture import fit
 from numpy.typing import NDArray
 
+from goalreel.subgoal import DEFAULT_FORM, SubGoalForm, in_form
 from goalreel_ros.client import GoalreelClient, GoalreelError, NodeGoneError
 
 PERIOD = 0.1
@@ -44,6 +46,7 @@ def main() -> None:
     parser.add_argument("policy", type=Path, help="a checkpoint of lerobot-train, with the sub-goal camera")
     parser.add_argument("camera", help="a number, or a video file, for the policy's other cameras")
     parser.add_argument("instruction")
+    parser.add_argument("--form", choices=get_args(SubGoalForm), default=DEFAULT_FORM)
     given = parser.parse_args()
 
     config = PreTrainedConfig.from_pretrained(given.policy)
@@ -64,12 +67,12 @@ def main() -> None:
                     raise SystemExit(f"no more frames from {given.camera}")
                 seen = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
                 subgoal, goal = goalreel.subgoal(), goalreel.goal_image
-                black = np.zeros_like(seen)
                 words = subgoal.instruction if subgoal is not None else ""
-                observation: dict[str, np.ndarray] = {
-                    key: fit(seen if key != SUBGOAL else black if goal is None else goal, (width, height))
-                    for key, (_, height, width) in pictures.items()
-                }
+                sizes = {key: (width, height) for key, (_, height, width) in pictures.items()}
+                observation: dict[str, np.ndarray] = {key: fit(seen, size) for key, size in sizes.items()}
+                live = observation[SUBGOAL]  # the camera of the goals is this one
+                shown = np.zeros_like(live) if goal is None else fit(goal, sizes[SUBGOAL])
+                observation[SUBGOAL] = shown if goal is None else in_form(given.form, shown, live)
                 if joints is not None:
                     observation["observation.state"] = state(joints.shape[0])
                 device = torch.device(config.device or "cpu")

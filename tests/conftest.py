@@ -129,6 +129,7 @@ def annotated(board):
         dataset = Source.open(source)
         options.setdefault("camera", dataset.camera(None))
         options.setdefault("text", TextOptions(replace_rows=True))
+        options.setdefault("form", "plain")
         with Records.open(out, {"test": 1}, dataset.fingerprint()) as records:
             for episode, keywords in episodes.items():
                 length = dataset.episode(episode).timestamps.size

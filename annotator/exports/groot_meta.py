@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from goalreel.annotator.exports.numbers import FrameNumbers, camera_stats
 from goalreel.annotator.exports.parts import parts
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.build import picture_size
+from goalreel.datasets.writing.build import FORM, picture_size
 from goalreel.datasets.writing.card import CARD, before_goalreel
 from goalreel.datasets.writing.copies import dataset_files
 from goalreel.datasets.writing.goals import Goals
@@ -101,7 +101,9 @@ class GrootMeta:
         episodes = [line["episode_index"] for line in self._episodes]
         for camera in self._source.cameras:
             probed = get_video_info(root / self.path(VIDEO, min(episodes), camera))
-            self._features[camera]["info"] = probed | {"video.fps": info["fps"]}
+            told = self._source.features[camera].get("info") or {}
+            kept = {FORM: told[FORM]} if FORM in told else {}
+            self._features[camera]["info"] = probed | {"video.fps": info["fps"]} | kept
         return info | {
             "codebase_version": "v2.1",
             "total_episodes": len(episodes),

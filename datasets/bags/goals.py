@@ -14,6 +14,7 @@ from goalreel.datasets.build import build
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
+from goalreel.subgoal import DEFAULT_FORM, SubGoalForm
 from goalreel.types import Storyboard, Task
 
 
@@ -29,16 +30,20 @@ def write_goals(
     request: TopicRequest,
     *,
     use_unverified: bool = False,
+    form: SubGoalForm = DEFAULT_FORM,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Storyboard]:
     """Make `out` from the dataset `recorded`, which `convert` made from the same `cuts`. Resumes.
+
+    Its sub-goal camera shows the goals in `form`, whatever the node showed.
 
     Raises:
         DatasetError: as `build`; a goal image that cannot be read.
     """
     camera = cameras_of(cuts)[0]
     source = Source.open(recorded)
-    settings = {**asdict(request), "use_unverified": use_unverified, "goalreel": __version__}
+    told = {"use_unverified": use_unverified, "subgoal_form": form, "goalreel": __version__}
+    settings = {**asdict(request), **told}
     boards = []
     with Records.open(out, settings, source.fingerprint()) as records:
         done = records.done()
@@ -51,7 +56,15 @@ def write_goals(
                 raise DatasetError(f"{path}: a goal image of episode {index}: {e}") from e
             if index not in done:
                 records.commit(index, boards[-1])
-        build(source, out, records, camera=camera, use_unverified=use_unverified, progress=progress)
+        build(
+            source,
+            out,
+            records,
+            camera=camera,
+            use_unverified=use_unverified,
+            form=form,
+            progress=progress,
+        )
     return boards
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
@@ -17,14 +17,21 @@ from goalreel.datasets.writing.layout import TOLERANCE_S, EpisodeClock, clocks
 from goalreel.datasets.writing.marks import FileMarks
 from goalreel.datasets.writing.tasks import task_indices
 from goalreel.datasets.writing.text import TextOptions
+from goalreel.datasets.writing.video import encoder, recording_encoder
 from goalreel.errors import DatasetError
 from goalreel.files import digest
+from goalreel.subgoal import FOLLOWING, SubGoalForm
+
+if TYPE_CHECKING:
+    from lerobot.configs.video import RGBEncoderConfig
 
 _CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
 log = logging.getLogger(__name__)
 
-FORMAT = "4"
+FORMAT = "5"
 """Counts up when the same records give other bytes (another encoder setting): an older OUT is built anew."""
+FORM = "goalreel.subgoal_form"
+"""What a sub-goal camera's `info` says of its pictures; one without it is from before there were forms."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,17 @@ class Build:
     goals: dict[int, Goals]
     clock: dict[int, EpisodeClock]
     text: TextOptions
+    form: SubGoalForm
+
+    @property
+    def follows(self) -> bool:
+        """Whether the camera's picture changes with every frame."""
+        return self.form in FOLLOWING
+
+    @property
+    def encoder(self) -> "RGBEncoderConfig":
+        """How the camera is encoded."""
+        return recording_encoder(self.size) if self.follows else encoder(self.size)
 
     @property
     def pad_key(self) -> str:
@@ -81,7 +99,8 @@ class Build:
         goals = [self.goals[e] for e in episodes if e in self.goals]
         named = {name for g in goals for name in (g.instruction, *g.names)}
         tasks = sorted((name, self.tasks[name]) for name in named & set(self.tasks))
-        how = [FORMAT, self.records.source, self.key, self.camera, self.size, astuple(self.text), tasks]
+        shown = [self.key, self.camera, self.size, self.form]
+        how = [FORMAT, self.records.source, *shown, astuple(self.text), tasks]
         return digest(json.dumps([*how, list(parts)]), *marks)
 
     @classmethod
@@ -94,6 +113,7 @@ class Build:
         key: str,
         use_unverified: bool,
         text: TextOptions,
+        form: SubGoalForm,
     ) -> Self:
         """Read IN's clocks and the records of OUT.
 
@@ -108,6 +128,7 @@ class Build:
                 f"{source.root}: {key!r} cannot hold the goal images: "
                 "name a new camera for them, observation.images.NAME"
             )
+        check_form(source, key, form)
         source.check_data()
         clock = clocks(data_files(source.root), source.fps)
         if late := [e for e, c in clock.items() if c.jitter_s > TOLERANCE_S]:
@@ -119,7 +140,25 @@ class Build:
         chosen = sorted(records.done() & set(clock))
         goals = read_goals(records, chosen, {e: c.frames for e, c in clock.items()}, use_unverified)
         size = picture_size(feature or source.features[name])
-        return cls(source, out, records, key, name, size, goals, clock, text)
+        return cls(source, out, records, key, name, size, goals, clock, text, form)
+
+
+def form_of(feature: dict[str, Any]) -> str:
+    """The form of a sub-goal camera's pictures, by its feature in info.json."""
+    return (feature.get("info") or {}).get(FORM, "plain")
+
+
+def check_form(source: Source, key: str, form: SubGoalForm) -> None:
+    """Hold a run to the form in which the dataset shows goals already, in the camera `key`.
+
+    Raises:
+        DatasetError: that is another form.
+    """
+    if key in source.features and (theirs := form_of(source.features[key])) != form:
+        raise DatasetError(
+            f"{source.root}: {key!r} shows goals in the form {theirs!r}, not {form!r}: "
+            f"take --subgoal-form {theirs}, or another --subgoal-key"
+        )
 
 
 def picture_size(feature: dict) -> tuple[int, int]:

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.datasets.writing.build import Build, picture_size
+from goalreel.datasets.writing.cut import AT_ONCE
 from goalreel.datasets.writing.layout import VideoFile
 from goalreel.datasets.writing.meta import VIDEO_PATH
-from goalreel.datasets.writing.stats import Stats, camera_stats
+from goalreel.datasets.writing.stats import PictureLevels, Stats
 from goalreel.datasets.writing.video import PictureRun, fit, write_video
 from goalreel.errors import DatasetError
 from goalreel.image import Image
+from goalreel.subgoal import in_form
 
 
 def make_video(build: Build, video: VideoFile) -> tuple[Path, dict[int, Stats]]:
@@ -26,7 +28,8 @@ def make_video(build: Build, video: VideoFile) -> tuple[Path, dict[int, Stats]]:
     if note is None:
         build.marks.drop(path)
         stats: dict[int, Stats] = {}
-        write_video(path, _runs(build, video, stats), build.size, Fraction(str(build.source.info["fps"])))
+        fps = Fraction(str(build.source.info["fps"]))
+        write_video(path, build.encoder, _runs(build, video, stats), build.size, fps)
         note = {str(e): {name: value.tolist() for name, value in s.items()} for e, s in stats.items()}
         build.marks.put(path, made_from, note)
     return path, {int(e): {n: np.array(v) for n, v in s.items()} for e, s in note.items()}
@@ -36,14 +39,37 @@ def _runs(build: Build, video: VideoFile, stats: dict[int, Stats]) -> Iterator[P
     """The pictures of a file's episodes in order; fills `stats` as it goes."""
     from lerobot.datasets.compute_stats import DEFAULT_QUANTILES
 
-    black = np.zeros((build.size[1], build.size[0], 3), np.uint8)
     for episode in video.episodes:
-        length = build.clock[episode].frames
-        plan = build.goals[episode].runs(length) if episode in build.goals else [(length, None)]
-        pictures = _pictures(build, episode, [p for _, p in plan if p is not None])
-        runs = [(n, black if p is None else pictures[p]) for n, p in plan]
-        stats[episode] = camera_stats(runs, DEFAULT_QUANTILES)
-        yield from runs
+        levels = PictureLevels()
+        for count, picture, cut in _episode_runs(build, episode):
+            levels.add(count, picture)
+            yield count, picture, cut
+        stats[episode] = levels.stats(DEFAULT_QUANTILES)
+
+
+def _episode_runs(build: Build, episode: int) -> Iterator[PictureRun]:
+    """Every run starts on a keyframe, and so does every episode."""
+    length, black = build.clock[episode].frames, np.zeros((build.size[1], build.size[0], 3), np.uint8)
+    plan = build.goals[episode].runs(length) if episode in build.goals else [(length, None)]
+    goals = _pictures(build, episode, [p for _, p in plan if p is not None])
+    at = 0
+    for count, reference in plan:
+        if reference is None:
+            yield count, black, True
+        elif build.follows:
+            for i, live in enumerate(_live(build, episode, range(at, at + count))):
+                yield 1, in_form(build.form, goals[reference], live), i == 0
+        else:
+            yield count, in_form(build.form, goals[reference]), True
+        at += count
+
+
+def _live(build: Build, episode: int, frames: range) -> Iterator[NDArray[np.uint8]]:
+    """What the camera of the goals saw meanwhile, at the size of the goals."""
+    recorded = build.source.episode(episode)
+    for start in range(0, len(frames), AT_ONCE):
+        for image in recorded.frames(build.camera, frames[start : start + AT_ONCE]):
+            yield fit(image.pixels, build.size)
 
 
 def _pictures(build: Build, episode: int, references: list[str]) -> dict[str, NDArray[np.uint8]]:

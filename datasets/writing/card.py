@@ -72,7 +72,8 @@ def _section(job: Build) -> Iterator[str]:
     yield ""
     yield f"{len(job.goals)} of {len(job.clock)} episodes were annotated by goalreel. Their steps: {counts}."
     yield ""
-    yield f"- `{job.key}` ({width}x{height}, a camera): on each frame of a sub-task the picture of its goal."
+    shown = f"the picture of its goal, {job.form}"
+    yield f"- `{job.key}` ({width}x{height}, a camera): on each frame of a sub-task {shown}."
     yield f"- `{job.pad_key}`: true on frames without an accepted goal, whose picture is black."
     if job.text.language:
         yield "- `language_persistent`: the words, as rows of style `plan`, `subtask` and others."

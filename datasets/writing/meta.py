@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.writing.build import Build
+from goalreel.datasets.writing.build import FORM, Build
 from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.layout import EpisodePlace
 from goalreel.datasets.writing.shards import put_column
@@ -120,8 +120,6 @@ def write_info(job: Build, video: Path | None) -> None:
     from lerobot.datasets.language import language_feature_info
     from lerobot.datasets.video_utils import get_video_info
 
-    from goalreel.datasets.writing.video import encoder
-
     info = json.loads(json.dumps(job.source.info))
     features = info["features"]
     if video is not None:
@@ -129,7 +127,7 @@ def write_info(job: Build, video: Path | None) -> None:
             "dtype": "video",
             "shape": [job.size[1], job.size[0], 3],
             "names": ["height", "width", "channels"],
-            "info": get_video_info(video, video_encoder=encoder(job.size)),
+            "info": {**get_video_info(video, video_encoder=job.encoder), FORM: job.form},
         }
     features[job.pad_key] = {"dtype": "bool", "shape": [1], "names": None}
     for name, feature in language_feature_info().items():

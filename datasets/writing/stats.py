@@ -1,7 +1,8 @@
 """Camera statistics from the pictures themselves: exact, and once a picture however long it stands still.
 
 lerobot (`compute_stats.compute_episode_stats`) samples about a hundred frames and bins their pixels; the
-frames of a goal camera are a handful of pictures, so whole histograms over all frames cost less than that.
+frames of a goal camera are most often a handful of pictures, so whole histograms over all frames cost less
+than that.
 """
 
 from collections.abc import Sequence
@@ -12,29 +13,39 @@ from numpy.typing import NDArray
 type Stats = dict[str, NDArray[np.generic]]
 
 
-def camera_stats(runs: Sequence[tuple[int, NDArray[np.uint8]]], quantiles: Sequence[float]) -> Stats:
-    """Statistics of an episode of (frame count, (height, width, 3) picture) runs, as lerobot stores them.
+class PictureLevels:
+    """How often each level occurs in the pictures of an episode, as they pass."""
 
-    `min`, `max`, `mean`, `std` and `q01`-like quantiles are (3, 1, 1) in [0, 1]; `count` is (1,) frames.
-    """
-    levels = np.arange(256) / 255.0
-    histogram = sum(n * _histogram(picture) for n, picture in runs)
-    assert isinstance(histogram, np.ndarray)
-    pixels = histogram.sum(axis=1)
-    mean = histogram @ levels / pixels
-    variance = histogram @ levels**2 / pixels - mean**2
-    present = histogram > 0
-    found = {
-        "min": levels[present.argmax(axis=1)],
-        "max": levels[255 - present[:, ::-1].argmax(axis=1)],
-        "mean": mean,
-        "std": np.sqrt(np.maximum(variance, 0.0)),
-    }
-    reached = histogram.cumsum(axis=1)
-    for q in quantiles:
-        found[f"q{int(q * 100):02d}"] = levels[(reached >= q * pixels[:, None]).argmax(axis=1)]
-    stats: Stats = {name: value.reshape(3, 1, 1) for name, value in found.items()}
-    return {**stats, "count": np.array([sum(n for n, _ in runs)])}
+    def __init__(self) -> None:
+        self._frames = 0
+        self._histogram = np.zeros((3, 256), np.int64)
+
+    def add(self, frames: int, picture: NDArray[np.uint8]) -> None:
+        """Count a (height, width, 3) picture for so many frames."""
+        self._frames += frames
+        self._histogram += frames * _histogram(picture)
+
+    def stats(self, quantiles: Sequence[float]) -> Stats:
+        """As lerobot stores them, of one picture or more.
+
+        `min`, `max`, `mean`, `std` and `q01`-like quantiles are (3, 1, 1) in [0, 1]; `count` is (1,) frames.
+        """
+        levels, histogram = np.arange(256) / 255.0, self._histogram
+        pixels = histogram.sum(axis=1)
+        mean = histogram @ levels / pixels
+        variance = histogram @ levels**2 / pixels - mean**2
+        present = histogram > 0
+        found = {
+            "min": levels[present.argmax(axis=1)],
+            "max": levels[255 - present[:, ::-1].argmax(axis=1)],
+            "mean": mean,
+            "std": np.sqrt(np.maximum(variance, 0.0)),
+        }
+        reached = histogram.cumsum(axis=1)
+        for q in quantiles:
+            found[f"q{int(q * 100):02d}"] = levels[(reached >= q * pixels[:, None]).argmax(axis=1)]
+        stats: Stats = {name: value.reshape(3, 1, 1) for name, value in found.items()}
+        return {**stats, "count": np.array([self._frames])}
 
 
 def _histogram(picture: NDArray[np.uint8]) -> NDArray[np.int64]:

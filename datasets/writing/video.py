@@ -1,4 +1,4 @@
-"""The sub-goal camera as an mp4: pictures that stand still, at the constant rate lerobot's loader expects.
+"""The sub-goal camera as an mp4, at the constant rate lerobot's loader expects; most pictures stand still.
 
 Measured at 320x192 (ten real goals of 60 frames each, one thread): lerobot's own AV1 default (g=2, crf 30)
 takes 4.0 ms and 3.7 KB a frame, is 1.8 levels from the picture, and is read at random in 3.5 ms (torchcodec)
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 type Encode = Callable[[NDArray[np.uint8], int, bool], None]
 """Called with a picture, for how many frames it stands still, and whether the first must be a keyframe."""
-type PictureRun = tuple[int, NDArray[np.uint8]]
-"""So many frames of one (height, width, 3) picture."""
+type PictureRun = tuple[int, NDArray[np.uint8], bool]
+"""So many frames of one (height, width, 3) picture, and whether the first must be a keyframe."""
 
 
 def encoder(size: tuple[int, int]) -> "RGBEncoderConfig":
@@ -77,17 +77,21 @@ def fit(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
     return canvas
 
 
-def write_video(path: Path, runs: Iterable[PictureRun], size: tuple[int, int], fps: Fraction) -> None:
-    """Encode runs of still pictures of `size` (width, height), frame i shown at i / fps seconds.
-
-    Every run starts on a keyframe.
+def write_video(
+    path: Path,
+    config: "RGBEncoderConfig",
+    runs: Iterable[PictureRun],
+    size: tuple[int, int],
+    fps: Fraction,
+) -> None:
+    """Encode runs of pictures of `size` (width, height), frame i shown at i / fps seconds.
 
     Raises:
         DatasetError: the disk is full.
     """
-    with encoding(path, encoder(size), size, fps) as encode:
-        for count, picture in runs:
-            encode(picture, count, True)
+    with encoding(path, config, size, fps) as encode:
+        for count, picture, cut in runs:
+            encode(picture, count, cut)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from lerobot.utils.import_utils import register_third_party_plugins
 
 from goalreel.errors import InputError
 from goalreel.streaming.rollout.goals import PresentGoal
+from goalreel.subgoal import SubGoalForm
 
 IMAGES = "observation.images."
 
@@ -42,7 +43,7 @@ def read_options(instruction: str, options: Sequence[str]) -> RolloutConfig:
         raise InputError(f"lerobot-rollout: {' '.join(str(why).split())}") from e
 
 
-def add_camera(config: RolloutConfig, goals: PresentGoal, name: str) -> bool:
+def add_camera(config: RolloutConfig, goals: PresentGoal, name: str, form: SubGoalForm) -> bool:
     """Add the camera `name` in the size that the policy was trained with; False where it takes none.
 
     Raises:
@@ -65,7 +66,8 @@ def add_camera(config: RolloutConfig, goals: PresentGoal, name: str) -> bool:
     if name in cameras:
         raise InputError(f"the robot has a camera {name!r} already: call it, or --subgoal-camera, otherwise")
     _, height, width = feature.shape
-    cameras[name] = SubgoalCameraConfig(width=width, height=height, fps=round(config.fps), goals=goals)
+    size = {"width": width, "height": height, "fps": round(config.fps)}
+    cameras[name] = SubgoalCameraConfig(**size, goals=goals, form=form)
     return True
 
 

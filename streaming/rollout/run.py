@@ -22,6 +22,7 @@ from goalreel.streaming.rollout.configure import add_camera
 from goalreel.streaming.rollout.following import Following, SubgoalWords
 from goalreel.streaming.rollout.goals import PresentGoal
 from goalreel.streaming.settings import EngineSettings
+from goalreel.subgoal import DEFAULT_FORM, FOLLOWING, SubGoalForm
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class RolloutOrder:
     subgoal_camera: str = "subgoal"
     text: Literal["subgoal", "instruction"] = "subgoal"
     """What the policy reads as its task."""
+    form: SubGoalForm = DEFAULT_FORM
+    """Of the sub-goal camera, as in the dataset that the policy was trained on."""
 
 
 def lead(
@@ -56,8 +59,13 @@ def lead(
         InputError: policy, robot and order do not fit together.
         OSError: the robot, or one of its cameras, cannot be reached.
     """
+    if order.form in FOLLOWING:
+        raise InputError(
+            f"--subgoal-form {order.form} shows the live frame too, which a camera of lerobot's does not know: "
+            "use plain or bordered, or the ways through ROS 2 in docs/policies.md"
+        )
     goals, slot = PresentGoal(say), FrameSlot(_decode, longest=order.settings.max_image_side)
-    pictured = add_camera(config, goals, order.subgoal_camera)
+    pictured = add_camera(config, goals, order.subgoal_camera, order.form)
     if not pictured:
         if order.text == "instruction":
             raise InputError(

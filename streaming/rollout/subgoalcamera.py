@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.writing.video import fit
 from goalreel.streaming.rollout.goals import PresentGoal
+from goalreel.subgoal import SubGoalForm, in_form
 
 
 @CameraConfig.register_subclass("goalreel_rollout")
@@ -22,6 +23,7 @@ class SubgoalCameraConfig(CameraConfig):
     """Not for a command line: `goals` lives in this process. `width` and `height` must be given."""
 
     goals: PresentGoal
+    form: SubGoalForm
 
 
 class SubgoalCamera(Camera):
@@ -32,7 +34,7 @@ class SubgoalCamera(Camera):
         super().__init__(config)
         assert config.width
         assert config.height
-        self._goals, self._size = config.goals, (config.width, config.height)
+        self._goals, self._form, self._size = config.goals, config.form, (config.width, config.height)
         self._connected = False
 
     def __str__(self) -> str:
@@ -67,7 +69,7 @@ class SubgoalCamera(Camera):
         picture = self._goals.picture
         if picture is None:
             return np.zeros((self._size[1], self._size[0], 3), np.uint8)
-        return fit(picture.pixels, self._size).copy()
+        return in_form(self._form, fit(picture.pixels, self._size)).copy()
 
     def read(self) -> NDArray[np.uint8]:
         """As `read_latest`."""

@@ -20,6 +20,7 @@ from goalreel.annotator.summary import Summary
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.models.load import load
+from goalreel.subgoal import DEFAULT_FORM, in_form
 
 KEY = "observation.images.subgoal"
 STOPS = (signal.SIGKILL, signal.SIGINT)
@@ -75,10 +76,26 @@ def test_the_goal_images_are_the_accepted_frames(annotated):
             assert step.status == "verified"
             camera, _, number = step.goal_image.frame.removeprefix("frame:").rpartition("#")
             assert step.segment.start <= int(number) < step.segment.end
-            goal = episode.frames(camera, [int(number)])[0].pixels.astype(int)
+            goal = in_form(DEFAULT_FORM, episode.frames(camera, [int(number)])[0].pixels).astype(int)
             for frame in (step.segment.start, step.segment.end - 1):
                 shown = episode.frames(KEY, [frame])[0].pixels.astype(int)
                 assert np.abs(shown - goal).mean() < 6
+
+
+def test_records_from_before_there_were_forms_are_plain(video_dataset, tmp_path):
+    """The same command with `--subgoal-form plain` goes on with them; a build knows by itself."""
+    out = tmp_path / "out"
+    plain = ("annotate", video_dataset, "--out", out, "--subgoal-form", "plain")
+    goalreel(*plain)
+    shown = Source.open(out).episode(0).frames(KEY, [0])
+    path = out / FOLDER / "settings.json"
+    told = json.loads(path.read_text())
+    del told["settings"]["subgoal_form"]
+    path.write_text(json.dumps(told))
+    assert "subgoal_form was 'plain' and is now 'bordered'" in fails("annotate", video_dataset, "--out", out)
+    goalreel("build", out)
+    assert Source.open(out).episode(0).frames(KEY, [0]) == shown
+    assert json.loads(goalreel(*plain, "--json").splitlines()[-1])["resumed"] == 3
 
 
 def test_a_second_run_does_nothing(video_dataset, annotated, tmp_path):

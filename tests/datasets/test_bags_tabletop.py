@@ -53,7 +53,7 @@ def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("tabletop")
     record(folder / "recorded", [SEED], cameras=("front",), size=SIZE)
     b.write_bag(folder / "bag", published(SEED))
-    run("bag2lerobot", folder / "bag", "--out", folder / "converted", *TOPICS)
+    run("bag2lerobot", folder / "bag", "--out", folder / "converted", *TOPICS, "--subgoal-form", "plain")
     return folder
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.policies import tiny
 
 KEY = "observation.images.subgoal"
 PAD = "subgoal_is_pad"
@@ -13,38 +14,6 @@ PAD = "subgoal_is_pad"
 def pair(video_dataset, annotated, tmp_path_factory) -> dict[str, Path]:
     out = annotated(video_dataset, tmp_path_factory.mktemp("out") / "out", {0: {"tail": 4}, 1: {}})
     return {"without": video_dataset, "with": out}
-
-
-def tiny(name: str):
-    """A policy configuration of a few thousand parameters, without pretrained weights."""
-    from lerobot.policies.act.configuration_act import ACTConfig
-    from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
-
-    if name == "act":
-        small = {"dim_model": 16, "n_heads": 2, "dim_feedforward": 16, "n_encoder_layers": 1, "latent_dim": 4}
-        return ACTConfig(
-            chunk_size=4,
-            n_action_steps=4,
-            pretrained_backbone_weights=None,
-            n_vae_encoder_layers=1,
-            device="cpu",
-            push_to_hub=False,
-            **small,
-        )
-    return DiffusionConfig(
-        horizon=8,
-        n_action_steps=4,
-        crop_shape=None,
-        resize_shape=None,
-        pretrained_backbone_weights=None,
-        down_dims=(16, 32),
-        n_groups=4,
-        spatial_softmax_num_keypoints=4,
-        diffusion_step_embed_dim=8,
-        num_train_timesteps=4,
-        device="cpu",
-        push_to_hub=False,
-    )
 
 
 def train_one_step(root: Path, name: str):

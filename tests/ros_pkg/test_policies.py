@@ -173,7 +173,7 @@ def test_goalreels_own_command_line(tmp_path):
     assert (given["instruction"], given["preset"]) == (TASK, "server")
     config = read_options(given["instruction"], given["lerobot_options"])
     assert config.task == TASK
-    assert add_camera(config, PresentGoal(print), given["subgoal_camera"])
+    assert add_camera(config, PresentGoal(print), given["subgoal_camera"], given["subgoal_form"])
     camera = config.robot.cameras["subgoal"]
     assert (camera.width, camera.height, camera.fps) == (64, 48, 30)
 

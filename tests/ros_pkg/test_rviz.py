@@ -80,8 +80,8 @@ def test_every_display_finds_what_the_node_publishes(config):
     }
     with rclpy.init():
         node = rclpy.create_node("goalreel")
-        outputs = Outputs(node, NodeOptions(), lambda: 1)
-        inputs = CameraInputs(node, NodeOptions, new_slot())
+        outputs = Outputs(node, NodeOptions(), lambda: 1, lambda: None)
+        inputs = CameraInputs(node, NodeOptions, new_slot(), outputs.look)
         for topic, display in shown.items():
             if topic == "/image":
                 (there,) = node.get_subscriptions_info_by_topic(topic)

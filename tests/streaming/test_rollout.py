@@ -28,6 +28,7 @@ from goalreel.streaming.rollout.configure import add_camera, read_options
 from goalreel.streaming.rollout.following import Following, SubgoalWords
 from goalreel.streaming.rollout.goals import PresentGoal
 from goalreel.streaming.rollout.subgoalcamera import SubgoalCamera, SubgoalCameraConfig
+from goalreel.subgoal import in_form
 from goalreel.types import Attempt, Step, Verdict
 
 SEED = 21
@@ -179,6 +180,7 @@ def test_what_ends_otherwise_is_one_line(bench):
         (("-p", "colour=red"), (), "-p colour: Extra inputs are not permitted"),
         (("--preset=hindsight", "--planner=kinematic"), (), "only reads recordings"),
         ((), ("--robot.remote=true",), "a tabletop does not open its cameras here"),
+        (("--subgoal-form=beside",), (), "--subgoal-form beside shows the live frame too"),
         (("--camera=wrist",), (), "the robot's cameras are front: 'wrist' is none of them"),
         (
             ("--subgoal-camera=front",),
@@ -196,7 +198,7 @@ def test_what_does_not_fit_is_one_line(bench, more, robot, message):
 def test_a_robot_without_cameras_of_lerobots_is_refused(policies):
     config = read_options("go", [f"--policy.path={policies[0]}", "--robot.type=earthrover_mini_plus"])
     with pytest.raises(InputError, match=r"robot type earthrover_mini_plus has no --robot\.cameras"):
-        add_camera(config, PresentGoal(lambda line: None), "subgoal")
+        add_camera(config, PresentGoal(lambda line: None), "subgoal", "plain")
 
 
 def test_no_instruction_and_no_policy(bench):
@@ -223,7 +225,7 @@ def goal_of(text: str, active: bool = True, colour: int = 200) -> Goal:
 def test_the_camera_shows_the_goal_as_datasets_do():
     said = []
     goals = PresentGoal(said.append)
-    camera = SubgoalCamera(SubgoalCameraConfig(width=64, height=48, fps=10, goals=goals))
+    camera = SubgoalCamera(SubgoalCameraConfig(width=64, height=48, fps=10, goals=goals, form="plain"))
     with camera:
         assert camera.read().max() == 0
         goals.goal(goal_of("red"))
@@ -236,6 +238,15 @@ def test_the_camera_shows_the_goal_as_datasets_do():
         goals.goal(goal_of("red", active=False))
         assert camera.read_latest().max() == 0
     assert said == ["1/1: red", "1/1: hold still"]
+
+
+def test_the_camera_shows_it_in_the_form_of_the_dataset():
+    goals = PresentGoal(lambda line: None)
+    goals.goal(goal_of("red"))
+    config = SubgoalCameraConfig(width=64, height=24, fps=10, goals=goals, form="bordered")
+    with SubgoalCamera(config) as camera:
+        wanted = in_form("bordered", np.full((24, 64, 3), 200, np.uint8))
+        assert np.array_equal(camera.read(), wanted)
 
 
 class Counting:

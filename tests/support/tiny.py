@@ -16,14 +16,21 @@ SENTENCES = (
 
 
 def tokenizer(
-    special: tuple[str, ...] = SPECIAL, *, image: str, eos: str = "<|im_end|>"
+    special: tuple[str, ...] = SPECIAL,
+    *,
+    image: str,
+    eos: str = "<|im_end|>",
+    named: dict[str, str] | None = None,
 ) -> hf.TokenizersBackend:
-    """A byte-level BPE of its own; `image` is what its chat template writes for a picture."""
+    """A byte-level BPE of its own; `image` is what its chat template writes for a picture.
+
+    `named` are special tokens that are attributes too.
+    """
     made = hf.PreTrainedTokenizerFast(
         tokenizer_object=byte_level_bpe(SENTENCES, 400, special),
         eos_token=eos,
         pad_token=special[0],
-        extra_special_tokens=list(special[3:]),
+        extra_special_tokens=named or list(special[3:]),
     )
     made.chat_template = CHAT_TEMPLATE.replace(PICTURE, image)
     return made
@@ -170,6 +177,31 @@ def tiny_idefics3(path: Path) -> Path:
         pad_token_id=made.pad_token_id,
     )
     return _save(hf.Idefics3ForConditionalGeneration(config), processor, path)
+
+
+def tiny_smolvlm(path: Path) -> Path:
+    """What SmolVLA is built on, without weights: the configuration of a SmolVLM, and its tokenizer.
+
+    Idefics3's processor stands in for SmolVLM's own, which wants num2words: SmolVLA takes its tokenizer only.
+    """
+    named = {
+        "image_token": "<image>",
+        "fake_image_token": "<fake_token_around_image>",
+        "global_image_token": "<global-img>",
+    }
+    made = tokenizer((*SPECIAL[:3], *named.values()), image="<image>", named=named)
+    vision = {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "image_size": 64,
+        "patch_size": 16,
+    }
+    text = {"model_type": "llama", **_text(len(made))}
+    hf.SmolVLMConfig(text_config=text, vision_config=vision, scale_factor=2).save_pretrained(path)
+    hf.Idefics3Processor(hf.Idefics3ImageProcessor(), made, image_seq_len=4).save_pretrained(path)
+    return path
 
 
 def tiny_llava(path: Path) -> Path:

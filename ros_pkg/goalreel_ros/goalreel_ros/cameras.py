@@ -23,13 +23,17 @@ NEWEST = QoSProfile(depth=1, history=HistoryPolicy.KEEP_LAST, reliability=Reliab
 class CameraInputs:
     """Subscribes to `image` and `camera_info`. The callbacks only fill the slot; its reader decodes.
 
+    `arrived` is called after every frame, and must return at once.
+
     A node of its own with a thread of its own: an executor that serves twenty other entities takes
     milliseconds longer to hand a frame over (`benchmarks/ros.py`), and rclpy gives one node to one executor.
     """
 
-    def __init__(self, node: Node, options: Callable[[], NodeOptions], slot: CameraSlot) -> None:
+    def __init__(
+        self, node: Node, options: Callable[[], NodeOptions], slot: CameraSlot, arrived: Callable[[], None]
+    ) -> None:
         self.slot = slot
-        self._options = options
+        self._options, self._arrived = options, arrived
         self._info_frame = ""
         kind, topic = RawImage, node.resolve_topic_name("image")
         if options().image_transport == "compressed":
@@ -61,6 +65,7 @@ class CameraInputs:
         at = message.header
         frame_id = self._options().frame_id or at.frame_id or self._info_frame
         self.slot.put(message, from_time(at.stamp), frame_id)
+        self._arrived()
 
     def _info(self, message: CameraInfo) -> None:
         self._info_frame = message.header.frame_id

@@ -8,17 +8,15 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
-from sensor_msgs.msg import CompressedImage
-from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
 
-from goalreel.image import Image
-from goalreel.streaming.board import Board, Goal
+from goalreel.streaming.board import Board, Frame, Goal
 from goalreel_interfaces.msg import Storyboard, SubGoal
 from goalreel_ros import convert
+from goalreel_ros.goal_pictures import GoalPictures
 from goalreel_ros.overview import Overview
 from goalreel_ros.parameters import NodeOptions
-from goalreel_ros.pictures import Jpegs, black, raw
+from goalreel_ros.pictures import Jpegs
 from goalreel_ros.qos import GOAL, LATCHED
 from goalreel_ros.worker import Newest, Worker
 
@@ -26,21 +24,23 @@ from goalreel_ros.worker import Newest, Worker
 class Outputs:
     """Publishes every Board and every Goal, in order, in a thread of its own; the overview in another.
 
-    `board` and `goal` return at once and may be called from any thread.
+    `board`, `goal` and `look` return at once and may be called from any thread. `live` is the camera's frame
+    where it has a fresh one.
     """
 
-    def __init__(self, node: Node, options: NodeOptions, now: Callable[[], int]) -> None:
+    def __init__(
+        self, node: Node, options: NodeOptions, now: Callable[[], int], live: Callable[[], Frame | None]
+    ) -> None:
         self.jpegs = Jpegs(options.jpeg_quality)
         self._node, self._now = node, now
         self.frame_id = ""
         """Of the storyboard published last; for what is called through `do`."""
-        self._size: tuple[int, int] | None = None
         self._publishers: list[Publisher] = []
         self._storyboard = self._create(Storyboard, "~/storyboard")
         self._subgoal = self._create(SubGoal, "~/subgoal", GOAL)
         self._instruction = self._create(String, "~/subgoal/instruction", GOAL)
-        self._image = self._create(RawImage, "~/subgoal/image", GOAL)
-        self._compressed = self._create(CompressedImage, "~/subgoal/image/compressed", GOAL)
+        self._pictures = GoalPictures(self._create, self.jpegs, options.subgoal_form, live)
+        self._looking = False
         self._overview = Overview(options, self._create, node.get_logger(), now)
         report = node.get_logger().error
         self._drawn = Newest("goalreel-overview", self._overview.draw, report)
@@ -54,6 +54,12 @@ class Outputs:
     def goal(self, goal: Goal) -> None:
         """Publish a sub-goal, or that there is none."""
         self._worker.do(partial(self._publish_goal, goal))
+
+    def look(self) -> None:
+        """Publish what follows the camera anew: it has another frame, or none any more."""
+        if self._pictures.follows and not self._looking:
+            self._looking = True
+            self._worker.do(self._look)
 
     def do(self, function: Callable[[], None]) -> None:
         """Call something in the publishing thread, after what was told before."""
@@ -91,17 +97,8 @@ class Outputs:
         message = convert.subgoal(goal, self.jpegs, self._now())
         self._subgoal.publish(message)
         self._instruction.publish(String(data=message.instruction if goal.active else ""))
-        image = self._shown(goal)
-        if image is not None:
-            self._image.publish(raw(image, message.header))
-            self._compressed.publish(self.jpegs.compressed(image, message.header))
+        self._pictures.show(goal, message.header)
 
-    def _shown(self, goal: Goal) -> Image | None:
-        """The picture for topics that have no field for "none": black then; None if its size is not known."""
-        picture = goal.panel.goal_image if goal.panel is not None and goal.active else None
-        if picture is not None:
-            self._size = picture.size
-            return picture
-        if self._size is None and goal.board.source is not None:
-            self._size = goal.board.source.size
-        return None if self._size is None else black(self._size)
+    def _look(self) -> None:
+        self._looking = False
+        self._pictures.follow(convert.header(self._now(), self.frame_id))

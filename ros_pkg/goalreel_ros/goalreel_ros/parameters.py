@@ -14,6 +14,7 @@ from rclpy.parameter import Parameter
 
 from goalreel.errors import InputError
 from goalreel.streaming.settings import READ_ONLY, EngineSettings
+from goalreel.subgoal import DEFAULT_FORM, SubGoalForm
 
 
 class NodeOptions(BaseModel):
@@ -32,6 +33,14 @@ class NodeOptions(BaseModel):
         float, Field(ge=2, le=5, description="Rate of ~/progress in Hz.", json_schema_extra=READ_ONLY)
     ] = 4.0
     jpeg_quality: Annotated[int, Field(ge=1, le=100, description="Of every JPEG that is published.")] = 90
+    subgoal_form: Annotated[
+        SubGoalForm,
+        Field(
+            description="How ~/subgoal/image shows a goal: as the dataset that the policy was trained on. "
+            "difference and beside follow the camera, at its rate.",
+            json_schema_extra=READ_ONLY,
+        ),
+    ] = DEFAULT_FORM
     contact_sheet_width: Annotated[
         int, Field(ge=160, le=4096, description="Width of ~/storyboard/image in pixels.")
     ] = 1280

@@ -1,5 +1,6 @@
 """What exists between configure and cleanup: the engine, and every topic, service and action around it."""
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ from std_msgs.msg import String
 
 from goalreel.models.load import Trio
 from goalreel.models.presets import Preset
-from goalreel.streaming.board import Goal
+from goalreel.streaming.board import Frame, Goal
 from goalreel.streaming.engine import Engine, OnPhase
 from goalreel.streaming.request import TaskOutcome, TaskRequest, excerpt
 from goalreel.streaming.settings import EngineSettings
@@ -58,11 +59,11 @@ class Parts:
         slot.longest = settings.max_image_side
         self._refused = ""
         with ExitStack() as undo:
-            self._camera = CameraInputs(node, lambda: self._options, slot)
-            undo.callback(self._camera.destroy)
-            self.outputs = Outputs(node, options, self.now)
+            self.outputs = Outputs(node, options, self.now, partial(self._live, slot))
             undo.callback(self.outputs.destroy)
             undo.callback(self.outputs.finish)
+            self._camera = CameraInputs(node, lambda: self._options, slot, self.outputs.look)
+            undo.callback(self._camera.destroy)
             self.engine = Engine(settings, slot.newest, self.outputs, self.now, build)
             undo.callback(self.engine.stop)
             self.actions = Actions(node, self.submit, self.outputs, self.now)
@@ -108,6 +109,15 @@ class Parts:
         self._undo.close()
 
     # -- the topics in and out that are nobody else's
+
+    def _live(self, slot: CameraSlot) -> Frame | None:
+        """What the camera sees; None where that is not the scene any more, or cannot be read."""
+        try:
+            frame = slot.newest()
+        except ValueError:
+            return None
+        stale = frame is None or time.monotonic() - frame.received > self._settings.max_image_age
+        return None if stale else frame
 
     def _listen(self, node: Node, undo: ExitStack) -> None:
         group = MutuallyExclusiveCallbackGroup()
@@ -155,5 +165,6 @@ class Parts:
         self.actions.progress(progress)
 
     def _diagnose(self) -> None:
+        self.outputs.look()
         counts = self._camera.slot.counts()
         self._diagnostics.publish(counts, self._settings.max_image_age, self.engine, self._refused)

@@ -85,6 +85,12 @@ class Jpegs:
         data = array("B") if image is None else self._encode(image)
         return CompressedImage(header=header, format="jpeg", data=data)
 
+    def passing(self, image: Image, header: Header) -> CompressedImage:
+        """As `compressed`, of a picture that does not come again."""
+        with self._lock:
+            quality = self._quality
+        return CompressedImage(header=header, format="jpeg", data=_jpeg(image, quality))
+
     def set_quality(self, quality: int) -> None:
         """Set the JPEG quality, 1-100, of pictures from now on."""
         with self._lock:
@@ -102,15 +108,19 @@ class Jpegs:
             quality, known = self._quality, self._known.get(id(image))
         if known is not None:
             return known[1]
-        ok, data = cv2.imencode(".jpg", image.pixels[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
-        if not ok:
-            raise ValueError(f"OpenCV could not encode {image} as JPEG")
-        encoded = array("B", data.tobytes())
+        encoded = _jpeg(image, quality)
         with self._lock:
             if quality == self._quality:
                 # The image is kept with its bytes: its id is its own for as long as it lives.
                 self._known[id(image)] = (image, encoded)
         return encoded
+
+
+def _jpeg(image: Image, quality: int) -> array:
+    ok, data = cv2.imencode(".jpg", image.pixels[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
+    if not ok:
+        raise ValueError(f"OpenCV could not encode {image} as JPEG")
+    return array("B", data.tobytes())
 
 
 def _images(board: Board) -> Iterable[Image]:

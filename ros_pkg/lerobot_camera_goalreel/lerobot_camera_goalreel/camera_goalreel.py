@@ -24,6 +24,8 @@ class GoalreelCamera(Camera):
     exactly as `goalreel annotate` writes sub-goals into datasets. Black where there is no goal picture, as
     there: before the first, between tasks, while paused, for a step in words only.
 
+    The node makes the picture, in its `subgoal_form`: that of the dataset that the policy was trained on.
+
     A goal may stand for minutes, so a frame is as old as the time since its publisher's last sign of life;
     when the node is gone or hangs, reading fails instead of showing the policy a goal that nobody pursues.
     """

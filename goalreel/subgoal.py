@@ -1,0 +1,75 @@
+"""The picture of the sub-goal camera: one function, so that a robot shows what its policy was trained on.
+
+Some policies cannot tell one camera from another: lerobot's ACT gives the tokens of all cameras no mark of
+which they are from. Live view and goal image as they come are then an unordered pair: the policy cannot know
+which of them is now. The forms other than `plain` say it in the pixels.
+"""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.errors import InputError
+
+SubGoalForm = Literal["plain", "bordered", "difference", "beside"]
+DEFAULT_FORM: SubGoalForm = "bordered"
+"""Of those that every policy can use, the one that needs no live frame."""
+FOLLOWING: frozenset[SubGoalForm] = frozenset({"difference", "beside"})
+"""The forms that change with every frame of the camera."""
+NO_CHANGE = 128
+
+_COLOURS = np.array([[255, 0, 255], [0, 255, 0]], np.uint8)
+_THICK, _DASH = 2, 16
+_TILE = 64
+"""Two of ResNet's tokens: the middle of a large picture would know nothing of a line around its edge."""
+
+
+def in_form(
+    form: SubGoalForm, goal: NDArray[np.uint8], live: NDArray[np.uint8] | None = None
+) -> NDArray[np.uint8]:
+    """Show a goal image in a form: RGB, uint8, (height, width, 3) as `goal`, which is left as it is.
+
+    - `plain`: the goal image.
+    - `bordered`: lines of magenta and green dashes painted over its edge and, from the upper left corner,
+      every 64 pixels; 2 pixels thick, 16 long.
+    - `difference`: 128 + (goal - live) / 2, rounded down: 128 is no change, brighter is to become brighter.
+    - `beside`: `live` on the left and `goal` on the right, each squeezed to half the width, because some
+      policies want all cameras of one size.
+
+    >>> goal, live = np.uint8([[[255, 9, 0]]]), np.uint8([[[0, 9, 255]]])
+    >>> in_form("difference", goal, live).tolist()
+    [[[255, 128, 0]]]
+
+    Raises:
+        InputError: a form of FOLLOWING without `live`, or with one of another shape than `goal`.
+    """
+    if form == "plain":
+        return goal
+    if form == "bordered":
+        return _bordered(goal)
+    if live is None or live.shape != goal.shape:
+        there = "there is none" if live is None else f"{live.shape} for a goal of {goal.shape} cannot be used"
+        raise InputError(f"the form {form!r} needs the live frame in the shape of the goal: {there}")
+    return _difference(goal, live) if form == "difference" else _beside(goal, live)
+
+
+def _bordered(goal: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    height, width = goal.shape[:2]
+    y, x = np.ogrid[:height, :width]
+    edge = (y >= height - _THICK) | (x >= width - _THICK)
+    lines = edge | (y % _TILE < _THICK) | (x % _TILE < _THICK)
+    return np.where(lines[:, :, None], _COLOURS[(y // _DASH + x // _DASH) % 2], goal)
+
+
+def _difference(goal: NDArray[np.uint8], live: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    return (NO_CHANGE + (goal.astype(np.int16) - live) // 2).astype(np.uint8)
+
+
+def _beside(goal: NDArray[np.uint8], live: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    import cv2
+
+    height, width = goal.shape[:2]
+    halves = ((live, width // 2), (goal, width - width // 2))
+    squeezed = [cv2.resize(p, (w, height), interpolation=cv2.INTER_AREA) for p, w in halves]
+    return np.asarray(np.hstack(squeezed), np.uint8)

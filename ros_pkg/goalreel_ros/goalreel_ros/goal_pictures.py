@@ -1,0 +1,70 @@
+"""`~/subgoal/image` and its JPEG twin: the present goal in the form that the policy was trained on."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import CompressedImage
+from sensor_msgs.msg import Image as RawImage
+from std_msgs.msg import Header
+
+from goalreel.image import Image
+from goalreel.streaming.board import Frame, Goal
+from goalreel.subgoal import FOLLOWING, SubGoalForm, in_form
+from goalreel_ros.convert import header
+from goalreel_ros.pictures import Jpegs, black, raw
+from goalreel_ros.qos import GOAL
+
+type Create = Callable[[type[Any], str, QoSProfile], Publisher]
+
+
+class GoalPictures:
+    """Publishes what a policy sees as its sub-goal camera; for one thread.
+
+    Topics have no field for "no picture", so they are black then, as annotated datasets are: without a goal,
+    and in a form that follows the camera (`live`) also while that has no fresh frame.
+    """
+
+    def __init__(
+        self, create: Create, jpegs: Jpegs, form: SubGoalForm, live: Callable[[], Frame | None]
+    ) -> None:
+        self.follows = form in FOLLOWING
+        self._form: SubGoalForm = form
+        self._live, self._jpegs = live, jpegs
+        self._raw = create(RawImage, "~/subgoal/image", GOAL)
+        self._compressed = create(CompressedImage, "~/subgoal/image/compressed", GOAL)
+        self._size: tuple[int, int] | None = None
+        self._goal: Image | None = None
+
+    def show(self, goal: Goal, at: Header) -> None:
+        """Publish a goal, or black where it has no picture; nothing while the camera's size is not known."""
+        self._goal = goal.panel.goal_image if goal.panel is not None and goal.active else None
+        if self._goal is not None:
+            self._size = self._goal.size
+        elif self._size is None and goal.board.source is not None:
+            self._size = goal.board.source.size
+        self._publish(at)
+
+    def follow(self, at: Header) -> None:
+        """Publish the goal again: the camera has another frame, or none any more."""
+        if self.follows and self._goal is not None:
+            self._publish(at)
+
+    def _publish(self, at: Header) -> None:
+        frame = self._live() if self.follows and self._goal is not None else None
+        if frame is not None:
+            at = header(frame.stamp, frame.frame_id)
+        image = self._shown(frame)
+        if image is not None:
+            self._raw.publish(raw(image, at))
+            encode = self._jpegs.compressed if image is self._goal else self._jpegs.passing
+            self._compressed.publish(encode(image, at))
+
+    def _shown(self, frame: Frame | None) -> Image | None:
+        goal = self._goal
+        if goal is None or (self.follows and frame is None):
+            return None if self._size is None else black(self._size)
+        live = None if frame is None else frame.image.resized(goal.size).pixels
+        pixels = in_form(self._form, goal.pixels, live)
+        return goal if pixels is goal.pixels else Image(pixels)

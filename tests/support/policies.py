@@ -1,0 +1,69 @@
+"""Stock LeRobot policies of a few thousand parameters, with random weights, in lerobot's own classes."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from lerobot.configs.policies import PreTrainedConfig
+from lerobot.configs.types import FeatureType, PolicyFeature
+from lerobot.policies.act.configuration_act import ACTConfig
+from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
+from lerobot.policies.factory import get_policy_class
+from lerobot.policies.pretrained import PreTrainedPolicy
+from lerobot.policies.smolvla.configuration_smolvla import SmolVLAConfig
+
+POLICIES = ("act", "diffusion", "smolvla")
+LIVE, GOAL = "observation.images.front", "observation.images.subgoal"
+_HERE: dict[str, Any] = {"device": "cpu", "push_to_hub": False}
+
+
+def tiny(name: str, vlm: Path | None = None) -> PreTrainedConfig:
+    """A policy's configuration, without features; `vlm` is SmolVLA's folder, as `tiny_smolvlm` writes it."""
+    if name == "act":
+        return ACTConfig(
+            chunk_size=4,
+            n_action_steps=4,
+            pretrained_backbone_weights=None,
+            dim_model=16,
+            n_heads=2,
+            dim_feedforward=16,
+            n_encoder_layers=1,
+            latent_dim=4,
+            n_vae_encoder_layers=1,
+            **_HERE,
+        )
+    if name == "diffusion":
+        return DiffusionConfig(
+            horizon=8,
+            n_action_steps=4,
+            crop_shape=None,
+            resize_shape=None,
+            pretrained_backbone_weights=None,
+            down_dims=(16, 32),
+            n_groups=4,
+            spatial_softmax_num_keypoints=4,
+            diffusion_step_embed_dim=8,
+            num_train_timesteps=4,
+            **_HERE,
+        )
+    return SmolVLAConfig(
+        chunk_size=4,
+        n_action_steps=4,
+        vlm_model_name=str(vlm),
+        num_vlm_layers=2,
+        num_steps=2,
+        resize_imgs_with_padding=(64, 64),
+        **_HERE,
+    )
+
+
+def make(name: str, size: tuple[int, int], vlm: Path | None = None) -> PreTrainedPolicy:
+    """A policy that sees a live and a goal camera of `size` (width, height), and a state of two joints."""
+    torch.manual_seed(0)
+    picture = PolicyFeature(FeatureType.VISUAL, (3, size[1], size[0]))
+    state = PolicyFeature(FeatureType.STATE, (2,))
+    config = tiny(name, vlm)
+    config.input_features = {LIVE: picture, GOAL: picture, "observation.state": state}
+    config.output_features = {"action": PolicyFeature(FeatureType.ACTION, (2,))}
+    config.validate_features()
+    return get_policy_class(name)(config).eval()
