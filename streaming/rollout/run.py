@@ -61,7 +61,7 @@ def lead(
     """
     if order.form in FOLLOWING:
         raise InputError(
-            f"--subgoal-form {order.form} shows the live frame too, which a camera of lerobot's does not know: "
+            f"--subgoal-form {order.form} shows the live frame too, which no camera of lerobot knows: "
             "use plain or bordered, or the ways through ROS 2 in docs/policies.md"
         )
     goals, slot = PresentGoal(say), FrameSlot(_decode, longest=order.settings.max_image_side)
