@@ -36,6 +36,9 @@ def completed(settings: EngineSettings, preset: presets.Preset) -> EngineSetting
             "max_attempts": settings.max_attempts or preset.max_attempts,
             "max_steps": settings.max_steps or preset.max_steps,
             "keep": preset.keep if settings.keep == "preset" else settings.keep,
+            "confirm": ("with" if preset.confirm else "without")
+            if settings.confirm == "preset"
+            else settings.confirm,
         }
     )
 

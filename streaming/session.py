@@ -190,7 +190,7 @@ class Session:
             else:
                 self._leave(index, turn)
                 index, scene = turn.index, turn.frame
-        if self._settings.confirm:
+        if self._settings.confirm == "with":
             self._verdict = await self._confirm(before.image)
 
     async def _confirm(self, before: Image) -> Verdict:

@@ -119,12 +119,12 @@ class EngineSettings(BaseModel):
         ),
     ] = "publish"
     confirm: Annotated[
-        bool,
+        Literal["preset", "with", "without"],
         Field(
-            description="Ask the critic at the end, on live frames, whether the task as a whole is done; "
-            "what it does not confirm ends as UNVERIFIED, not as SUCCEEDED."
+            description="The critic is asked at the end, on live frames, whether the task as a whole is "
+            "done, or not; what it does not confirm ends as UNVERIFIED, not as SUCCEEDED."
         ),
-    ] = True
+    ] = "preset"
     max_image_age: Annotated[
         float,
         Field(ge=0.05, le=60, description="Seconds after which a camera frame is not the scene any more."),

@@ -45,6 +45,9 @@ class Preset(BaseModel):
     """How the Critic is asked about a robot's live frames: in a candidate's words, as the nano Critic learns
     them, or as about a camera's frame in which nothing was edited (`goalreel.planners.observing`); no
     threshold applies then."""
+    confirm: bool = True
+    """Ask the Critic about a live frame at the end of a task whether all of it is done; one that knows
+    single steps alone cannot say."""
     max_attempts: Annotated[int, Field(ge=1)]
     keep: Literal["best", "last"] = "best"
     """The picture that is kept of a step without an accepted one (`goalreel.loop.Keep`)."""

@@ -143,7 +143,7 @@ def wholes_in(candidates) -> bool:
 def test_who_does_not_want_it_is_not_asked(start):
     world = World(1)
     world.whole = False
-    engine, heard = start(world, confirm=False)
+    engine, heard = start(world, confirm="without")
     outcome = result(done(world, engine, heard))
     assert (outcome.error, outcome.verdict, wholes(world)) == (ErrorCode.NONE, None, [])
 
