@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from goalreel.datasets.tabletop.lessons.corpus import CorpusOrder, Maker
 
 
-type _Kind = Literal["plans", "continuations", "edits", "verdicts", "live", "critiques"]
+type _Kind = Literal["plans", "continuations", "edits", "verdicts", "live", "wholes", "critiques"]
 
 _UNSCORED = {
     "critic": "the records hold no scores",
