@@ -114,7 +114,7 @@ def test_a_task_is_done_when_every_sub_goal_holds():
     [
         (ENDED | {RED: START[RED]}, "The red block did not move. The blue block is to the left of"),
         (ENDED | {BLUE: np.array([0.65, 0.0, HALF])}, "blue bowl. The blue block is in the wrong place."),
-        (ENDED | {BLUE: ENDED[BLUE] - [0, 0.10, 0]}, "blue bowl. The blue block only just misses its place."),
+        (ENDED | {BLUE: ENDED[BLUE] + [0.07, 0, 0]}, "blue bowl. The blue block only just misses its place."),
         (ENDED | {OTHER: START[OTHER] + [0.06, 0, 0]}, "of the green block. The red bowl was moved."),
     ],
 )
