@@ -135,5 +135,5 @@ def test_of_several_sub_goals_of_one_block_the_last_counts():
 def test_while_the_arm_is_at_work_nothing_else_is_said():
     verdict = judged(ENDED, away=False, held=(RED,))
     assert not verdict.success
-    assert verdict.reasoning.endswith(f"red bowl c16 r8 stays. {AT_WORK}")
+    assert verdict.reasoning.endswith(f"blue bowl c6 r8 stays. {AT_WORK}")
     assert "red block c4 r3 held;" in verdict.reasoning
