@@ -22,9 +22,9 @@ from goalreel.datasets.tabletop.lessons.wholes import whole_rows
 from goalreel.datasets.tabletop.predicates import SubGoal, shows
 from goalreel.datasets.tabletop.readback import read_back
 from goalreel.datasets.tabletop.scene import HALF, TabletopScene
-from goalreel.datasets.tabletop.sentences import state_of
+from goalreel.datasets.tabletop.sentences import read_wanted, state_of
 from goalreel.datasets.tabletop.splits import seeds
-from goalreel.planners.whole import whole_state
+from goalreel.planners.whole import states_in, whole_state
 
 SOME = seeds("validation", 8, first=402)
 TRAINING = [s for s in range(120) if held_out(sample_episode(s).goals)][:5]
@@ -137,3 +137,21 @@ def test_while_the_arm_is_at_work_nothing_else_is_said():
     assert not verdict.success
     assert verdict.reasoning.endswith(f"blue bowl c6 r8 stays. {AT_WORK}")
     assert "red block c4 r3 held;" in verdict.reasoning
+
+
+@pytest.mark.long
+def test_a_relabelled_end_is_asked_about_sub_goals_of_which_some_hold():
+    right, wrong = (list(whole_rows(SOME, relabelled=1.0))[i::2] for i in (0, 1))
+    assert {row.mistake for row in wrong} == {"relabelled"}
+    assert all(row.verdict.success for row in right)
+    held = []
+    for row in wrong:
+        scene = scene_of(row)
+        found = read_back(row.candidate.pixels, scene)
+        asked = read_wanted(states_in(row.instruction), [*scene.layout()])
+        assert not row.verdict.success
+        assert row.verdict.refined_prompt is None
+        for goal in asked:
+            held.append(shows(found, goal))
+            assert (sentence(state_of(goal)) in row.verdict.reasoning) == held[-1]
+    assert set(held) == {True, False}

@@ -72,8 +72,10 @@ class CorpusOrder:
             raise InputError(f"variety is a share of the episodes, from 0 to 1, got {self.variety}")
         if not 0 <= self.relabelled <= 1:
             raise InputError(f"relabelled is a share of the wrong ones, from 0 to 1, got {self.relabelled}")
-        if self.relabelled and (self.kind != "verdicts" or self.source != SIMULATOR):
-            raise InputError("relabelled is for made candidates: for verdicts, without an editor")
+        if self.relabelled and (self.kind not in ("verdicts", "wholes") or self.source != SIMULATOR):
+            raise InputError(
+                "relabelled is for made candidates: for verdicts, without an editor, and for wholes"
+            )
         seeds(self.split, self.episodes, self.first)
 
     @property

@@ -4,9 +4,9 @@ The candidate is a camera's picture, as the ROS node asks about it once the last
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -23,9 +23,14 @@ from goalreel.datasets.tabletop.lessons.executions import (
 )
 from goalreel.datasets.tabletop.lessons.grounding import whole_verdict
 from goalreel.datasets.tabletop.lessons.live import LAST, plain
+from goalreel.datasets.tabletop.lessons.mistakes import alternatives
 from goalreel.datasets.tabletop.lessons.rows import Mistake, Origin, VerdictRow
 from goalreel.datasets.tabletop.lessons.steps import Done, walk
+from goalreel.datasets.tabletop.phrases import JOINS, PARAPHRASES, join
+from goalreel.datasets.tabletop.predicates import SubGoal, shows
+from goalreel.datasets.tabletop.scene import SceneLayout
 from goalreel.datasets.tabletop.sentences import state_of
+from goalreel.datasets.tabletop.spots import find_spot
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.datasets.tabletop.variety import Variety
 from goalreel.planners.whole import whole_state
@@ -34,27 +39,49 @@ EXPERT = 0.2
 """Share of the sub-goals that the expert carries out, anywhere within tolerance; others are teleported."""
 WORKING = 0.08
 """Share of the wrong ends at which the arm is still at work."""
+KEPT, CHANGED, CALLED = 0.45, 0.4, 0.2
+"""Of the sub-goals of a relabelled end: the share that stays, that has another place for its block; and how
+often one is added for a block that stayed."""
 _STREAM = 10
 
 
-def whole_rows(seeds: Iterable[int], size: int = 128, variety: Variety = 0.0) -> Iterator[VerdictRow]:
+@dataclass(frozen=True)
+class Whole:
+    """What is asked about: the task in its words, its sub-goals in order, and the layout that they want."""
+
+    task: str
+    goals: tuple[SubGoal, ...]
+    after: SceneLayout
+
+    @classmethod
+    def of(cls, walked: Sequence[Done]) -> Self:
+        """Tell it of an episode."""
+        task = sample_episode(walked[0].origin.seed).instruction
+        return cls(task, tuple(done.goal for done in walked), walked[-1].reached)
+
+
+def whole_rows(
+    seeds: Iterable[int], size: int = 128, variety: Variety = 0.0, relabelled: float = 0.0
+) -> Iterator[VerdictRow]:
     """A right end of every episode, and one that is wrong in one way.
 
     None for a training seed with a held-out composition, nor for an episode that cannot be teleported to its
-    end, nor where a picture of the right or of the wrong end would not tell.
+    end, nor where a picture of the right or of the wrong end would not tell. `relabelled`: that share of the
+    wrong ones are the right end, asked about sub-goals of which some hold and some do not. One wrong way in
+    many teaches slowly to look at every sub-goal; for training alone.
     """
     for seed, group in groupby(walk(seeds, size, _STREAM, variety), key=lambda done: done.origin.seed):
         walked = list(group)
         if len(walked) == len(sample_episode(seed).goals):
             rng = np.random.default_rng([seed, _STREAM])
-            right, wrong = _right(walked, rng), _wrong(walked, rng)
+            other = bool(relabelled) and rng.random() < relabelled
+            right, wrong = _right(walked, rng), (_relabelled if other else _wrong)(walked, rng)
             if right and wrong:
                 yield from (right, wrong)
 
 
 def _right(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | None:
-    exact = LiveMoment(walked[-1].after, "retreat")
-    for moment in (_end(walked, rng), exact):
+    for moment in (_end(walked, rng), LiveMoment(walked[-1].after, "retreat")):
         row = None if moment is None else _row(walked, moment, None)
         if row is not None:
             return row
@@ -109,14 +136,48 @@ def _undone(walked: Sequence[Done], at: int) -> LiveMoment | None:
 def _at_work(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | None:
     moments = carried_out(walked[-1], precise=False)[:-LAST]
     frame = _frame(walked, moments[int(rng.integers(len(moments)))])
-    return None if frame.stage == "home" else _told(walked, frame, frame.stage)
+    return None if frame.stage == "home" else _told(walked, frame, frame.stage, Whole.of(walked))
+
+
+def _relabelled(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | None:
+    """The exact end, asked about other sub-goals; None where it is right all the same, or cannot be told."""
+    frame = _frame(walked, LiveMoment(walked[-1].after, "retreat"))
+    goals = _others(walked, frame.layout, rng)
+    if not goals or held_out(goals) or not plain(walked[0].layout, frame.layout, goals):
+        return None
+    said = [str(rng.choice(PARAPHRASES[g.kind])).format(object=g.object, target=g.target) for g in goals]
+    wanted = {g.object: find_spot(frame.layout, g)[0] for g in goals if not shows(frame.layout, g)}
+    task = join(said, int(rng.integers(JOINS)))
+    row = _told(walked, frame, "relabelled", Whole(task, goals, walked[-1].reached | wanted))
+    return None if row.verdict.success else row
+
+
+def _others(walked: Sequence[Done], layout: SceneLayout, rng: np.random.Generator) -> tuple[SubGoal, ...]:
+    """The episode's sub-goals in another order: some kept, some left out, some with another place for the
+    block; now and then one for a block that stayed."""
+    moved = [walked[i] for i in rng.permutation(len(walked))]
+    stayed = [b for b in walked[0].env.blocks if b not in {done.goal.object for done in walked}]
+    goals: list[SubGoal | None] = []
+    for done in moved:
+        choice = rng.random()
+        if choice < KEPT:
+            goals.append(done.goal)
+        elif choice < KEPT + CHANGED:
+            goals.append(_false(done, done.goal.object, layout))
+    if stayed and rng.random() < CALLED:
+        goals.append(_false(moved[0], str(rng.choice(stayed)), layout))
+    return tuple(goal for goal in goals if goal is not None)
+
+
+def _false(done: Done, block: str, layout: SceneLayout) -> SubGoal | None:
+    return next((goal for goal in alternatives(done, [block]) if not shows(layout, goal)), None)
 
 
 def _row(walked: Sequence[Done], moment: LiveMoment, mistake: Mistake | None) -> VerdictRow | None:
     """The row of an end; None where a picture cannot tell, or where the end is not the one that was meant."""
     frame = _frame(walked, moment)
     told = frame.stage == "home" and plain(walked[0].layout, frame.layout, [done.goal for done in walked])
-    row = _told(walked, frame, mistake) if told else None
+    row = _told(walked, frame, mistake, Whole.of(walked)) if told else None
     return row if row is not None and row.verdict.success == (mistake is None) else None
 
 
@@ -125,16 +186,15 @@ def _frame(walked: Sequence[Done], moment: LiveMoment) -> LiveFrame:
     return frame_of(replace(walked[-1], layout=walked[0].layout), moment)
 
 
-def _told(walked: Sequence[Done], frame: LiveFrame, mistake: Mistake | None) -> VerdictRow:
-    first, last, goals = walked[0], walked[-1], tuple(done.goal for done in walked)
-    task = sample_episode(first.origin.seed).instruction
+def _told(walked: Sequence[Done], frame: LiveFrame, mistake: Mistake | None, whole: Whole) -> VerdictRow:
+    first = walked[0]
     return VerdictRow(
         source=first.source,
         candidate=frame.image,
-        instruction=whole_state(task, [state_of(goal) for goal in goals]),
-        prompt=task,
-        goal=last.goal,
-        verdict=whole_verdict(first.layout, frame.layout, last.reached, goals, frame.change),
+        instruction=whole_state(whole.task, [state_of(goal) for goal in whole.goals]),
+        prompt=whole.task,
+        goal=whole.goals[-1],
+        verdict=whole_verdict(first.layout, frame.layout, whole.after, whole.goals, frame.change),
         mistake=mistake,
-        origin=Origin(first.origin.seed, 0, held_out(goals), first.origin.view),
+        origin=Origin(first.origin.seed, 0, held_out([d.goal for d in walked]), first.origin.view),
     )
