@@ -29,6 +29,7 @@ CORPORA = {
     "wholes": 3_000,
 }
 """Episodes of each, from the training split's start."""
+OPTIONS = {"edits": ("--no-text",), "wholes": ("--relabelled", 0.8)}
 VARIETY = ("--variety", 0.4)
 """The share of them in other shades and light, or through the second camera."""
 OWN_FIRST, OWN, OFTEN = 12_000, 1_850, 6
@@ -48,8 +49,7 @@ def main(
     """Train the nano trio: minutes on a GPU, hours on a CPU."""
     corpora, runs = out / "corpora", out / "runs"
     for kind, episodes in CORPORA.items():
-        options = ["--no-text"] if kind == "edits" else []
-        _corpus(kind, corpora / kind, "--episodes", episodes, "--workers", workers, *options)
+        _corpus(kind, corpora / kind, "--episodes", episodes, "--workers", workers, *OPTIONS.get(kind, ()))
     plans, rest, verdicts, live, wholes = (
         corpora / kind / "sharegpt" / f"{kind}.json"
         for kind in ("plans", "continuations", "verdicts", "live", "wholes")
