@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from goalreel.datasets.tabletop.lessons.corpus import CorpusOrder, Maker
 
 
-type _Kind = Literal["plans", "continuations", "edits", "verdicts", "live", "critiques"]
+type _Kind = Literal["plans", "continuations", "edits", "verdicts", "live", "wholes", "critiques"]
 
 _UNSCORED = {
     "critic": "the records hold no scores",
@@ -41,13 +41,17 @@ def main() -> None:
     "- `goalreel corpus make --kind edits --split validation --episodes 200 --out check --size 96`\n\n"
     "- `goalreel corpus make --kind verdicts --episodes 5000 --out corpora/verdicts --no-text`\n\n"
     "- `goalreel corpus make --kind live --episodes 3000 --out corpora/live --variety 0.4`\n\n"
+    "- `goalreel corpus make --kind wholes --episodes 3000 --out corpora/wholes --relabelled 0.8`\n\n"
     "- `goalreel corpus make --kind verdicts --editor diffusers:runs/editor --episodes 1000 --out own`\n\n"
     "- `goalreel corpus make --kind critiques --editor diffusers:nano-editor --episodes 1000 --out rl`",
 )
 def make(
     kind: Annotated[
         _Kind,
-        typer.Option(help="What is learned; live: of a robot at work; critiques: for --method grpo."),
+        typer.Option(
+            help="What is learned; live: of a robot at work; wholes: of the end of a task; "
+            "critiques: for --method grpo."
+        ),
     ],
     episodes: Annotated[int, typer.Option(min=1, help="How many seeds; a held-out one gives no row.")],
     out: Annotated[Path, typer.Option(help="Folder of the corpus. Run again to go on.")],

@@ -20,8 +20,16 @@ import typer
 from goalreel.checkpoints import NANO
 
 os.environ.setdefault("MUJOCO_GL", "egl")
-CORPORA = {"plans": 12_000, "continuations": 4_000, "edits": 12_000, "verdicts": 14_200, "live": 3_000}
+CORPORA = {
+    "plans": 12_000,
+    "continuations": 4_000,
+    "edits": 12_000,
+    "verdicts": 14_200,
+    "live": 3_000,
+    "wholes": 3_000,
+}
 """Episodes of each, from the training split's start."""
+OPTIONS = {"edits": ("--no-text",), "wholes": ("--relabelled", 0.8)}
 VARIETY = ("--variety", 0.4)
 """The share of them in other shades and light, or through the second camera."""
 OWN_FIRST, OWN, OFTEN = 12_000, 1_850, 6
@@ -41,11 +49,10 @@ def main(
     """Train the nano trio: minutes on a GPU, hours on a CPU."""
     corpora, runs = out / "corpora", out / "runs"
     for kind, episodes in CORPORA.items():
-        options = ["--no-text"] if kind == "edits" else []
-        _corpus(kind, corpora / kind, "--episodes", episodes, "--workers", workers, *options)
-    plans, rest, verdicts, live = (
+        _corpus(kind, corpora / kind, "--episodes", episodes, "--workers", workers, *OPTIONS.get(kind, ()))
+    plans, rest, verdicts, live, wholes = (
         corpora / kind / "sharegpt" / f"{kind}.json"
-        for kind in ("plans", "continuations", "verdicts", "live")
+        for kind in ("plans", "continuations", "verdicts", "live", "wholes")
     )
     words = verdicts.parent / "parts" / "train-00000.json"
     _train("planner", "nano-planner", runs / "planner", "--corpus", plans, "--words", words)
@@ -55,7 +62,7 @@ def main(
     first, mistakes = runs / "critic", own / "sharegpt" / "verdicts.json"
     _train("critic", "nano-critic", first, "--model", runs / "planner", "--corpus", verdicts)
     critic = runs / "critic-own"
-    shown = [verdicts, *[_only(RARE, verdicts)] * 2, live, *[mistakes] * OFTEN]
+    shown = [verdicts, *[_only(RARE, verdicts)] * 2, live, wholes, *[mistakes] * OFTEN]
     _train(
         "critic", "nano-critic-own", critic, "--model", first, *(x for f in shown for x in ("--corpus", f))
     )

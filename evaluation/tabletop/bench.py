@@ -20,6 +20,7 @@ from goalreel.evaluation.tabletop.live import (
     Asks,
     judge_courses,
     judge_frames,
+    judge_wholes,
     live_courses,
     measure_courses,
     measure_frames,
@@ -188,4 +189,6 @@ class Bench:
         frames = judge_frames(seeds, critic, self.progress, view)
         courses = live_courses(seeds, self.asks, self.progress, view)
         said = judge_courses(courses, critic, self.progress)
-        return measure_frames(frames) | measure_kinds(frames) | measure_courses(courses, said)
+        wholes = judge_wholes(seeds, critic, self.progress, view)
+        found = measure_frames(frames) | measure_kinds(frames) | measure_courses(courses, said)
+        return found | measure_frames(wholes, "whole_")

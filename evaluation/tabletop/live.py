@@ -1,4 +1,5 @@
-"""The Critic on a camera's frames of a robot at work: one by one, and in the order in which the node asks.
+"""The Critic on a camera's frames of a robot at work: one by one, in the order in which the node asks, and at
+the end of a whole task.
 
 The scripted expert carries every sub-goal out, once well and once badly. The simulator says which frames show
 it reached (`datasets/tabletop/lessons/executions.py`).
@@ -18,8 +19,10 @@ from goalreel.datasets.tabletop.lessons.executions import (
     frame_of,
 )
 from goalreel.datasets.tabletop.lessons.live import UNDERWAY, live_rows
+from goalreel.datasets.tabletop.lessons.rows import VerdictRow
 from goalreel.datasets.tabletop.lessons.steps import Done, walk
 from goalreel.datasets.tabletop.lessons.verdicts import prompt_for
+from goalreel.datasets.tabletop.lessons.wholes import whole_rows
 from goalreel.datasets.tabletop.sentences import state_of
 from goalreel.datasets.tabletop.variety import PLAIN, View
 from goalreel.evaluation.intervals import balanced, measured, measured_share
@@ -124,8 +127,18 @@ def judge_frames(
     seeds: Sequence[int], critic: Critic, progress: OnProgress, view: View = PLAIN
 ) -> list[LiveAnswer]:
     """Ask about single frames, as training shows them; an answer without a verdict is no success."""
-    rows = list(live_rows(seeds, SIZE, view))
-    answers = in_batches(critic.judge, [candidate_of(row) for row in rows], "live frames", progress)
+    return _judge(list(live_rows(seeds, SIZE, view)), critic, "live frames", progress)
+
+
+def judge_wholes(
+    seeds: Sequence[int], critic: Critic, progress: OnProgress, view: View = PLAIN
+) -> list[LiveAnswer]:
+    """Ask at a right and at a wrong end of every episode whether the whole task is done."""
+    return _judge(list(whole_rows(seeds, SIZE, view)), critic, "whole tasks", progress)
+
+
+def _judge(rows: Sequence[VerdictRow], critic: Critic, label: str, progress: OnProgress) -> list[LiveAnswer]:
+    answers = in_batches(critic.judge, [candidate_of(row) for row in rows], label, progress)
     return [
         LiveAnswer(row.origin.seed, row.mistake is None, _yes(answer), row.mistake)
         for row, answer in zip(rows, answers, strict=True)

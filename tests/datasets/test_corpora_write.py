@@ -46,7 +46,7 @@ SEEDS = seeds("validation", 4, first=30)
 
 
 class Made(dict):
-    """Kind -> what is made of it, when it is first asked for: live rows take long."""
+    """Kind -> what is made of it, when it is first asked for: live rows and wholes take long."""
 
     def __init__(self, make):
         self.make = make
@@ -145,7 +145,7 @@ def test_a_critic_asks_and_reads_what_it_is_trained_on(rows, mode):
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind == "live")) for kind in LESSONS]
+    "kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind in ("live", "wholes"))) for kind in LESSONS]
 )
 def test_rows_come_back_from_disk(kind, rows, written):
     folder, count = written[kind]

@@ -19,6 +19,7 @@ from goalreel.evaluation.tabletop.live import (
     LiveCourse,
     judge_courses,
     judge_frames,
+    judge_wholes,
     live_courses,
     measure_calls,
     measure_courses,
@@ -110,6 +111,7 @@ def test_the_bench_asks_who_is_asked_about_live_frames():
     assert observing.asked
     assert trio.critic.asked == []
     assert found["live.false_success"] == found["live.words_early"] == 1
+    assert "live.whole_missed" in found
 
 
 def test_a_critic_that_cannot_be_asked_about_live_frames_shows_before_the_work(tmp_path):
@@ -130,6 +132,18 @@ def test_single_frames(success, wrong, missed):
     found = values(measure_frames(answers) | measure_kinds(answers))
     assert (found["false_success"], found["missed"], found["balanced_accuracy"]) == (wrong, missed, 0.5)
     assert found["false_success_underway"] == wrong
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("success", "wrong", "missed"), [(True, 1, 0), (False, 0, 1)])
+def test_ends_of_whole_tasks(success, wrong, missed):
+    critic = Says(success)
+    answers = judge_wholes(seeds("validation", 2, first=402), critic, quiet)
+    assert "In all: " in critic.asked[0].instruction
+    found = values(measure_frames(answers, "whole_"))
+    assert found["whole_false_success"] == wrong
+    assert found["whole_missed"] == missed
+    assert found["whole_balanced_accuracy"] == 0.5
 
 
 def course(reached: str, ends_well: bool = True) -> LiveCourse:

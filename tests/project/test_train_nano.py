@@ -42,7 +42,7 @@ def calls(monkeypatch):
 def test_every_stage_runs_once_and_with_options_that_exist(calls, tmp_path):
     train_nano.main(tmp_path)
     assert [c[:2] for c in calls] == [
-        *[["corpus", "make"]] * 5,
+        *[["corpus", "make"]] * 6,
         ["train", "planner"],
         ["train", "editor"],
         ["corpus", "make"],
@@ -61,7 +61,7 @@ def test_every_stage_runs_once_and_with_options_that_exist(calls, tmp_path):
     rare = [json.loads(Path(f).read_text()) for f in shown if Path(f).stem == train_nano.RARE]
     assert rare == [ROWS[1:]] * 2
     train_nano.main(tmp_path)
-    assert len(calls) == 11
+    assert len(calls) == 12
 
 
 def test_a_stage_that_was_killed_is_resumed(tmp_path, monkeypatch):

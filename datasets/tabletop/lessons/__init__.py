@@ -5,6 +5,7 @@
     edits      (source, prompt) -> goal image
     verdicts   (source, candidate, instruction, prompt) -> verdict
     live       the same, the candidate a frame of the robot at work
+    wholes     the same, the candidate a frame at the end of a whole task
 
 `corpus` writes them to a folder.
 """

@@ -11,16 +11,17 @@ from goalreel.datasets.corpora.kind import RowKind
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.datasets.tabletop.lessons.continuations import continuation_rows
 from goalreel.datasets.tabletop.lessons.edits import edit_rows
-from goalreel.datasets.tabletop.lessons.kinds import CONTINUATIONS, EDITS, LIVE, PLANS, VERDICTS
+from goalreel.datasets.tabletop.lessons.kinds import CONTINUATIONS, EDITS, LIVE, PLANS, VERDICTS, WHOLES
 from goalreel.datasets.tabletop.lessons.live import live_rows
 from goalreel.datasets.tabletop.lessons.plans import plan_rows
 from goalreel.datasets.tabletop.lessons.rows import ContinuationRow, EditRow, PlanRow, VerdictRow
 from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
+from goalreel.datasets.tabletop.lessons.wholes import whole_rows
 from goalreel.datasets.tabletop.splits import Split, seeds
 from goalreel.errors import InputError
 from goalreel.progress import OnCount
 
-type CorpusKind = Literal["plans", "continuations", "edits", "verdicts", "live", "critiques"]
+type CorpusKind = Literal["plans", "continuations", "edits", "verdicts", "live", "wholes", "critiques"]
 type LessonRow = PlanRow | ContinuationRow | EditRow | VerdictRow | CritiqueRow
 type Maker = Callable[[range, int], Iterator[LessonRow]]
 """(seeds, picture size) -> rows."""
@@ -33,6 +34,7 @@ LESSONS: Mapping[CorpusKind, tuple[RowKind[Any], Varied]] = {
     "edits": (EDITS, edit_rows),
     "verdicts": (VERDICTS, verdict_rows),
     "live": (LIVE, live_rows),
+    "wholes": (WHOLES, whole_rows),
 }
 """Kind of corpus -> how its rows are stored, and what makes them."""
 SIMULATOR = "simulator"
@@ -70,8 +72,10 @@ class CorpusOrder:
             raise InputError(f"variety is a share of the episodes, from 0 to 1, got {self.variety}")
         if not 0 <= self.relabelled <= 1:
             raise InputError(f"relabelled is a share of the wrong ones, from 0 to 1, got {self.relabelled}")
-        if self.relabelled and (self.kind != "verdicts" or self.source != SIMULATOR):
-            raise InputError("relabelled is for made candidates: for verdicts, without an editor")
+        if self.relabelled and (self.kind not in ("verdicts", "wholes") or self.source != SIMULATOR):
+            raise InputError(
+                "relabelled is for made candidates: for verdicts, without an editor, and for wholes"
+            )
         seeds(self.split, self.episodes, self.first)
 
     @property

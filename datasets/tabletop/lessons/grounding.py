@@ -71,7 +71,7 @@ def verdict_of(
     if not change.away:
         return Verdict(success=False, reasoning=f"{_places(before, now, change)} {AT_WORK}")
     if change.success(goal):
-        words = f"{_places(before, now, change)} {sentence(state_of(goal))} All else is as it was."
+        words = f"{_places(before, now, change)} {sentence(state_of(goal))} {_ELSE}"
         return Verdict(success=True, reasoning=words)
     faults = (fault for fault, _ in _faults(now, after, goal, change))
     return Verdict(
@@ -79,6 +79,26 @@ def verdict_of(
         reasoning=" ".join([_places(before, now, change), *faults]),
         refined_prompt=explicit(goal, before, after, advice(now, after, goal, change)),
     )
+
+
+def whole_verdict(
+    before: SceneLayout, now: SceneLayout, after: SceneLayout, goals: Sequence[SubGoal], change: Change
+) -> Verdict:
+    """The true answer about a frame at the end of a whole task, said sub-goal by sub-goal.
+
+    Of several sub-goals of one block the last counts. `change` is that since `before`, the layout at the
+    task's start; `after` is the layout wanted. No rejection has an order: there is nothing to draw again.
+    """
+    places = _places(before, now, change)
+    if not change.away:
+        return Verdict(success=False, reasoning=f"{places} {AT_WORK}")
+    wanted = {goal.object: goal for goal in goals}
+    missed = {g: _missed(now, after, block, change)[0] for block, g in wanted.items() if not shows(now, g)}
+    told = [missed.get(goal) or sentence(state_of(goal)) for goal in wanted.values()]
+    moved = [fault for fault, _ in _touched([name for name in change.moved if name not in wanted])]
+    success = not missed and not moved
+    words = " ".join([places, *told, *moved, *([_ELSE] if success else [])])
+    return Verdict(success=success, reasoning=words)
 
 
 def advice(now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change) -> str:
@@ -93,6 +113,7 @@ def warnings_for(goal: SubGoal, others: Sequence[str], start: NDArray[np.float64
     return [*own, _NOT_AT.format(zone(start)), *about]
 
 
+_ELSE = "All else is as it was."
 _REALLY = "Really move the {}."
 _SHAPE = "Keep the shape of the {}."
 _LOSE = "Do not lose the {}."
@@ -107,14 +128,21 @@ def _faults(now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change)
     faults = [(f"The {name} is gone.", _LOSE.format(name)) for name in change.gone]
     faults += [(f"The {name} is misshapen.", _SHAPE.format(name)) for name in change.misshapen]
     if not change.reached and block in now:
-        if block not in change.moved:
-            faults.append((f"The {block} did not move.", _REALLY.format(block)))
-        elif np.linalg.norm(now[block] - after[block]) < _CLOSE:
-            faults.append((f"The {block} only just misses its place.", _NEAR))
-        else:
-            faults.append((f"The {block} is in the wrong place.", _NOT_AT.format(zone(now[block]))))
-    faults += [(f"The {name} was moved.", _STAY.format(name)) for name in change.others(goal)]
-    return faults
+        faults.append(_missed(now, after, block, change))
+    return faults + _touched(change.others(goal))
+
+
+def _missed(now: SceneLayout, after: SceneLayout, block: str, change: Change) -> tuple[str, str]:
+    """What is wrong with a block that is not where its sub-goal wants it, and the advice against it."""
+    if block not in change.moved:
+        return f"The {block} did not move.", _REALLY.format(block)
+    if np.linalg.norm(now[block] - after[block]) < _CLOSE:
+        return f"The {block} only just misses its place.", _NEAR
+    return f"The {block} is in the wrong place.", _NOT_AT.format(zone(now[block]))
+
+
+def _touched(names: Sequence[str]) -> list[tuple[str, str]]:
+    return [(f"The {name} was moved.", _STAY.format(name)) for name in names]
 
 
 def _places(before: SceneLayout, now: SceneLayout, change: Change) -> str:

@@ -159,3 +159,4 @@ VERDICTS = RowKind(
     lesson=verdict_lesson,
 )
 LIVE = replace(VERDICTS, name="live")
+WHOLES = replace(VERDICTS, name="wholes")

@@ -11,7 +11,6 @@ from goalreel.datasets.tabletop.lessons.executions import (
     FAULTS,
     STAGES,
     Fault,
-    LiveFrame,
     LiveMoment,
     LiveStage,
     carried_out,
@@ -23,7 +22,9 @@ from goalreel.datasets.tabletop.lessons.mistakes import CLEARLY
 from goalreel.datasets.tabletop.lessons.rows import VerdictRow
 from goalreel.datasets.tabletop.lessons.steps import Done, walk
 from goalreel.datasets.tabletop.lessons.verdicts import verdict_row
+from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.readback import STILL
+from goalreel.datasets.tabletop.scene import SceneLayout
 from goalreel.datasets.tabletop.variety import Variety
 
 FAILING = 0.4
@@ -60,15 +61,15 @@ def _rows(done: Done, moments: Sequence[LiveMoment], fault: Fault, underway: int
         if frame.stage == stage:
             yield verdict_row(done, frame.made, stage, change=frame.change)
     end = frame_of(done, moments[-1 - int(done.rng.integers(LAST))])
-    if end.stage == "home" and _plain(done, end):
+    if end.stage == "home" and plain(done.layout, end.layout, [done.goal]):
         wrong = None if end.success(done.goal) else fault
         yield verdict_row(done, end.made, wrong, change=end.change)
 
 
-def _plain(done: Done, frame: LiveFrame) -> bool:
-    """Whether a picture can tell what has moved, and whether the sub-goal holds.
+def plain(before: SceneLayout, now: SceneLayout, goals: Sequence[SubGoal]) -> bool:
+    """Whether a picture can tell what has moved, and which of the sub-goals hold.
 
     Stricter than for an editor's pictures: what is to be learned has moved by CLEARLY, as made mistakes have.
     """
-    shifts = [np.linalg.norm(at - done.layout[name]) for name, at in frame.layout.items()]
-    return sure(frame.layout, done.goal) and not any(STILL < shift < CLEARLY for shift in shifts)
+    shifts = [np.linalg.norm(at - before[name]) for name, at in now.items()]
+    return all(sure(now, goal) for goal in goals) and not any(STILL < shift < CLEARLY for shift in shifts)

@@ -26,10 +26,11 @@ type Mistake = Literal[
     "carrying",
     "hovering",
     "released",
+    "undone",
 ]
 """What is wrong with a candidate; `relabelled`: it is the true target of another sub-goal than is asked for;
-`editor`: a real mistake of a trained editor. The last five are a robot's: a block that it lost, and what it
-was about when it was not done yet."""
+`editor`: a real mistake of a trained editor. The last six are a robot's: a block that it lost, what it was
+about when it was not done yet, and a sub-goal that it undid again."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ class EditRow:
 class VerdictRow:
     """A question to the Critic with its answer: (source, candidate, instruction, prompt) -> verdict.
 
-    The verdict gives its reason and, where it rejects, a better prompt.
+    The verdict gives its reason and, where it rejects, a better prompt. Of a row about a whole task `goal` is
+    the last one.
     """
 
     source: Image
