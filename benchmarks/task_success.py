@@ -50,7 +50,13 @@ HOLD = np.array([0, 0, 0, 0, OPEN], np.float32)
 SETTLE, HOMING = 5, 20
 """Actions that the arm has to come to rest, and home."""
 CALLED = (ErrorCode.NONE, ErrorCode.UNVERIFIED)
-QUICK = {"track_rate": 10.0, "critic_period": 0.5, "stall_timeout": 10.0, "task_timeout": 300.0}
+QUICK = {
+    "confirm": "with",
+    "track_rate": 10.0,
+    "critic_period": 0.5,
+    "stall_timeout": 10.0,
+    "task_timeout": 300.0,
+}
 """The simulator does in a second what takes an arm ten."""
 
 

@@ -249,6 +249,14 @@ def test_what_settings_leave_open_is_the_presets():
     assert (whole.max_steps, whole.max_attempts, whole.keep) == (7, preset.max_attempts, "last")
 
 
+def test_whether_the_end_is_asked_about_is_the_presets_or_the_settings():
+    nano, server = presets.load("nano"), presets.load("server")
+    assert completed(EngineSettings(), nano).confirm == "without", "its critic knows single steps alone"
+    assert completed(EngineSettings(), server).confirm == "with"
+    assert completed(EngineSettings(confirm="with"), nano).confirm == "with"
+    assert completed(EngineSettings(confirm="without"), server).confirm == "without"
+
+
 # -- who is asked about live frames
 
 
