@@ -34,7 +34,8 @@ class SubgoalCamera(Camera):
         super().__init__(config)
         assert config.width
         assert config.height
-        self._goals, self._form, self._size = config.goals, config.form, (config.width, config.height)
+        self._goals, self._size = config.goals, (config.width, config.height)
+        self._form: SubGoalForm = config.form
         self._connected = False
 
     def __str__(self) -> str:
