@@ -204,6 +204,8 @@ def test_predicted_goals_for_segments_that_are_known(models, video_dataset, tmp_
         "--on-unverified",
         "continue",
         "--use-unverified",
+        "--subgoal-form",
+        "plain",
     )
     records = Records(out / FOLDER, source="")
 

@@ -357,7 +357,7 @@ def test_the_dataset_is_built_from_records_and_corrections_and_only_what_changed
 
     def rebuild() -> None:
         with Records.open(out, {"test": 1}, source.fingerprint()) as records:
-            build(source, out, records, camera=camera, text=text)
+            build(source, out, records, camera=camera, text=text, form="plain")
 
     length = len(source.episode(0))
     before = files()

@@ -23,7 +23,7 @@ LATER = 6
 """A frame on which the robot has done something, though not what is wanted."""
 
 
-@pytest.fixture(scope="module", params=["bordered", "difference", "beside"])
+@pytest.fixture(scope="module", params=["bordered", "difference"])
 def form(request) -> str:
     return request.param
 
