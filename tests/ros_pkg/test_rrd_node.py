@@ -25,6 +25,10 @@ COLOURS = (RED, BLUE)
 COMMAND = ("-m", "goalreel_ros.rrd", "--out")
 
 
+def said(process: Other, words: str) -> bool:
+    return any(words in line for line in process.lines)
+
+
 @pytest.fixture(scope="module")
 def recorded(node, tmp_path_factory):
     """One task from its first frame to its end; the scene obeys each sub-goal."""
@@ -32,19 +36,18 @@ def recorded(node, tmp_path_factory):
     recorder = Other(*COMMAND, str(path))
     robot = Robot()
     robot.film()
-    until(lambda: any("listening to /goalreel and /image" in line for line in recorder.lines))
+    until(lambda: said(recorder, "listening to /goalreel and /image") and said(recorder, "the node is there"))
     goals = robot.listen(SubGoal, "goalreel/subgoal")
-    until(lambda: robot.node.count_subscribers("/goalreel/subgoal") == 2)
     handle = robot.send(AnnotateTask, "annotate_task", task=" ".join(COLOURS))
     for wanted in COLOURS:
         until(lambda: goals and goals[-1].active and goals[-1].instruction == wanted)  # noqa: B023
-        size = path.stat().st_size
-        until(lambda: path.stat().st_size > size)  # noqa: B023
+        until(lambda: said(recorder, f"sub-goal: {wanted}"))  # noqa: B023
         robot.colour = wanted
     robot.result(handle)
-    until(lambda: not goals[-1].active)
-    size = path.stat().st_size
-    until(lambda: path.stat().st_size > size)
+    until(lambda: [line for line in recorder.lines if "sub-goal: " in line][-1].endswith("sub-goal: none"))
+    until(lambda: all(said(recorder, f"{c}, attempt 1: accepted") for c in COLOURS))
+    shown = path.stat().st_size
+    until(lambda: path.stat().st_size > shown)  # the camera goes on: its last frame is of the end
     assert recorder.stop(signal.SIGINT) == 0, recorder.lines
     assert not [line for line in recorder.lines if "Traceback" in line]
     robot.close()

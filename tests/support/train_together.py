@@ -90,3 +90,5 @@ def main(folder: Path) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     main(Path(sys.argv[1]))
+    # Else a thread of the group may outlive what it needs, and end the exit with SIGABRT.
+    torch.distributed.destroy_process_group()

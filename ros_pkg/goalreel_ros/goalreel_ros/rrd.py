@@ -93,6 +93,7 @@ class Listener:
         self._node, self._stream = node, stream
         self._judged: set[tuple[bytes, int, int, int]] = set()
         self._last: dict[str, str] = {}
+        self._silent = {SubGoal, Storyboard}
         listen = node.create_subscription
         frame = CompressedImage if camera.endswith("/compressed") else RawImage
         listen(frame, camera, self._on_frame, qos_profile_sensor_data)
@@ -113,6 +114,8 @@ class Listener:
 
     def _on_subgoal(self, message: SubGoal, info: MessageInfo) -> None:
         self._at(info)
+        self._hears(SubGoal)
+        self._node.get_logger().info(f"sub-goal: {message.name if message.active else 'none'}")
         if not message.active:
             log_subgoal(self._stream, "", message.task, None)
             return
@@ -125,6 +128,7 @@ class Listener:
 
     def _on_storyboard(self, message: Storyboard, info: MessageInfo) -> None:
         self._at(info)
+        self._hears(Storyboard)
         for step in message.steps:
             key = (bytes(message.id.uuid), message.revision, step.index, step.attempts)
             outcome = OUTCOMES.get(step.critic.verdict)
@@ -132,6 +136,7 @@ class Listener:
                 continue
             self._judged.add(key)
             label = f"{step.index + 1}. {step.name}, attempt {step.attempts}: {outcome}"
+            self._node.get_logger().info(label)
             log_verdict(self._stream, f"{label}\n{step.critic.reasoning}\nPrompt: {step.prompt}", outcome)
 
     def _on_progress(self, message: StoryboardProgress, info: MessageInfo) -> None:
@@ -142,6 +147,13 @@ class Listener:
             log(self._stream, STATE, rr.StateChange(state=self._last[STATE]))
         if self._new(MESSAGE, message.message) and message.message:
             log(self._stream, MESSAGE, rr.TextLog(message.message, level="INFO"))
+
+    def _hears(self, kind: type) -> None:
+        """Say once that the node is there: both of its latched topics have spoken."""
+        if kind in self._silent:
+            self._silent.remove(kind)
+            if not self._silent:
+                self._node.get_logger().info("the node is there")
 
     def _new(self, entity: str, text: str) -> bool:
         before = self._last.get(entity)
