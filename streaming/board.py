@@ -198,13 +198,22 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class BoardProgress:
-    """How far a board is. `step_completion` is 0-1, NaN where not known; `step_elapsed` in seconds."""
+    """How far a board is; `step_elapsed` in seconds.
+
+    `closeness` of the live view to the goal image is 1 at the goal and NaN where not known; below 0 the view
+    is farther from it than where it began.
+    """
 
     board: Board
-    step_completion: float = math.nan
+    closeness: float = math.nan
     step_elapsed: float = 0.0
     replans: int = 0
     message: str = ""
+
+    @property
+    def step_completion(self) -> float:
+        """Share of the active step that is done, 0-1; NaN where not known."""
+        return self.closeness if math.isnan(self.closeness) else min(1.0, max(0.0, self.closeness))
 
     @property
     def task_completion(self) -> float:
@@ -229,6 +238,6 @@ class Phase:
 def _share(steps: Sequence[StepPanel], active: float) -> float:
     if not steps:
         return 0.0
-    share = 0.0 if math.isnan(active) else min(1.0, max(0.0, active))
+    share = 0.0 if math.isnan(active) else active
     done = sum(p.status in ("completed", "skipped") for p in steps)
     return (done + share * any(p.status == "active" for p in steps)) / len(steps)

@@ -221,6 +221,8 @@ def test_progress(board):
     assert (message.step_completion, message.task_completion) == (0.5, 0.25)
     assert from_duration(message.step_elapsed) == 1.25
     assert (message.active_step, message.replans, message.message) == (0, 3, "waiting")
+    far = (wired(convert.progress(BoardProgress(board, share), NOW)) for share in (-3.2, 1.5))
+    assert [message.step_completion for message in far] == [0, 1]
     unknown = wired(convert.progress(BoardProgress(board), NOW))
     assert math.isnan(unknown.step_completion)
 
