@@ -10,6 +10,8 @@ from goalreel.cli.bench import tabletop
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.models import ModelCommand, RecordingCommand
 from goalreel.cli.options import Json
+from goalreel.cli.policy import EPILOG as POLICY_EPILOG
+from goalreel.cli.policy import policy
 from goalreel.cli.published import EPILOG, HELP, published
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ app.command(
     "- `goalreel eval tabletop --preset hindsight --parts annotate`",
 )(tabletop)
 app.command(epilog=agreement.EPILOG)(agreement.review)
+app.command(cls=ModelCommand, epilog=POLICY_EPILOG)(policy)
 for _name in HELP:
     app.command(_name, cls=ModelCommand, epilog=EPILOG.format(name=_name))(published(_name))
 

@@ -48,6 +48,13 @@ UNDECIDING = frozenset({"device", "batch_size", "concurrency", "timeout_s", "ret
 """The options that change no answer: where a model runs, how many it is asked at once and how patiently."""
 
 
+def fingerprint_of(folder: Path) -> str:
+    """Tell a folder's weights from others: goalreel's version, and its files' names, sizes and times."""
+    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    facts = [(str(p.relative_to(folder)), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
+    return f"{__version__} {hashlib.sha256(repr(facts).encode()).hexdigest()}"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelName:
     """A model's name, taken apart; `str()` is the name as it was given.
@@ -183,8 +190,4 @@ class ModelName:
         target = self.parts[1].target if self.parts else self.target
         folders = (Path(located(name)) for name in (target or self.text, self.inner.target) if name)
         folder = next((folder for folder in folders if folder.is_dir()), None)
-        if folder is None:
-            return __version__
-        files = sorted(p for p in folder.rglob("*") if p.is_file())
-        facts = [(str(p.relative_to(folder)), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
-        return f"{__version__} {hashlib.sha256(repr(facts).encode()).hexdigest()}"
+        return __version__ if folder is None else fingerprint_of(folder)

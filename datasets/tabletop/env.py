@@ -160,6 +160,12 @@ class Tabletop:
         touching = {other for pair in pairs if geom in pair for other in pair & self._pads}
         return touching == self._pads
 
+    def touched(self) -> tuple[str, ...]:
+        """Name the blocks that a finger touches."""
+        pairs = [{int(a), int(b)} for a, b in self.data.contact.geom[: self.data.ncon]]
+        near = set().union(*(pair for pair in pairs if pair & self._pads))
+        return tuple(block for block in self.blocks if self.model.geom(block).id in near)
+
     def still(self, block: str) -> bool:
         return bool(np.abs(self.data.joint(block).qvel).max() < STILL)
 

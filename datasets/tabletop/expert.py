@@ -49,31 +49,31 @@ def carry(env: Tabletop, block: str, where: Callable[[], tuple[Floats, float]]) 
     `where` is asked once the block is lifted: the centre (3,) in m and the yaw (rad) wanted.
     """
     at = env.layout()[block]
-    grip_yaw = _clear_yaw(env.layout(), block, at, env.block_yaw(block), env.yaw)
+    grip_yaw = clear_yaw(env.layout(), block, at, env.block_yaw(block), env.yaw)
     low = at + np.array([0, 0, 0.002])
-    yield from _go(env, "reach", [*at[:2], max(at[2] + 0.09, 0.15)], grip_yaw, OPEN)
-    yield from _go(env, "grasp", low, grip_yaw, OPEN)
-    yield from _wait(env, "grasp", 1, OPEN)
-    yield from _wait(env, "grasp", 3, CLOSED)
-    yield from _go(env, "lift", [*env.tip[:2], CRUISE], grip_yaw, CLOSED)
+    yield from go(env, "reach", [*at[:2], max(at[2] + 0.09, 0.15)], grip_yaw, OPEN)
+    yield from go(env, "grasp", low, grip_yaw, OPEN)
+    yield from wait(env, "grasp", 1, OPEN)
+    yield from wait(env, "grasp", 3, CLOSED)
+    yield from go(env, "lift", [*env.tip[:2], CRUISE], grip_yaw, CLOSED)
 
     layout = env.layout()
     spot, square = where()
     turn = square - env.block_yaw(block)
-    place_yaw = _clear_yaw(layout, block, spot, env.yaw + turn, env.yaw)
+    place_yaw = clear_yaw(layout, block, spot, env.yaw + turn, env.yaw)
     held = env.tip - layout[block]
     held[:2] = _rotate(held[:2], place_yaw - env.yaw)
     above = spot + held
-    yield from _go(env, "move", [*above[:2], CRUISE], place_yaw, CLOSED)
-    yield from _go(env, "place", above + np.array([0, 0, 0.003]), place_yaw, CLOSED)
-    yield from _wait(env, "place", 1, CLOSED)
-    yield from _wait(env, "place", 3, OPEN)
-    yield from _go(env, "retreat", [*env.tip[:2], max(above[2] + 0.08, 0.16)], place_yaw, OPEN)
-    yield from _go(env, "retreat", HOME_TIP, 0.0, OPEN, speed=1.6)
-    yield from _wait(env, "retreat", 1, OPEN)
+    yield from go(env, "move", [*above[:2], CRUISE], place_yaw, CLOSED)
+    yield from go(env, "place", above + np.array([0, 0, 0.003]), place_yaw, CLOSED)
+    yield from wait(env, "place", 1, CLOSED)
+    yield from wait(env, "place", 3, OPEN)
+    yield from go(env, "retreat", [*env.tip[:2], max(above[2] + 0.08, 0.16)], place_yaw, OPEN)
+    yield from go(env, "retreat", HOME_TIP, 0.0, OPEN, speed=1.6)
+    yield from wait(env, "retreat", 1, OPEN)
 
 
-def _go(
+def go(
     env: Tabletop,
     phase: str,
     tip: Floats | list[float] | tuple[float, ...],
@@ -91,7 +91,7 @@ def _go(
             return
 
 
-def _wait(env: Tabletop, phase: str, steps: int, grip: float) -> Iterator[Move]:
+def wait(env: Tabletop, phase: str, steps: int, grip: float) -> Iterator[Move]:
     """Hold still while the fingers move."""
     for _ in range(steps):
         yield np.array([0, 0, 0, 0, grip], np.float32), phase
@@ -102,7 +102,7 @@ def _rotate(v: Floats, angle: float) -> Floats:
     return np.array([c * v[0] - s * v[1], s * v[0] + c * v[1]])
 
 
-def _clear_yaw(layout: SceneLayout, block: str, at: Floats, yaw: float, now: float) -> float:
+def clear_yaw(layout: SceneLayout, block: str, at: Floats, yaw: float, now: float) -> float:
     """Of the ways to grip a cube at `at`, the nearest to `now` of those whose hand stays clear."""
 
     def cost(candidate: float) -> float:

@@ -51,7 +51,7 @@ def sample_episode(seed: int) -> TabletopEpisode:
     while True:
         blocks = int(rng.integers(max(3, count), 7))
         scene = sample_scene(rng, blocks, bowls=int(rng.integers(1, 4)))
-        missions = None if scene is None else _missions(rng, scene, count)
+        missions = None if scene is None else sample_missions(rng, scene, scene.layout(), count)
         if scene is not None and missions is not None:
             text = join([m.text for m in missions], int(rng.integers(JOINS)))
             return TabletopEpisode(seed, scene, text, tuple(missions))
@@ -60,8 +60,8 @@ def sample_episode(seed: int) -> TabletopEpisode:
 class _Draft:
     """The layout as the plan unfolds, and which blocks must not be moved any more."""
 
-    def __init__(self, scene: TabletopScene) -> None:
-        self.layout: SceneLayout = scene.layout()
+    def __init__(self, scene: TabletopScene, layout: SceneLayout) -> None:
+        self.layout = layout
         self.bowls = [o.name for o in scene.bowls]
         self.blocks = [o.name for o in scene.blocks]
         self.fixed: set[str] = set()
@@ -108,9 +108,14 @@ def _in_bowl(draft: _Draft, block: str) -> bool:
     return any(block in draft.content(bowl) for bowl in draft.bowls)
 
 
-def _missions(rng: np.random.Generator, scene: TabletopScene, count: int) -> list[Mission] | None:
-    """Missions with `count` sub-goals in all; None when the scene does not offer them."""
-    draft = _Draft(scene)
+def sample_missions(
+    rng: np.random.Generator, scene: TabletopScene, layout: SceneLayout, count: int
+) -> list[Mission] | None:
+    """Draw missions with `count` sub-goals in all, beginning with the things where `layout` says.
+
+    None when the scene does not offer them.
+    """
+    draft = _Draft(scene, layout)
     missions: list[Mission] = []
     for _ in range(40):
         left = count - sum(len(m.goals) for m in missions)

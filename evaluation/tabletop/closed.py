@@ -67,11 +67,11 @@ def follow(course: Course) -> CourseEnd:
                     break
                 for action in motion.actions:
                     env.step(action)
-                _go_home(env)
+                go_home(env)
         return CourseEnd(held=tuple(env.holds(g) for g in episode.goals))
 
 
-def _go_home(env: Tabletop) -> None:
+def go_home(env: Tabletop) -> None:
     """Bring the arm to rest, and home, out of the camera's way."""
     hold = np.array([0, 0, 0, 0, OPEN], np.float32)
     for _ in range(SETTLE):

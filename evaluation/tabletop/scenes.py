@@ -67,7 +67,15 @@ class Walk:
 
 def walk(seed: int, view: View = PLAIN) -> Walk:
     """Teleport through the episode of a seed, as it looks under a view."""
-    episode = seen(sample_episode(seed), view)
+    return walk_through(seen(sample_episode(seed), view), view)
+
+
+def walk_through(episode: TabletopEpisode, view: View = PLAIN) -> Walk:
+    """Teleport through an episode that looks as the view says.
+
+    Raises:
+        ValueError: one of its sub-goals cannot be reached in one move.
+    """
     with Tabletop(episode.scene) as env:
         moments = [_moment(env, env.get_state())]
         for goal in episode.goals:

@@ -1,0 +1,60 @@
+"""Key poses: a sub-goal as two decisions, where to take hold and where to let go; a script moves the arm.
+
+An action is (6,) = x, y, z of the fingertip in m (world), cos and sin of twice its yaw, since a hand turned
+by half a turn is the same hand, and the gripper that is commanded there: closed below 0, open from 0 on.
+Policies that predict the next key frame act so on RLBench (James et al., arXiv 2105.14829).
+"""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.datasets.tabletop.arm import HOME_TIP
+from goalreel.datasets.tabletop.env import REACH, Tabletop
+from goalreel.datasets.tabletop.expert import CLOSED, CRUISE, OPEN, Move, clear_yaw, go, wait
+from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.scene import Floats
+from goalreel.datasets.tabletop.spots import find_spot
+
+KEY_POSE_NAMES = ("x", "y", "z", "cos_2yaw", "sin_2yaw", "gripper")
+
+
+def key_poses(env: Tabletop, goal: SubGoal) -> NDArray[np.float32]:
+    """Compute the two key poses (2, 6) by which the expert would reach a sub-goal from here."""
+    layout, turned = env.layout(), env.block_yaw(goal.object)
+    at = layout[goal.object]
+    grip = clear_yaw(layout, goal.object, at, turned, env.yaw)
+    spot, _ = find_spot(layout, goal)
+    square = env.block_yaw(goal.target) if goal.kind == "on" else 0.0
+    put = clear_yaw(layout, goal.object, spot, grip + square - turned, grip)
+    return np.stack([_pose(at, 0.002, grip, -1), _pose(spot, 0.005, put, 1)])
+
+
+def _pose(centre: Floats, above: float, yaw: float, gripper: float) -> NDArray[np.float32]:
+    x, y, z = centre
+    return np.array([x, y, z + above, math.cos(2 * yaw), math.sin(2 * yaw), gripper], np.float32)
+
+
+def approach(env: Tabletop, pose: NDArray[np.floating]) -> Iterator[Move]:
+    """Actions of `Tabletop.step` that carry out one key pose (6,), clipped to what the arm reaches.
+
+    To it from above, the gripper as commanded, up again; with an open hand home.
+    """
+    tip = np.clip(np.asarray(pose[:3], np.float64), *REACH)
+    yaw = math.atan2(float(pose[4]), float(pose[3])) / 2
+    if pose[5] < 0:
+        yield from go(env, "reach", [*tip[:2], max(tip[2] + 0.09, 0.15)], yaw, OPEN)
+        yield from go(env, "grasp", tip, yaw, OPEN)
+        yield from wait(env, "grasp", 1, OPEN)
+        yield from wait(env, "grasp", 3, CLOSED)
+        yield from go(env, "lift", [*env.tip[:2], CRUISE], yaw, CLOSED)
+        return
+    yield from go(env, "move", [*tip[:2], CRUISE], yaw, CLOSED)
+    yield from go(env, "place", tip, yaw, CLOSED)
+    yield from wait(env, "place", 1, CLOSED)
+    yield from wait(env, "place", 3, OPEN)
+    yield from go(env, "retreat", [*tip[:2], max(tip[2] + 0.08, 0.16)], yaw, OPEN)
+    yield from go(env, "retreat", HOME_TIP, 0.0, OPEN, speed=1.6)
+    yield from wait(env, "retreat", 1, OPEN)

@@ -1,0 +1,187 @@
+"""Tables and curves of docs/policy_study.md from what `scripts/policy_study.py` has measured.
+
+python scripts/policy_report.py out/policy_study --curves docs/images/policy_curves.png
+"""
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Annotated
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+import typer
+
+from goalreel.datasets.tabletop.policy_tasks import CONDITIONS
+from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.policy.pooled import Ends, by_arm, difference, pooled
+from goalreel.evaluation.policy.study import PolicyReport
+
+ROWS = {
+    "instruction": "A0, the instruction in words",
+    "text": "A1, the present sub-task in words",
+    "true": "G, words and the true goal image",
+    "true_alone": "G alone, the true goal image without words",
+    "predicted": "G+, words and the predicted image, with Critic",
+    "predicted_once": "G-, words and the predicted image, one attempt",
+    "placebo": "P, words and another task's goal image",
+    "placebo_alone": "P alone, another task's goal image without words",
+    "black": "B, the policy of G, words and a black picture",
+}
+PAIRS = {
+    "G - A1": ("true", "text"),
+    "G - A0": ("true", "instruction"),
+    "A1 - A0": ("text", "instruction"),
+    "G alone - A1": ("true_alone", "text"),
+    "G+ - A1": ("predicted", "text"),
+    "G+ - G-": ("predicted", "predicted_once"),
+    "G - G+": ("true", "predicted"),
+    "P - A1": ("placebo", "text"),
+    "B - A1": ("black", "text"),
+}
+POLICIES = {"instruction": "A0", "text": "A1", "picture": "G"}
+NAME = re.compile(r"(?P<run>[a-z_]+)-(?P<size>\w+)-(?P<seed>\d+)-(?P<condition>\w+)-(?P<split>\w+)-\d+")
+type StudyEnds = dict[tuple[str, str], dict[str, Ends]]
+"""(Size, condition) -> arm -> ends."""
+
+
+def main(
+    out: Annotated[Path, typer.Argument(help="The study's folder.")],
+    drawn: Annotated[Path | None, typer.Option("--curves", help="PNG file to draw the curves in.")] = None,
+) -> None:
+    """Print the tables."""
+    found = read(out)
+    for condition in CONDITIONS:
+        if ("all", condition) in found:
+            typer.echo(f"\n### {condition}\n\n{arms_table(found['all', condition])}")
+    typer.echo(f"\n### Differences\n\n{pairs_table(found)}")
+    typer.echo(f"\n### Success by training samples\n\n{sizes_table(found)}")
+    typer.echo(f"\n### Misses on validation scenes after training, a policy a line\n\n{misses_table(out)}")
+    off = json.loads((out / "backbone.json").read_text())
+    typer.echo(
+        f"\nThe backbone reads blocks {off['plain']:.2f} cm off, {off['bordered']:.2f} as a goal (medians)."
+    )
+    if drawn is not None:
+        curves(out, drawn)
+
+
+def read(out: Path) -> StudyEnds:
+    """Read the results; of arms without words under a name of their own."""
+    rolled: dict[tuple[str, str], dict[str, dict[int, dict]]] = defaultdict(lambda: defaultdict(dict))
+    for path in sorted((out / "results").glob("*.json")):
+        told = NAME.fullmatch(path.stem)
+        assert told is not None
+        report = PolicyReport.model_validate_json(path.read_text())
+        end = "" if report.words else "_alone"
+        group = rolled[told["size"], told["condition"]][told["run"]]
+        group[int(told["seed"])] = {f"{arm}{end}": ends for arm, ends in report.rolled.items()}
+    return {
+        key: {arm: ends for group in runs.values() for arm, ends in by_arm(group).items()}
+        for key, runs in rolled.items()
+    }
+
+
+def arms_table(arms: dict[str, Ends]) -> str:
+    lines = [
+        "| | all sub-goals | sub-goals reached | right block first | tasks x seeds |\n|---|---|---|---|---|"
+    ]
+    for arm, name in ROWS.items():
+        if arm in arms:
+            cells = [share(pooled(arms[arm], m)) for m in ("success", "reached", "first_right")]
+            lines.append(f"| {name} | {' | '.join(cells)} | {len(arms[arm][0])} x {len(arms[arm])} |")
+    return "\n".join(lines)
+
+
+def pairs_table(found: StudyEnds) -> str:
+    shown = [c for c in CONDITIONS if ("all", c) in found]
+    lines = [f"| | {' | '.join(shown)} |\n|---|{'---|' * len(shown)}"]
+    for measure in ("success", "reached"):
+        for name, (one, two) in PAIRS.items():
+            cells = [between(found["all", c], one, two, measure) for c in shown]
+            if any(cells):
+                lines.append(f"| {name}, {measure} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def sizes_table(found: StudyEnds) -> str:
+    sizes = sorted((s for s, c in found if c == "seen"), key=lambda s: int(s) if s.isdigit() else 10**9)
+    lines = ["| samples | A1 | G | G - A1, success | G - A1, reached |\n|---|---|---|---|---|"]
+    for size in sizes:
+        arms = found[size, "seen"]
+        if {"text", "true"} <= arms.keys():
+            cells = [share(pooled(arms[a], "success")) for a in ("text", "true")]
+            cells += [between(arms, "true", "text", m) for m in ("success", "reached")]
+            lines.append(f"| {size} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def misses_table(out: Path) -> str:
+    lines = [
+        "| policy, samples, seed | pick, cm | place, cm | pick within 12 mm | place within 25 mm |",
+        "|---|---|---|---|---|",
+    ]
+    for file in sorted((out / "policies").glob("*/curve.json")):
+        arm, size, seed = file.parent.name.split("-")
+        end = json.loads(file.read_text())["curve"][-1]
+        shares = " | ".join(f"{100 * end[key]:.0f} %" for key in ("pick_near", "place_near"))
+        lines.append(
+            f"| {POLICIES[arm]}, {size}, {seed} | {end['pick_cm']:.2f} | {end['place_cm']:.2f} | {shares} |"
+        )
+    return "\n".join(lines)
+
+
+def between(arms: dict[str, Ends], one: str, two: str, measure: str) -> str:
+    """Compare two arms on the tasks and the seeds that both have."""
+    if not {one, two} <= arms.keys():
+        return ""
+    seeds, tasks = (min(f(arms[a]) for a in (one, two)) for f in (len, lambda ends: len(ends[0])))
+    first, second = ([row[:tasks] for row in arms[a][:seeds]] for a in (one, two))
+    m = difference(first, second, measure)
+    assert m.value is not None
+    assert m.low is not None
+    assert m.high is not None
+    return f"{m.value:+.1f} ({m.low:+.0f} .. {m.high:+.0f})"
+
+
+def share(m: Measured) -> str:
+    assert m.value is not None
+    assert m.low is not None
+    assert m.high is not None
+    return f"{100 * m.value:.1f} % ({100 * m.low:.0f} - {100 * m.high:.0f})"
+
+
+def curves(out: Path, path: Path) -> None:
+    """Draw how far key poses are from the expert's on validation scenes, by training and by samples."""
+    runs: dict[tuple[str, str], list[list[dict]]] = defaultdict(list)
+    for file in sorted((out / "policies").glob("*/curve.json")):
+        arm, size, _ = file.parent.name.split("-")
+        runs[arm, size].append(json.loads(file.read_text())["curve"])
+    sizes = sorted({s for _, s in runs}, key=lambda s: int(s) if s.isdigit() else 10**9)
+    figure, axes = plt.subplots(2, len(sizes), figsize=(3.4 * len(sizes), 5), sharey="row", squeeze=False)
+    for column, size in enumerate(sizes):
+        for row, key in enumerate(("pick_cm", "place_cm")):
+            axis = axes[row][column]
+            for arm, colour in (("instruction", "tab:grey"), ("text", "tab:orange"), ("picture", "tab:blue")):
+                for number, curve in enumerate(runs.get((arm, size), [])):
+                    steps, values = zip(*((p["step"], p[key]) for p in curve), strict=True)
+                    axis.plot(steps, values, color=colour, label=None if number else POLICIES[arm], lw=1)
+            axis.set_yscale("log")
+            axis.set_yticks([1, 2, 3, 5, 10], ["1", "2", "3", "5", "10"])
+            axis.minorticks_off()
+            axis.grid(alpha=0.3)
+            if row == 0:
+                axis.set_title(f"{size} samples")
+            if column == 0:
+                axis.set_ylabel(f"{key.removesuffix('_cm')}: median miss, cm")
+            axis.set_xlabel("steps of 128" if row else "")
+    axes[0][-1].legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    typer.run(main)

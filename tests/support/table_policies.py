@@ -1,0 +1,61 @@
+"""ACT policies for the simulated tabletop: lerobot's own class, small, untrained, saved as a checkpoint."""
+
+from pathlib import Path
+
+import torch
+from lerobot.configs.types import FeatureType, PolicyFeature
+from lerobot.policies.act.configuration_act import ACTConfig
+from lerobot.policies.act.modeling_act import ACTPolicy
+from lerobot.policies.factory import make_pre_post_processors
+
+from goalreel.datasets.tabletop.policy_tasks import WORDS
+
+
+def key_pose_policy(
+    folder: Path,
+    *,
+    action: int = 6,
+    chunk: int = 2,
+    camera: str = "front",
+    goals: bool = True,
+    size: tuple[int, int] = (64, 64),
+    state: int = 12,
+    broken: bool = False,
+) -> None:
+    """Save one that predicts two key poses at once; `broken` ones answer NaN."""
+    torch.manual_seed(0)
+    cameras = [camera, "subgoal"] if goals else [camera]
+    pictures = {f"observation.images.{c}": PolicyFeature(FeatureType.VISUAL, (3, *size)) for c in cameras}
+    config = ACTConfig(
+        input_features={
+            **pictures,
+            "observation.state": PolicyFeature(FeatureType.STATE, (state,)),
+            "observation.environment_state": PolicyFeature(FeatureType.ENV, (WORDS,)),
+        },
+        output_features={"action": PolicyFeature(FeatureType.ACTION, (action,))},
+        pretrained_backbone_weights=None,
+        dim_model=32,
+        n_heads=2,
+        dim_feedforward=32,
+        n_encoder_layers=1,
+        chunk_size=chunk,
+        n_action_steps=chunk,
+        use_vae=False,
+        device="cpu",
+        push_to_hub=False,
+    )
+    policy = ACTPolicy(config).eval()
+    if broken:
+        torch.nn.init.constant_(policy.model.action_head.bias, float("nan"))
+    stats = {
+        **{key: {"mean": torch.full((3, 1, 1), 0.5), "std": torch.full((3, 1, 1), 0.25)} for key in pictures},
+        "observation.state": {"mean": torch.zeros(state), "std": torch.ones(state)},
+        "action": {"mean": torch.zeros(action), "std": torch.ones(action)},
+    }
+    for part in (policy, *make_pre_post_processors(config, dataset_stats=stats)):
+        part.save_pretrained(folder)
+
+
+def step_policy(folder: Path) -> None:
+    """Save one whose actions are control steps, as `goalreel tabletop record` has them."""
+    key_pose_policy(folder, action=5, chunk=1)
