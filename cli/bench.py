@@ -20,8 +20,7 @@ from goalreel.cli.models import (
     Planner,
     choices,
 )
-from goalreel.cli.options import SPLITS, Json
-from goalreel.errors import InputError
+from goalreel.cli.options import SPLITS, Json, named
 
 INTERRUPTED = "interrupted; the answers are kept: run the same command again to go on"
 type Part = Literal["plan", "edit", "critic", "loop", "closed_loop", "live", "annotate"]
@@ -67,7 +66,7 @@ def tabletop(
 ) -> None:
     """Score planner, editor, critic and the loop of them by the simulated tabletop's predicates."""
     with one_line_errors(INTERRUPTED):
-        chosen = _parts(parts)
+        chosen = named(parts, PARTS, "part")
         from rich.console import Console
 
         from goalreel.cli.console import progress_bars
@@ -96,16 +95,3 @@ def tabletop(
             typer.echo(report.as_json())
         else:
             Console().print(report.table())
-
-
-def _parts(text: str) -> list[Part]:
-    """The parts named in a comma-separated list.
-
-    Raises:
-        InputError: there is no such part.
-    """
-    chosen = [part.strip() for part in text.split(",") if part.strip()]
-    unknown = [part for part in chosen if part not in PARTS]
-    if unknown or not chosen:
-        raise InputError(f"no part {', '.join(unknown) or text!r}: choose from {', '.join(PARTS)}")
-    return [part for part in PARTS if part in chosen]

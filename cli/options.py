@@ -30,6 +30,22 @@ SubGoalFormChoice = Annotated[
 ]
 
 
+def named[T: str](text: str, known: Sequence[T], kind: str) -> list[T]:
+    """Read a comma-separated list of names, in the order of `known`.
+
+    >>> named("edit, plan", ("plan", "edit", "critic"), "part")
+    ['plan', 'edit']
+
+    Raises:
+        InputError: there is no such one, or none is named.
+    """
+    chosen = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in chosen if name not in known]
+    if unknown or not chosen:
+        raise InputError(f"no {kind} {', '.join(unknown) or text!r}: choose from {', '.join(known)}")
+    return [name for name in known if name in chosen]
+
+
 def numbers(text: str | None) -> list[int] | None:
     """Read episode numbers; None stays None.
 

@@ -8,7 +8,7 @@ import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.models import PRESET, Critic, Editor, MaxAttempts
-from goalreel.cli.options import SPLITS, Json, SubGoalFormChoice
+from goalreel.cli.options import SPLITS, Json, SubGoalFormChoice, named
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -83,12 +83,12 @@ def policy(
         from rich.console import Console
 
         from goalreel.cli.console import progress_bars
-        from goalreel.evaluation.policy.arms import parse
+        from goalreel.evaluation.policy.arms import ARMS as KNOWN
         from goalreel.evaluation.policy.rollout import Bounds
         from goalreel.evaluation.policy.study import PolicyOrder, measure
         from goalreel.models import presets
 
-        chosen = parse(name.strip() for name in arms.split(",") if name.strip())
+        chosen = named(arms, KNOWN, "arm")
         order = PolicyOrder(
             policies=_folders(policies, chosen),
             arms=chosen,

@@ -18,7 +18,8 @@ import typer
 
 from goalreel.datasets.tabletop.policy_tasks import CONDITIONS
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.policy.pooled import Ends, by_arm, difference, pooled
+from goalreel.evaluation.policy.pooled import difference, pooled
+from goalreel.evaluation.policy.rollout import Rolled
 from goalreel.evaluation.policy.study import PolicyReport
 
 ROWS = {
@@ -44,55 +45,58 @@ PAIRS = {
     "B - A1": ("black", "text"),
 }
 POLICIES = {"instruction": "A0", "text": "A1", "picture": "G"}
-NAME = re.compile(r"(?P<run>[a-z_]+)-(?P<size>\w+)-(?P<seed>\d+)-(?P<condition>\w+)-(?P<split>\w+)-\d+")
-type StudyEnds = dict[tuple[str, str], dict[str, Ends]]
+NAME = re.compile(r"(?P<run>[a-z_]+)-(?P<size>\w+)-(?P<seed>\d+)-\d+-(?P<condition>\w+)-\w+-\d+")
+type SeedEnds = dict[int, list[Rolled]]
+"""Training seed -> how the tasks ended."""
+type StudyEnds = dict[tuple[str, str], dict[str, SeedEnds]]
 """(Size, condition) -> arm -> ends."""
 
 
 def main(
     out: Annotated[Path, typer.Argument(help="The study's folder.")],
+    steps: Annotated[int, typer.Option(min=1, help="Of the policies that are told of.")] = 2000,
     drawn: Annotated[Path | None, typer.Option("--curves", help="PNG file to draw the curves in.")] = None,
 ) -> None:
     """Print the tables."""
-    found = read(out)
+    found = read(out, steps)
     for condition in CONDITIONS:
         if ("all", condition) in found:
             typer.echo(f"\n### {condition}\n\n{arms_table(found['all', condition])}")
     typer.echo(f"\n### Differences\n\n{pairs_table(found)}")
     typer.echo(f"\n### Success by training samples\n\n{sizes_table(found)}")
-    typer.echo(f"\n### Misses on validation scenes after training, a policy a line\n\n{misses_table(out)}")
+    typer.echo(
+        f"\n### Misses on validation scenes after training, a policy a line\n\n{misses_table(out, steps)}"
+    )
     off = json.loads((out / "backbone.json").read_text())
     typer.echo(
         f"\nThe backbone reads blocks {off['plain']:.2f} cm off, {off['bordered']:.2f} as a goal (medians)."
     )
     if drawn is not None:
-        curves(out, drawn)
+        curves(out, steps, drawn)
 
 
-def read(out: Path) -> StudyEnds:
+def read(out: Path, steps: int) -> StudyEnds:
     """Read the results; of arms without words under a name of their own."""
-    rolled: dict[tuple[str, str], dict[str, dict[int, dict]]] = defaultdict(lambda: defaultdict(dict))
-    for path in sorted((out / "results").glob("*.json")):
+    found: StudyEnds = defaultdict(lambda: defaultdict(dict))
+    for path in sorted((out / "results").glob(f"*-*-*-{steps}-*-*-*.json")):
         told = NAME.fullmatch(path.stem)
         assert told is not None
         report = PolicyReport.model_validate_json(path.read_text())
         end = "" if report.words else "_alone"
-        group = rolled[told["size"], told["condition"]][told["run"]]
-        group[int(told["seed"])] = {f"{arm}{end}": ends for arm, ends in report.rolled.items()}
-    return {
-        key: {arm: ends for group in runs.values() for arm, ends in by_arm(group).items()}
-        for key, runs in rolled.items()
-    }
+        for arm, ends in report.rolled.items():
+            found[told["size"], told["condition"]][f"{arm}{end}"][int(told["seed"])] = ends
+    return found
 
 
-def arms_table(arms: dict[str, Ends]) -> str:
+def arms_table(arms: dict[str, SeedEnds]) -> str:
     lines = [
         "| | all sub-goals | sub-goals reached | right block first | tasks x seeds |\n|---|---|---|---|---|"
     ]
     for arm, name in ROWS.items():
         if arm in arms:
-            cells = [share(pooled(arms[arm], m)) for m in ("success", "reached", "first_right")]
-            lines.append(f"| {name} | {' | '.join(cells)} | {len(arms[arm][0])} x {len(arms[arm])} |")
+            ends = list(arms[arm].values())
+            cells = [share(pooled(ends, m)) for m in ("success", "reached", "first_right")]
+            lines.append(f"| {name} | {' | '.join(cells)} | {len(ends[0])} x {len(ends)} |")
     return "\n".join(lines)
 
 
@@ -113,19 +117,19 @@ def sizes_table(found: StudyEnds) -> str:
     for size in sizes:
         arms = found[size, "seen"]
         if {"text", "true"} <= arms.keys():
-            cells = [share(pooled(arms[a], "success")) for a in ("text", "true")]
+            cells = [share(pooled(list(arms[a].values()), "success")) for a in ("text", "true")]
             cells += [between(arms, "true", "text", m) for m in ("success", "reached")]
             lines.append(f"| {size} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def misses_table(out: Path) -> str:
+def misses_table(out: Path, steps: int) -> str:
     lines = [
         "| policy, samples, seed | pick, cm | place, cm | pick within 12 mm | place within 25 mm |",
         "|---|---|---|---|---|",
     ]
-    for file in sorted((out / "policies").glob("*/curve.json")):
-        arm, size, seed = file.parent.name.split("-")
+    for file in sorted((out / "policies").glob(f"*-{steps}/curve.json")):
+        arm, size, seed, _ = file.parent.name.split("-")
         end = json.loads(file.read_text())["curve"][-1]
         shares = " | ".join(f"{100 * end[key]:.0f} %" for key in ("pick_near", "place_near"))
         lines.append(
@@ -134,12 +138,13 @@ def misses_table(out: Path) -> str:
     return "\n".join(lines)
 
 
-def between(arms: dict[str, Ends], one: str, two: str, measure: str) -> str:
+def between(arms: dict[str, SeedEnds], one: str, two: str, measure: str) -> str:
     """Compare two arms on the tasks and the seeds that both have."""
-    if not {one, two} <= arms.keys():
+    ahead, behind = (arms.get(arm, {}) for arm in (one, two))
+    pairs = [list(zip(ahead[s], behind[s], strict=False)) for s in sorted(ahead.keys() & behind.keys())]
+    if not pairs:
         return ""
-    seeds, tasks = (min(f(arms[a]) for a in (one, two)) for f in (len, lambda ends: len(ends[0])))
-    first, second = ([row[:tasks] for row in arms[a][:seeds]] for a in (one, two))
+    first, second = ([[pair[side] for pair in row] for row in pairs] for side in (0, 1))
     m = difference(first, second, measure)
     assert m.value is not None
     assert m.low is not None
@@ -154,11 +159,11 @@ def share(m: Measured) -> str:
     return f"{100 * m.value:.1f} % ({100 * m.low:.0f} - {100 * m.high:.0f})"
 
 
-def curves(out: Path, path: Path) -> None:
+def curves(out: Path, steps: int, path: Path) -> None:
     """Draw how far key poses are from the expert's on validation scenes, by training and by samples."""
     runs: dict[tuple[str, str], list[list[dict]]] = defaultdict(list)
-    for file in sorted((out / "policies").glob("*/curve.json")):
-        arm, size, _ = file.parent.name.split("-")
+    for file in sorted((out / "policies").glob(f"*-{steps}/curve.json")):
+        arm, size, _, _ = file.parent.name.split("-")
         runs[arm, size].append(json.loads(file.read_text())["curve"])
     sizes = sorted({s for _, s in runs}, key=lambda s: int(s) if s.isdigit() else 10**9)
     figure, axes = plt.subplots(2, len(sizes), figsize=(3.4 * len(sizes), 5), sharey="row", squeeze=False)
@@ -167,8 +172,8 @@ def curves(out: Path, path: Path) -> None:
             axis = axes[row][column]
             for arm, colour in (("instruction", "tab:grey"), ("text", "tab:orange"), ("picture", "tab:blue")):
                 for number, curve in enumerate(runs.get((arm, size), [])):
-                    steps, values = zip(*((p["step"], p[key]) for p in curve), strict=True)
-                    axis.plot(steps, values, color=colour, label=None if number else POLICIES[arm], lw=1)
+                    done, values = zip(*((p["step"], p[key]) for p in curve), strict=True)
+                    axis.plot(done, values, color=colour, label=None if number else POLICIES[arm], lw=1)
             axis.set_yscale("log")
             axis.set_yticks([1, 2, 3, 5, 10], ["1", "2", "3", "5", "10"])
             axis.minorticks_off()

@@ -23,7 +23,7 @@ import torch
 import typer
 
 from goalreel.cli.console import progress_bars
-from goalreel.cli.options import SPLITS
+from goalreel.cli.options import SPLITS, named
 from goalreel.datasets.tabletop.policy_tasks import CONDITIONS, Condition
 from goalreel.datasets.tabletop.splits import Split, seeds
 from goalreel.evaluation.policy.arms import GoalArm
@@ -81,14 +81,14 @@ def main(
 ) -> None:
     """Make the demonstrations, train every arm, carry out the tasks; `policy_report.py` makes the tables."""
     chosen = [int(size) for size in sizes.split(",")]
-    trained: list[TrainedArm] = [arm for arm in ARMS if arm in arms.split(",")]
-    kinds: list[Condition] = [c for c in CONDITIONS if c in conditions.split(",")]
+    trained = named(arms, ARMS, "policy")
+    kinds = named(conditions, CONDITIONS, "condition")
     spawn = multiprocessing.get_context("spawn")
     with ExitStack() as stack:
         progress = stack.enter_context(progress_bars())
         pool = stack.enter_context(ProcessPoolExecutor(workers, spawn))
         stack.enter_context(exclusive(out, out))
-        _settled(out, {"scenes": scenes, "checks": checks, "backbone_steps": backbone_steps, "steps": steps})
+        _settled(out, {"scenes": scenes, "checks": checks, "backbone_steps": backbone_steps})
         paths = demos.make(out / "demos", seeds("train", scenes), pool, progress)
         held = demos.make(out / "validation", seeds("validation", checks), pool, progress)
         _backbone(out / "backbone.pt", paths, held, backbone_steps, progress)
@@ -117,10 +117,12 @@ def main(
                 count = episodes if condition == "seen" and run in COMPARED else others
                 # Models that predict are asked once for all training seeds.
                 groups = [tuple(seeded)] if run == "predicted" else [(seed,) for seed in seeded]
-                rolls += [partial(_rolled, out, run, 0, group, condition, split, count) for group in groups]
+                rolls += [
+                    partial(_rolled, out, run, 0, group, steps, condition, split, count) for group in groups
+                ]
             if condition == "seen":
                 rolls += [
-                    partial(_rolled, out, run, size, (seed,), condition, split, others)
+                    partial(_rolled, out, run, size, (seed,), steps, condition, split, others)
                     for size in filter(None, chosen)
                     for seed in seeded
                     for run in COMPARED
@@ -129,7 +131,7 @@ def main(
 
 
 def _settled(out: Path, settings: dict[str, int]) -> None:
-    """Refuse a folder whose data or policies are of other settings: what is there would pass for these."""
+    """Refuse a folder whose demonstrations or backbone are of other settings: they would pass for these."""
     path = out / "settings.json"
     if path.exists() and (before := json.loads(path.read_text())) != settings:
         told = ", ".join(f"{key} {before.get(key)}" for key in settings if before.get(key) != settings[key])
@@ -191,13 +193,13 @@ def _bank(folder: Path) -> Bank:
     return Bank.join([Bank(**torch.load(part, map_location="cpu", weights_only=True)) for part in parts])
 
 
-def _policy_folder(out: Path, arm: TrainedArm, size: int, seed: int) -> Path:
-    return out / "policies" / f"{arm}-{size or 'all'}-{seed}"
+def _policy_folder(out: Path, arm: TrainedArm, size: int, seed: int, steps: int) -> Path:
+    return out / "policies" / f"{arm}-{size or 'all'}-{seed}-{steps}"
 
 
 def _policy(out: Path, arm: TrainedArm, size: int, seed: int, steps: int) -> None:
     """Train one policy; its curve of mistakes on validation scenes lies beside it."""
-    folder = _policy_folder(out, arm, size, seed)
+    folder = _policy_folder(out, arm, size, seed, steps)
     if (folder / CURVE).exists():
         return
     torch.set_num_threads(1)
@@ -213,16 +215,23 @@ def _policy(out: Path, arm: TrainedArm, size: int, seed: int, steps: int) -> Non
 
 
 def _rolled(
-    out: Path, run: str, size: int, seeds: Sequence[int], condition: Condition, split: Split, episodes: int
+    out: Path,
+    run: str,
+    size: int,
+    seeds: Sequence[int],
+    steps: int,
+    condition: Condition,
+    split: Split,
+    episodes: int,
 ) -> None:
     torch.set_num_threads(1)
     arm, arms, words = RUNS[run]
     for seed in seeds:
-        name = f"{run}-{size or 'all'}-{seed}-{condition}-{split}-{episodes}"
+        name = f"{run}-{size or 'all'}-{seed}-{steps}-{condition}-{split}-{episodes}"
         path = out / "results" / f"{name}.json"
         if path.exists():
             continue
-        policy = _policy_folder(out, arm, size, seed)
+        policy = _policy_folder(out, arm, size, seed, steps)
         order = PolicyOrder(
             policies=dict.fromkeys(arms, policy),
             arms=arms,
@@ -234,7 +243,7 @@ def _rolled(
             form="bordered",
             words=words,
             bounds=Bounds(),
-            out=out / "rollouts" / (f"{run}-{condition}" if len(seeds) > 1 else name),
+            out=out / "rollouts" / (f"{run}-{steps}-{condition}" if len(seeds) > 1 else name),
         )
         write_bytes(path, measure(order, lambda *_: None).model_dump_json().encode())
 

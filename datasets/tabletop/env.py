@@ -156,15 +156,16 @@ class Tabletop:
     def grasped(self, block: str) -> bool:
         """Whether both fingers touch the block."""
         geom = self.model.geom(block).id
-        pairs = [{int(a), int(b)} for a, b in self.data.contact.geom[: self.data.ncon]]
-        touching = {other for pair in pairs if geom in pair for other in pair & self._pads}
-        return touching == self._pads
+        return {pad for pair in self._contacts() if geom in pair for pad in pair & self._pads} == self._pads
 
     def touched(self) -> tuple[str, ...]:
         """Name the blocks that a finger touches."""
-        pairs = [{int(a), int(b)} for a, b in self.data.contact.geom[: self.data.ncon]]
-        near = set().union(*(pair for pair in pairs if pair & self._pads))
+        near = set().union(*(pair for pair in self._contacts() if pair & self._pads))
         return tuple(block for block in self.blocks if self.model.geom(block).id in near)
+
+    def _contacts(self) -> list[set[int]]:
+        """The pairs of geoms that touch."""
+        return [{int(a), int(b)} for a, b in self.data.contact.geom[: self.data.ncon]]
 
     def still(self, block: str) -> bool:
         return bool(np.abs(self.data.joint(block).qvel).max() < STILL)

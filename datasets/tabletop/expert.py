@@ -51,11 +51,7 @@ def carry(env: Tabletop, block: str, where: Callable[[], tuple[Floats, float]]) 
     at = env.layout()[block]
     grip_yaw = clear_yaw(env.layout(), block, at, env.block_yaw(block), env.yaw)
     low = at + np.array([0, 0, 0.002])
-    yield from go(env, "reach", [*at[:2], max(at[2] + 0.09, 0.15)], grip_yaw, OPEN)
-    yield from go(env, "grasp", low, grip_yaw, OPEN)
-    yield from wait(env, "grasp", 1, OPEN)
-    yield from wait(env, "grasp", 3, CLOSED)
-    yield from go(env, "lift", [*env.tip[:2], CRUISE], grip_yaw, CLOSED)
+    yield from take_hold(env, low, max(at[2] + 0.09, 0.15), grip_yaw)
 
     layout = env.layout()
     spot, square = where()
@@ -64,16 +60,30 @@ def carry(env: Tabletop, block: str, where: Callable[[], tuple[Floats, float]]) 
     held = env.tip - layout[block]
     held[:2] = _rotate(held[:2], place_yaw - env.yaw)
     above = spot + held
-    yield from go(env, "move", [*above[:2], CRUISE], place_yaw, CLOSED)
-    yield from go(env, "place", above + np.array([0, 0, 0.003]), place_yaw, CLOSED)
-    yield from wait(env, "place", 1, CLOSED)
-    yield from wait(env, "place", 3, OPEN)
-    yield from go(env, "retreat", [*env.tip[:2], max(above[2] + 0.08, 0.16)], place_yaw, OPEN)
-    yield from go(env, "retreat", HOME_TIP, 0.0, OPEN, speed=1.6)
-    yield from wait(env, "retreat", 1, OPEN)
+    yield from let_go(env, above + np.array([0, 0, 0.003]), max(above[2] + 0.08, 0.16), place_yaw)
 
 
-def go(
+def take_hold(env: Tabletop, tip: Floats, over: float, yaw: float) -> Iterator[Move]:
+    """Reach `over` (z, m) the fingertip's place `tip` (3,) and down to it, close the hand, lift."""
+    yield from _go(env, "reach", [*tip[:2], over], yaw, OPEN)
+    yield from _go(env, "grasp", tip, yaw, OPEN)
+    yield from _wait(env, "grasp", 1, OPEN)
+    yield from _wait(env, "grasp", 3, CLOSED)
+    yield from _go(env, "lift", [*env.tip[:2], CRUISE], yaw, CLOSED)
+
+
+def let_go(env: Tabletop, tip: Floats, over: float, yaw: float) -> Iterator[Move]:
+    """Carry to `tip` (3,), open the hand, rise to `over` (z, m) and go home."""
+    yield from _go(env, "move", [*tip[:2], CRUISE], yaw, CLOSED)
+    yield from _go(env, "place", tip, yaw, CLOSED)
+    yield from _wait(env, "place", 1, CLOSED)
+    yield from _wait(env, "place", 3, OPEN)
+    yield from _go(env, "retreat", [*env.tip[:2], over], yaw, OPEN)
+    yield from _go(env, "retreat", HOME_TIP, 0.0, OPEN, speed=1.6)
+    yield from _wait(env, "retreat", 1, OPEN)
+
+
+def _go(
     env: Tabletop,
     phase: str,
     tip: Floats | list[float] | tuple[float, ...],
@@ -91,7 +101,7 @@ def go(
             return
 
 
-def wait(env: Tabletop, phase: str, steps: int, grip: float) -> Iterator[Move]:
+def _wait(env: Tabletop, phase: str, steps: int, grip: float) -> Iterator[Move]:
     """Hold still while the fingers move."""
     for _ in range(steps):
         yield np.array([0, 0, 0, 0, grip], np.float32), phase

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.tabletop.arm import HOME_TIP
 from goalreel.datasets.tabletop.env import REACH, Tabletop
-from goalreel.datasets.tabletop.expert import CLOSED, CRUISE, OPEN, Move, clear_yaw, go, wait
+from goalreel.datasets.tabletop.expert import Move, clear_yaw, let_go, take_hold
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.scene import Floats
 from goalreel.datasets.tabletop.spots import find_spot
@@ -45,16 +44,5 @@ def approach(env: Tabletop, pose: NDArray[np.floating]) -> Iterator[Move]:
     tip = np.clip(np.asarray(pose[:3], np.float64), *REACH)
     yaw = math.atan2(float(pose[4]), float(pose[3])) / 2
     if pose[5] < 0:
-        yield from go(env, "reach", [*tip[:2], max(tip[2] + 0.09, 0.15)], yaw, OPEN)
-        yield from go(env, "grasp", tip, yaw, OPEN)
-        yield from wait(env, "grasp", 1, OPEN)
-        yield from wait(env, "grasp", 3, CLOSED)
-        yield from go(env, "lift", [*env.tip[:2], CRUISE], yaw, CLOSED)
-        return
-    yield from go(env, "move", [*tip[:2], CRUISE], yaw, CLOSED)
-    yield from go(env, "place", tip, yaw, CLOSED)
-    yield from wait(env, "place", 1, CLOSED)
-    yield from wait(env, "place", 3, OPEN)
-    yield from go(env, "retreat", [*tip[:2], max(tip[2] + 0.08, 0.16)], yaw, OPEN)
-    yield from go(env, "retreat", HOME_TIP, 0.0, OPEN, speed=1.6)
-    yield from wait(env, "retreat", 1, OPEN)
+        return take_hold(env, tip, max(tip[2] + 0.09, 0.15), yaw)
+    return let_go(env, tip, max(tip[2] + 0.08, 0.16), yaw)

@@ -24,6 +24,9 @@ UNNAMED = ("sort", "clear_all")
 
 SIZE = 128
 """Pixels of a side of what policies are trained on."""
+IMAGES, STATE = "observation.images.", "observation.state"
+ENVIRONMENT = "observation.environment_state"
+"""Words as a vector, for policies that read no text."""
 
 _SAID = (*KINDS, *UNNAMED)
 _OBJECTS = tuple(f"{c} block" for c in COLOURS)

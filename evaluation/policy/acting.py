@@ -13,17 +13,15 @@ from lerobot.policies.utils import prepare_observation_for_inference
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from goalreel.datasets.build import SUBGOAL
 from goalreel.datasets.tabletop.cameras import NAMES as CAMERAS
 from goalreel.datasets.tabletop.env import ACTION_NAMES, STATE_NAMES, Tabletop
 from goalreel.datasets.tabletop.keyposes import KEY_POSE_NAMES
-from goalreel.datasets.tabletop.policy_tasks import WORDS
+from goalreel.datasets.tabletop.policy_tasks import ENVIRONMENT, IMAGES, STATE, WORDS
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.subgoal import FOLLOWING, SubGoalForm, in_form
 
-IMAGES = "observation.images."
-SUBGOAL = f"{IMAGES}subgoal"
-STATE, ENVIRONMENT = "observation.state", "observation.environment_state"
 type Acts = Literal["steps", "key_poses"]
 """Whether an action is a control step of `Tabletop.step` or a key pose (datasets/tabletop/keyposes.py)."""
 

@@ -1,12 +1,11 @@
 """What a policy is told of its sub-goals, by arm."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
 
 from goalreel.datasets.tabletop.policy_tasks import WORDS, instruction, sub_task
-from goalreel.errors import InputError
 from goalreel.evaluation.policy.acting import GoalCue
 from goalreel.evaluation.tabletop.loop import NoCritic, TruePlanner, boards
 from goalreel.evaluation.tabletop.scenes import Walk
@@ -75,16 +74,3 @@ def _shown(walk: Walk, board: Storyboard) -> list[Image | None]:
         before = step.goal_image or before
         pictures.append(before)
     return pictures
-
-
-def parse(names: Iterable[str]) -> list[GoalArm]:
-    """Read names of arms, in the order of ARMS.
-
-    Raises:
-        InputError: there is no such arm.
-    """
-    chosen = set(names)
-    unknown = chosen - set(ARMS)
-    if unknown or not chosen:
-        raise InputError(f"no arm {', '.join(sorted(unknown)) or '(none)'}: choose from {', '.join(ARMS)}")
-    return [arm for arm in ARMS if arm in chosen]

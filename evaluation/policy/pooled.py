@@ -1,6 +1,6 @@
 """Several training seeds on the same tasks: values with intervals over both."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +44,3 @@ def _measured(counts: NDArray[np.float64]) -> Measured:
     low, high = np.percentile(sums[:, 0] / sums[:, 1], [2.5, 97.5])
     value = counts[..., 0].sum() / counts[..., 1].sum()
     return Measured(value=float(value), low=float(low), high=float(high))
-
-
-def by_arm(found: Mapping[int, Mapping[str, Sequence[Rolled]]]) -> dict[str, Ends]:
-    """Turn training seed -> arm -> tasks about; arms that some seed has not are left out."""
-    rows = [found[seed] for seed in sorted(found)]
-    shared = set.intersection(*(set(row) for row in rows)) if rows else set()
-    return {arm: [row[arm] for row in rows] for arm in shared}

@@ -1,7 +1,6 @@
 """Runs policies under arms on the same tasks, resumably, and compares them task by task."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -10,11 +9,12 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
+from goalreel.datasets.build import SUBGOAL
 from goalreel.datasets.tabletop.policy_tasks import Condition, sample_task
 from goalreel.datasets.tabletop.splits import SEEDS, Split
 from goalreel.errors import InputError
 from goalreel.evaluation.intervals import measured, measured_share, points, share
-from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.measured import Measured, one_line, values_table
 from goalreel.evaluation.policy.acting import GoalCue, LeRobotActor
 from goalreel.evaluation.policy.arms import PICTURED, PREDICTED, GoalArm, cues_of, pictures_of
 from goalreel.evaluation.policy.films import film
@@ -100,20 +100,12 @@ class PolicyReport(BaseModel):
 
     def as_json(self) -> str:
         """Write one line: what was measured, and every value as KEY, KEY_low and KEY_high."""
-        flat = self.model_dump(exclude={"values", "rolled"})
-        for key, value in self.values.items():
-            flat |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
-        return json.dumps(flat)
+        return one_line(self.model_dump(exclude={"values", "rolled"}), self.values)
 
     def table(self) -> Table:
         """Make a table of all values."""
         title = f"{self.episodes} tasks ({self.condition}) of the {self.split} split, from seed {self.first}"
-        table = Table("measure", "value", "95 % interval", box=None, title=title)
-        for key, m in self.values.items():
-            if m.value is not None:
-                interval = "" if m.low is None or m.high is None else f"{m.low:.3f} - {m.high:.3f}"
-                table.add_row(key, f"{m.value:.3f}", interval, style="bold" if key in HEADLINES else None)
-        return table
+        return values_table(title, self.values, HEADLINES)
 
 
 def tasks(condition: Condition, split: Split, episodes: int, first: int, progress: OnProgress) -> list[Walk]:
@@ -183,9 +175,7 @@ def _actors(order: PolicyOrder) -> dict[GoalArm, LeRobotActor]:
     actors: dict[GoalArm, LeRobotActor] = {arm: loaded[order.policies[arm]] for arm in order.arms}
     for arm, actor in actors.items():
         if arm in PICTURED and not actor.sees_goals:
-            raise InputError(
-                f"{order.policies[arm]} has no camera observation.images.subgoal, which arm {arm} needs"
-            )
+            raise InputError(f"{order.policies[arm]} has no camera {SUBGOAL}, which arm {arm} needs")
     return actors
 
 

@@ -1,12 +1,11 @@
 """What a run of the bench found, as a table or as one line of JSON."""
 
-import json
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
-from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.measured import Measured, one_line, values_table
 
 HEADLINES = (
     "plan.exact",
@@ -39,20 +38,11 @@ class BenchReport(BaseModel):
     def as_json(self) -> str:
         """Write one line: models, split, first, episodes, look, camera, and every measure as KEY, KEY_low and
         KEY_high."""
-        flat = self.model_dump(exclude={"values"})
-        for key, value in self.values.items():
-            flat |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
-        return json.dumps(flat)
+        return one_line(self.model_dump(exclude={"values"}), self.values)
 
     def table(self) -> Table:
         """Make a table of every measure that has a value."""
-        table = Table("measure", "value", "95 % interval", box=None, title=self._title())
-        for key, m in self.values.items():
-            if m.value is None:
-                continue
-            interval = "" if m.low is None or m.high is None else f"{m.low:.3f} - {m.high:.3f}"
-            table.add_row(key, f"{m.value:.3f}", interval, style="bold" if key in HEADLINES else None)
-        return table
+        return values_table(self._title(), self.values, HEADLINES)
 
     def _title(self) -> str:
         seen = (

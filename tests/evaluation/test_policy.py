@@ -6,7 +6,7 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 from support.cli import fails, goalreel
 from support.table_policies import key_pose_policy, step_policy
 
+from goalreel.cli.policy import policy as policy_command
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.keyposes import key_poses
 from goalreel.datasets.tabletop.lessons.composition import PAIRS as NEW_PAIRS
@@ -35,9 +36,9 @@ from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.errors import DatasetError, InputError
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.policy.acting import Acts, GoalCue, LeRobotActor
-from goalreel.evaluation.policy.arms import SILENT, cues_of, parse, pictures_of
+from goalreel.evaluation.policy.arms import ARMS, SILENT, cues_of, pictures_of
 from goalreel.evaluation.policy.films import BANNER, SIDE
-from goalreel.evaluation.policy.pooled import by_arm, difference, pooled
+from goalreel.evaluation.policy.pooled import difference, pooled
 from goalreel.evaluation.policy.rollout import Bounds, Rolled, roll
 from goalreel.evaluation.policy.study import PolicyOrder, compare, measure, tasks
 from goalreel.files import exclusive
@@ -147,14 +148,6 @@ def test_every_arm_tells_what_its_name_says(walks):
                 assert cue.picture not in [m.picture for m in walk.moments]
     alone = cues_of("true", walk, pictures_of("true", walks, None, 1)[walks.index(walk)], words=False)
     assert all(c.text == "" and (c.words == SILENT).all() for c in alone)
-
-
-def test_arms_are_read_in_their_order_and_unknown_ones_named():
-    assert parse(["true", "text"]) == ["text", "true"]
-    with pytest.raises(InputError, match="no arm truth: choose from instruction, text"):
-        parse(["truth"])
-    with pytest.raises(InputError, match=r"no arm \(none\)"):
-        parse([])
 
 
 # -- who acts
@@ -282,12 +275,6 @@ def test_a_difference_is_of_the_same_seeds_and_tasks():
         difference(better, worse[:1], "success")
 
 
-def test_an_arm_that_one_seed_has_not_is_left_out():
-    found = by_arm({1: {"text": ends(1), "true": ends(2)}, 0: {"text": ends(2)}})
-    assert found == {"text": [ends(2), ends(1)]}
-    assert by_arm({}) == {}
-
-
 def order(policy, folder, **changes):
     made = PolicyOrder(
         policies=dict.fromkeys(("text", "true", "predicted", "predicted_once"), policy),
@@ -343,6 +330,17 @@ def test_the_command_prints_what_the_issue_asks_for(tmp_path):
     found = json.loads(said.splitlines()[-1])
     assert {"true_minus_text", "true_minus_text_low", "placebo_minus_text", "true.length"} <= found.keys()
     assert found["policies"] == dict.fromkeys(("text", "true", "placebo"), "policy")
+
+
+def test_the_command_knows_all_arms_and_conditions():
+    told = get_type_hints(policy_command, include_extras=True)
+    assert get_args(told["condition"].__origin__) == CONDITIONS
+    assert f"Of {', '.join(ARMS)};" in told["arms"].__metadata__[0].help
+
+
+def test_an_arm_that_is_none_is_named(tmp_path):
+    said = fails("eval", "policy", "--policy", "a", "--arms", "truth", "--out", tmp_path)
+    assert "no arm 'truth': choose from instruction, text" in said
 
 
 @pytest.mark.parametrize(

@@ -18,17 +18,18 @@ import torch
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
+from goalreel.datasets.build import SUBGOAL
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.lessons.composition import PAIRS
-from goalreel.datasets.tabletop.policy_tasks import NEW_WORD, sub_task
+from goalreel.datasets.tabletop.policy_tasks import ENVIRONMENT, NEW_WORD, sub_task
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.evaluation.policy.acting import GoalCue, LeRobotActor
 from goalreel.image import Image
 from goalreel.training.policy import demos
 from goalreel.training.policy.backbone import Reader, batches, loss_of, off_by, train
 from goalreel.training.policy.editor_vae import round_trip
-from goalreel.training.policy.fit import ARMS, GOAL, WORDS_KEY, bank, batch_of, fit, home, misses, save
+from goalreel.training.policy.fit import ARMS, bank, batch_of, fit, home, misses, save
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "policy_study.py"
 
@@ -106,12 +107,12 @@ def test_an_arm_is_told_what_it_says_and_nothing_more(features):
     for arm in ARMS:
         told = batch_of(features, rows, arm, None)
         words = features.instructions if arm == "instruction" else features.sub_tasks
-        assert (told[WORDS_KEY] == words).all()
-        dark = (told[GOAL] == features.black.float()).flatten(1).all(1)
+        assert (told[ENVIRONMENT] == words).all()
+        dark = (told[SUBGOAL] == features.black.float()).flatten(1).all(1)
         assert dark.all() == (arm != "picture")
     left_out = batch_of(features, rows.repeat(20), "picture", torch.Generator().manual_seed(0))
-    silent = ~left_out[WORDS_KEY].any(1)
-    dark = (left_out[GOAL] == features.black.float()).flatten(1).all(1)
+    silent = ~left_out[ENVIRONMENT].any(1)
+    dark = (left_out[SUBGOAL] == features.black.float()).flatten(1).all(1)
     assert 0.3 < silent.float().mean() < 0.6
     assert 0.08 < dark.float().mean() < 0.25
     assert not (silent & dark).any()
@@ -154,12 +155,12 @@ def test_what_the_study_has_trained_and_measured_stays(tmp_path):
     assert spec.loader is not None
     study = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(study)
-    there = ("policies/text-all-0/curve.json", "results/text-all-0-seen-test-5.json", "bank/000000.pt")
+    there = ("policies/text-all-0-10/curve.json", "results/text-all-0-10-seen-test-5.json", "bank/000000.pt")
     for name in there:
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("kept")
     study._policy(tmp_path, "text", 0, 0, 10)
-    study._rolled(tmp_path, "text", 0, (0,), "seen", "test", 5)
+    study._rolled(tmp_path, "text", 0, (0,), 10, "seen", "test", 5)
     study._features(tmp_path, "bank", tmp_path / "000000.npz", 0.5)
     assert [(tmp_path / name).read_text() for name in there] == ["kept"] * 3
 
@@ -175,7 +176,15 @@ def test_the_study_goes_from_nothing_to_results_and_tables(tmp_path):
     assert {p.name.partition("-")[0] for p in found} == runs
     assert json.loads(found[0].read_text())["values"]
     told = subprocess.run(
-        [sys.executable, SCRIPT.with_name("policy_report.py"), tmp_path, "--curves", tmp_path / "curves.png"],
+        [
+            sys.executable,
+            SCRIPT.with_name("policy_report.py"),
+            tmp_path,
+            "--steps",
+            "2",
+            "--curves",
+            tmp_path / "curves.png",
+        ],
         check=True,
         capture_output=True,
         text=True,

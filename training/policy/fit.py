@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torchvision.ops.misc import FrozenBatchNorm2d
 
+from goalreel.datasets.build import SUBGOAL
 from goalreel.datasets.tabletop.env import STATE_NAMES, Tabletop
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.keyposes import KEY_POSE_NAMES
-from goalreel.datasets.tabletop.policy_tasks import SIZE, WORDS
+from goalreel.datasets.tabletop.policy_tasks import ENVIRONMENT, IMAGES, SIZE, STATE, WORDS
 from goalreel.subgoal import in_form
 from goalreel.training.policy.backbone import MEAN, STD, Reader, as_input, device, resnet, worn
-from goalreel.training.policy.demos import Demos
+from goalreel.training.policy.demos import CAMERA, Demos
 from goalreel.training.policy.editor_vae import Pictures
 
 type TrainedArm = Literal["instruction", "text", "picture"]
@@ -37,8 +38,9 @@ MISSING = torch.tensor([0.5, 0.15])
 """Shares of the samples of `picture` without words, without a picture: so it leans on neither alone."""
 BATCH = 64
 """Pictures whose features are computed at once."""
-LIVE, GOAL = "observation.images.front", "observation.images.subgoal"
-STATE, WORDS_KEY = "observation.state", "observation.environment_state"
+LIVE = f"{IMAGES}{CAMERA}"
+PICK_NEAR, PLACE_NEAR = 0.012, 0.025
+"""Near enough to succeed, m: for the fingers to close on a block, and for one to stand where it should."""
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,9 @@ def config() -> ACTConfig:
     return ACTConfig(
         input_features={
             LIVE: picture,
-            GOAL: picture,
+            SUBGOAL: picture,
             STATE: PolicyFeature(FeatureType.STATE, (len(STATE_NAMES),)),
-            WORDS_KEY: PolicyFeature(FeatureType.ENV, (WORDS,)),
+            ENVIRONMENT: PolicyFeature(FeatureType.ENV, (WORDS,)),
         },
         output_features={"action": PolicyFeature(FeatureType.ACTION, (len(KEY_POSE_NAMES),))},
         chunk_size=2,
@@ -145,9 +147,9 @@ def batch_of(
             goal = torch.where(blind[:, None, None, None], data.black, goal)
     return {
         LIVE: data.live[rows].float(),
-        GOAL: goal.float(),
+        SUBGOAL: goal.float(),
         STATE: torch.zeros(count, len(STATE_NAMES)),
-        WORDS_KEY: words,
+        ENVIRONMENT: words,
     }
 
 
@@ -215,8 +217,8 @@ def misses(policy: ACTPolicy, scale: Scale, data: Bank, arm: TrainedArm) -> dict
     return {
         "pick_cm": 100 * float(pick.median()),
         "place_cm": 100 * float(place.median()),
-        "pick_near": float((pick < 0.012).float().mean()),
-        "place_near": float((place < 0.025).float().mean()),
+        "pick_near": float((pick < PICK_NEAR).float().mean()),
+        "place_near": float((place < PLACE_NEAR).float().mean()),
     }
 
 
@@ -234,7 +236,7 @@ def save(policy: ACTPolicy, scale: Scale, reader: Reader, state: NDArray[np.floa
     policy.eval().cpu()
     picture = {"mean": torch.full((3, 1, 1), MEAN), "std": torch.full((3, 1, 1), STD)}
     rest = {"mean": torch.from_numpy(state), "std": torch.ones(len(state))}
-    stats = {LIVE: picture, GOAL: picture, STATE: rest, "action": {"mean": scale.mean, "std": scale.std}}
+    stats = {LIVE: picture, SUBGOAL: picture, STATE: rest, "action": {"mean": scale.mean, "std": scale.std}}
     before, after = make_pre_post_processors(policy.config, dataset_stats=stats)
     for part in (policy, before, after):
         part.save_pretrained(out)
