@@ -5,6 +5,7 @@ Every stage resumes: run the same command again after a kill. With `--install` t
 
     python scripts/train_nano.py --workers 16
     python scripts/train_nano.py --install
+    python scripts/train_nano.py --share 0.01 --out out/nano_tried    # the whole way in minutes
 """
 
 import json
@@ -12,12 +13,16 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
+import yaml
 
 from goalreel.checkpoints import NANO
+from goalreel.files import write_bytes
+from goalreel.training.config import config_file
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 CORPORA = {
@@ -44,34 +49,67 @@ DONE = "README.md"
 def main(
     out: Annotated[Path, typer.Option(help="Corpora and runs, about 4 GB.")] = Path("out/nano"),
     workers: Annotated[int, typer.Option(min=1, help="Processes that render.")] = 2,
+    share: Annotated[
+        float, typer.Option(min=0.001, max=1, help="Of the episodes and steps; below 1 to try the whole way.")
+    ] = 1,
     install: Annotated[bool, typer.Option(help="Copy the finished checkpoints into the package.")] = False,
 ) -> None:
-    """Train the nano trio: minutes on a GPU, hours on a CPU."""
+    """Train the nano trio: minutes on a GPU, hours on a CPU.
+
+    Raises:
+        typer.BadParameter: --out was begun with another --share, or a part of it is to be installed.
+    """
+    if install and share < 1:
+        raise typer.BadParameter("--install is for --share 1: the package holds what the whole way leads to")
+    out.mkdir(parents=True, exist_ok=True)
+    begun = out / "share"
+    if begun.exists() and float(begun.read_text()) != share:
+        raise typer.BadParameter(f"{out} was begun with --share {begun.read_text()}: choose another --out")
+    begun.write_text(str(share))
     corpora, runs = out / "corpora", out / "runs"
     for kind, episodes in CORPORA.items():
-        _corpus(kind, corpora / kind, "--episodes", episodes, "--workers", workers, *OPTIONS.get(kind, ()))
+        some = ("--episodes", _some(episodes, share), "--workers", workers)
+        _corpus(kind, corpora / kind, *some, *OPTIONS.get(kind, ()))
     plans, rest, verdicts, live, wholes = (
         corpora / kind / "sharegpt" / f"{kind}.json"
         for kind in ("plans", "continuations", "verdicts", "live", "wholes")
     )
     words = verdicts.parent / "parts" / "train-00000.json"
-    _train("planner", "nano-planner", runs / "planner", "--corpus", plans, "--words", words)
-    _train("editor", "nano-editor", runs / "editor", "--data", corpora / "edits", done="editor")
+    preset = partial(_preset, out / "presets", share)
+    _train("planner", preset("nano-planner"), runs / "planner", "--corpus", plans, "--words", words)
+    _train("editor", preset("nano-editor"), runs / "editor", "--data", corpora / "edits", done="editor")
     editor, own = runs / "editor" / "editor", corpora / "own"
-    _corpus("verdicts", own, "--episodes", OWN, "--first", OWN_FIRST, "--editor", f"diffusers:{editor}")
+    own_words = ("--episodes", _some(OWN, share), "--first", OWN_FIRST, "--editor", f"diffusers:{editor}")
+    _corpus("verdicts", own, *own_words)
     first, mistakes = runs / "critic", own / "sharegpt" / "verdicts.json"
-    _train("critic", "nano-critic", first, "--model", runs / "planner", "--corpus", verdicts)
+    _train("critic", preset("nano-critic"), first, "--model", runs / "planner", "--corpus", verdicts)
     critic = runs / "critic-own"
     shown = [verdicts, *[_only(RARE, verdicts)] * 2, live, wholes, *[mistakes] * OFTEN]
-    _train(
-        "critic", "nano-critic-own", critic, "--model", first, *(x for f in shown for x in ("--corpus", f))
-    )
+    lessons = [word for file in shown for word in ("--corpus", file)]
+    _train("critic", preset("nano-critic-own"), critic, "--model", first, *lessons)
     planner = runs / "planner-last"
     both = ("--corpus", plans, "--corpus", rest)
-    _train("planner", "nano-planner-last", planner, "--model", critic, *both)
+    _train("planner", preset("nano-planner-last"), planner, "--model", critic, *both)
     if install:
         for role, folder in {"planner": planner, "editor": editor, "critic": critic}.items():
             _install(folder, NANO / role)
+
+
+def _some(count: int, share: float) -> int:
+    return max(1, round(share * count))
+
+
+def _preset(folder: Path, share: float, name: str) -> str | Path:
+    """A preset, or one in `folder` whose steps and warm-up are a share of its own."""
+    if share == 1:
+        return name
+    settings = yaml.safe_load(config_file(name).read_text(encoding="utf-8"))
+    for part in (settings, *(p for p in settings.values() if isinstance(p, dict))):
+        part |= {key: _some(part[key], share) for key in ("steps", "warmup") if key in part}
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.yaml"
+    write_bytes(path, yaml.safe_dump(settings, sort_keys=False).encode())
+    return path
 
 
 def _corpus(kind: str, out: Path, *options: object) -> None:
@@ -87,7 +125,7 @@ def _only(word: str, source: Path) -> Path:
     return target
 
 
-def _train(role: str, config: str, out: Path, *options: object, done: str = "") -> None:
+def _train(role: str, config: str | Path, out: Path, *options: object, done: str = "") -> None:
     if (out / done / DONE).exists():
         return
     checkpoints = [*out.glob("checkpoints/checkpoint-*"), *out.glob("*/checkpoint.pt")]

@@ -10,6 +10,8 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 import nano_scores
 import train_nano
 import typer
+import yaml
+from support.cli import goalreel
 from typer.main import get_command
 
 from goalreel.cli.main import app
@@ -62,6 +64,31 @@ def test_every_stage_runs_once_and_with_options_that_exist(calls, tmp_path):
     assert rare == [ROWS[1:]] * 2
     train_nano.main(tmp_path)
     assert len(calls) == 12
+
+
+def test_the_whole_way_can_be_tried_in_small(calls, tmp_path):
+    train_nano.main(tmp_path, share=0.01)
+    counts = [int(c[c.index("--episodes") + 1]) for c in calls if c[0] == "corpus"]
+    assert counts == [*(n // 100 for n in train_nano.CORPORA.values()), round(train_nano.OWN / 100)]
+    configs = {c[c.index("--config") + 1] for c in calls if c[0] == "train"}
+    told = {Path(c).stem: yaml.safe_load(Path(c).read_text()) for c in configs}
+    assert (told["nano-planner"]["steps"], told["nano-planner"]["warmup"]) == (11, 1)
+    assert (told["nano-editor"]["vae"]["steps"], told["nano-editor"]["denoiser"]["steps"]) == (30, 60)
+    with pytest.raises(typer.BadParameter, match=r"was begun with --share 0\.01"):
+        train_nano.main(tmp_path)
+    with pytest.raises(typer.BadParameter, match="--install is for --share 1"):
+        train_nano.main(tmp_path / "other", share=0.5, install=True)
+
+
+@pytest.mark.slow
+def test_from_nothing_to_three_checkpoints_that_answer(tmp_path):
+    train_nano.main(tmp_path / "nano", share=0.003)
+    runs = tmp_path / "nano" / "runs"
+    trio = ("--planner", f"hf:{runs / 'planner-last'}", "--critic", f"hf:{runs / 'critic-own'}")
+    trio += ("--editor", f"diffusers:{runs / 'editor' / 'editor'}")
+    said = goalreel("eval", "tabletop", *trio, "--episodes", 1, "--out", tmp_path / "bench", "--json")
+    found = json.loads(said.splitlines()[-1])
+    assert {"plan.exact", "edit.score", "critic.balanced_accuracy", "closed_loop.gap"} <= found.keys()
 
 
 def test_a_stage_that_was_killed_is_resumed(tmp_path, monkeypatch):
