@@ -16,7 +16,7 @@ INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* ms
 		ros_pkg/lerobot_camera_goalreel/pyproject.toml
 	@scripts/bootstrap.sh
 
-.PHONY: demo ros-demo quick quick-tests test lint bench soak fuzz picture ros-picture review-picture help
+.PHONY: demo ros-demo quick quick-tests test all-tests lint rules types bench soak fuzz picture ros-picture review-picture help
 demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write reports (under 3 minutes on 2 cores)
 	@rm -rf $(DEMO)
 	$(GOALREEL) tabletop record --episodes 3 --split validation --first $$(($(SCENE) - 900000)) --size 192 --out $(DEMO)/recorded
@@ -44,12 +44,19 @@ quick-tests: .venv/.ready
 	$(TESTS) -n 2 -m "not slow and not long and not process"
 
 # Three workers on two cores: a third of the time is spent waiting.
-test: lint  ## that, and training, nodes, kills, wheels, colcon, documentation (under 10 minutes on 2 cores)
+test: rules  ## that, and training, nodes, kills, wheels, colcon, documentation (under 10 minutes on 2 cores)
+	@$(MAKE) --no-print-directory -j2 types all-tests
+
+all-tests: .venv/.ready
 	$(TESTS) -n 3 -m "not slow" --junitxml=out/tests.xml
 
-lint: .venv/.ready  ## format, rules and types
+lint: rules types  ## format, rules and types
+
+rules: .venv/.ready
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
+
+types: .venv/.ready
 	.venv/bin/basedpyright
 
 soak: .venv/.ready  ## the long tests: 100 kills, 200 expert seeds, new random examples

@@ -27,20 +27,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONGEST = (
-    "test_colcon.py",
+    "test_dead_node.py",
     "test_node_lifecycle.py",
-    "test_training_editor.py",
-    "test_examples.py",
+    "test_review_browser.py",
+    "test_policy.py",
+    "test_lerobot_camera.py",
+    "test_subgoal_forms.py",
+    "test_streaming.py",
     "test_tabletop_lessons.py",
-    "test_nano.py",
+    "test_examples.py",
+    "test_rollout.py",
     "test_training_language.py",
+    "test_grpo.py",
+    "test_published_runs.py",
+    "test_training_editor.py",
+    "test_example.py",
+    "test_nano.py",
+    "test_readme.py",
+    "test_closed_loop.py",
     "test_tabletop_bench.py",
     "test_write_broken.py",
-    "test_lerobot_camera.py",
-    "test_closed_loop.py",
-    "test_plugins.py",
-    "test_corpora_write.py",
-    "test_readme.py",
+    "test_training_processes.py",
 )
 
 

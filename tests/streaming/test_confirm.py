@@ -28,8 +28,8 @@ def start():
 
 def done(world: World, engine, heard, task: str = "move it"):
     """A task that a policy carries out, step by step."""
-    ticket = engine.submit(TaskRequest(task))
     steps = len(world.plans[0].steps)
+    ticket = engine.submit(TaskRequest(task))
     for i in range(steps):
         until(lambda i=i: heard.told and heard.told[-1] >= i)
         world.scene = picture(i + 1)

@@ -5,18 +5,18 @@ import os
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 import copy
-import importlib.util
 import json
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import typer
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+
+import policy_report
+import policy_study
 
 from goalreel.datasets.build import SUBGOAL
 from goalreel.datasets.tabletop.env import Tabletop
@@ -30,8 +30,6 @@ from goalreel.training.policy import demos
 from goalreel.training.policy.backbone import Reader, batches, loss_of, off_by, train
 from goalreel.training.policy.editor_vae import round_trip
 from goalreel.training.policy.fit import ARMS, bank, batch_of, fit, home, misses, save
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "policy_study.py"
 
 
 def unchanged(pictures):
@@ -150,44 +148,46 @@ def test_the_editors_vae_gives_back_almost_the_same_picture(made):
 
 
 def test_what_the_study_has_trained_and_measured_stays(tmp_path):
-    spec = importlib.util.spec_from_file_location("policy_study", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    study = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(study)
     there = ("policies/text-all-0-10/curve.json", "results/text-all-0-10-seen-test-5.json", "bank/000000.pt")
     for name in there:
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("kept")
-    study._policy(tmp_path, "text", 0, 0, 10)
-    study._rolled(tmp_path, "text", 0, (0,), 10, "seen", "test", 5)
-    study._features(tmp_path, "bank", tmp_path / "000000.npz", 0.5)
+    policy_study._policy(tmp_path, "text", 0, 0, 10)
+    policy_study._rolled(tmp_path, "text", 0, (0,), 10, "seen", "test", 5)
+    policy_study._features(tmp_path, "bank", tmp_path / "000000.npz", 0.5)
     assert [(tmp_path / name).read_text() for name in there] == ["kept"] * 3
 
 
+def test_a_folder_of_other_demonstrations_is_refused(tmp_path):
+    policy_study._settled(tmp_path, {"scenes": 5, "checks": 1})
+    policy_study._settled(tmp_path, {"scenes": 5, "checks": 1})
+    with pytest.raises(typer.BadParameter, match="was made with scenes 5: choose another --out"):
+        policy_study._settled(tmp_path, {"scenes": 6, "checks": 1})
+
+
 @pytest.mark.process
-def test_the_study_goes_from_nothing_to_results_and_tables(tmp_path):
-    small = "--scenes 2 --checks 1 --backbone-steps 2 --steps 2 --sizes 0 --repeats 1 --episodes 1 --others 1"
-    command = [sys.executable, SCRIPT, "--out", tmp_path, *small.split()]
-    command += ["--split", "validation", "--conditions", "seen", "--workers", "1", "--arms", "text,picture"]
-    subprocess.run(command, check=True)
+def test_the_study_goes_from_nothing_to_results_and_tables(tmp_path, capsys):
+    policy_study.main(
+        tmp_path,
+        scenes=2,
+        checks=1,
+        conditions="seen",
+        backbone_steps=2,
+        steps=2,
+        sizes="0",
+        repeats=1,
+        split="validation",
+        episodes=1,
+        others=1,
+        arms="text,picture",
+        workers=1,
+    )
     found = sorted((tmp_path / "results").glob("*.json"))
     runs = {"text", "picture", "picture_alone", "checks", "checks_alone", "predicted"}
     assert {p.name.partition("-")[0] for p in found} == runs
     assert json.loads(found[0].read_text())["values"]
-    told = subprocess.run(
-        [
-            sys.executable,
-            SCRIPT.with_name("policy_report.py"),
-            tmp_path,
-            "--steps",
-            "2",
-            "--curves",
-            tmp_path / "curves.png",
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    assert all(name in told for name in ("A1, the present", "G+ - G-, success", "| G - A1, reached |"))
+    policy_report.main(tmp_path, steps=2, drawn=tmp_path / "curves.png")
+    told = capsys.readouterr().out
+    shown = ("A1, the present", "G+ - G-, success", "| G - A1, reached |", "| G, all, 0 |", "cm off")
+    assert all(name in told for name in shown)
     assert (tmp_path / "curves.png").stat().st_size > 1000
