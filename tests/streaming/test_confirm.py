@@ -3,27 +3,13 @@
 import threading
 
 import pytest
-from support.streaming_world import World, make, picture, result
+from support.streaming_world import World, picture, result
 from support.wait import until
 
 from goalreel.planners.whole import states_in, whole_state
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.request import TaskRequest
 from goalreel.types import Failure
-
-
-@pytest.fixture
-def start():
-    engines = []
-
-    def _start(world: World, **settings):
-        engine, heard = make(world, **settings)
-        engines.append(engine)
-        return engine, heard
-
-    yield _start
-    for engine in engines:
-        engine.stop()
 
 
 def done(world: World, engine, heard, task: str = "move it"):

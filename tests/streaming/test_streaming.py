@@ -7,7 +7,7 @@ import time
 from uuid import uuid4
 
 import pytest
-from support.streaming_world import Listening, World, make, picture, result
+from support.streaming_world import Listening, World, picture, result
 from support.wait import until
 
 from goalreel.models.load import load
@@ -15,20 +15,6 @@ from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import TaskRequest, excerpt
 from goalreel.streaming.settings import EngineSettings
-
-
-@pytest.fixture
-def start(request):
-    engines = []
-
-    def _start(world: World, **settings):
-        engine, heard = make(world, **settings)
-        engines.append(engine)
-        return engine, heard
-
-    yield _start
-    for engine in engines:
-        engine.stop()
 
 
 def play(world, heard, steps=3):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.streaming_world import World, make, picture, result
+from support.streaming_world import World, picture, result
 from support.wait import until
 
 from goalreel.image import Image
@@ -13,20 +13,6 @@ from goalreel.streaming.names import completed, preset_of
 from goalreel.streaming.request import TaskRequest
 from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Verdict
-
-
-@pytest.fixture
-def start():
-    engines = []
-
-    def _start(world: World, **settings):
-        engine, heard = make(world, **settings)
-        engines.append(engine)
-        return engine, heard
-
-    yield _start
-    for engine in engines:
-        engine.stop()
 
 
 def edits(world: World) -> list:
