@@ -20,7 +20,7 @@ from goalreel.cli.models import (
     Planner,
     choices,
 )
-from goalreel.cli.options import SPLITS, Json, named
+from goalreel.cli.options import First, Json, MeasuredSplit, named
 
 INTERRUPTED = "interrupted; the answers are kept: run the same command again to go on"
 type Part = Literal["plan", "edit", "critic", "loop", "closed_loop", "live", "annotate"]
@@ -39,11 +39,9 @@ def tabletop(
     critic_threshold: CriticThreshold = None,
     max_steps: MaxSteps = None,
     keep: Keep = None,
-    split: Annotated[
-        SPLITS, typer.Option(help="Tune on validation; test is for numbers that get written down.")
-    ] = "validation",
+    split: MeasuredSplit = "validation",
     episodes: Annotated[int, typer.Option(min=1, help="How many; each has its own seed.")] = 100,
-    first: Annotated[int, typer.Option(min=0, help="First seed, counted from the split's start.")] = 0,
+    first: First = 0,
     parts: Annotated[str, typer.Option(help=f"Of {', '.join(PARTS)}; comma-separated.")] = ",".join(PARTS),
     orders: Annotated[
         Literal["explicit", "terse", "both"],

@@ -7,7 +7,7 @@ import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.models import MODES, ModelCommand
-from goalreel.cli.options import Split
+from goalreel.cli.options import First, Split
 from goalreel.errors import InputError
 
 app = typer.Typer(
@@ -56,7 +56,7 @@ def make(
     episodes: Annotated[int, typer.Option(min=1, help="How many seeds; a held-out one gives no row.")],
     out: Annotated[Path, typer.Option(help="Folder of the corpus. Run again to go on.")],
     split: Split = "train",
-    first: Annotated[int, typer.Option(min=0, help="First seed, counted from the split's start.")] = 0,
+    first: First = 0,
     size: Annotated[int, typer.Option(min=64, max=1024, help="Width and height in pixels.")] = 128,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     shard: Annotated[int, typer.Option(min=1, help="Episodes a file.")] = 100,

@@ -18,6 +18,10 @@ Episodes = Annotated[str | None, typer.Option(help="Such as 3, 0-9 or 0-4,7. [de
 SPLITS = Literal["train", "validation", "test"]
 """Typer lists the values of a Literal, though not of a `type` that stands for one."""
 Split = Annotated[SPLITS, typer.Option(help="Seed range: see datasets/tabletop/splits.py.")]
+MeasuredSplit = Annotated[
+    SPLITS, typer.Option(help="Tune on validation; test is for numbers that get written down.")
+]
+First = Annotated[int, typer.Option(min=0, help="First seed, counted from the split's start.")]
 OnUnverified = Annotated[
     Literal["continue", "stop"], typer.Option(help="After a step without an accepted image.")
 ]

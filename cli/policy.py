@@ -8,7 +8,7 @@ import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.models import PRESET, Critic, Editor, MaxAttempts
-from goalreel.cli.options import SPLITS, Json, SubGoalFormChoice, named
+from goalreel.cli.options import First, Json, MeasuredSplit, SubGoalFormChoice, named
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,11 +59,9 @@ def policy(
     editor: Editor = None,
     critic: Critic = None,
     max_attempts: MaxAttempts = None,
-    split: Annotated[
-        SPLITS, typer.Option(help="Tune on validation; test is for numbers that get written down.")
-    ] = "validation",
+    split: MeasuredSplit = "validation",
     episodes: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 100,
-    first: Annotated[int, typer.Option(min=0, help="First seed, counted from the split's start.")] = 0,
+    first: First = 0,
     out: Annotated[Path, typer.Option(help="What was done is kept here, to go on after a kill.")] = Path(
         "policy-eval"
     ),

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import Split
+from goalreel.cli.options import First, Split
 from goalreel.datasets.tabletop.splits import seeds
 
 app = typer.Typer(
@@ -31,7 +31,7 @@ def record(
     episodes: Annotated[int, typer.Option(min=1, help="How many; each has its own seed.")],
     out: Annotated[Path, typer.Option(help="The new dataset; must not exist or be empty.")],
     split: Split = "train",
-    first: Annotated[int, typer.Option(min=0, help="First seed, counted from the split's start.")] = 0,
+    first: First = 0,
     cameras: Annotated[
         str, typer.Option(help="Of front, side, corner, left, top and wrist.")
     ] = "front,wrist",
