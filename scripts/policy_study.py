@@ -23,9 +23,11 @@ import torch
 import typer
 
 from goalreel.cli.console import progress_bars
-from goalreel.cli.options import SPLITS, named
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.options import INTERRUPTED, SPLITS, named
 from goalreel.datasets.tabletop.policy_tasks import CONDITIONS, Condition
 from goalreel.datasets.tabletop.splits import Split, seeds
+from goalreel.errors import InputError
 from goalreel.evaluation.policy.arms import GoalArm
 from goalreel.evaluation.policy.rollout import Bounds
 from goalreel.evaluation.policy.study import PolicyOrder, measure
@@ -80,11 +82,12 @@ def main(
     workers: Annotated[int, typer.Option(min=1, help="Processes at once.")] = 2,
 ) -> None:
     """Make the demonstrations, train every arm, carry out the tasks; `policy_report.py` makes the tables."""
-    chosen = [int(size) for size in sizes.split(",")]
-    trained = named(arms, ARMS, "policy")
-    kinds = named(conditions, CONDITIONS, "condition")
     spawn = multiprocessing.get_context("spawn")
     with ExitStack() as stack:
+        stack.enter_context(one_line_errors(INTERRUPTED))
+        chosen = [int(size) for size in sizes.split(",")]
+        trained = named(arms, ARMS, "policy")
+        kinds = named(conditions, CONDITIONS, "condition")
         progress = stack.enter_context(progress_bars())
         pool = stack.enter_context(ProcessPoolExecutor(workers, spawn))
         stack.enter_context(exclusive(out, out))
@@ -135,7 +138,7 @@ def _settled(out: Path, settings: dict[str, int]) -> None:
     path = out / "settings.json"
     if path.exists() and (before := json.loads(path.read_text())) != settings:
         told = ", ".join(f"{key} {before.get(key)}" for key in settings if before.get(key) != settings[key])
-        raise typer.BadParameter(f"{out} was made with {told}: choose another --out")
+        raise InputError(f"{out} was made with {told}: choose another --out")
     write_bytes(path, json.dumps(settings).encode())
 
 

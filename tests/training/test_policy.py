@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-import typer
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
@@ -24,6 +23,7 @@ from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.lessons.composition import PAIRS
 from goalreel.datasets.tabletop.policy_tasks import ENVIRONMENT, NEW_WORD, sub_task
 from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.errors import InputError
 from goalreel.evaluation.policy.acting import GoalCue, LeRobotActor
 from goalreel.image import Image
 from goalreel.training.policy import demos
@@ -161,7 +161,7 @@ def test_what_the_study_has_trained_and_measured_stays(tmp_path):
 def test_a_folder_of_other_demonstrations_is_refused(tmp_path):
     policy_study._settled(tmp_path, {"scenes": 5, "checks": 1})
     policy_study._settled(tmp_path, {"scenes": 5, "checks": 1})
-    with pytest.raises(typer.BadParameter, match="was made with scenes 5: choose another --out"):
+    with pytest.raises(InputError, match="was made with scenes 5: choose another --out"):
         policy_study._settled(tmp_path, {"scenes": 6, "checks": 1})
 
 
