@@ -7,17 +7,29 @@ Run the same command again to go on: what is trained or measured already is not 
         --verdicts corpora/verdicts/sharegpt/verdicts.json --plans corpora/plans/sharegpt/plans.json
 """
 
-import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
+
+os.environ.setdefault("MUJOCO_GL", "egl")
 
 import typer
 import yaml
+from pydantic import TypeAdapter
 
+from goalreel.cli.console import progress_bars
+from goalreel.cli.options import SPLITS
+from goalreel.datasets.tabletop.splits import Split, seeds
+from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.tabletop.loop import measure_loops, run_loops
+from goalreel.evaluation.tabletop.scenes import walks
 from goalreel.files import write_bytes
+from goalreel.models import presets
+from goalreel.models.journal import Journal
+from goalreel.models.load import load
 from goalreel.training.config import config_file
 
 ARMS: dict[str, tuple[str, dict[str, float]]] = {
@@ -29,8 +41,9 @@ ARMS: dict[str, tuple[str, dict[str, float]]] = {
     "one_agent": ("full, one agent for both roles", {}),
 }
 """Arm -> its name in the table, and what its reward has other than the preset's."""
-MEASURES = ("loop_terse.steps_5", "loop_terse.boards_5", "loop_terse.gap_closed")
+MEASURES = ("steps_5", "boards_5", "gap_closed")
 """With terse orders: explicit ones leave a Critic little to mend."""
+MEASURED = TypeAdapter(dict[str, Measured])
 DONE = "README.md"
 """A checkpoint's or a corpus's card, which is written last."""
 
@@ -48,9 +61,7 @@ def main(
     sft_steps: Annotated[int, typer.Option(min=1, help="Steps in which the one agent is fine-tuned.")] = 6500,
     rollout: Annotated[int, typer.Option(min=1, help="Prompts a rollout.")] = 16,
     rate: Annotated[float, typer.Option(min=0, help="Learning rate of reinforcement.")] = 1e-5,
-    split: Annotated[
-        Literal["validation", "test"], typer.Option(help="Where it is measured.")
-    ] = "validation",
+    split: Annotated[SPLITS, typer.Option(help="Where it is measured.")] = "validation",
     episodes: Annotated[int, typer.Option(min=1, help="Episodes measured.")] = 400,
 ) -> None:
     """Train every arm, measure the loop with each, write OUT/ablations.md."""
@@ -96,38 +107,43 @@ def _train(out: Path, config: Path, corpora: tuple[Path, ...], model: str, optio
 
 
 def _measured(
-    out: Path, arm: str, model: str, editor: str, split: str, episodes: int
-) -> dict[str, float | None]:
+    out: Path, arm: str, model: str, editor: str, split: Split, episodes: int
+) -> dict[str, Measured]:
+    """Run the loop as `goalreel eval tabletop --parts loop` does, for what the table shows alone."""
     path = out / f"{arm}-{split}-{episodes}.json"
     if not path.exists():
         critic = model if arm == "sft" else out / arm
-        words = ("eval", "tabletop", "--parts", "loop", "--orders", "terse", "--split", split)
-        told = _goalreel(
-            *(*words, "--episodes", episodes, "--critic", f"hf:{critic}", "--editor", editor),
-            # One folder: what the arms ask alike, first attempts above all, is drawn once.
-            *("--out", out / "bench", "--json"),
-        )
-        write_bytes(path, told.splitlines()[-1].encode())
-    return json.loads(path.read_text())
+        # One folder: what the arms ask alike, first attempts above all, is drawn once.
+        journal = Journal(out / "answers")
+        preset = presets.load("nano", critic=f"hf:{critic}", editor=editor)
+        trio = load(preset, roles={"editor", "critic"}).kept(journal)
+        with progress_bars() as progress:
+            scenes = walks(seeds(split, episodes), progress)
+            hits = run_loops(
+                *(scenes, trio.editor, trio.critic, progress, trio.called.keep, "terse"),
+                arms=("ours", "oracle"),
+                attempts=(1, 5),
+            )
+        found = MEASURED.dump_json(measure_loops(scenes, hits))
+        write_bytes(path, found)
+    return MEASURED.validate_json(path.read_bytes())
 
 
-def _table(told: dict[str, dict[str, float | None]], split: str, episodes: int) -> str:
+def _table(told: dict[str, dict[str, Measured]], split: str, episodes: int) -> str:
     lines = [
         f"{episodes} episodes of the {split} split: true sub-goals, terse orders, 95 % intervals.\n",
         "| Critic | right steps | storyboards without a wrong step | of the gap closed |\n|---|---|---|---|",
     ]
     for arm, (name, _) in ARMS.items():
-        lines.append(f"| {name} | {' | '.join(_cell(told[arm], measure) for measure in MEASURES)} |")
+        lines.append(f"| {name} | {' | '.join(_cell(told[arm][measure]) for measure in MEASURES)} |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(told: dict[str, float | None], measure: str) -> str:
-    value, low, high = (told.get(f"{measure}{end}") for end in ("", "_low", "_high"))
-    if value is None:
+def _cell(m: Measured) -> str:
+    if m.value is None:
         return ""
-    return f"{100 * value:.1f}" + (
-        "" if low is None or high is None else f" ({100 * low:.0f} - {100 * high:.0f})"
-    )
+    interval = "" if m.low is None or m.high is None else f" ({100 * m.low:.0f} - {100 * m.high:.0f})"
+    return f"{100 * m.value:.1f}{interval}"
 
 
 def _goalreel(*words: object) -> str:

@@ -10,6 +10,7 @@ All arms get the true sub-goals, so that only editor and Critic count, with orde
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from goalreel.batch import run
 from goalreel.datasets.tabletop.lessons.grounding import advice, compare
@@ -38,7 +39,8 @@ from goalreel.types import (
 )
 
 ATTEMPTS = (1, 2, 3, 5)
-ARMS = ("ours", "oracle", "reseed", "control")
+type LoopArm = Literal["ours", "oracle", "reseed", "control"]
+ARMS: tuple[LoopArm, ...] = get_args(LoopArm.__value__)
 
 
 def right_steps(walk: Walk, board: Storyboard) -> list[bool]:
@@ -143,7 +145,7 @@ def boards(
     return [found[task.id] for task in tasks]
 
 
-type Hits = dict[tuple[str, int], list[list[bool]]]
+type Hits = dict[tuple[LoopArm, int], list[list[bool]]]
 """Maps (arm, T) to the right steps of every episode."""
 
 
@@ -154,32 +156,37 @@ def run_loops(
     progress: OnProgress,
     keep: Keep = "best",
     register: Register = "explicit",
+    arms: Sequence[LoopArm] = ARMS,
+    attempts: Sequence[int] = ATTEMPTS,
 ) -> Hits:
-    """Run every arm with every T, the steps' first orders in one register. With T = 1 a Critic changes
-    nothing, so all arms are one."""
+    """Run arms with every T, the steps' first orders in one register. With T = 1 a Critic changes nothing, so
+    all arms are one."""
     known = {walk.task.id: walk for walk in walks}
     planner = TruePlanner(known, register)
-    runs: list[tuple[str, int, Editor, Critic, int]] = [("ours", 1, editor, NoCritic(), 1)]
-    for attempts in ATTEMPTS[1:]:
-        runs += [
-            ("ours", attempts, editor, critic, attempts),
-            ("oracle", attempts, editor, OracleCritic(known), attempts),
-            ("reseed", attempts, editor, PlainCritic(critic), attempts),
-            ("control", attempts, Reseeded(editor, attempts - 1), NoCritic(), 1),
-        ]
+    judges: Mapping[LoopArm, Critic] = {
+        "ours": critic,
+        "oracle": OracleCritic(known),
+        "reseed": PlainCritic(critic),
+        "control": NoCritic(),
+    }
+    runs: list[tuple[LoopArm, int]] = [("ours", 1)]
+    runs.extend((arm, most) for most in attempts if most > 1 for arm in arms)
     hits: Hits = {}
-    for number, (arm, attempts, painter, judge, limit) in enumerate(runs, start=1):
-        made = boards(walks, planner, painter, judge, limit, keep)
-        hits[arm, attempts] = [right_steps(w, b) for w, b in zip(walks, made, strict=True)]
+    for number, (arm, most) in enumerate(runs, start=1):
+        control = arm == "control"
+        painter = Reseeded(editor, most - 1) if control else editor
+        judge = judges[arm] if most > 1 else NoCritic()
+        made = boards(walks, planner, painter, judge, 1 if control else most, keep)
+        hits[arm, most] = [right_steps(w, b) for w, b in zip(walks, made, strict=True)]
         progress(f"loop, {register} orders", number, len(runs))
-    for arm in ARMS:
+    for arm in arms:
         hits[arm, 1] = hits["ours", 1]
     return hits
 
 
 def measure_loops(walks: Sequence[Walk], hits: Hits) -> dict[str, Measured]:
-    """`steps_T` and `boards_T` of ours, with `_ARM` of the others; `gap_closed_T` of right steps, and as
-    `gap_closed` that of the largest T; `over_control` in points, likewise."""
+    """`steps_T` and `boards_T` of ours, with `_ARM` of the others; beside an oracle `gap_closed_T` of right
+    steps, and as `gap_closed` that of the largest T; beside a control `over_control` in points, likewise."""
     result: dict[str, Measured] = {}
     for (arm, attempts), rows in hits.items():
         end = f"_{attempts}" if arm == "ours" else f"_{attempts}_{arm}"
@@ -188,15 +195,19 @@ def measure_loops(walks: Sequence[Walk], hits: Hits) -> dict[str, Measured]:
         pairs = list(zip(walks, rows, strict=True))
         result[f"steps{end}"] = measured_share((w.seed, hit) for w, row in pairs for hit in row)
         result[f"boards{end}"] = measured_share((w.seed, all(row)) for w, row in pairs)
-    for attempts in ATTEMPTS[1:]:
-        ours, control, oracle = (_sums(hits[arm, attempts]) for arm in ("ours", "control", "oracle"))
-        first = _sums(hits["ours", 1])
-        steps = [len(walk.goals) for walk in walks]
-        gap = measured(list(zip(ours, first, oracle, strict=True)), gap_closed)
-        over = measured(list(zip(ours, control, steps, strict=True)), points)
-        result |= {f"gap_closed_{attempts}": gap, f"over_control_{attempts}": over}
-    last = ATTEMPTS[-1]
-    return result | {k: result[f"{k}_{last}"] for k in ("gap_closed", "over_control")}
+    first, steps = _sums(hits["ours", 1]), [len(walk.goals) for walk in walks]
+    last = max(most for _, most in hits)
+    for attempts in sorted({most for _, most in hits} - {1}):
+        ours, compared = _sums(hits["ours", attempts]), {}
+        if oracle := hits.get(("oracle", attempts)):
+            pairs = zip(ours, first, _sums(oracle), strict=True)
+            compared["gap_closed"] = measured(list(pairs), gap_closed)
+        if control := hits.get(("control", attempts)):
+            pairs = zip(ours, _sums(control), steps, strict=True)
+            compared["over_control"] = measured(list(pairs), points)
+        result |= {f"{name}_{attempts}": value for name, value in compared.items()}
+        result |= compared if attempts == last else {}
+    return result
 
 
 def _sums(rows: Sequence[Sequence[bool]]) -> list[int]:

@@ -249,6 +249,16 @@ def test_without_errors_there_is_no_gap_to_close(scenes):
     assert found["gap_closed"] is None
 
 
+def test_some_arms_alone_measure_as_among_all(scenes):
+    few, editor, critic = scenes[:4], models.Editor(scenes, terse=0.7), models.Critic(scenes)
+    hits = run_loops(few, editor, critic, quiet, register="terse", arms=("ours", "oracle"), attempts=(1, 5))
+    found = values(measure_loops(few, hits))
+    every = loops(few, critic, terse=0.7)
+    assert found == {k: every[k] for k in found}
+    assert {"steps_5", "boards_5", "gap_closed", "gap_closed_5", "steps_5_oracle"} <= found.keys()
+    assert not [k for k in found if "control" in k or "reseed" in k]
+
+
 def test_the_perfect_critic_says_what_went_wrong(scenes):
     walk = scenes[0]
     goal, (before, after) = walk.goals[0], (m.layout for m in walk.moments[:2])
