@@ -18,13 +18,14 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 
 import typer
 import yaml
-from pydantic import TypeAdapter
+from pydantic import BaseModel
 
 from goalreel.cli.console import progress_bars
 from goalreel.cli.options import SPLITS
 from goalreel.datasets.tabletop.splits import Split, seeds
+from goalreel.evaluation.intervals import gap_closed, measured, points, share
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.loop import measure_loops, run_loops
+from goalreel.evaluation.tabletop.loop import run_loops
 from goalreel.evaluation.tabletop.scenes import walks
 from goalreel.files import write_bytes
 from goalreel.models import presets
@@ -41,11 +42,18 @@ ARMS: dict[str, tuple[str, dict[str, float]]] = {
     "one_agent": ("full, one agent for both roles", {}),
 }
 """Arm -> its name in the table, and what its reward has other than the preset's."""
-MEASURES = ("steps_5", "boards_5", "gap_closed")
-"""With terse orders: explicit ones leave a Critic little to mend."""
-MEASURED = TypeAdapter(dict[str, Measured])
+ATTEMPTS = 5
+"""Of a step, whose first order is terse: explicit ones leave a Critic little to mend."""
 DONE = "README.md"
 """A checkpoint's or a corpus's card, which is written last."""
+
+
+class ArmSteps(BaseModel):
+    """Which steps of every episode are right: at the first attempt, with the Critic, with a perfect one."""
+
+    first: list[list[bool]]
+    ours: list[list[bool]]
+    oracle: list[list[bool]]
 
 
 def main(
@@ -106,9 +114,7 @@ def _train(out: Path, config: Path, corpora: tuple[Path, ...], model: str, optio
     _goalreel("train", "critic", *options, "--config", config, "--out", out, *rows, *start, *resume)
 
 
-def _measured(
-    out: Path, arm: str, model: str, editor: str, split: Split, episodes: int
-) -> dict[str, Measured]:
+def _measured(out: Path, arm: str, model: str, editor: str, split: Split, episodes: int) -> ArmSteps:
     """Run the loop as `goalreel eval tabletop --parts loop` does, for what the table shows alone."""
     path = out / f"{arm}-{split}-{episodes}.json"
     if not path.exists():
@@ -122,28 +128,39 @@ def _measured(
             hits = run_loops(
                 *(scenes, trio.editor, trio.critic, progress, trio.called.keep, "terse"),
                 arms=("ours", "oracle"),
-                attempts=(1, 5),
+                attempts=(1, ATTEMPTS),
             )
-        found = MEASURED.dump_json(measure_loops(scenes, hits))
-        write_bytes(path, found)
-    return MEASURED.validate_json(path.read_bytes())
+        found = ArmSteps(first=hits["ours", 1], ours=hits["ours", ATTEMPTS], oracle=hits["oracle", ATTEMPTS])
+        write_bytes(path, found.model_dump_json().encode())
+    return ArmSteps.model_validate_json(path.read_bytes())
 
 
-def _table(told: dict[str, dict[str, Measured]], split: str, episodes: int) -> str:
+def _table(told: dict[str, ArmSteps], split: str, episodes: int) -> str:
     lines = [
-        f"{episodes} episodes of the {split} split: true sub-goals, terse orders, 95 % intervals.\n",
-        "| Critic | right steps | storyboards without a wrong step | of the gap closed |\n|---|---|---|---|",
+        f"{episodes} episodes of the {split} split: true sub-goals, terse orders, {ATTEMPTS} attempts, 95 % "
+        "intervals.\n",
+        "| Critic | right steps, % | points ahead of the first | storyboards without a wrong step, % "
+        "| of the gap closed, % |\n|---|---|---|---|---|",
     ]
     for arm, (name, _) in ARMS.items():
-        lines.append(f"| {name} | {' | '.join(_cell(told[arm][measure]) for measure in MEASURES)} |")
+        rows = told[arm]
+        steps = measured([(sum(r), len(r)) for r in rows.ours], share)
+        pairs = zip(rows.ours, told["sft"].ours, strict=True)
+        ahead = measured([(sum(r), sum(s), len(r)) for r, s in pairs], points)
+        boards = measured([(all(r), 1) for r in rows.ours], share)
+        both = zip(rows.ours, rows.first, rows.oracle, strict=True)
+        gap = measured([(sum(r), sum(f), sum(c)) for r, f, c in both], gap_closed)
+        lines.append(
+            f"| {name} | {_cell(steps, 100)} | {_cell(ahead)} | {_cell(boards, 100)} | {_cell(gap, 100)} |"
+        )
     return "\n".join(lines) + "\n"
 
 
-def _cell(m: Measured) -> str:
+def _cell(m: Measured, times: float = 1) -> str:
     if m.value is None:
         return ""
-    interval = "" if m.low is None or m.high is None else f" ({100 * m.low:.0f} - {100 * m.high:.0f})"
-    return f"{100 * m.value:.1f}{interval}"
+    interval = "" if m.low is None or m.high is None else f" ({times * m.low:.1f} - {times * m.high:.1f})"
+    return f"{times * m.value:.1f}{interval}"
 
 
 def _goalreel(*words: object) -> str:
