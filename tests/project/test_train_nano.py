@@ -11,7 +11,6 @@ import nano_scores
 import train_nano
 import typer
 import yaml
-from support.cli import goalreel
 from typer.main import get_command
 
 from goalreel.cli.main import app
@@ -78,17 +77,6 @@ def test_the_whole_way_can_be_tried_in_small(calls, tmp_path):
         train_nano.main(tmp_path)
     with pytest.raises(typer.BadParameter, match="--install is for --share 1"):
         train_nano.main(tmp_path / "other", share=0.5, install=True)
-
-
-@pytest.mark.slow
-def test_from_nothing_to_three_checkpoints_that_answer(tmp_path):
-    train_nano.main(tmp_path / "nano", share=0.003)
-    runs = tmp_path / "nano" / "runs"
-    trio = ("--planner", f"hf:{runs / 'planner-last'}", "--critic", f"hf:{runs / 'critic-own'}")
-    trio += ("--editor", f"diffusers:{runs / 'editor' / 'editor'}")
-    parts = ("--parts", "plan,edit,critic", "--episodes", 1, "--out", tmp_path / "bench", "--json")
-    found = json.loads(goalreel("eval", "tabletop", *trio, *parts).splitlines()[-1])
-    assert {"plan.exact", "edit.score", "critic.balanced_accuracy"} <= found.keys()
 
 
 def test_a_stage_that_was_killed_is_resumed(tmp_path, monkeypatch):
