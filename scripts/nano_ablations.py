@@ -163,14 +163,12 @@ def _cell(m: Measured, times: float = 1) -> str:
     return f"{times * m.value:.1f}{interval}"
 
 
-def _goalreel(*words: object) -> str:
-    """Run a command of goalreel's and give what it printed; its failure ends this script: it has said why."""
+def _goalreel(*words: object) -> None:
+    """Run a command of goalreel's; its failure ends this script, for it has said why."""
     command = [str(Path(sys.executable).with_name("goalreel")), *map(str, words)]
     typer.echo(f"$ {' '.join(command[1:])}", err=True)
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise typer.Exit(done.returncode)
-    return done.stdout
+    if code := subprocess.run(command).returncode:
+        raise typer.Exit(code)
 
 
 if __name__ == "__main__":

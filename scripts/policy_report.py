@@ -21,6 +21,7 @@ from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.policy.pooled import difference, pooled
 from goalreel.evaluation.policy.rollout import Rolled
 from goalreel.evaluation.policy.study import PolicyReport
+from goalreel.training.policy.fit import PICK_NEAR, PLACE_NEAR
 
 ROWS = {
     "instruction": "A0, the instruction in words",
@@ -125,7 +126,8 @@ def sizes_table(found: StudyEnds) -> str:
 
 def misses_table(out: Path, steps: int) -> str:
     lines = [
-        "| policy, samples, seed | pick, cm | place, cm | pick within 12 mm | place within 25 mm |",
+        f"| policy, samples, seed | pick, cm | place, cm | pick within {1000 * PICK_NEAR:.0f} mm "
+        f"| place within {1000 * PLACE_NEAR:.0f} mm |",
         "|---|---|---|---|---|",
     ]
     for file in sorted((out / "policies").glob(f"*-{steps}/curve.json")):

@@ -11,7 +11,6 @@ from goalreel.evaluation.policy.rollout import Rolled
 
 type Ends = Sequence[Sequence[Rolled]]
 """By training seed, then by task."""
-MEASURES = ("success", "reached", "first_right")
 
 
 def pooled(ends: Ends, measure: str) -> Measured:

@@ -137,10 +137,12 @@ def measure(order: PolicyOrder, progress: OnProgress) -> PolicyReport:
     """Run every arm on every task.
 
     Raises:
-        InputError: a policy that does not fit, or a model that cannot predict.
+        InputError: a policy that does not fit, a model that cannot predict, or no other task for `placebo`.
         DatasetError: another run works in the same folder.
         goalreel.errors.BackendError: a model cannot be called.
     """
+    if "placebo" in order.arms and order.episodes < 2:
+        raise InputError("the arm placebo shows another task's goal images: it needs two tasks at least")
     journal = Journal(order.out / "answers")
     with exclusive(journal.folder, order.out):
         actors = _actors(order)

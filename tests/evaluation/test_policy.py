@@ -356,6 +356,11 @@ def test_a_policy_that_is_missing_or_idle_is_named(tmp_path, given, why):
     assert why in fails("eval", "policy", *given, "--arms", "text,true", "--out", tmp_path)
 
 
+def test_one_task_has_no_other_whose_goals_could_be_shown(tmp_path):
+    words = ("eval", "policy", "--policy", "a", "--arms", "placebo", "--episodes", 1, "--out", tmp_path)
+    assert "it needs two tasks at least" in fails(*words)
+
+
 def test_two_measurements_in_one_folder_are_refused(policy, tmp_path):
     with exclusive(tmp_path / "out" / "answers", tmp_path / "out"), pytest.raises(DatasetError):
         measure(order(policy, tmp_path), quiet)

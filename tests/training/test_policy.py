@@ -178,7 +178,7 @@ def test_the_study_goes_from_nothing_to_results_and_tables(tmp_path, capsys):
         repeats=1,
         split="validation",
         episodes=1,
-        others=1,
+        others=2,
         arms="text,picture",
         workers=1,
     )
