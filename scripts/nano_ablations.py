@@ -21,13 +21,14 @@ import yaml
 from pydantic import BaseModel
 
 from goalreel.cli.console import progress_bars
-from goalreel.cli.options import SPLITS
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.options import INTERRUPTED, SPLITS
 from goalreel.datasets.tabletop.splits import Split, seeds
 from goalreel.evaluation.intervals import gap_closed, measured, points, share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.loop import run_loops
 from goalreel.evaluation.tabletop.scenes import walks
-from goalreel.files import write_bytes
+from goalreel.files import exclusive, write_bytes
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
@@ -73,26 +74,28 @@ def main(
     episodes: Annotated[int, typer.Option(min=1, help="Episodes measured.")] = 400,
 ) -> None:
     """Train every arm, measure the loop with each, write OUT/ablations.md."""
-    out.mkdir(parents=True, exist_ok=True)
-    filtered = out / "filtered"
-    if not (filtered / DONE).exists():
-        critic = f"hf:{model}?batch_size=64&max_new_tokens=128"
-        _goalreel("corpus", "filter-groups", critiques, "--critic", critic, "--out", filtered)
-    both = out / "one_agent_sft"
-    _train(both, _config(out, "nano-critic-own", both.name, steps=sft_steps), (verdicts, plans), model, [])
-    for arm, (_, reward) in ARMS.items():
-        if arm == "sft":
-            continue
-        start = str(both) if arm == "one_agent" else model
-        rows = (critiques if arm == "unfiltered" else filtered,)
-        settings = {"steps": steps, "prompts_per_rollout": rollout, "editor": editor, "reward": reward}
-        settings |= {"batch_size": min(64, 8 * rollout), "learning_rate": rate}
-        config = _config(out, "nano-critic-grpo", arm, **settings)
-        _train(out / arm, config, rows, start, ["--method", "grpo"])
-    told = {arm: _measured(out, arm, model, editor, split, episodes) for arm in ARMS}
-    table = _table(told, split, episodes)
-    write_bytes(out / "ablations.md", table.encode())
-    typer.echo(str(out / "ablations.md"))
+    with one_line_errors(INTERRUPTED), exclusive(out, out):
+        filtered = out / "filtered"
+        if not (filtered / DONE).exists():
+            critic = f"hf:{model}?batch_size=64&max_new_tokens=128"
+            _goalreel("corpus", "filter-groups", critiques, "--critic", critic, "--out", filtered)
+        both = out / "one_agent_sft"
+        _train(
+            both, _config(out, "nano-critic-own", both.name, steps=sft_steps), (verdicts, plans), model, []
+        )
+        for arm, (_, reward) in ARMS.items():
+            if arm == "sft":
+                continue
+            start = str(both) if arm == "one_agent" else model
+            rows = (critiques if arm == "unfiltered" else filtered,)
+            settings = {"steps": steps, "prompts_per_rollout": rollout, "editor": editor, "reward": reward}
+            settings |= {"batch_size": min(64, 8 * rollout), "learning_rate": rate}
+            config = _config(out, "nano-critic-grpo", arm, **settings)
+            _train(out / arm, config, rows, start, ["--method", "grpo"])
+        told = {arm: _measured(out, arm, model, editor, split, episodes) for arm in ARMS}
+        table = _table(told, split, episodes)
+        write_bytes(out / "ablations.md", table.encode())
+        typer.echo(str(out / "ablations.md"))
 
 
 def _config(out: Path, preset: str, name: str, **changes: Any) -> Path:

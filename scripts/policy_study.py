@@ -85,7 +85,7 @@ def main(
     spawn = multiprocessing.get_context("spawn")
     with ExitStack() as stack:
         stack.enter_context(one_line_errors(INTERRUPTED))
-        chosen = [int(size) for size in sizes.split(",")]
+        chosen = _sizes(sizes)
         trained = named(arms, ARMS, "policy")
         kinds = named(conditions, CONDITIONS, "condition")
         progress = stack.enter_context(progress_bars())
@@ -131,6 +131,13 @@ def main(
                     for run in COMPARED
                 ]
         _all(pool, rolls, "rollouts", progress)
+
+
+def _sizes(text: str) -> list[int]:
+    """Whole numbers from 0 on, separated by commas."""
+    if not all(size.strip().isdecimal() for size in text.split(",")):
+        raise InputError(f"--sizes {text}: give whole numbers of samples, 0 for all, such as 1000,5000,0")
+    return [int(size) for size in text.split(",")]
 
 
 def _settled(out: Path, settings: dict[str, int]) -> None:

@@ -21,7 +21,9 @@ import typer
 import yaml
 
 from goalreel.checkpoints import NANO
-from goalreel.files import write_bytes
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.options import INTERRUPTED
+from goalreel.files import exclusive, write_bytes
 from goalreel.training.config import config_file
 
 os.environ.setdefault("MUJOCO_GL", "egl")
@@ -65,7 +67,13 @@ def main(
     begun = out / "share"
     if begun.exists() and float(begun.read_text()) != share:
         raise typer.BadParameter(f"{out} was begun with --share {begun.read_text()}: choose another --out")
-    begun.write_text(str(share))
+    with one_line_errors(INTERRUPTED), exclusive(out, out):
+        begun.write_text(str(share))
+        _stages(out, workers, share, install)
+
+
+def _stages(out: Path, workers: int, share: float, install: bool) -> None:
+    """What is done already stays as it is."""
     corpora, runs = out / "corpora", out / "runs"
     for kind, episodes in CORPORA.items():
         some = ("--episodes", _some(episodes, share), "--workers", workers)

@@ -14,6 +14,7 @@ import yaml
 from typer.main import get_command
 
 from goalreel.cli.main import app
+from goalreel.files import exclusive
 
 ROWS = [{"messages": [{"role": "assistant", "content": f"the block {x}"}]} for x in ("stays", "is misshapen")]
 
@@ -77,6 +78,13 @@ def test_the_whole_way_can_be_tried_in_small(calls, tmp_path):
         train_nano.main(tmp_path)
     with pytest.raises(typer.BadParameter, match="--install is for --share 1"):
         train_nano.main(tmp_path / "other", share=0.5, install=True)
+
+
+def test_two_at_once_are_refused(calls, tmp_path, capsys):
+    with exclusive(tmp_path, tmp_path), pytest.raises(typer.Exit):
+        train_nano.main(tmp_path)
+    assert "another goalreel run is writing there" in capsys.readouterr().err
+    assert not calls
 
 
 def test_a_stage_that_was_killed_is_resumed(tmp_path, monkeypatch):

@@ -165,6 +165,13 @@ def test_a_folder_of_other_demonstrations_is_refused(tmp_path):
         policy_study._settled(tmp_path, {"scenes": 6, "checks": 1})
 
 
+def test_sizes_that_are_no_numbers_end_in_one_line():
+    assert policy_study._sizes("1000, 0") == [1000, 0]
+    for text in ("abc", "1000,", "-5"):
+        with pytest.raises(InputError, match="give whole numbers of samples"):
+            policy_study._sizes(text)
+
+
 @pytest.mark.process
 def test_the_study_goes_from_nothing_to_results_and_tables(tmp_path, capsys):
     policy_study.main(
