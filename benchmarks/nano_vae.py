@@ -34,8 +34,8 @@ def round_trip(vae: Any, cases: Iterable[EditCase]) -> dict[str, float | int]:
     """Judge what comes back, of the goal images that are judged right as they are.
 
     `goal`: the sub-goal still reads true; `whole`: and every object within NEAR of where it was; `right`: and
-    all else untouched, as the bench sees it; `gone` and `moved`: pictures that it calls wrong, by the worst in
-    them; `error`: mean absolute error of pixels (0-255).
+    all else untouched, as the bench sees it; `gone` and `moved`: pictures that it calls wrong, by the worst
+    in them; `error`: mean absolute error of pixels (0-255).
     """
     told: Counter[str] = Counter()
     errors = []
