@@ -6,10 +6,13 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import rclpy
+from lifecycle_msgs.msg import State
+from lifecycle_msgs.srv import ChangeState, GetState
 from std_msgs.msg import String
 from support.places import SUPPORT
 from support.ros import ENV, other
@@ -19,6 +22,7 @@ from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.msg import Storyboard
 from goalreel_ros.client import GoalreelClient, GoalreelError
 from goalreel_ros.client.beside import Beside
+from goalreel_ros.client.lifecycle import Lifecycle
 from goalreel_ros.client.task import TaskHandle
 
 NODE = str(SUPPORT / "scripted_node.py")
@@ -65,6 +69,67 @@ def test_lifecycle_moves_the_node_and_says_where_it_is(client):
     assert refused.value.code is ErrorCode.NOT_ACTIVE
     with pytest.raises(GoalreelError, match="did not deactivate: it is inactive"):
         client.lifecycle.deactivate()
+
+
+@pytest.mark.process
+def test_a_node_that_was_killed_is_asked_again_when_it_is_back():
+    """Until DDS forgets the dead one, what is asked goes to it."""
+    names = ("--ros-args", "-r", "__ns:=/again")
+    with GoalreelClient(server="/again/goalreel", timeout=120) as client, ThreadPoolExecutor(1) as pool:
+        with other(NODE, *names) as first:
+            client.lifecycle.configure()
+            first.process.kill()
+            first.process.wait()
+        service = client._call._clients["change_state"]
+        asking = pool.submit(client.lifecycle.configure)
+        until(lambda: service._pending_requests or not service.service_is_ready())
+        with other(NODE, *names):
+            asking.result(120)
+            client.lifecycle.wait_for("inactive", 60)
+
+
+class Deaf:
+    """A node whose answers to transitions are lost, but for the last that `answers` gives."""
+
+    server = "goalreel"
+
+    def __init__(self, state: str, *answers: bool | None) -> None:
+        self.state, self.answers, self.asked = state, iter(answers), 0
+
+    def __call__(self, name: str, request: object, timeout: float | None = None) -> object:
+        if name == "get_state":
+            return GetState.Response(current_state=State(label=self.state))
+        self.asked += 1
+        success = next(self.answers)
+        if success is None:
+            raise TimeoutError("goalreel/change_state did not answer within 5 s")
+        return ChangeState.Response(success=success)
+
+
+def test_a_transition_whose_answer_is_lost_is_not_made_twice():
+    node = Deaf("inactive", None)
+    Lifecycle(node).configure()
+    assert node.asked == 1
+
+
+def test_a_transition_that_is_refused_because_the_lost_one_was_heard_is_made(monkeypatch):
+    monkeypatch.setattr("goalreel_ros.client.lifecycle.LOOK", 0.0)
+    node = Deaf("inactive", None, False)
+    Lifecycle(node).configure()
+    assert node.asked == 2
+
+
+def test_a_transition_that_is_refused_at_the_second_request_says_so(monkeypatch):
+    monkeypatch.setattr("goalreel_ros.client.lifecycle.LOOK", 0.0)
+    with pytest.raises(GoalreelError, match="did not configure: it is unconfigured"):
+        Lifecycle(Deaf("unconfigured", None, False)).configure()
+
+
+def test_a_transition_that_nobody_answers_says_how_long_it_was_asked_for(monkeypatch):
+    monkeypatch.setattr("goalreel_ros.client.lifecycle.LOOK", 0.0)
+    monkeypatch.setattr("goalreel_ros.client.lifecycle.TRANSITION_TIMEOUT", -1.0)
+    with pytest.raises(TimeoutError, match=r"did not configure within 0 s: .* did not answer within 5 s"):
+        Lifecycle(Deaf("unconfigured", None), 0.0).configure()
 
 
 @pytest.mark.process

@@ -59,9 +59,9 @@ def remap(topic: str) -> tuple[str, ...]:
 
 def show(publisher, word: str) -> None:
     """Return once it is published."""
-    before = len(publisher.lines)
+    before = publisher.lines.count(f"shown {word}")
     publisher.say(word)
-    until(lambda: len(publisher.lines) > before)
+    until(lambda: publisher.lines.count(f"shown {word}") > before)
 
 
 @pytest.fixture

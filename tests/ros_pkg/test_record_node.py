@@ -40,6 +40,7 @@ def recorded(node, tmp_path_factory):
     robot = Robot()
     robot.film()
     until(lambda: sum("recording /" in line for line in recorder.lines) == len(TOPICS))
+    until(lambda: robot.watchers() == 2)  # the node and the recorder
     goals = robot.listen(SubGoal, "goalreel/subgoal")
     handle = robot.send(AnnotateTask, "annotate_task", task=TASK)
     for wanted in COLOURS:

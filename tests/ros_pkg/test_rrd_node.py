@@ -4,6 +4,8 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ pytest.importorskip("rerun", reason="needs rerun: pip install 'goalreel[rerun]'"
 
 from support.ros import Other, other
 from support.ros_bench import BLUE, RED, Robot, rgb, seen
-from support.rrd import entities, values, verify
+from support.rrd import entities, so_far, values, verify
 from support.wait import until
 
 from goalreel.image import Image
@@ -23,10 +25,24 @@ pytestmark = pytest.mark.process
 
 COLOURS = (RED, BLUE)
 COMMAND = ("-m", "goalreel_ros.rrd", "--out")
+CAMERA = ("camera/live", "EncodedImage:blob", "time")
+STATE = ("lanes/state", "StateChange:state", "time")
 
 
 def said(process: Other, words: str) -> bool:
     return any(words in line for line in process.lines)
+
+
+def newest(path: Path, what: tuple[str, str, str]) -> Any:
+    """What the file, which is being written, has of that; None as long as it has nothing."""
+    found = so_far(path, *what)
+    return found[-1][1] if found else None
+
+
+def shows(blob: list[int] | None, colour: str) -> bool:
+    return blob is not None and bool(
+        np.abs(seen(Image.decode(bytes(blob)).pixels).astype(int) - rgb(colour)).max() < 40
+    )
 
 
 @pytest.fixture(scope="module")
@@ -37,17 +53,19 @@ def recorded(node, tmp_path_factory):
     robot = Robot()
     robot.film()
     until(lambda: said(recorder, "listening to /goalreel and /image") and said(recorder, "the node is there"))
+    until(lambda: newest(path, CAMERA))  # DDS may take longer to find it than the task lasts
     goals = robot.listen(SubGoal, "goalreel/subgoal")
     handle = robot.send(AnnotateTask, "annotate_task", task=" ".join(COLOURS))
     for wanted in COLOURS:
         until(lambda: goals and goals[-1].active and goals[-1].instruction == wanted)  # noqa: B023
         until(lambda: said(recorder, f"sub-goal: {wanted}"))  # noqa: B023
+        until(lambda: newest(path, STATE) == "executing")
         robot.colour = wanted
     robot.result(handle)
     until(lambda: [line for line in recorder.lines if "sub-goal: " in line][-1].endswith("sub-goal: none"))
     until(lambda: all(said(recorder, f"{c}, attempt 1: accepted") for c in COLOURS))
-    shown = path.stat().st_size
-    until(lambda: path.stat().st_size > shown)  # the camera goes on: its last frame is of the end
+    until(lambda: newest(path, STATE) == "succeeded")
+    until(lambda: shows(newest(path, CAMERA), COLOURS[-1]))  # the camera goes on
     assert recorder.stop(signal.SIGINT) == 0, recorder.lines
     assert not [line for line in recorder.lines if "Traceback" in line]
     robot.close()
@@ -62,21 +80,19 @@ def test_the_file_has_the_sub_goals_with_their_pictures(recorded):
     goals = values(recorded, "subgoal/goal", "EncodedImage:blob", "time")
     assert len(goals) == len(COLOURS)
     for (_, blob), wanted in zip(goals, COLOURS, strict=True):
-        assert np.abs(seen(Image.decode(bytes(blob)).pixels).astype(int) - rgb(wanted)).max() < 40
+        assert shows(blob, wanted)
     words = [text for _, text in values(recorded, "subgoal/words", "TextDocument:text", "time")]
     assert f"1. {RED}\n\n{RED}\n\nverified" in words
 
 
 def test_the_camera_the_verdicts_and_the_progress_are_there(recorded):
-    frames = values(recorded, "camera/live", "EncodedImage:blob", "time")
-    assert np.abs(seen(Image.decode(bytes(frames[-1][1])).pixels).astype(int) - rgb(BLUE)).max() < 40
+    assert shows(values(recorded, *CAMERA)[-1][1], BLUE)
     told = values(recorded, "log/critic", "TextLog:text", "time")
     assert {text.splitlines()[0] for _, text in told} == {
         f"{i}. {c}, attempt 1: accepted" for i, c in enumerate(COLOURS, start=1)
     }
     assert all("I looked." in text for _, text in told)
-    states = [state for _, state in values(recorded, "lanes/state", "StateChange:state", "time")]
-    assert "executing" in states
+    assert "executing" in [state for _, state in values(recorded, *STATE)]
     done = [v for _, v in values(recorded, "curves/task_completion", "Scalars:scalars", "time")]
     assert 0 <= min(done) < max(done) <= 1
 
@@ -92,7 +108,7 @@ def test_it_is_shown_live_in_a_viewer_that_runs(node, filming, tmp_path):
     with other(
         "-m", "goalreel_ros.rrd", "--connect", f"rerun+http://127.0.0.1:{port}/proxy", ready="listening to"
     ) as it:
-        until(lambda: path.is_file() and path.stat().st_size > 200_000)  # the layout alone is 20,000
+        until(lambda: newest(path, CAMERA))
         assert it.stop(signal.SIGTERM) == 0
     viewer.stop(signal.SIGINT)
     assert "camera/live" in entities(path)

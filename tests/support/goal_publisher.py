@@ -42,7 +42,7 @@ def main() -> None:
             message = CompressedImage(format="jpeg", data=array("B", data(line.strip())))
             message.header.stamp = node.get_clock().now().to_msg()
             publisher.publish(message)
-            print(f"shown {line}", flush=True)  # noqa: T201
+            print(f"shown {line.strip()}", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class GoalreelClient:
         own.create_subscription(
             SubGoal, f"{server}/subgoal", self._on_subgoal, WATCHED, event_callbacks=events
         )
-        self.lifecycle = lifecycle.Lifecycle(self._call)
+        self.lifecycle = lifecycle.Lifecycle(self._call, timeout)
         self._beside.start()
 
     def __enter__(self) -> Self:
