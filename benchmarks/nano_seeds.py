@@ -21,7 +21,7 @@ from goalreel.datasets.tabletop.splits import seeds
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.evaluation.tabletop.asking import in_batches
 from goalreel.evaluation.tabletop.edit import EditCase, edit_cases
-from goalreel.evaluation.tabletop.scenes import disturbed, look, walk
+from goalreel.evaluation.tabletop.scenes import disturbed, walk
 from goalreel.evaluation.tabletop.words import REGISTERS, prompt_of
 from goalreel.image import Image
 from goalreel.types import Editor, Failure
@@ -77,7 +77,7 @@ def _score(editor: Editor, asked: Sequence[EditCase], register: Register, count:
 
 
 def _differ(case: EditCase, one: Image | Failure, other: Image | Failure) -> bool:
-    a, b = (look(picture, case.walk.episode.scene) for picture in (one, other))
+    a, b = (case.read(picture) for picture in (one, other))
     if a is None or b is None:
         return a is not b
     return a.keys() != b.keys() or bool(disturbed(a, b, ()))

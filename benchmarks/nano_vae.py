@@ -17,7 +17,7 @@ import typer
 
 from goalreel.checkpoints import NANO
 from goalreel.cli.console import progress_bars
-from goalreel.datasets.tabletop.readback import read_back, shown
+from goalreel.datasets.tabletop.readback import shown
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.evaluation.tabletop.edit import EditCase, edit_cases
@@ -46,8 +46,9 @@ def round_trip(vae: Any, cases: Iterable[EditCase]) -> dict[str, float | int]:
         told["rows"] += 1
         again = redraw(vae, case.target.pixels)
         errors.append(np.abs(again.astype(float) - case.target.pixels).mean())
-        scene = case.walk.episode.scene
-        before, after = read_back(case.target.pixels, scene), read_back(again, scene)
+        before, after = case.read(case.target), case.read(Image(again))
+        assert before is not None
+        assert after is not None
         goal = shown(after, case.goal)
         near = all(name in after and np.linalg.norm(before[name] - after[name]) < NEAR for name in before)
         right = case.judge(Image(again)).right

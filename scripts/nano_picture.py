@@ -103,7 +103,10 @@ def judged(scene: Walk, board: Storyboard) -> Iterator[list[bool]]:
     """For every step of a complete board, whether the simulator agrees with each attempt's verdict."""
     before = scene.moments[0].layout
     for goal, step in zip(scene.goals, board.steps, strict=True):
-        shown = [look_rendered(attempt.image, scene.episode.scene) for attempt in step.attempts]
+        shown = [
+            look_rendered(attempt.image, scene.episode.scene, before, goal.object)
+            for attempt in step.attempts
+        ]
         truth = [outcome(layout, before, goal).right for layout in shown]
         said = [a.verdict is not None and a.verdict.success for a in step.attempts]
         yield [t == s for t, s in zip(truth, said, strict=True)]

@@ -15,6 +15,7 @@ from goalreel.datasets.tabletop.env import STATE_NAMES, Tabletop
 from goalreel.datasets.tabletop.expert import OPEN, SPEED, TURN, carry
 from goalreel.datasets.tabletop.readback import read_back
 from goalreel.datasets.tabletop.scene import SceneLayout, TabletopScene
+from goalreel.datasets.tabletop.second_look import read_after
 from goalreel.datasets.tabletop.turns import read_turns
 from goalreel.image import Image
 
@@ -47,7 +48,15 @@ class SceneReading:
         Raises:
             ValueError: it is not square.
         """
-        layout = read_back(picture.pixels, scene)
+        return cls.of(picture, read_back(picture.pixels, scene), scene)
+
+    @classmethod
+    def read_after(cls, picture: Image, scene: TabletopScene, now: Self) -> Self:
+        """Read a picture in which one block at most should be elsewhere than `now`; errors as `read`."""
+        return cls.of(picture, read_after(picture.pixels, scene, now.layout, now.turns), scene)
+
+    @classmethod
+    def of(cls, picture: Image, layout: SceneLayout, scene: TabletopScene) -> Self:
         return cls(layout, read_turns(picture.pixels, layout, scene.camera))
 
 
@@ -75,7 +84,8 @@ class Reacher:
         Raises:
             ValueError: a picture cannot be read, or shows no block.
         """
-        now, wanted = SceneReading.read(live, self._scene), SceneReading.read(goal, self._scene)
+        now = SceneReading.read(live, self._scene)
+        wanted = SceneReading.read_after(goal, self._scene, now)
         away = {
             block: float(np.linalg.norm(now.layout[block] - wanted.layout[block]))
             for block in now.turns.keys() & wanted.turns.keys()

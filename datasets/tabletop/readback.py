@@ -7,6 +7,7 @@ Bowls never move: one is reported where the scene has it, if the picture still s
 
 from collections.abc import Iterator
 from itertools import combinations, permutations, product
+from typing import Self
 
 import cv2
 import numpy as np
@@ -53,12 +54,7 @@ def read_back(picture: NDArray[np.uint8], scene: TabletopScene, camera: str | No
     Raises:
         ValueError: the camera is not fixed, or the picture not square.
     """
-    camera = scene.camera if camera is None else camera
-    if camera not in FIXED:
-        raise ValueError(f"cannot read camera {camera!r}: choose from {', '.join(FIXED)}")
-    if picture.ndim != 3 or picture.shape[0] != picture.shape[1]:
-        raise ValueError(f"a tabletop picture is square RGB, got {picture.shape}")
-    return _Reader(picture, scene, FIXED[camera]).read()
+    return SceneReader.of(picture, scene, camera).read()
 
 
 def segment(picture: NDArray[np.uint8]) -> dict[str, PixelMask]:
@@ -77,7 +73,7 @@ def segment(picture: NDArray[np.uint8]) -> dict[str, PixelMask]:
 def bowl_rings(scene: TabletopScene, size: int) -> PixelMask:
     """Where the coloured outside of the scene's bowls is, (size, size), through the scene's own camera."""
     blank = np.zeros((size, size, 3), np.uint8)
-    return _Reader(blank, scene, FIXED[scene.camera]).draw({}) > 0
+    return SceneReader(blank, scene, FIXED[scene.camera]).draw({}) > 0
 
 
 def shown(found: SceneLayout, goal: SubGoal) -> bool:
@@ -91,11 +87,24 @@ def possible(found: SceneLayout, goal: SubGoal) -> set[bool]:
     return {shows(found | {goal.object: found[goal.object] + shift}, goal) for shift in shifts}
 
 
-class _Reader:
-    """One picture under inspection."""
+class SceneReader:
+    """One picture under inspection.
+
+    `bowls`: where the scene has them; `seen`: where the colour of each block shows that is not missing.
+    """
+
+    @classmethod
+    def of(cls, picture: NDArray[np.uint8], scene: TabletopScene, camera: str | None = None) -> Self:
+        """Inspect a picture; arguments and errors are those of `read_back`."""
+        camera = scene.camera if camera is None else camera
+        if camera not in FIXED:
+            raise ValueError(f"cannot read camera {camera!r}: choose from {', '.join(FIXED)}")
+        if picture.ndim != 3 or picture.shape[0] != picture.shape[1]:
+            raise ValueError(f"a tabletop picture is square RGB, got {picture.shape}")
+        return cls(picture, scene, FIXED[camera])
 
     def __init__(self, picture: NDArray[np.uint8], scene: TabletopScene, camera: PinholeCamera) -> None:
-        self.size, self.camera = picture.shape[0], camera
+        self.picture, self.size, self.camera = picture, picture.shape[0], camera
         self.bowls = {b.name: np.array([b.x, b.y, 0.0]) for b in scene.bowls}
         seen = segment(picture)
         rings = self.draw({})
@@ -122,7 +131,7 @@ class _Reader:
 
     def _stackings(self) -> Iterator[dict[str, str]]:
         """Block -> the block it stands on, none first; only stacks whose blocks line up in the picture."""
-        centres = {block: _centre(mask) for block, mask in self.seen.items()}
+        centres = {block: centre(mask) for block, mask in self.seen.items()}
         pairs = [
             (block, base)
             for block, base in permutations(centres, 2)
@@ -145,22 +154,22 @@ class _Reader:
         """The layout whose outlines lie where the colours were seen, given what stands on what, and how
         well they overlap (mean intersection over union, 0-1)."""
         order = sorted(self.seen, key=lambda b: len(_below(under, b)))
-        centres = {block: _centre(self.seen[block]) for block in order}
+        centres = {block: centre(self.seen[block]) for block in order}
         for last in (False, False, False, True):
             layout: SceneLayout = {}
             for block in order:
-                layout[block] = self._stand(centres[block], layout.get(under.get(block, "")))
+                layout[block] = self.stand(centres[block], layout.get(under.get(block, "")))
             drawn = self.draw(layout)
             visible = {b: drawn == i for i, b in enumerate(layout, 1 + len(self.bowls))}
             if last:
                 break
             for block in order:
                 if visible[block].sum() > 2:
-                    centres[block] = centres[block] + _centre(self.seen[block]) - _centre(visible[block])
+                    centres[block] = centres[block] + centre(self.seen[block]) - centre(visible[block])
         overlaps = [(self.seen[b] & v).sum() / (self.seen[b] | v).sum() for b, v in visible.items()]
         return layout, float(np.mean(overlaps)) if overlaps else 0.0
 
-    def _stand(self, centre: Floats, base: Floats | None) -> Floats:
+    def stand(self, centre: Floats, base: Floats | None) -> Floats:
         """A block's position from the pixel its centre projects to: on its base, in a bowl, on the table."""
         if base is not None:
             return self._at(centre, base[2] + 2 * HALF)
@@ -226,7 +235,7 @@ def _grounded(under: dict[str, str], block: str) -> bool:
     return block not in _below(under, block)
 
 
-def _centre(mask: PixelMask) -> Floats:
+def centre(mask: PixelMask) -> Floats:
     """Mean (column, row) of a mask, in the camera's pixel coordinates."""
     rows, columns = np.nonzero(mask)
     return np.array([columns.mean() + 0.5, rows.mean() + 0.5])

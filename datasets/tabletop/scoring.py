@@ -36,6 +36,7 @@ from goalreel.datasets.tabletop.scene import (
     TabletopScene,
     colour,
 )
+from goalreel.datasets.tabletop.second_look import read_after
 from goalreel.datasets.tabletop.sentences import read_wanted
 from goalreel.datasets.tabletop.turns import fit_cubes, outline
 from goalreel.datasets.tabletop.variety import PLAIN, View, seen
@@ -122,7 +123,7 @@ def _score(candidate: Candidate) -> PictureScores | None:
     picture = candidate.image.resized(candidate.source.size)
     try:
         before = _read(candidate.source, episode.scene)
-        now = read_back(picture.pixels, episode.scene)
+        now = read_after(picture.pixels, episode.scene, before, (goal.object,))
     except ValueError:
         return None
     if goal.object not in before or goal.target not in before:

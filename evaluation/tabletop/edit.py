@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from goalreel.datasets.tabletop.lessons.composition import held_out_step
 from goalreel.datasets.tabletop.lessons.rows import Register
 from goalreel.datasets.tabletop.predicates import KINDS, SubGoal
+from goalreel.datasets.tabletop.scene import SceneLayout
 from goalreel.evaluation.intervals import measured_share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.tabletop.asking import in_batches
@@ -43,8 +44,12 @@ class EditCase:
 
     def judge(self, picture: Image | Failure | None) -> GoalOutcome:
         """Compare what a goal image from this source shows with the sub-goal."""
-        found = look_rendered(picture, self.walk.episode.scene)
-        return outcome(found, self.walk.moments[self.index].layout, self.goal)
+        return outcome(self.read(picture), self.walk.moments[self.index].layout, self.goal)
+
+    def read(self, picture: Image | Failure | None) -> SceneLayout | None:
+        """Read what a goal image from this source shows."""
+        before = self.walk.moments[self.index].layout
+        return look_rendered(picture, self.walk.episode.scene, before, self.goal.object)
 
     def edit(self, prompt: str, attempt: int = 0) -> Edit:
         """Make the request to an editor, its seed that of the attempt."""

@@ -72,8 +72,9 @@ def score_job(
         labels += [(walk.seed, hit) for hit in hits]
         for number, match in enumerate(best_matches(pred, spans)):
             step = told[match][1]
-            seen = look(step and step.goal_image, walk.episode.scene)
-            right = outcome(seen, walk.moments[number].layout, _goal(true.segments[number])).right
+            before, goal = walk.moments[number].layout, _goal(true.segments[number])
+            seen = look(step and step.goal_image, walk.episode.scene, before, goal.object)
+            right = outcome(seen, before, goal).right
             images.append((walk.seed, right))
     return {
         "boundary_f1": measured(boundaries, share),

@@ -48,7 +48,7 @@ def right_steps(walk: Walk, board: Storyboard) -> list[bool]:
     before = walk.moments[0].layout
     hits = []
     for goal, step in zip(walk.goals, board.steps, strict=True):
-        found = look_rendered(step.goal_image, walk.episode.scene)
+        found = look_rendered(step.goal_image, walk.episode.scene, before, goal.object)
         hits.append(outcome(found, before, goal).right)
         before = before if found is None else found
     return hits
@@ -77,12 +77,13 @@ class OracleCritic:
 
     def _judge(self, candidate: Candidate) -> Verdict:
         walk, index = self.walks[candidate.task_id], candidate.step
-        scene = walk.episode.scene
-        first = candidate.source == walk.task.image
-        seen = None if first else look_rendered(candidate.source, scene)
+        scene, goal = walk.episode.scene, walk.goals[index]
+        true = walk.moments[index].layout
+        first = index == 0 or candidate.source == walk.task.image
+        seen = None if first else look_rendered(candidate.source, scene, true, walk.goals[index - 1].object)
         before = walk.moments[0].layout if seen is None else seen
-        found = look_rendered(candidate.image, scene)
-        good = outcome(found, before, walk.goals[index]).right
+        found = look_rendered(candidate.image, scene, before, goal.object)
+        good = outcome(found, before, goal).right
         refined = None if good else _mended(walk, index, before, found)
         return Verdict(success=good, reasoning="read back", refined_prompt=refined)
 

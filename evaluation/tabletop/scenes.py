@@ -9,9 +9,10 @@ import numpy as np
 from goalreel.datasets.tabletop.env import Tabletop, TabletopState
 from goalreel.datasets.tabletop.grammar import TabletopEpisode, sample_episode
 from goalreel.datasets.tabletop.predicates import SubGoal
-from goalreel.datasets.tabletop.readback import read_back, shown
+from goalreel.datasets.tabletop.readback import shown
 from goalreel.datasets.tabletop.scene import SceneLayout, TabletopScene
 from goalreel.datasets.tabletop.scoring import task_id_of
+from goalreel.datasets.tabletop.second_look import read_after
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.datasets.tabletop.variety import PLAIN, View, seen
 from goalreel.image import Image
@@ -112,21 +113,31 @@ NOTHING = GoalOutcome(False, False)
 """The outcome of a picture that never came."""
 
 
-def look(picture: Image | Failure | None, scene: TabletopScene) -> SceneLayout | None:
-    """Read the layout off a picture; None where there is no picture, or it is not of this camera."""
-    return _read(picture, scene) if isinstance(picture, Image) else None
+def look(
+    picture: Image | Failure | None, scene: TabletopScene, before: SceneLayout, moved: str
+) -> SceneLayout | None:
+    """Read the layout off a picture that should show one block moved from the layout `before`; None where
+    there is no picture, or it is not of this camera."""
+    if not isinstance(picture, Image):
+        return None
+    return _read(picture, scene, tuple((name, tuple(at)) for name, at in before.items()), moved)
 
 
-def look_rendered(picture: Image | Failure | None, scene: TabletopScene) -> SceneLayout | None:
-    """Read the layout off an editor's picture, brought to the size of the frame that it began with."""
-    return look(picture.resized((SIZE, SIZE)) if isinstance(picture, Image) else picture, scene)
+def look_rendered(
+    picture: Image | Failure | None, scene: TabletopScene, before: SceneLayout, moved: str
+) -> SceneLayout | None:
+    """Look at an editor's picture, brought to the size of the frame that it began with."""
+    picture = picture.resized((SIZE, SIZE)) if isinstance(picture, Image) else picture
+    return look(picture, scene, before, moved)
 
 
 @lru_cache(maxsize=4096)
-def _read(picture: Image, scene: TabletopScene) -> SceneLayout | None:
+def _read(
+    picture: Image, scene: TabletopScene, before: tuple[tuple[str, tuple[float, ...]], ...], moved: str
+) -> SceneLayout | None:
     # The arms of the loop come to the same pictures again and again.
     try:
-        return read_back(picture.pixels, scene)
+        return read_after(picture.pixels, scene, {name: np.array(at) for name, at in before}, (moved,))
     except ValueError:
         return None
 

@@ -21,8 +21,9 @@ from goalreel.datasets.tabletop.lessons.rows import VerdictRow
 from goalreel.datasets.tabletop.lessons.steps import Done, walk
 from goalreel.datasets.tabletop.lessons.verdicts import verdict_row
 from goalreel.datasets.tabletop.predicates import SubGoal
-from goalreel.datasets.tabletop.readback import MOVED, STILL, PixelMask, possible, read_back, segment
+from goalreel.datasets.tabletop.readback import MOVED, STILL, PixelMask, possible, segment
 from goalreel.datasets.tabletop.scene import SceneLayout, colour
+from goalreel.datasets.tabletop.second_look import read_after
 from goalreel.datasets.tabletop.turns import fit_cubes
 from goalreel.image import Image
 from goalreel.types import Edit, Editor
@@ -84,7 +85,7 @@ class Judge:
     @classmethod
     def of(cls, done: Done) -> Self | None:
         """Prepare to judge pictures of a sub-goal; None where not even its true target can be read."""
-        found = read_back(done.target.pixels, done.env.scene)
+        found = _look(done, done.target)
         if any(n not in found or _away(found, done.reached, n) > STILL for n in done.reached):
             return None
         return cls(done, _fits(done.target, found, done.env.scene.camera))
@@ -92,7 +93,7 @@ class Judge:
     def read(self, picture: Image) -> Made | None:
         """What a picture shows; None where that is in doubt: hidden, on a limit, or of odd shape."""
         layout, goal = self.done.layout, self.done.goal
-        found = read_back(picture.pixels, self.done.env.scene)
+        found = _look(self.done, picture)
         shifts = [_away(found, layout, name) for name in found if name != goal.object]
         if any(STILL < shift < MOVED for shift in shifts) or not sure(found, goal):
             return None
@@ -122,6 +123,10 @@ class Judge:
             if cv2.morphologyEx(differs.astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8)).any():
                 return True
         return False
+
+
+def _look(done: Done, picture: Image) -> SceneLayout:
+    return read_after(picture.pixels, done.env.scene, done.layout, (done.goal.object,))
 
 
 def _fits(picture: Image, layout: SceneLayout, camera: str) -> dict[str, float]:
