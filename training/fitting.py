@@ -14,6 +14,7 @@ from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.progress import OnProgress
 from goalreel.training.editor_config import Schedule
+from goalreel.training.optim import Muon
 from goalreel.training.run import processes
 
 CHECKPOINT = "checkpoint.pt"
@@ -172,4 +173,4 @@ def _optimizers(model: nn.Module, schedule: Schedule) -> list[torch.optim.Optimi
     adam = torch.optim.AdamW(rest, lr=schedule.learning_rate, betas=(0.9, 0.98), weight_decay=decay)
     if not matrices:
         return [adam]
-    return [torch.optim.Muon(matrices, lr=schedule.muon_learning_rate, weight_decay=10 * decay), adam]
+    return [Muon(matrices, lr=schedule.muon_learning_rate, weight_decay=10 * decay), adam]

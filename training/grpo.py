@@ -23,6 +23,7 @@ from goalreel.training.critiques import Critiques
 from goalreel.training.grpo_card import card
 from goalreel.training.grpo_config import CollapseSettings, GrpoConfig, OutageSettings, RunCost, cost
 from goalreel.training.loading import adapters, freeze, load, quicken
+from goalreel.training.precision import computes_bf16
 from goalreel.training.results import last_checkpoint, save, tensorboard
 from goalreel.training.rewards import CriticReward, RewardWeights, summary
 from goalreel.training.room import fits_in
@@ -254,7 +255,7 @@ def _arguments(config: GrpoConfig, out: Path, model: "PreTrainedModel", devices:
             delta=config.dual_clip,
             loss_type=config.loss,
             scale_rewards=config.scale_rewards,
-            bf16=config.bf16,
+            bf16=config.bf16 and computes_bf16(),
             use_cpu=not torch.cuda.is_available(),
             gradient_checkpointing=config.gradient_checkpointing,
             logging_steps=config.log_every,

@@ -18,6 +18,7 @@ from goalreel.training.language_config import LanguageConfig
 from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.nano.language import build_model, build_processor, build_tokenizer
 from goalreel.training.optim import MuonAdamW
+from goalreel.training.precision import computes_bf16
 from goalreel.training.results import last_checkpoint, save, tensorboard
 from goalreel.training.run import begin, from_scratch, processes
 
@@ -146,7 +147,7 @@ def _arguments(config: LanguageConfig, out: Path, *, evaluates: bool) -> SFTConf
             lr_scheduler_type=config.schedule,
             lr_scheduler_kwargs=schedule,
             warmup_steps=config.warmup,
-            bf16=config.bf16,
+            bf16=config.bf16 and computes_bf16(),
             use_cpu=not torch.cuda.is_available(),
             gradient_checkpointing=config.gradient_checkpointing,
             dataloader_num_workers=config.workers,

@@ -7,6 +7,51 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from goalreel.training.precision import computes_bf16
+
+
+class Muon(torch.optim.Muon):
+    """torch's Muon, which orthogonalizes in bf16; in float32 where that is only emulated."""
+
+    @torch.no_grad()
+    def step(  # pyright: ignore[reportIncompatibleMethodOverride]  (one signature for the base's overloads)
+        self, closure: Callable[[], float] | None = None
+    ) -> float | None:
+        if computes_bf16():
+            return super().step(closure)
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._turn(parameter, parameter.grad, group)
+        return loss
+
+    def _turn(self, parameter: Parameter, gradient: Tensor, group: dict[str, Any]) -> None:
+        state = self.state[parameter]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(gradient)
+        average, momentum = state["momentum_buffer"], group["momentum"]
+        average.lerp_(gradient, 1 - momentum)
+        update = gradient.lerp(average, momentum) if group["nesterov"] else average
+        rows, columns = parameter.shape
+        parameter.mul_(1 - group["lr"] * group["weight_decay"])
+        rate = group["lr"] * max(1, rows / columns) ** 0.5  # `adjust_lr_fn` "original"
+        parameter.add_(_orthogonal(update, group), alpha=-rate)
+
+
+def _orthogonal(update: Tensor, group: dict[str, Any]) -> Tensor:
+    """Newton-Schulz, as torch.optim.Muon has it: singular values near 1."""
+    a, b, c = group["ns_coefficients"]
+    wide = update.T if update.shape[0] > update.shape[1] else update
+    wide = wide / wide.norm().clamp(min=group["eps"])
+    for _ in range(group["ns_steps"]):
+        gram = wide @ wide.T
+        wide = torch.addmm(wide, torch.addmm(gram, gram, gram, beta=b, alpha=c), wide, beta=a)
+    return wide.T if update.shape[0] > update.shape[1] else wide
+
 
 class MuonAdamW(torch.optim.Optimizer):
     """Two optimizers that step together; schedulers see the groups of both.
@@ -33,9 +78,7 @@ class MuonAdamW(torch.optim.Optimizer):
         matrices = [p for name, p in trained if is_matrix(name, p)]
         others = [p for name, p in trained if not is_matrix(name, p)]
         # The base class is not initialized: it would keep groups of its own, apart from those of the parts.
-        self._muon = torch.optim.Muon(
-            matrices, lr=muon_lr, weight_decay=muon_weight_decay, adjust_lr_fn="original"
-        )
+        self._muon = Muon(matrices, lr=muon_lr, weight_decay=muon_weight_decay, adjust_lr_fn="original")
         self._adamw = torch.optim.AdamW(others, lr=lr, betas=betas, weight_decay=weight_decay)
         self.defaults: dict[str, Any] = {}
 

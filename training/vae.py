@@ -11,6 +11,7 @@ from goalreel.training.editor_config import VaeTraining
 from goalreel.training.editor_data import Edits
 from goalreel.training.fitting import Batch, fit
 from goalreel.training.nano.editor import NanoEditor, to_model
+from goalreel.training.precision import half
 from goalreel.training.run import processes
 
 SATURATED = 0.25
@@ -63,7 +64,7 @@ class Reconstruction(nn.Module):
     def forward(self, pictures: Tensor, noise: Tensor) -> Tensor:
         """Give the loss of pictures (b, 3, size, size), with noise of the shape of their latents."""
         settings = self.training_config
-        with torch.autocast(pictures.device.type, torch.bfloat16, enabled=self.autocast):
+        with half(pictures.device, wanted=self.autocast):
             mean = self.vae.encode(pictures, return_dict=False)[0].mean
             codes = mean + settings.latent_noise * noise
             again = self.vae.decode(codes, return_dict=False)[0]

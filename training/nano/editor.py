@@ -14,6 +14,7 @@ from goalreel.editors.catalogue import Entry
 from goalreel.editors.loading import model_index
 from goalreel.errors import InputError
 from goalreel.training.editor_config import EditorConfig, EditorShape
+from goalreel.training.precision import half
 
 
 class NanoEditor[P](ABC):
@@ -108,7 +109,7 @@ class NanoEditor[P](ABC):
     def encoded(self, pictures: Tensor) -> Tensor:
         """The means of the latents (b, channels, h, w) of pictures (b, 3, size, size) uint8."""
         vae = self.vae
-        with torch.autocast(vae.device.type, torch.bfloat16, enabled=self.config.precision == "bf16"):
+        with half(vae.device, wanted=self.config.precision == "bf16"):
             return vae.encode(to_model(pictures, vae.device), return_dict=False)[0].mean
 
     @abstractmethod

@@ -19,6 +19,7 @@ from goalreel.editors.catalogue import Entry
 from goalreel.training.editor_config import EditorConfig, EditorShape
 from goalreel.training.nano.editor import NanoEditor
 from goalreel.training.nano.words import tabletop_words, token_id
+from goalreel.training.precision import half
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CHAT = (
@@ -223,7 +224,7 @@ class Flow(nn.Module):
         """Latents (b, tokens, channels), levels (b,), prompt tokens (b, length), weights (b, tokens)."""
         at = level.view(-1, 1, 1)
         mixed = (1 - at) * target + at * noise
-        with torch.autocast(source.device.type, torch.bfloat16, enabled=self.autocast):
+        with half(source.device, wanted=self.autocast):
             velocity = self.velocity(mixed, source, level, ids, mask)
         error = (velocity.float() - (noise - target)).square()
         return (error * weight[..., None]).mean()

@@ -22,6 +22,7 @@ from goalreel.editors.catalogue import Entry
 from goalreel.training.editor_config import EditorConfig, EditorShape
 from goalreel.training.nano.editor import NanoEditor
 from goalreel.training.nano.words import tabletop_words, token_id
+from goalreel.training.precision import half
 
 START, END = "<|startoftext|>", "<|endoftext|>"
 
@@ -175,7 +176,7 @@ class Denoising(nn.Module):
         clean = target * self.scale
         mixed = self.scheduler.add_noise(clean, noise, at)
         wanted = self.scheduler.get_velocity(clean, noise, at)
-        with torch.autocast(source.device.type, torch.bfloat16, enabled=self.autocast):
+        with half(source.device, wanted=self.autocast):
             words = self.text_encoder(input_ids=ids)[0]
             velocity = self.unet(torch.cat([mixed, source], 1), at, words, return_dict=False)[0]
         error = (velocity.float() - wanted).square()

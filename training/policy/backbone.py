@@ -19,6 +19,7 @@ from torchvision.models._utils import IntermediateLayerGetter
 
 from goalreel.subgoal import in_form
 from goalreel.training.policy.demos import POSE, THINGS, Demos
+from goalreel.training.precision import half
 
 MEAN, STD = 0.5, 0.25
 """Pictures are brought to about zero mean and unit variance by these, 0-1, as a dataset's statistics say."""
@@ -140,7 +141,7 @@ def train(
     feed = batches(demos, batch, seed=done)
     while done < steps:
         lesson = next(feed).to(here)
-        with torch.autocast(here.type, torch.bfloat16):
+        with half(here):
             loss = loss_of(reader, lesson)
         optimizer.zero_grad()
         loss.backward()

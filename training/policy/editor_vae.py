@@ -10,6 +10,7 @@ from diffusers import AutoencoderKLFlux2  # pyright: ignore[reportPrivateImportU
 from numpy.typing import NDArray
 
 from goalreel.checkpoints import located
+from goalreel.training.precision import half
 
 type Pictures = NDArray[np.uint8]
 """(B, H, W, 3) RGB."""
@@ -22,7 +23,7 @@ def round_trip() -> Callable[[Pictures], Pictures]:
     @torch.inference_mode()
     def again(pictures: Pictures) -> Pictures:
         given = torch.from_numpy(pictures).permute(0, 3, 1, 2).float() / 127.5 - 1
-        with torch.autocast("cpu", torch.bfloat16):
+        with half(torch.device("cpu")):
             (coded,) = vae.encode(given, return_dict=False)
             (made,) = vae.decode(cast("torch.FloatTensor", coded.mean), return_dict=False)
         return ((made.float().permute(0, 2, 3, 1).clamp(-1, 1) + 1) * 127.5).round().byte().numpy()

@@ -29,6 +29,7 @@ from goalreel.subgoal import in_form
 from goalreel.training.policy.backbone import MEAN, STD, Reader, as_input, device, resnet, worn
 from goalreel.training.policy.demos import CAMERA, Demos
 from goalreel.training.policy.editor_vae import Pictures
+from goalreel.training.precision import half
 
 type TrainedArm = Literal["instruction", "text", "picture"]
 ARMS: tuple[TrainedArm, ...] = get_args(TrainedArm.__value__)
@@ -81,7 +82,7 @@ def bank(
     rng = np.random.default_rng(seed)
 
     def seen(pictures: Pictures) -> Tensor:
-        with torch.autocast(here.type, torch.bfloat16):
+        with half(here):
             return reader.backbone(as_input(pictures).to(here))["feature_map"].half().cpu()
 
     live, goal = [], []
@@ -182,7 +183,7 @@ def fit(
     policy.to(here)
     optimizer = torch.optim.AdamW(policy.parameters(), rate, weight_decay=1e-4, betas=(0.9, 0.98))
     generator = torch.Generator().manual_seed(seed)
-    half = torch.autocast(here.type, torch.bfloat16)
+    shorter = half(here)
     pad = torch.zeros(batch, 2, dtype=torch.bool)
     for step in range(1, steps + 1):
         now = min(1.0, step / 100) * max(0.01, 0.5 * (1 + math.cos(math.pi * step / steps)))
@@ -191,7 +192,7 @@ def fit(
         rows = torch.randint(size, (batch,), generator=generator)
         told = batch_of(data, rows, arm, generator) | {"action": actions[rows], "action_is_pad": pad}
         policy.train()
-        with half:
+        with shorter:
             loss, _ = policy.forward({key: value.to(here) for key, value in told.items()})
         optimizer.zero_grad()
         loss.backward()

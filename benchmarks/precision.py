@@ -1,0 +1,57 @@
+"""What bf16 costs on this machine beside float32: a matrix product, and a step of Muon.
+
+    OMP_NUM_THREADS=1 python benchmarks/precision.py
+
+One JSON line: `computes_bf16`; `product`: how many times as long as in float32 a product of two 1024 x 1024
+matrices takes; `step`: how many times as long a step of torch's Muon takes as one of ours, on the shapes of the
+nano models.
+"""
+
+import json
+import time
+from collections.abc import Callable
+
+import torch
+from torch.nn import Parameter
+
+from goalreel.training.optim import Muon
+from goalreel.training.precision import computes_bf16
+
+ROUNDS = 5
+SHAPES = [(480, 160), (160, 160), (640, 160), (160, 640)] * 4
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """The least of some rounds."""
+    work()
+    taken = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - started)
+    return min(taken)
+
+
+def product(dtype: torch.dtype) -> float:
+    a, b = torch.randn(2, 1024, 1024).to(dtype)
+    return seconds(lambda: a @ b)
+
+
+def step(kind: type[torch.optim.Muon]) -> float:
+    matrices = [Parameter(torch.randn(shape)) for shape in SHAPES]
+    for matrix in matrices:
+        matrix.grad = torch.randn_like(matrix)
+    return seconds(kind(matrices, lr=1e-3).step)
+
+
+def main() -> None:
+    told = {
+        "computes_bf16": computes_bf16(),
+        "product": round(product(torch.bfloat16) / product(torch.float32), 2),
+        "step": round(step(torch.optim.Muon) / step(Muon), 2),
+    }
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
