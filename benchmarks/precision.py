@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/precision.py
 
 One JSON line: `computes_bf16`; `product`: how many times as long as in float32 a product of two 1024 x 1024
-matrices takes; `step`: how many times as long a step of torch's Muon takes as one of ours, on the shapes of the
-nano models.
+matrices takes; `step`: how many times as long a step of torch's Muon takes as one of ours, on the shapes of
+the nano models.
 """
 
 import json
