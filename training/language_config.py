@@ -46,7 +46,7 @@ class ModelSettings(TrainingConfig):
     freeze_vision_tower: bool = False
     freeze_projector: bool = False
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Type of the weights while training; the arithmetic is bf16 where `bf16` and the machine computes in it."""
+    """Type of the weights while training; the arithmetic is bf16 where `bf16` and the machine has it."""
     save_dtype: Literal["float32", "bfloat16", "float16"] | None = None
     """Type of the saved weights, where it is to differ from `dtype`; not for sharded runs."""
     bf16: bool = True

@@ -2,7 +2,9 @@
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'goalreel[train]'")
+pytest.importorskip("torch", reason="needs torch: pip install 'goalreel[train]'")
+
+import torch
 
 from goalreel.training import optim
 
