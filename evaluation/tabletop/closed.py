@@ -100,7 +100,7 @@ class CourseFollower:
         if self.journal is None:
             return follow(course)
         (answer,) = self.journal.ask(
-            "follower", CourseEnd, lambda asked: [follow(c) for c in asked], [course]
+            "follower, a block a goal", CourseEnd, lambda asked: [follow(c) for c in asked], [course]
         )
         assert not isinstance(answer, Failure)
         return answer
