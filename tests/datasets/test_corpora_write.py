@@ -23,12 +23,12 @@ from goalreel.datasets.tabletop.lessons.continuations import continuation_rows
 from goalreel.datasets.tabletop.lessons.conversations import (
     candidate_of,
     plan_lesson,
-    standing,
     task_of,
     verdict_lesson,
 )
 from goalreel.datasets.tabletop.lessons.corpus import LESSONS, CorpusOrder, make_corpus
 from goalreel.datasets.tabletop.lessons.critiques import critique_rows
+from goalreel.datasets.tabletop.lessons.grounding import in_order, place
 from goalreel.datasets.tabletop.lessons.kinds import EDITS, PLANS, VERDICTS
 from goalreel.datasets.tabletop.lessons.prompts import NAMES
 from goalreel.datasets.tabletop.sentences import state_of
@@ -80,6 +80,7 @@ def test_a_planner_asks_and_reads_what_it_is_trained_on(rows):
         (plan,) = ChatPlanner(chat).plan([task_of(row)])
         assert chat.calls == [[conversation]]
         assert plan == row.plan
+        assert reply.startswith(f"<think>{_thinking(row)}</think>")
 
 
 @pytest.mark.long
@@ -96,7 +97,7 @@ def test_a_planner_under_way_asks_and_reads_what_it_is_trained_on():
         plan = parse_plan(reply)
         assert [s.instruction for s in plan.steps] == [state_of(goal) for goal in row.goals[done:]]
         assert f'"step_number": {done + 1}' in reply
-        assert reply.startswith(f"<think>{_standing(row)}")
+        assert reply.startswith(f"<think>{_thinking(row)}</think>")
     assert told == {True, False}
     for row in rows[:2]:
         chat = ScriptedChat([row.lesson[1]])
@@ -104,11 +105,18 @@ def test_a_planner_under_way_asks_and_reads_what_it_is_trained_on():
         assert chat.calls == [[row.lesson[0]]]
 
 
-def _standing(row):
+def _thinking(row):
+    """Where everything stands after the sub-goals behind, and where the blocks of the others go."""
+    goals = row.goals[row.origin.done :]
     with Tabletop(sample_episode(row.origin.seed).scene) as env:
         for goal in row.goals[: row.origin.done]:
             env.set_state(teleport(env, goal))
-        return standing(env.layout(), len(row.goals) - row.origin.done)
+        layout, moves = env.layout(), []
+        for goal in goals:
+            env.set_state(teleport(env, goal))
+            moves.append(f"{goal.object} -> {place(env.layout(), goal.object)}")
+    things = "; ".join(f"{name} {place(layout, name)}" for name in in_order(layout))
+    return f"{things}. {len(goals)} step{'s'[: len(goals) > 1]}: {'; '.join(moves)}."
 
 
 def _progress(row):

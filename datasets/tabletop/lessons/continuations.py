@@ -11,8 +11,7 @@ import numpy as np
 from goalreel.datasets.corpora.continuations import rest_lesson
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.lessons.composition import held_out
-from goalreel.datasets.tabletop.lessons.conversations import standing
-from goalreel.datasets.tabletop.lessons.plans import explicit_step
+from goalreel.datasets.tabletop.lessons.plans import explicit_step, thinking
 from goalreel.datasets.tabletop.lessons.rows import ContinuationRow, Origin
 from goalreel.datasets.tabletop.lessons.steps import Done, walk
 from goalreel.datasets.tabletop.variety import Variety
@@ -46,9 +45,7 @@ def _row(seed: int, walked: Sequence[Done]) -> ContinuationRow:
     goals = tuple(done.goal for done in walked)
     task = Task(id=str(seed), instruction=sample_episode(seed).instruction, image=walked[0].source)
     progress = Underway(Storyboard(task=task, steps=(*behind, *ahead)), cut, walked[cut].source)
-    lesson = rest_lesson(
-        progress, Plan(steps=tuple(steps[cut:])), standing(walked[cut].layout, len(steps) - cut)
-    )
+    lesson = rest_lesson(progress, Plan(steps=tuple(steps[cut:])), thinking(walked[cut:]))
     return ContinuationRow(lesson, goals, Origin(seed, cut, held_out(goals), walked[0].origin.view))
 
 

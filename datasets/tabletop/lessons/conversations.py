@@ -1,10 +1,7 @@
 """Rows as conversations: exactly what the agents ask, with the reply in exactly the form that they read."""
 
 from goalreel.datasets.corpora.kind import Lesson
-from goalreel.datasets.tabletop.grammar import sample_episode
-from goalreel.datasets.tabletop.lessons.grounding import place
 from goalreel.datasets.tabletop.lessons.rows import PlanRow, VerdictRow
-from goalreel.datasets.tabletop.scene import SceneLayout, is_bowl
 from goalreel.planners import critic, planner
 from goalreel.planners.dialects import OWN, Dialect
 from goalreel.planners.replies import plan_reply, verdict_reply
@@ -12,7 +9,7 @@ from goalreel.types import Candidate, Failure, Task
 
 
 def plan_lesson(row: PlanRow) -> Lesson:
-    """The conversation of `ChatPlanner`; the reply first says where everything stands.
+    """The conversation of `ChatPlanner`; the reply first says where everything stands and goes.
 
     Raises:
         ValueError: the row is no question, such as an instruction with an image mark.
@@ -20,7 +17,7 @@ def plan_lesson(row: PlanRow) -> Lesson:
     asked = planner.question(task_of(row))
     if isinstance(asked, Failure):
         raise ValueError(asked.message)
-    return asked.conversation, plan_reply(row.plan, thinking(row))
+    return asked.conversation, plan_reply(row.plan, row.thinking)
 
 
 def verdict_lesson(row: VerdictRow, mode: critic.Mode = "strict", dialect: Dialect = OWN) -> Lesson:
@@ -42,18 +39,3 @@ def candidate_of(row: VerdictRow) -> Candidate:
         instruction=row.instruction,
         prompt=row.prompt,
     )
-
-
-def thinking(row: PlanRow) -> str:
-    """What the Planner says before its plan: where everything stands, and how many steps it will be.
-
-    Such as `red block c3 r5; green block c9 r4 in blue bowl; blue bowl c9 r4. 2 steps.`
-    """
-    return standing(sample_episode(row.origin.seed).scene.layout(), len(row.goals))
-
-
-def standing(layout: SceneLayout, count: int) -> str:
-    """Where everything stands in a layout, and that `count` steps are to come."""
-    order = sorted(layout, key=is_bowl)
-    steps = "1 step" if count == 1 else f"{count} steps"
-    return f"{'; '.join(f'{name} {place(layout, name)}' for name in order)}. {steps}."

@@ -3,7 +3,7 @@
 A place is a cell of 3 cm: `c0` .. from the left, `r0` .. from the back, as the front camera sees the table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -147,8 +147,13 @@ def _touched(names: Sequence[str]) -> list[tuple[str, str]]:
 
 def _places(before: SceneLayout, now: SceneLayout, change: Change) -> str:
     """`red block c3 r5 -> c9 r4 in blue bowl; green block c1 r1 stays.`, blocks first, in colour order."""
-    order = sorted(before, key=lambda name: (is_bowl(name), list(COLOURS).index(colour(name))))
-    return "; ".join(f"{name} {place(before, name)} {_fate(now, name, change)}" for name in order) + "."
+    told = (f"{name} {place(before, name)} {_fate(now, name, change)}" for name in in_order(before))
+    return "; ".join(told) + "."
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names as they are told: blocks first, in the order of colours."""
+    return sorted(names, key=lambda name: (is_bowl(name), list(COLOURS).index(colour(name))))
 
 
 def _fate(now: SceneLayout, name: str, change: Change) -> str:

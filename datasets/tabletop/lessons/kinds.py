@@ -42,6 +42,7 @@ def _encode_plan(row: PlanRow) -> dict[str, Any]:
         "image": row.image,
         "instruction": row.instruction,
         "plan": row.plan.model_dump_json(),
+        "thinking": row.thinking,
         "goals": [vars(goal) for goal in row.goals],
         **_encode_origin(row.origin),
     }
@@ -52,6 +53,7 @@ def _decode_plan(values: Mapping[str, Any]) -> PlanRow:
         image=values["image"],
         instruction=values["instruction"],
         plan=Plan.model_validate_json(values["plan"]),
+        thinking=values["thinking"],
         goals=tuple(SubGoal(**goal) for goal in values["goals"]),
         origin=_decode_origin(values),
     )
@@ -110,7 +112,14 @@ def _continuation_lesson(row: ContinuationRow) -> Lesson:
 
 PLANS = RowKind(
     name="plans",
-    columns={"image": PICTURE, "instruction": "string", "plan": "string", "goals": (_GOAL,), **_ORIGIN},
+    columns={
+        "image": PICTURE,
+        "instruction": "string",
+        "plan": "string",
+        "thinking": "string",
+        "goals": (_GOAL,),
+        **_ORIGIN,
+    },
     encode=_encode_plan,
     decode=_decode_plan,
     json_columns=tuple(_ORIGIN),

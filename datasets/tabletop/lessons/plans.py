@@ -1,10 +1,11 @@
 """(frame, instruction) -> plan: the whole list of sub-goals, each with an order that leaves nothing open."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.lessons.composition import held_out
+from goalreel.datasets.tabletop.lessons.grounding import in_order, place
 from goalreel.datasets.tabletop.lessons.prompts import explicit, step_of
 from goalreel.datasets.tabletop.lessons.rows import Origin, PlanRow
 from goalreel.datasets.tabletop.lessons.steps import Done, walk
@@ -24,9 +25,25 @@ def plan_rows(seeds: Iterable[int], size: int = 128, variety: float = 0.0) -> It
         if len(walked) == len(episode.goals):
             plan = Plan(steps=tuple(map(explicit_step, walked)))
             origin = Origin(seed, 0, held_out(episode.goals), walked[0].origin.view)
-            yield PlanRow(walked[0].source, episode.instruction, plan, episode.goals, origin)
+            yield PlanRow(
+                walked[0].source, episode.instruction, plan, thinking(walked), episode.goals, origin
+            )
+
+
+def thinking(walked: Sequence[Done]) -> str:
+    """What the Planner says before its plan: where everything stands, and where each step's block goes.
+
+    Such as `red block c3 r5; blue block c9 r4 in red bowl; red bowl c9 r4. 2 steps: blue block -> c9 r9; red
+    block -> c9 r9 on blue block.` Without the places the orders contradict each other, or the table.
+    """
+    layout = walked[0].layout
+    places = "; ".join(f"{name} {place(layout, name)}" for name in in_order(layout))
+    steps = "1 step" if len(walked) == 1 else f"{len(walked)} steps"
+    moves = "; ".join(f"{d.goal.object} -> {place(d.reached, d.goal.object)}" for d in walked)
+    return f"{places}. {steps}: {moves}."
 
 
 def explicit_step(done: Done) -> Step:
     """The step of a sub-goal as a Planner says it."""
-    return step_of(done.goal, explicit(done.goal, done.layout, done.reached))
+    before = {name: done.layout[name] for name in in_order(done.layout)}
+    return step_of(done.goal, explicit(done.goal, before, done.reached))

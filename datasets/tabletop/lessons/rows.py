@@ -52,6 +52,8 @@ class PlanRow:
     image: Image
     instruction: str
     plan: Plan
+    thinking: str
+    """What is said before the plan."""
     goals: tuple[SubGoal, ...]
     origin: Origin
 
