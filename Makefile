@@ -33,8 +33,8 @@ demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write r
 	@echo "  $(DEMO)/report_nano/index.html  one recording with predicted goals beside the real frames"
 	@echo "and correct it:  $(GOALREEL) review $(DEMO)/annotated"
 
-ros-demo: .venv/.ready  ## the closed loop on the simulated robot over ROS 2, filmed
-	$(PYTHON) -m goalreel_ros.tabletop.demo --out out/ros_demo
+ros-demo: .venv/.ready  ## the closed loop of the nano models and a simulated robot over ROS 2, filmed
+	$(PYTHON) -m goalreel_ros.tabletop.demo --preset nano --seed 900300 --out out/ros_demo
 
 TESTS := $(PYTHON) -m pytest --dist loadfile --no-loadscope-reorder -q --durations=50 --durations-min=1
 quick: .venv/.ready  ## lint, and every short test that starts no other process (under 4 minutes on 2 cores)
