@@ -64,6 +64,8 @@ SHORT = (
     "loop.boards_1",
     "loop.boards_5",
     "loop_terse.gap_closed",
+    "closed_loop.success",
+    "closed_loop.truth",
 )
 
 
