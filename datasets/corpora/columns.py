@@ -52,7 +52,7 @@ def read_rows[R](folder: Path, kind: RowKind[R]) -> Iterator[R]:
     """The rows of a corpus that `goalreel corpus make` wrote, in order; of a killed run, what it finished.
 
     Raises:
-        DatasetError: there are none.
+        DatasetError: there are none, or an older goalreel wrote them.
     """
     import pyarrow.parquet as pq
 
@@ -60,5 +60,9 @@ def read_rows[R](folder: Path, kind: RowKind[R]) -> Iterator[R]:
     if not shards:
         raise DatasetError(f"{folder} holds no corpus: `goalreel corpus make --kind {kind.name}` writes one")
     for shard in shards:
-        for batch in pq.ParquetFile(shard).iter_batches(batch_size=64):
+        file = pq.ParquetFile(shard)
+        if missing := kind.columns.keys() - set(file.schema_arrow.names):
+            told = ", ".join(sorted(missing))
+            raise DatasetError(f"{shard} has no {told}: an older goalreel made it; make the corpus again")
+        for batch in file.iter_batches(batch_size=64):
             yield from (from_columns(kind, values) for values in batch.to_pylist())

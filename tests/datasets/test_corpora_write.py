@@ -6,6 +6,7 @@ import sys
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
+import pyarrow.parquet as pq
 import pytest
 from support.gates import GATE, kill_at_gate
 from support.scripted import ScriptedChat
@@ -253,6 +254,14 @@ def test_another_corpus_is_never_mixed_in(tmp_path):
             make_corpus(CorpusOrder("plans", "validation", episodes, size=64), tmp_path / "c", text=text)
     with pytest.raises(DatasetError, match="holds no corpus"):
         next(read_rows(tmp_path / "nothing", PLANS))
+
+
+def test_a_corpus_of_an_older_goalreel_is_told_in_one_line(written, tmp_path):
+    (shard, *_) = sorted((written["plans"][0] / "data").glob("*.parquet"))
+    (tmp_path / "data").mkdir()
+    pq.write_table(pq.read_table(shard).drop_columns(["thinking"]), tmp_path / "data" / shard.name)
+    with pytest.raises(DatasetError, match="has no thinking: an older goalreel made it; make the corpus"):
+        next(read_rows(tmp_path, PLANS))
 
 
 def test_bad_orders_are_one_line():
