@@ -25,6 +25,9 @@ DIRECTIONS = {
 BESIDE_MIN, BESIDE_MAX, BESIDE_SLACK = 0.06, 0.20, 0.04
 """`left_of` and its like hold from 6 to 20 cm along the direction and within 4 cm across it."""
 
+LEVEL = 0.012
+"""Heights that differ by less are the same (m)."""
+
 TEXTS = {
     "inside": "put the {object} in the {target}",
     "on": "stack the {object} on the {target}",
@@ -59,7 +62,12 @@ def inside(layout: SceneLayout, block: str, bowl: str) -> bool:
 def on(layout: SceneLayout, block: str, base: str) -> bool:
     """The block rests on the base, off centre by less than 3 cm."""
     p, q = layout[block], layout[base]
-    return bool(np.linalg.norm(p[:2] - q[:2]) < 1.2 * HALF and abs(p[2] - q[2] - 2 * HALF) < 0.012)
+    return bool(np.linalg.norm(p[:2] - q[:2]) < 1.2 * HALF and abs(p[2] - q[2] - 2 * HALF) < LEVEL)
+
+
+def free(layout: SceneLayout, block: str) -> bool:
+    """Nothing stands on the block."""
+    return not any(on(layout, other, block) for other in layout if other != block)
 
 
 def beside(layout: SceneLayout, block: str, target: str, kind: str) -> bool:
@@ -68,7 +76,7 @@ def beside(layout: SceneLayout, block: str, target: str, kind: str) -> bool:
     along = float(offset @ DIRECTIONS[kind])
     across = float(np.abs(offset - along * DIRECTIONS[kind]).max())
     near = BESIDE_MIN <= along <= BESIDE_MAX and across <= BESIDE_SLACK
-    return bool(near and abs(layout[block][2] - HALF) < 0.012)
+    return bool(near and abs(layout[block][2] - HALF) < LEVEL)
 
 
 def shows(layout: SceneLayout, goal: SubGoal) -> bool:
@@ -84,7 +92,7 @@ def shows(layout: SceneLayout, goal: SubGoal) -> bool:
 
 def resting(layout: SceneLayout, block: str) -> bool:
     """The block stands on the table, in a bowl or on another block."""
-    if abs(layout[block][2] - HALF) < 0.012:
+    if abs(layout[block][2] - HALF) < LEVEL:
         return True
     others = [name for name in layout if name != block]
     return any(inside(layout, block, o) if is_bowl(o) else on(layout, block, o) for o in others)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from goalreel.datasets.tabletop.arm import HOME_TIP
 from goalreel.datasets.tabletop.env import STATE_NAMES, Tabletop
 from goalreel.datasets.tabletop.expert import OPEN, SPEED, TURN, carry
-from goalreel.datasets.tabletop.predicates import SubGoal, inside, on
+from goalreel.datasets.tabletop.predicates import LEVEL, SubGoal, free, inside
 from goalreel.datasets.tabletop.readback import read_back
 from goalreel.datasets.tabletop.scene import HALF, SceneLayout, TabletopScene, is_bowl
 from goalreel.datasets.tabletop.second_look import read_after
@@ -28,8 +28,6 @@ AT_HOME = 0.005
 """The arm hides nothing when its tip is this near to its home (m)."""
 STILL = 0.002
 """Least change of the state (rad, m) between two readings of an arm that moves."""
-LEVEL = 0.012
-"""A block that is shown as high above another as this (m) stands on it, however far off centre it looks."""
 ASIDE = np.array([-0.3, 0.5, 0.025])
 """Off the table: where a block is kept that the picture does not show."""
 
@@ -102,8 +100,8 @@ class Reacher:
             raise ValueError("the pictures have no block in common")
         if goal != self._goal:
             self._goal, self._block = goal, None
-        free = [b for b in blocks if self._block in (b, None) and not _carries(now.layout, b)]
-        places = {b: _place(now.layout, wanted.layout[b], b) for b in free}
+        movable = [b for b in blocks if self._block in (b, None) and free(now.layout, b)]
+        places = {b: _place(now.layout, wanted.layout[b], b) for b in movable}
         away = {b: float(np.linalg.norm(now.layout[b] - place)) for b, place in places.items()}
         block = max(away, key=away.__getitem__, default=None)
         if block is None or away[block] <= MOVED:
@@ -142,16 +140,13 @@ def _place(now: SceneLayout, shown: NDArray[np.float64], block: str) -> NDArray[
     for bowl in filter(is_bowl, now):
         if inside(there, block, bowl):
             return find_spot(now, SubGoal("inside", block, bowl))[0]
+    # What is shown a block higher stands on one, however far off centre it looks.
     below = {b: shown - now[b] for b in now.keys() - {block} if not is_bowl(b)}
     off = {b: float(np.linalg.norm(d[:2])) for b, d in below.items() if abs(d[2] - 2 * HALF) < LEVEL}
     base = min(off, key=off.__getitem__, default=None)
     if base is not None and off[base] < 2 * HALF:
         return find_spot(now, SubGoal("on", block, base))[0]
     return shown
-
-
-def _carries(layout: SceneLayout, block: str) -> bool:
-    return any(on(layout, other, block) for other in layout if other != block and not is_bowl(other))
 
 
 def at_home(state: NDArray[np.floating]) -> bool:

@@ -1,14 +1,15 @@
 """Plans against the true sub-goals: the same sequence, the same set, or another way to the same end."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import factorial, prod
 
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.grammar import TabletopEpisode
 from goalreel.datasets.tabletop.lessons.composition import held_out
-from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.lessons.prompts import zone
+from goalreel.datasets.tabletop.predicates import KINDS, GoalKind, SubGoal
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.evaluation.intervals import measured, measured_share, share
 from goalreel.evaluation.measured import Measured
@@ -27,6 +28,8 @@ class PlanScore:
     exact: bool
     reaches: bool
     pair: tuple[int, int]
+    places: tuple[tuple[GoalKind, bool], ...]
+    """Of the steps of an exact plan whose order says where the block goes: whether it is the true place."""
 
 
 def score_plan(walk: Walk, answer: Plan | Failure) -> PlanScore:
@@ -36,7 +39,14 @@ def score_plan(walk: Walk, answer: Plan | Failure) -> PlanScore:
     known = [goal for goal in said if goal is not None]
     common = (Counter(known) & Counter(walk.goals)).total()
     reaches = exact or (bool(said) and len(known) == len(said) and _reaches(walk, known))
-    return PlanScore(walk, exact, reaches, (2 * common, len(said) + len(walk.goals)))
+    places = _places(walk, answer) if exact and isinstance(answer, Plan) else ()
+    return PlanScore(walk, exact, reaches, (2 * common, len(said) + len(walk.goals)), tuple(places))
+
+
+def _places(walk: Walk, plan: Plan) -> Iterator[tuple[GoalKind, bool]]:
+    for step, goal, after in zip(plan.steps, walk.goals, walk.moments[1:], strict=True):
+        if step.prompt is not None and "It goes " in step.prompt:
+            yield goal.kind, f" the {zone(after.layout[goal.object])}." in step.prompt
 
 
 def _reaches(walk: Walk, goals: Sequence[SubGoal]) -> bool:
@@ -60,11 +70,13 @@ def chance_of_order(episode: TabletopEpisode) -> float:
 
 
 def measure_plans(walks: Sequence[Walk], planner: Planner, progress: OnProgress) -> dict[str, Measured]:
-    """Ask for all plans. Keys: `exact`, `exact_most`, `reaches`, `f1`, and `exact` by composition."""
+    """Ask for all plans. Keys: `exact`, `exact_most`, `reaches`, `f1`, `exact` by composition, and `places`,
+    the share of orders that say the true place, also by kind."""
     answers = in_batches(planner.plan, [walk.task for walk in walks], "plan", progress)
     scores = [score_plan(walk, answer) for walk, answer in zip(walks, answers, strict=True)]
     new = [bool(held_out(s.walk.goals)) for s in scores]
     hits = [(s.walk.seed, s.exact) for s in scores]
+    places = [(kind, (s.walk.seed, true)) for s in scores for kind, true in s.places]
     return {
         "exact": measured_share(hits),
         "exact_most": measured([(chance_of_order(walk.episode), 1) for walk in walks], share),
@@ -72,4 +84,6 @@ def measure_plans(walks: Sequence[Walk], planner: Planner, progress: OnProgress)
         "exact_seen": measured_share(h for h, n in zip(hits, new, strict=True) if not n),
         "reaches": measured_share((s.walk.seed, s.reaches) for s in scores),
         "f1": measured([s.pair for s in scores], share),
+        "places": measured_share(hit for _, hit in places),
+        **{f"places_{k}": measured_share(hit for kind, hit in places if kind == k) for k in KINDS},
     }

@@ -117,7 +117,8 @@ def _thinking(row):
             env.set_state(teleport(env, goal))
             moves.append(f"{goal.object} -> {place(env.layout(), goal.object)}")
     things = "; ".join(f"{name} {place(layout, name)}" for name in in_order(layout))
-    return f"{things}. {len(goals)} step{'s'[: len(goals) > 1]}: {'; '.join(moves)}."
+    steps = "1 step" if len(goals) == 1 else f"{len(goals)} steps"
+    return f"{things}. {steps}: {'; '.join(moves)}."
 
 
 def _progress(row):

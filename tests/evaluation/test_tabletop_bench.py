@@ -86,7 +86,13 @@ def values(found):
 def test_a_true_plan_is_exact_and_has_its_interval(scenes):
     found = measure_plans(scenes, models.Planner(scenes), quiet)
     assert (found["exact"].value, found["exact"].low, found["exact"].high) == (1, 1, 1)
-    assert found["f1"].value == found["reaches"].value == 1
+    assert found["f1"].value == found["reaches"].value == found["places"].value == 1
+
+
+def test_orders_that_send_blocks_elsewhere_are_counted_though_the_plan_is_exact(scenes):
+    found = plans(scenes, "astray")
+    assert (found["exact"], found["places"]) == (1, 0)
+    assert plans(scenes, "mute")["places"] is None
 
 
 def test_a_plan_that_lacks_a_step_is_neither_exact_nor_enough(scenes):

@@ -25,7 +25,7 @@ def by_task(walks: Sequence[Walk]) -> dict[str, Walk]:
 
 @dataclass
 class Planner:
-    """`how`: true, drop (the last step), reverse, wrong (the first step's block), mute."""
+    """`how`: true, drop (the last step), reverse, wrong (the first step's block), astray (where to), mute."""
 
     walks: Sequence[Walk]
     how: str = "true"
@@ -43,6 +43,8 @@ class Planner:
             goal = walk.goals[0]
             blocks = [n for n in walk.names if not is_bowl(n) and n not in (goal.object, goal.target)]
             steps[0] = said(SubGoal(goal.kind, blocks[0], goal.target))
+        elif self.how == "astray":
+            steps = [s.model_copy(update={"prompt": "It goes to the moon. Leave it there."}) for s in steps]
         elif self.how == "mute":
             steps = [
                 s.model_copy(update={"instruction": "tidy", "prompt": "tidy", "name": "tidy"}) for s in steps

@@ -18,7 +18,7 @@ from goalreel.datasets.tabletop.lessons.grounding import Change, compare
 from goalreel.datasets.tabletop.lessons.mistakes import CLEARLY, TRIES, Made, alternatives
 from goalreel.datasets.tabletop.lessons.nearby import BlockPlace, hits, misses
 from goalreel.datasets.tabletop.lessons.steps import Done
-from goalreel.datasets.tabletop.predicates import SubGoal, on
+from goalreel.datasets.tabletop.predicates import SubGoal, free
 from goalreel.datasets.tabletop.scene import HALF, Floats, SceneLayout
 from goalreel.datasets.tabletop.spots import find_spot, room_at
 from goalreel.image import Image
@@ -145,7 +145,7 @@ def _wrong_place(done: Done) -> Iterator[Move] | None:
 def _instead(done: Done, goals: Iterator[SubGoal] | list[SubGoal]) -> Iterator[Move] | None:
     """The first of other sub-goals that can be carried out."""
     for goal in goals:
-        possible = _free(done.layout, goal.object) and find_spot(done.layout, goal)[1] >= 0
+        possible = free(done.layout, goal.object) and find_spot(done.layout, goal)[1] >= 0
         if possible and not held_out([goal]):
             return pick_and_place(done.env, goal)
     return None
@@ -166,7 +166,7 @@ def _also_moved(done: Done) -> Iterator[Move] | None:
     others = [b for b in env.blocks if b not in (done.goal.object, done.goal.target)]
     for block in map(str, done.rng.permutation(others)):
         spot = _aside(done, block)
-        stands = abs(layout[block][2] - HALF) < 0.005 and _free(layout, block)
+        stands = abs(layout[block][2] - HALF) < 0.005 and free(layout, block)
         if stands and room_at(layout, SubGoal("out_of", block, done.goal.target), spot) >= 0:
             env.place(block, spot, env.block_yaw(block) + float(done.rng.uniform(-0.4, 0.4)))
             return pick_and_place(env, done.goal)
@@ -176,11 +176,6 @@ def _also_moved(done: Done) -> Iterator[Move] | None:
 def _aside(done: Done, block: str) -> Floats:
     angle, far = done.rng.uniform(-np.pi, np.pi), done.rng.uniform(*SHOVE)
     return done.layout[block] + far * np.array([np.cos(angle), np.sin(angle), 0])
-
-
-def _free(layout: SceneLayout, block: str) -> bool:
-    """Nothing stands on it."""
-    return not any(on(layout, other, block) for other in layout if other != block)
 
 
 _FAILING: Mapping[Fault, Callable[[Done], Iterator[Move] | None]] = {
