@@ -22,7 +22,7 @@ def find_spot(layout: SceneLayout, goal: SubGoal) -> tuple[NDArray[np.float64], 
     taken, else the roomiest.
     """
     best, room = None, -np.inf
-    for place in _candidates(layout, goal):
+    for place in spots(layout, goal):
         spare = room_at(layout, goal, place)
         if spare > room:
             best, room = place, spare
@@ -32,7 +32,7 @@ def find_spot(layout: SceneLayout, goal: SubGoal) -> tuple[NDArray[np.float64], 
     return best, float(room)
 
 
-def _candidates(layout: SceneLayout, goal: SubGoal) -> Iterator[NDArray[np.float64]]:
+def spots(layout: SceneLayout, goal: SubGoal) -> Iterator[NDArray[np.float64]]:
     """Places that satisfy the goal, best first."""
     target = layout[goal.target]
     if goal.kind == "inside":

@@ -1,6 +1,7 @@
 """Makes a sub-goal true without running the arm: its exact goal state, and so its exact goal image."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from goalreel.datasets.tabletop.env import Tabletop, TabletopState
 from goalreel.datasets.tabletop.predicates import SubGoal
@@ -11,8 +12,9 @@ DROPS = (0.0, 0.001)
 millimetre above it is not."""
 
 
-def teleport(env: Tabletop, goal: SubGoal) -> TabletopState:
-    """Set the block down where the expert would, let it settle, arm at home; the state reached.
+def teleport(env: Tabletop, goal: SubGoal, spot: NDArray[np.float64] | None = None) -> TabletopState:
+    """Set the block down at `spot` (3,), or where the expert would, let it settle, arm at home; the state
+    reached.
 
     Everything else stays where it is. Call it goal after goal to get an episode's goal images.
 
@@ -20,7 +22,8 @@ def teleport(env: Tabletop, goal: SubGoal) -> TabletopState:
         ValueError: the sub-goal cannot be reached from here in one move; the environment is unchanged.
     """
     before = env.get_state()
-    spot, _ = find_spot(env.layout(), goal)
+    if spot is None:
+        spot, _ = find_spot(env.layout(), goal)
     yaw = env.block_yaw(goal.target) if goal.kind == "on" else 0.0
     for drop in DROPS:
         env.home()

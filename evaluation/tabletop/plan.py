@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import factorial, prod
 
 from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.grammar import TabletopEpisode
 from goalreel.datasets.tabletop.lessons.composition import held_out
-from goalreel.datasets.tabletop.lessons.prompts import zone
+from goalreel.datasets.tabletop.lessons.prompts import zone, zones
 from goalreel.datasets.tabletop.predicates import KINDS, GoalKind, SubGoal
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.evaluation.intervals import measured, measured_share, share
@@ -29,7 +30,8 @@ class PlanScore:
     reaches: bool
     pair: tuple[int, int]
     places: tuple[tuple[GoalKind, bool], ...]
-    """Of the steps of an exact plan whose order says where the block goes: whether it is the true place."""
+    """Of the steps of an exact plan whose order says where the block goes: whether it is the true place.
+    Out of a bowl that is any zone with room; what is then put beside or onto that block does not count."""
 
 
 def score_plan(walk: Walk, answer: Plan | Failure) -> PlanScore:
@@ -44,9 +46,14 @@ def score_plan(walk: Walk, answer: Plan | Failure) -> PlanScore:
 
 
 def _places(walk: Walk, plan: Plan) -> Iterator[tuple[GoalKind, bool]]:
-    for step, goal, after in zip(plan.steps, walk.goals, walk.moments[1:], strict=True):
-        if step.prompt is not None and "It goes " in step.prompt:
-            yield goal.kind, f" the {zone(after.layout[goal.object])}." in step.prompt
+    moments, anywhere = pairwise(moment.layout for moment in walk.moments), set[str]()
+    for step, goal, (before, after) in zip(plan.steps, walk.goals, moments, strict=True):
+        if goal.kind == "out_of" or goal.target in anywhere:
+            anywhere.add(goal.object)
+        if step.prompt is not None and "It goes " in step.prompt and goal.target not in anywhere:
+            room = zones(before, goal) if goal.kind == "out_of" else ()
+            true = (zone(after[goal.object]), *room)
+            yield goal.kind, any(f" the {name}." in step.prompt for name in true)
 
 
 def _reaches(walk: Walk, goals: Sequence[SubGoal]) -> bool:
@@ -71,7 +78,7 @@ def chance_of_order(episode: TabletopEpisode) -> float:
 
 def measure_plans(walks: Sequence[Walk], planner: Planner, progress: OnProgress) -> dict[str, Measured]:
     """Ask for all plans. Keys: `exact`, `exact_most`, `reaches`, `f1`, `exact` by composition, and `places`,
-    the share of orders that say the true place, also by kind."""
+    the share of orders that say a true place, also by kind."""
     answers = in_batches(planner.plan, [walk.task for walk in walks], "plan", progress)
     scores = [score_plan(walk, answer) for walk, answer in zip(walks, answers, strict=True)]
     new = [bool(held_out(s.walk.goals)) for s in scores]

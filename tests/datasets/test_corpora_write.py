@@ -18,7 +18,6 @@ from goalreel.cli.corpus import app
 from goalreel.datasets.corpora.columns import read_rows
 from goalreel.datasets.corpora.critiques import CRITIQUES
 from goalreel.datasets.corpora.sharegpt import messages_of
-from goalreel.datasets.tabletop.env import Tabletop
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.lessons.continuations import continuation_rows
 from goalreel.datasets.tabletop.lessons.conversations import (
@@ -32,9 +31,9 @@ from goalreel.datasets.tabletop.lessons.critiques import critique_rows
 from goalreel.datasets.tabletop.lessons.grounding import in_order, place
 from goalreel.datasets.tabletop.lessons.kinds import EDITS, PLANS, VERDICTS
 from goalreel.datasets.tabletop.lessons.prompts import NAMES
+from goalreel.datasets.tabletop.lessons.steps import walk
 from goalreel.datasets.tabletop.sentences import state_of
 from goalreel.datasets.tabletop.splits import seeds
-from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.planners.critic import ChatCritic
@@ -108,16 +107,11 @@ def test_a_planner_under_way_asks_and_reads_what_it_is_trained_on():
 
 def _thinking(row):
     """Where everything stands after the sub-goals behind, and where the blocks of the others go."""
-    goals = row.goals[row.origin.done :]
-    with Tabletop(sample_episode(row.origin.seed).scene) as env:
-        for goal in row.goals[: row.origin.done]:
-            env.set_state(teleport(env, goal))
-        layout, moves = env.layout(), []
-        for goal in goals:
-            env.set_state(teleport(env, goal))
-            moves.append(f"{goal.object} -> {place(env.layout(), goal.object)}")
+    ahead = list(walk([row.origin.seed], 64, stream=9, roomy=True))[row.origin.done :]
+    layout = ahead[0].layout
+    moves = [f"{done.goal.object} -> {place(done.reached, done.goal.object)}" for done in ahead]
     things = "; ".join(f"{name} {place(layout, name)}" for name in in_order(layout))
-    steps = "1 step" if len(goals) == 1 else f"{len(goals)} steps"
+    steps = "1 step" if len(ahead) == 1 else f"{len(ahead)} steps"
     return f"{things}. {steps}: {'; '.join(moves)}."
 
 

@@ -21,13 +21,15 @@ from goalreel.datasets.tabletop.lessons.grounding import DISTURBED, compare
 from goalreel.datasets.tabletop.lessons.judged import Judge, drawn_by, editor_rows
 from goalreel.datasets.tabletop.lessons.mistakes import MADE, make, vary
 from goalreel.datasets.tabletop.lessons.plans import plan_rows
-from goalreel.datasets.tabletop.lessons.prompts import TERSE, explicit, terse
+from goalreel.datasets.tabletop.lessons.prompts import TERSE, explicit, terse, zone, zones
 from goalreel.datasets.tabletop.lessons.steps import walk
 from goalreel.datasets.tabletop.lessons.studio import Studio
 from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
 from goalreel.datasets.tabletop.predicates import KINDS, SubGoal, shows
+from goalreel.datasets.tabletop.readback import read_back
 from goalreel.datasets.tabletop.sentences import read_order, state_of
 from goalreel.datasets.tabletop.splits import seeds
+from goalreel.datasets.tabletop.spots import find_spot, room_at
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.types import Failure
 
@@ -119,14 +121,19 @@ def test_a_plan_is_the_episodes_sub_goals_in_words():
 
 
 def test_a_plans_orders_leave_nothing_open_on_the_table_that_earlier_steps_leave_behind(edits):
-    said = [step.prompt for row in plan_rows(VALIDATION, 64) for step in row.plan.steps]
+    said = [
+        (row.goals, i, step.prompt)
+        for row in plan_rows(VALIDATION, 64)
+        for i, step in enumerate(row.plan.steps)
+    ]
     asked = [row.prompt for row in edits if row.register == "explicit"]
     assert len(said) == len(asked)
-    for order, prompt in zip(said, asked, strict=True):
+    for (goals, number, order), prompt in zip(said, asked, strict=True):
         what, way, stay = order.split(". ")
         assert prompt.startswith(f"{what}. ")
         rest, _, left = prompt.rpartition(". ")
-        assert rest.endswith(way), "at most a warning stands between them"
+        if all(goal.kind != "out_of" for goal in goals[: number + 1]):
+            assert rest.endswith(way), "at most a warning stands between them"
         left, stay = (sorted(s.removeprefix("Leave ").split(", ")) for s in (left, stay))
         assert left == stay, "a plan has them in its own order"
 
@@ -144,9 +151,38 @@ def test_an_edits_pictures_are_of_its_origin(edits):
         with env:
             assert row.goal == goal
             assert np.array_equal(env.render("front", 128), row.source.pixels)
-            teleport(env, goal)
-            assert env.holds(goal)
-            assert np.array_equal(env.render("front", 128), row.target.pixels)
+            if goal.kind != "out_of":
+                teleport(env, goal)
+                assert env.holds(goal)
+                assert np.array_equal(env.render("front", 128), row.target.pixels)
+
+
+def test_a_block_that_leaves_its_bowl_goes_where_the_order_says_and_anywhere_that_has_room():
+    rows = [
+        (row, *layout_when(row.origin))
+        for row in edit_rows(seeds("validation", 40, first=400))
+        if row.goal.kind == "out_of" and row.register == "explicit"
+    ]
+    near = 0
+    for row, env, goal in rows:
+        with env:
+            seen = read_back(row.target.pixels, env.scene)
+            assert shows(seen, goal)
+            said = zone(seen[goal.object])
+            assert said in zones(env.layout(), goal)
+            assert f" the {said}. " in row.prompt
+            near += said == zone(find_spot(env.layout(), goal)[0])
+    assert near < len(rows) / 2
+
+
+def test_a_plan_takes_a_block_out_of_its_bowl_to_where_most_room_is():
+    for row in plan_rows(seeds("validation", 40, first=400), 64):
+        if row.goals[0].kind == "out_of":
+            layout, goal = _scene(row).layout(), row.goals[0]
+            places = zones(layout, goal)
+            room = {name: room_at(layout, goal, place) for name, place in places.items()}
+            assert all(zone(place) == name for name, place in places.items())
+            assert f" the {max(room, key=room.__getitem__)}. " in row.plan.steps[0].prompt
 
 
 def test_both_registers_of_every_sub_goal(edits):

@@ -13,7 +13,7 @@ from support import tabletop_models as models
 
 from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.lessons.composition import held_out
-from goalreel.datasets.tabletop.lessons.prompts import explicit
+from goalreel.datasets.tabletop.lessons.prompts import explicit, zones
 from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
 from goalreel.datasets.tabletop.splits import seeds
 from goalreel.datasets.tabletop.variety import View
@@ -93,6 +93,25 @@ def test_orders_that_send_blocks_elsewhere_are_counted_though_the_plan_is_exact(
     found = plans(scenes, "astray")
     assert (found["exact"], found["places"]) == (1, 0)
     assert plans(scenes, "mute")["places"] is None
+
+
+def test_out_of_a_bowl_any_place_with_room_is_a_true_one():
+    (walk,) = walks(seeds("validation", 1, first=322), quiet)
+    taken = [goal.kind for goal in walk.goals].index("out_of")
+    goal, on_it = walk.goals[taken : taken + 2]
+    room = zones(walk.moments[taken].layout, goal)
+    assert goal.object == on_it.target
+
+    def places(where):
+        steps = [models.step_of(walk, i) for i in range(len(walk.goals))]
+        order = f"{goal.text}. It goes from the front centre to the {where}. Leave the rest."
+        steps[taken] = steps[taken].model_copy(update={"prompt": order})
+        return score_plan(walk, Plan(steps=tuple(steps))).places
+
+    assert dict(places(list(room)[-1]))["out_of"]
+    assert not dict(places("middle centre"))["out_of"]
+    assert "middle centre" not in room
+    assert len(places("middle centre")) == len(walk.goals) - 1, "what goes on it has no true place"
 
 
 def test_a_plan_that_lacks_a_step_is_neither_exact_nor_enough(scenes):

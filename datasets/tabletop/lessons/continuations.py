@@ -30,7 +30,8 @@ def continuation_rows(
     None for a training seed with a held-out composition, nor for an episode that cannot be teleported to its
     end.
     """
-    for seed, group in groupby(walk(seeds, size, _STREAM, variety), key=lambda done: done.origin.seed):
+    every = walk(seeds, size, _STREAM, variety, roomy=True)
+    for seed, group in groupby(every, key=lambda done: done.origin.seed):
         walked = list(group)
         if 1 < len(walked) == len(sample_episode(seed).goals):
             yield _row(seed, walked)

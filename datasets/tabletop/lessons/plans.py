@@ -20,7 +20,8 @@ def plan_rows(seeds: Iterable[int], size: int = 128, variety: float = 0.0) -> It
 
     An order says from where to where its block goes, on the table that the orders before it leave behind.
     """
-    for seed, group in groupby(walk(seeds, size, _STREAM, variety), key=lambda done: done.origin.seed):
+    every = walk(seeds, size, _STREAM, variety, roomy=True)
+    for seed, group in groupby(every, key=lambda done: done.origin.seed):
         walked, episode = list(group), sample_episode(seed)
         if len(walked) == len(episode.goals):
             plan = Plan(steps=tuple(map(explicit_step, walked)))

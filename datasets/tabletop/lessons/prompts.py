@@ -6,9 +6,11 @@ Left, right, front and back are as the front camera sees the table.
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.datasets.tabletop.grammar import ROOM
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.scene import SceneLayout
 from goalreel.datasets.tabletop.sentences import state_of
+from goalreel.datasets.tabletop.spots import room_at, spots
 from goalreel.types import Step
 
 NAMES = {
@@ -77,6 +79,7 @@ FIXED = "table, the camera and the light"
 """What no order moves."""
 COLUMNS = ("far left", "left", "centre", "right", "far right")
 ROWS = ("back", "middle", "front")
+_AROUND = 0.01 * np.array([[1, 1, 0], [1, -1, 0], [-1, 1, 0], [-1, -1, 0]])
 _ROW_EDGES, _COLUMN_EDGES = (0.47, 0.57), (-0.18, -0.06, 0.06, 0.18)
 
 
@@ -108,6 +111,19 @@ def zone(at: NDArray[np.float64]) -> str:
     """A fifteenth of the table in words, such as `front far left`, from a position (3,) in m."""
     row, column = np.searchsorted(_ROW_EDGES, at[0]), np.searchsorted(_COLUMN_EDGES, at[1])
     return f"{ROWS[row]} {COLUMNS[column]}"
+
+
+def zones(layout: SceneLayout, goal: SubGoal) -> dict[str, NDArray[np.float64]]:
+    """The zones in which the goal's block finds room, the roomiest first, each with its roomiest place (3,).
+
+    No place is nearer than a centimetre to its zone's border.
+    """
+    inner = [p for p in spots(layout, goal) if len({zone(p + by) for by in _AROUND}) == 1]
+    places: dict[str, NDArray[np.float64]] = {}
+    for place in sorted(inner, key=lambda p: room_at(layout, goal, p), reverse=True):
+        if room_at(layout, goal, place) >= ROOM:
+            places.setdefault(zone(place), place)
+    return places
 
 
 def sentence(clause: str) -> str:

@@ -35,7 +35,8 @@ about when it was not done yet, and a sub-goal that it undid again."""
 
 @dataclass(frozen=True)
 class Origin:
-    """Enough to make the row's scene again: the episode's seed, and how many of its sub-goals are done."""
+    """Enough to make the row's scene again, by `walk` as its maker calls it: the episode's seed, and how many
+    of its sub-goals are done."""
 
     seed: int
     done: int
