@@ -65,6 +65,11 @@ def on(layout: SceneLayout, block: str, base: str) -> bool:
     return bool(np.linalg.norm(p[:2] - q[:2]) < 1.2 * HALF and abs(p[2] - q[2] - 2 * HALF) < LEVEL)
 
 
+def displacement(layout: SceneLayout, other: SceneLayout, name: str) -> float:
+    """How far a thing is from where it is in another layout (m)."""
+    return float(np.linalg.norm(layout[name] - other[name]))
+
+
 def free(layout: SceneLayout, block: str) -> bool:
     """Nothing stands on the block."""
     return not any(on(layout, other, block) for other in layout if other != block)

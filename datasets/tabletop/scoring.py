@@ -16,6 +16,7 @@ from goalreel.datasets.tabletop.predicates import (
     BESIDE_SLACK,
     DIRECTIONS,
     SubGoal,
+    displacement,
 )
 from goalreel.datasets.tabletop.readback import (
     MOVED,
@@ -194,7 +195,7 @@ def _beside(at: Floats, target: Floats, direction: Floats) -> float:
 def _kept(before: SceneLayout, now: SceneLayout, goal: SubGoal) -> tuple[float, str]:
     """The share of the other things that stayed, and that in words; between STILL and MOVED one half did."""
     others = [name for name in before if name != goal.object]
-    shifts = [float(np.linalg.norm(now[n] - before[n])) if n in now else MOVED for n in others]
+    shifts = [displacement(now, before, n) if n in now else MOVED for n in others]
     stayed = [float(np.clip((MOVED - shift) / (MOVED - STILL), 0, 1)) for shift in shifts]
     touched = [name for name, share in zip(others, stayed, strict=True) if share < 1]
     return sum(stayed) / len(stayed), f"touched: {', '.join(touched) or 'nothing else'}"

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.datasets.tabletop.predicates import displacement
 from goalreel.datasets.tabletop.readback import STILL, PixelMask, SceneReader, centre, segment
 from goalreel.datasets.tabletop.scene import HALF, Floats, SceneLayout, TabletopScene, is_bowl
 
@@ -58,11 +59,7 @@ def read_after(
 
 def _strange(found: SceneLayout, before: SceneLayout, moved: str) -> bool:
     """Whether the block, or a thing beside it that was to stay, is gone or elsewhere."""
-    return any(n not in found or (n != moved and _away(found, before, n) > STILL) for n in before)
-
-
-def _away(layout: SceneLayout, other: SceneLayout, name: str) -> float:
-    return float(np.linalg.norm(layout[name] - other[name]))
+    return any(n not in found or (n != moved and displacement(found, before, n) > STILL) for n in before)
 
 
 def _tried(reader: SceneReader, before: SceneLayout, moved: str) -> Iterator[SceneLayout]:
@@ -122,7 +119,7 @@ class _Painter:
     def prefers(self, layout: SceneLayout, found: SceneLayout) -> bool:
         """Whether a layout explains the picture as well as the one that was read, and all that it has
         elsewhere or beside that, as well as if it were not there."""
-        added = [n for n in layout if n not in found or _away(layout, found, n) > STILL]
+        added = [n for n in layout if n not in found or displacement(layout, found, n) > STILL]
         return self._as_well(layout, found) and all(
             self._as_well(layout, {n: at for n, at in layout.items() if n != name}) for name in added
         )

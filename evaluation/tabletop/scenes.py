@@ -8,7 +8,7 @@ import numpy as np
 
 from goalreel.datasets.tabletop.env import Tabletop, TabletopState
 from goalreel.datasets.tabletop.grammar import TabletopEpisode, sample_episode
-from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.predicates import SubGoal, displacement
 from goalreel.datasets.tabletop.readback import shown
 from goalreel.datasets.tabletop.scene import SceneLayout, TabletopScene
 from goalreel.datasets.tabletop.scoring import task_id_of
@@ -155,4 +155,4 @@ def outcome(found: SceneLayout | None, before: SceneLayout, goal: SubGoal) -> Go
 def disturbed(found: SceneLayout, before: SceneLayout, moved: Iterable[str]) -> list[str]:
     """Name what is gone, or not where it was, though it was not to be moved."""
     still = before.keys() - set(moved)
-    return [n for n in still if n not in found or np.linalg.norm(found[n] - before[n]) > MOVED]
+    return [n for n in still if n not in found or displacement(found, before, n) > MOVED]

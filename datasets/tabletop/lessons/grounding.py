@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.datasets.tabletop.lessons.prompts import explicit, sentence, zone
-from goalreel.datasets.tabletop.predicates import SubGoal, inside, on, shows
+from goalreel.datasets.tabletop.predicates import SubGoal, displacement, inside, on, shows
 from goalreel.datasets.tabletop.scene import COLOURS, SceneLayout, colour, is_bowl
 from goalreel.datasets.tabletop.sentences import state_of
 from goalreel.types import Verdict
@@ -55,7 +55,7 @@ def compare(before: SceneLayout, now: SceneLayout, goal: SubGoal, misshapen: Seq
     both = [name for name in before if name in now]
     return Change(
         reached=goal.object in now and goal.target in now and shows(now, goal),
-        moved=tuple(n for n in both if np.linalg.norm(now[n] - before[n]) > DISTURBED),
+        moved=tuple(n for n in both if displacement(now, before, n) > DISTURBED),
         gone=tuple(n for n in before if n not in now),
         misshapen=tuple(misshapen),
     )
@@ -136,7 +136,7 @@ def _missed(now: SceneLayout, after: SceneLayout, block: str, change: Change) ->
     """What is wrong with a block that is not where its sub-goal wants it, and the advice against it."""
     if block not in change.moved:
         return f"The {block} did not move.", _REALLY.format(block)
-    if np.linalg.norm(now[block] - after[block]) < _CLOSE:
+    if displacement(now, after, block) < _CLOSE:
         return f"The {block} only just misses its place.", _NEAR
     return f"The {block} is in the wrong place.", _NOT_AT.format(zone(now[block]))
 

@@ -20,7 +20,7 @@ from goalreel.datasets.tabletop.lessons.prompts import terse
 from goalreel.datasets.tabletop.lessons.rows import VerdictRow
 from goalreel.datasets.tabletop.lessons.steps import Done, walk
 from goalreel.datasets.tabletop.lessons.verdicts import verdict_row
-from goalreel.datasets.tabletop.predicates import SubGoal
+from goalreel.datasets.tabletop.predicates import SubGoal, displacement
 from goalreel.datasets.tabletop.readback import MOVED, STILL, PixelMask, possible, segment
 from goalreel.datasets.tabletop.scene import SceneLayout, colour
 from goalreel.datasets.tabletop.second_look import read_after
@@ -86,7 +86,7 @@ class Judge:
     def of(cls, done: Done) -> Self | None:
         """Prepare to judge pictures of a sub-goal; None where not even its true target can be read."""
         found = _look(done, done.target)
-        if any(n not in found or _away(found, done.reached, n) > STILL for n in done.reached):
+        if any(n not in found or displacement(found, done.reached, n) > STILL for n in done.reached):
             return None
         return cls(done, _fits(done.target, found, done.env.scene.camera))
 
@@ -94,10 +94,10 @@ class Judge:
         """What a picture shows; None where that is in doubt: hidden, on a limit, or of odd shape."""
         layout, goal = self.done.layout, self.done.goal
         found = _look(self.done, picture)
-        shifts = [_away(found, layout, name) for name in found if name != goal.object]
+        shifts = [displacement(found, layout, name) for name in found if name != goal.object]
         if any(STILL < shift < MOVED for shift in shifts) or not sure(found, goal):
             return None
-        now = {n: layout[n] if _away(found, layout, n) <= STILL else at for n, at in found.items()}
+        now = {n: layout[n] if displacement(found, layout, n) <= STILL else at for n, at in found.items()}
         if not compare(layout, now, goal).success(goal):
             return Made(picture, now)
         odd = self._odd(picture, found)
@@ -131,10 +131,6 @@ def _look(done: Done, picture: Image) -> SceneLayout:
 
 def _fits(picture: Image, layout: SceneLayout, camera: str) -> dict[str, float]:
     return {block: fit for block, (_, fit) in fit_cubes(picture.pixels, layout, camera).items()}
-
-
-def _away(layout: SceneLayout, other: SceneLayout, name: str) -> float:
-    return float(np.linalg.norm(layout[name] - other[name]))
 
 
 def sure(found: SceneLayout, goal: SubGoal) -> bool:
