@@ -13,6 +13,7 @@ Keys of --json: `tasks`, `done` (true at the end), `called_before` and `called_a
 confirmed), `replans`, `ends` (error code -> tasks).
 """
 
+import hashlib
 import json
 import os
 import threading
@@ -39,6 +40,7 @@ from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.models.load import load
 from goalreel.models.presets import Preset
+from goalreel.models.registry import ROLES
 from goalreel.models.trio import Trio
 from goalreel.streaming.board import Board, ErrorCode, Frame, Goal
 from goalreel.streaming.engine import Engine
@@ -179,15 +181,19 @@ def main(
     tasks: Annotated[int, typer.Option(min=1, help="Scenes.")] = 50,
     split: Annotated[Literal["validation", "test"], typer.Option(help="Whose.")] = "test",
     preset: Annotated[str, typer.Option(help="Models.")] = "nano",
-    out: Annotated[Path, typer.Option(help="What was played; run again to go on.")] = Path("out/success"),
+    out: Annotated[
+        Path, typer.Option(help="What was played, a folder per models; run again to go on.")
+    ] = Path("out/success"),
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line.")] = False,
 ) -> None:
     """Play the tasks and count."""
     settings = EngineSettings.model_validate({"preset": preset, **QUICK})
     trio = load(presets.load(preset))
+    models = " ".join(map(trio.called.key, ROLES))
+    folder = out / hashlib.blake2b(models.encode(), digest_size=6).hexdigest()
     played: list[Played] = []
     for seed in track(seeds(split, tasks), "tasks", console=Console(stderr=True), disable=as_json):
-        kept = out / f"{seed}.json"
+        kept = folder / f"{seed}.json"
         if not kept.exists():
             write_bytes(kept, json.dumps(asdict(play(seed, trio, settings))).encode())
         played.append(Played(**json.loads(kept.read_text(encoding="utf-8"))))
