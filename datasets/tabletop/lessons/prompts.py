@@ -3,6 +3,8 @@
 Left, right, front and back are as the front camera sees the table.
 """
 
+from operator import itemgetter
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -119,10 +121,10 @@ def zones(layout: SceneLayout, goal: SubGoal) -> dict[str, NDArray[np.float64]]:
     No place is nearer than a centimetre to its zone's border.
     """
     inner = [p for p in spots(layout, goal) if len({zone(p + by) for by in _AROUND}) == 1]
+    found = [(room, p) for p in inner if (room := room_at(layout, goal, p)) >= ROOM]
     places: dict[str, NDArray[np.float64]] = {}
-    for place in sorted(inner, key=lambda p: room_at(layout, goal, p), reverse=True):
-        if room_at(layout, goal, place) >= ROOM:
-            places.setdefault(zone(place), place)
+    for _, place in sorted(found, key=itemgetter(0), reverse=True):
+        places.setdefault(zone(place), place)
     return places
 
 
