@@ -4,16 +4,15 @@ Asked as `ChatPlanner.continue_plan` asks: half the rows tell the earlier plan f
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 
 import numpy as np
 
 from goalreel.datasets.corpora.continuations import rest_lesson
-from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.datasets.tabletop.grammar import TabletopEpisode
 from goalreel.datasets.tabletop.lessons.composition import held_out
 from goalreel.datasets.tabletop.lessons.plans import explicit_step, thinking
 from goalreel.datasets.tabletop.lessons.rows import ContinuationRow, Origin
-from goalreel.datasets.tabletop.lessons.steps import Done, walk
+from goalreel.datasets.tabletop.lessons.steps import Done, completed, walk
 from goalreel.datasets.tabletop.variety import Variety
 from goalreel.image import Image
 from goalreel.planners.underway import Underway
@@ -30,24 +29,22 @@ def continuation_rows(
     None for a training seed with a held-out composition, nor for an episode that cannot be teleported to its
     end.
     """
-    every = walk(seeds, size, _STREAM, variety, roomy=True)
-    for seed, group in groupby(every, key=lambda done: done.origin.seed):
-        walked = list(group)
-        if 1 < len(walked) == len(sample_episode(seed).goals):
-            yield _row(seed, walked)
+    for episode, walked in completed(walk(seeds, size, _STREAM, variety, roomy=True)):
+        if len(walked) > 1:
+            yield _row(episode, walked)
 
 
-def _row(seed: int, walked: Sequence[Done]) -> ContinuationRow:
-    rng = np.random.default_rng([seed, _STREAM])
+def _row(episode: TabletopEpisode, walked: Sequence[Done]) -> ContinuationRow:
+    rng = np.random.default_rng([episode.seed, _STREAM])
     cut, told = int(rng.integers(1, len(walked))), bool(rng.random() < 0.5)
     steps = list(map(explicit_step, walked))
     behind = [_behind(step, done.target) for step, done in zip(steps[:cut], walked[:cut], strict=True)]
     ahead = [StoryboardStep(step=step) for step in steps[cut:]] if told else []
     goals = tuple(done.goal for done in walked)
-    task = Task(id=str(seed), instruction=sample_episode(seed).instruction, image=walked[0].source)
+    task = Task(id=str(episode.seed), instruction=episode.instruction, image=walked[0].source)
     progress = Underway(Storyboard(task=task, steps=(*behind, *ahead)), cut, walked[cut].source)
     lesson = rest_lesson(progress, Plan(steps=tuple(steps[cut:])), thinking(walked[cut:]))
-    return ContinuationRow(lesson, goals, Origin(seed, cut, held_out(goals), walked[0].origin.view))
+    return ContinuationRow(lesson, goals, Origin(episode.seed, cut, held_out(goals), walked[0].origin.view))
 
 
 def _behind(step: Step, picture: Image) -> StoryboardStep:

@@ -1,14 +1,12 @@
 """(frame, instruction) -> plan: the whole list of sub-goals, each with an order that leaves nothing open."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 
-from goalreel.datasets.tabletop.grammar import sample_episode
 from goalreel.datasets.tabletop.lessons.composition import held_out
 from goalreel.datasets.tabletop.lessons.grounding import in_order, place
 from goalreel.datasets.tabletop.lessons.prompts import explicit, step_of
 from goalreel.datasets.tabletop.lessons.rows import Origin, PlanRow
-from goalreel.datasets.tabletop.lessons.steps import Done, walk
+from goalreel.datasets.tabletop.lessons.steps import Done, completed, walk
 from goalreel.types import Plan, Step
 
 _STREAM = 1
@@ -20,15 +18,10 @@ def plan_rows(seeds: Iterable[int], size: int = 128, variety: float = 0.0) -> It
 
     An order says from where to where its block goes, on the table that the orders before it leave behind.
     """
-    every = walk(seeds, size, _STREAM, variety, roomy=True)
-    for seed, group in groupby(every, key=lambda done: done.origin.seed):
-        walked, episode = list(group), sample_episode(seed)
-        if len(walked) == len(episode.goals):
-            plan = Plan(steps=tuple(map(explicit_step, walked)))
-            origin = Origin(seed, 0, held_out(episode.goals), walked[0].origin.view)
-            yield PlanRow(
-                walked[0].source, episode.instruction, plan, thinking(walked), episode.goals, origin
-            )
+    for episode, walked in completed(walk(seeds, size, _STREAM, variety, roomy=True)):
+        plan = Plan(steps=tuple(map(explicit_step, walked)))
+        origin = Origin(episode.seed, 0, held_out(episode.goals), walked[0].origin.view)
+        yield PlanRow(walked[0].source, episode.instruction, plan, thinking(walked), episode.goals, origin)
 
 
 def thinking(walked: Sequence[Done]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,14 @@ def walk(
             if not skipped(seed, episode.goals):
                 view = view_of(seed, variety)
                 yield from _episode(seen(episode, view), studio, stream, view, roomy)
+
+
+def completed(steps: Iterable[Done]) -> Iterator[tuple[TabletopEpisode, list[Done]]]:
+    """Each episode whose walk came to its end, with its steps."""
+    for seed, group in groupby(steps, key=lambda done: done.origin.seed):
+        walked, episode = list(group), sample_episode(seed)
+        if len(walked) == len(episode.goals):
+            yield episode, walked
 
 
 def _episode(

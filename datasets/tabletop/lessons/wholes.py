@@ -5,7 +5,6 @@ The candidate is a camera's picture, as the ROS node asks about it once the last
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Literal, Self
 
 import numpy as np
@@ -25,7 +24,7 @@ from goalreel.datasets.tabletop.lessons.grounding import whole_verdict
 from goalreel.datasets.tabletop.lessons.live import LAST, plain
 from goalreel.datasets.tabletop.lessons.mistakes import alternatives
 from goalreel.datasets.tabletop.lessons.rows import Mistake, Origin, VerdictRow
-from goalreel.datasets.tabletop.lessons.steps import Done, walk
+from goalreel.datasets.tabletop.lessons.steps import Done, completed, walk
 from goalreel.datasets.tabletop.phrases import JOINS, PARAPHRASES, join
 from goalreel.datasets.tabletop.predicates import SubGoal, shows
 from goalreel.datasets.tabletop.scene import SceneLayout
@@ -70,14 +69,12 @@ def whole_rows(
     wrong ones are the right end, asked about sub-goals of which some hold and some do not. One wrong way in
     many teaches slowly to look at every sub-goal; for training alone.
     """
-    for seed, group in groupby(walk(seeds, size, _STREAM, variety), key=lambda done: done.origin.seed):
-        walked = list(group)
-        if len(walked) == len(sample_episode(seed).goals):
-            rng = np.random.default_rng([seed, _STREAM])
-            other = bool(relabelled) and rng.random() < relabelled
-            right, wrong = _right(walked, rng), (_relabelled if other else _wrong)(walked, rng)
-            if right and wrong:
-                yield from (right, wrong)
+    for episode, walked in completed(walk(seeds, size, _STREAM, variety)):
+        rng = np.random.default_rng([episode.seed, _STREAM])
+        other = bool(relabelled) and rng.random() < relabelled
+        right, wrong = _right(walked, rng), (_relabelled if other else _wrong)(walked, rng)
+        if right and wrong:
+            yield from (right, wrong)
 
 
 def _right(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | None:
