@@ -1,6 +1,7 @@
 """Model cards: what a checkpoint is, what it was made from, what it scores and what it cannot do."""
 
 import hashlib
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 import yaml
 
 import goalreel
+from goalreel.files import write_bytes
 
 LICENSE = "apache-2.0"
 
@@ -53,6 +55,13 @@ def went_on_from(weights: Path) -> dict[str, str]:
     """Make the line of a card that says which weights a model went on from."""
     facts = file_facts(weights)
     return {"went on from": f"{facts.name}, sha256 `{facts.sha256}`"}
+
+
+def add_fact(card: Path, name: str, value: str) -> None:
+    """Add a line to what a card tells of how its model was made."""
+    text = card.read_text(encoding="utf-8")
+    told = re.sub(r"(## How it was made\n\n(?:\|.*\n)+)", rf"\g<1>| {name} | {value} |\n", text, count=1)
+    write_bytes(card, told.encode())
 
 
 def commit() -> str:
