@@ -91,7 +91,8 @@ def _made(config: EditorConfig, edits: Edits) -> NanoEditor[Any]:
 
 def _train(made: NanoEditor[Any], edits: Edits, steps: int) -> float:
     """Seconds a step, over the second half of the steps."""
-    rows: MakeBatch = batches(made, edits, latents(made, edits, None), made.tokens(edits.prompts))
+    codes = latents(made, edits, None)
+    rows: MakeBatch = batches(made, edits, codes, codes, made.tokens(edits.prompts))
     if made.config.compile:
         made.denoiser.compile()
     began = []

@@ -20,7 +20,7 @@ from goalreel.errors import InputError
 from goalreel.progress import OnProgress
 from goalreel.training.card import Card, file_facts, went_on_from, write_card
 from goalreel.training.editor_config import Architecture, DenoiserTraining, EditorConfig
-from goalreel.training.editor_data import Edits, latents, read_edits
+from goalreel.training.editor_data import Edits, latents, read_edits, sources
 from goalreel.training.fitting import CHECKPOINT, Batch, MakeBatch, fit
 from goalreel.training.nano.editor import NanoEditor
 from goalreel.training.nano.klein import Klein
@@ -123,16 +123,21 @@ def train_denoiser(
     """
     config = editor.config
     with processes().main_process_first():  # the others find them kept
-        codes = latents(editor, edits, out / "latents.safetensors")
+        codes = latents(editor, edits, out / "latents.safetensors", progress)
+        share, cache = config.denoiser.redrawn, out / "sources.safetensors"
+        starts = sources(editor, edits, codes, share, cache, progress)
     if config.compile:
         editor.denoiser.compile()
-    batch = batches(editor, edits, codes, words)
+    batch = batches(editor, edits, codes, starts, words)
     training, seed = config.denoiser, config.seed + 1
     fit(editor.loss(), batch, training, out, seed=seed, resume=resume, progress=progress)
 
 
-def batches(editor: NanoEditor[Any], edits: Edits, codes: Tensor, words: tuple[Tensor, ...]) -> MakeBatch:
-    """Draws rows as the editor's loss takes them. `codes`: the pictures' latents (m, ...)."""
+def batches(
+    editor: NanoEditor[Any], edits: Edits, codes: Tensor, starts: Tensor, words: tuple[Tensor, ...]
+) -> MakeBatch:
+    """Draws rows as the editor's loss takes them. `codes`, `starts`: the pictures' latents (m, ...), as
+    targets and as sources."""
     training = editor.config.denoiser
     weights = edits.weights(editor.cell, training.change_weight)
     chances = edits.chances(training.explicit, training.balance)
@@ -140,7 +145,7 @@ def batches(editor: NanoEditor[Any], edits: Edits, codes: Tensor, words: tuple[T
     def batch(step: int, count: int, generator: torch.Generator) -> Batch:
         device = generator.device
         at = torch.multinomial(chances.to(device), count, replacement=True, generator=generator).cpu()
-        source = codes[edits.source[at]].to(device).float()
+        source = starts[edits.source[at]].to(device).float()
         target = codes[edits.target[at]].to(device).float()
         noise = torch.randn(target.shape, generator=generator, device=device)
         level = noise_levels(count, training, generator)

@@ -117,6 +117,9 @@ class DenoiserTraining(Schedule):
     """Share of explicit rows in a batch, where the data has rows of both registers."""
     balance: Share = 0.0
     """How far rare kinds of goals are drawn more often: 0 as they come, 1 all kinds equally often."""
+    redrawn: Share = 0.0
+    """Share of the sources that are edited as the VAE draws them, half of these drawn twice: every step of a
+    storyboard but the first goes on from a drawn picture."""
     change_weight: Annotated[float, Field(ge=1)] = 5.0
     """Weight of the cells that an explicit edit changes; terse rows have none (see `Edits.weights`)."""
 

@@ -1,7 +1,7 @@
 """Edits as tensors: every picture once, as pixels and as latents."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,9 +22,12 @@ from goalreel.datasets.tabletop.lessons.rows import EditRow
 from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.image import Image
+from goalreel.progress import OnProgress
 from goalreel.training.nano.editor import NanoEditor
 
 COLUMNS = ("source", "target", "prompt", "register", "goal")
+BATCH = 16
+"""Pictures at a time that go through the VAE."""
 VISIBLE = 24
 """Least difference of a colour value (of 255) that counts as a change."""
 
@@ -151,18 +154,65 @@ def _edits(
     return Edits(pixels, source, target, prompts, explicit, torch.tensor([numbers[k] for k in kinds]))
 
 
-@torch.no_grad()
-def latents(editor: NanoEditor[Any], edits: Edits, cache: Path | None) -> Tensor:
+def latents(
+    editor: NanoEditor[Any],
+    edits: Edits,
+    cache: Path | None,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> Tensor:
     """Latents (m, ...) as the editor's loss takes them, float16, of every picture; kept in the file `cache`,
     if one is given."""
-    key = hashlib.blake2b(edits.digest.encode(), digest_size=16)
+
+    def make() -> Tensor:
+        made, parts = [], edits.pictures.split(BATCH)
+        for part in parts:
+            made.append(editor.encode(part).half().cpu())
+            progress("latents", len(made), len(parts))
+        return torch.cat(made).contiguous()
+
+    return _kept(editor, edits, "", cache, make)
+
+
+def sources(
+    editor: NanoEditor[Any],
+    edits: Edits,
+    codes: Tensor,
+    share: float,
+    cache: Path | None,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> Tensor:
+    """Latents (m, ...) to edit from: `codes`, but a `share` of the sources as the VAE draws them, half of
+    these drawn twice. They are kept as `latents` keeps its own."""
+
+    def make() -> Tensor:
+        made, found = codes.clone(), edits.source.unique()
+        order = torch.randperm(len(found), generator=torch.Generator().manual_seed(0))
+        halves = found[order[: round(share * len(found))]].tensor_split(2)
+        parts = [(times, rows) for times, half in enumerate(halves, 1) for rows in half.split(BATCH)]
+        for done, (times, rows) in enumerate(parts, start=1):
+            pictures = edits.pictures[rows]
+            for _ in range(times):
+                pictures = editor.redraw(pictures)
+            made[rows] = editor.encode(pictures).half().cpu()
+            progress("redrawn", done, len(parts))
+        return made
+
+    return _kept(editor, edits, f"redrawn {share}", cache, make) if share else codes
+
+
+@torch.no_grad()
+def _kept(
+    editor: NanoEditor[Any], edits: Edits, what: str, cache: Path | None, make: Callable[[], Tensor]
+) -> Tensor:
+    """What `cache` holds, if it is of these edits and this VAE; else what `make` makes, kept there."""
+    key = hashlib.blake2b((edits.digest + what).encode(), digest_size=16)
     for value in editor.vae.state_dict().values():
         key.update(value.cpu().numpy().tobytes())
     if cache is not None and cache.exists():
         with safe_open(cache, "pt") as file:
             if (file.metadata() or {}).get("key") == key.hexdigest():
                 return file.get_tensor("latents")
-    made = torch.cat([editor.encode(part).half().cpu() for part in edits.pictures.split(16)]).contiguous()
+    made = make()
     if cache is not None:
         with atomic(cache) as part:
             save_file({"latents": made}, part, metadata={"key": key.hexdigest()})

@@ -36,7 +36,7 @@ from goalreel.image import Image
 from goalreel.training import editor as trainer
 from goalreel.training.config import read_config
 from goalreel.training.editor_config import EditorConfig, Schedule
-from goalreel.training.editor_data import latents, read_edits
+from goalreel.training.editor_data import latents, read_edits, sources
 from goalreel.training.fitting import fit
 from goalreel.training.nano.klein import Klein
 from goalreel.training.nano.pix2pix import Pix2Pix
@@ -180,6 +180,23 @@ def test_training_goes_on_from_an_editor(trained, plain, tmp_path):
     card = (out / "README.md").read_text()
     assert "trained further on 2 edits" in card
     assert f"| went on from | editor/transformer/{DENOISER}, sha256 `" in card
+
+
+def test_sources_are_what_the_vae_draws_once_or_twice(trained, rows, tmp_path):
+    made = Klein.load(config(model=str(trained[0])))
+    edits, cache = read_edits(rows, SIZE), tmp_path / "sources.safetensors"
+    codes = latents(made, edits, None)
+    assert sources(made, edits, codes, 0.0, cache) is codes
+    starts = sources(made, edits, codes, 1.0, cache)
+    once = made.redraw(edits.pictures)
+    drawn = torch.stack([codes, *(made.encode(p).half() for p in (once, made.redraw(once)))])
+    unlike = (drawn - starts).abs().flatten(2).amax(2)[:, edits.source.unique()]
+    assert sorted(unlike.argmin(0).tolist()) == [1, 1, 2]
+    assert unlike.amin(0).max() < 0.2 * unlike.amax(0).min()
+    targets = sorted(set(range(len(codes))) - set(edits.source.tolist()))
+    assert torch.equal(starts[targets], codes[targets])
+    assert torch.equal(sources(made, edits, codes, 1.0, cache), starts), "kept"
+    assert torch.equal(sources(made, edits, codes, 0.01, cache), codes), "another share is made anew"
 
 
 def test_training_sees_what_the_pipeline_computes(rows):

@@ -112,6 +112,14 @@ class NanoEditor[P](ABC):
         with half(vae.device, wanted=self.config.precision == "bf16"):
             return vae.encode(to_model(pictures, vae.device), return_dict=False)[0].mean
 
+    @torch.no_grad()
+    def redraw(self, pictures: Tensor) -> Tensor:
+        """Pictures (b, 3, size, size) uint8 as they come out of the VAE."""
+        vae = self.vae
+        with half(vae.device, wanted=self.config.precision == "bf16"):
+            drawn = vae.decode(self.encoded(pictures), return_dict=False)[0]
+        return ((drawn.float() + 1) * 127.5).round().clamp(0, 255).byte().cpu()
+
     @abstractmethod
     def encode(self, pictures: Tensor) -> Tensor:
         """Latents (b, ...) as `loss` takes them, of pictures (b, 3, size, size) uint8."""
