@@ -1,10 +1,10 @@
-"""What bf16 costs on this machine beside float32: a matrix product, and a step of Muon.
+"""What bf16 costs on this machine beside float32: a matrix product, a training step, and one of Muon.
 
     OMP_NUM_THREADS=1 python benchmarks/precision.py
 
 One JSON line: `computes_bf16`; `product`: how many times as long as in float32 a product of two 1024 x 1024
-matrices takes; `step`: how many times as long a step of torch's Muon takes as one of ours, on the shapes of
-the nano models.
+matrices takes; `editor`: how many times as long the nano editor's loss and its gradient take under autocast;
+`step`: how many times as long a step of torch's Muon takes as one of ours, on the shapes of the nano models.
 """
 
 import json
@@ -14,10 +14,15 @@ from collections.abc import Callable
 import torch
 from torch.nn import Parameter
 
+from goalreel.training.config import read_config
+from goalreel.training.editor_config import EditorConfig
+from goalreel.training.nano.klein import Klein
 from goalreel.training.optim import Muon
 from goalreel.training.precision import computes_bf16
 
 ROUNDS = 5
+BATCH = 8
+PROMPT = "Put the red block in the blue bowl. Leave the green block and the table as they are."
 SHAPES = [(480, 160), (160, 160), (640, 160), (160, 640)] * 4
 
 
@@ -44,10 +49,29 @@ def step(kind: type[torch.optim.Muon]) -> float:
     return seconds(kind(matrices, lr=1e-3).step)
 
 
+def editor() -> float:
+    """The shipped one, not compiled."""
+    made = Klein.load(read_config("nano-editor", EditorConfig, model="nano-editor", precision="float32"))
+    loss, shape = made.loss(), made.config.shape
+    tokens = (shape.size // shape.patch) ** 2
+    latents = torch.randn(3, BATCH, tokens, 4 * shape.latent_channels)
+    words, weights = made.tokens([PROMPT] * BATCH), torch.ones(BATCH, tokens)
+
+    def learn() -> None:
+        loss(*latents, torch.rand(BATCH), *words, weights).backward()
+
+    def half() -> None:
+        with torch.autocast("cpu", torch.bfloat16):
+            learn()
+
+    return seconds(half) / seconds(learn)
+
+
 def main() -> None:
     told = {
         "computes_bf16": computes_bf16(),
         "product": round(product(torch.bfloat16) / product(torch.float32), 2),
+        "editor": round(editor(), 2),
         "step": round(step(torch.optim.Muon) / step(Muon), 2),
     }
     print(json.dumps(told))
