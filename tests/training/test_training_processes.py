@@ -51,7 +51,8 @@ def test_every_process_ends_with_what_one_learns_from_all_rows(trained, tmp_path
 
 def test_an_editor_is_written_once_and_resumed(trained):
     told = [json.loads((trained / f"told-{rank}.json").read_text()) for rank in (0, 1)]
-    assert told == [[[stage, done, 4] for stage in ("vae", "denoiser") for done in (1, 2, 3, 4)], []]
+    lengths = {"vae": 4, "latents": 2, "denoiser": 4}
+    assert told == [[[stage, n + 1, most] for stage, most in lengths.items() for n in range(most)], []]
     assert "| seed | 0 |" in (trained / "editor/editor/README.md").read_text()
     DiffusersEditor.load(trained / "editor/editor", device="cpu")
 
