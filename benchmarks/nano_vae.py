@@ -23,13 +23,12 @@ from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.evaluation.tabletop.edit import EditCase, edit_cases
 from goalreel.evaluation.tabletop.scenes import disturbed, walks
 from goalreel.image import Image
-from goalreel.training.nano.editor import to_model
+from goalreel.training.nano.editor import redraw
 
 NEAR = 0.01
 """Largest move of an object in a round trip that leaves it where it was (m)."""
 
 
-@torch.no_grad()
 def round_trip(vae: Any, cases: Iterable[EditCase]) -> dict[str, float | int]:
     """Judge what comes back, of the goal images that are judged right as they are.
 
@@ -44,7 +43,8 @@ def round_trip(vae: Any, cases: Iterable[EditCase]) -> dict[str, float | int]:
         if not case.judge(case.target).right:
             continue
         told["rows"] += 1
-        again = redraw(vae, case.target.pixels)
+        picture = torch.from_numpy(case.target.pixels.copy()).permute(2, 0, 1)[None]
+        again = redraw(vae, picture)[0].permute(1, 2, 0).numpy()
         errors.append(np.abs(again.astype(float) - case.target.pixels).mean())
         before, after = case.read(case.target), case.read(Image(again))
         assert before is not None
@@ -59,14 +59,6 @@ def round_trip(vae: Any, cases: Iterable[EditCase]) -> dict[str, float | int]:
     shares = {name: told[name] / told["rows"] for name in ("goal", "whole", "right")}
     counts = {name: told[name] for name in ("asked", "rows", "gone", "moved")}
     return {**counts, **shares, "error": float(np.mean(errors))}
-
-
-@torch.no_grad()
-def redraw(vae: Any, pixels: np.ndarray) -> np.ndarray:
-    """The picture (size, size, 3) uint8 after encoding and decoding."""
-    picture = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None]
-    again = vae.decode(vae.encode(to_model(picture, vae.device)).latent_dist.mean).sample
-    return ((again[0].permute(1, 2, 0).clamp(-1, 1) + 1) * 127.5).round().byte().cpu().numpy()
 
 
 def main(

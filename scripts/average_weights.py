@@ -47,12 +47,14 @@ def average(before: Path, after: Path, out: Path, share: float) -> None:
     Types stay those of `after`. Its model card, if it has one, names what was mixed in.
 
     Raises:
-        InputError: no weights, or the two are not of one shape; or `out` holds something.
+        InputError: no weights, or the two are not of one shape; `out` holds something, or lies in `after`.
         goalreel.errors.DatasetError: the disk is full.
     """
     names = _weights(after)
     if names != _weights(before) or not names:
         raise InputError(f"{before} and {after} do not hold the same files of weights (.safetensors)")
+    if out.resolve().is_relative_to(after.resolve()):
+        raise InputError(f"{out} lies in {after}, which is to be copied: name a folder elsewhere")
     with atomic_folder(out) as made:
         shutil.copytree(after, made, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*RESUMING))
         for name in names:

@@ -13,6 +13,7 @@ import goalreel
 from goalreel.files import write_bytes
 
 LICENSE = "apache-2.0"
+_MADE, _TABLE = "## How it was made", "| | |\n|---|---|\n"
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,10 @@ def went_on_from(weights: Path) -> dict[str, str]:
 
 
 def add_fact(card: Path, name: str, value: str) -> None:
-    """Add a line to what a card tells of how its model was made."""
-    text = card.read_text(encoding="utf-8")
-    told = re.sub(r"(## How it was made\n\n(?:\|.*\n)+)", rf"\g<1>| {name} | {value} |\n", text, count=1)
-    write_bytes(card, told.encode())
+    """Add a line to what a card tells of how its model was made; a card of another's gets a table for it."""
+    text, line = card.read_text(encoding="utf-8"), f"| {name} | {value} |\n"
+    told, found = re.subn(rf"{_MADE}\n\n(?:\|.*\n)+", lambda m: m[0] + line, text, count=1)
+    write_bytes(card, (told if found else f"{text}\n{_MADE}\n\n{_TABLE}{line}").encode())
 
 
 def commit() -> str:
@@ -89,8 +90,8 @@ def write_card(folder: Path, card: Card) -> Path:
         f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n",
         f"# {card.title}\n\n{card.summary}\n",
         f"```sh\n{card.use}\n```\n",
-        "## How it was made\n",
-        "| | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in facts),
+        f"{_MADE}\n",
+        _TABLE + "".join(f"| {name} | {value} |\n" for name, value in facts),
         *([f"## How training went\n\n{card.curve}\n"] if card.curve else []),
         f"## What it cannot do\n\n{card.limits}\n",
     ]

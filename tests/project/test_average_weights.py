@@ -51,6 +51,15 @@ def test_the_ends_are_the_checkpoints_themselves(share, like, tmp_path):
     assert load_file(tmp_path / "out/part/model.safetensors")["w"].unique().tolist() == [like]
 
 
+def test_a_card_of_another_s_names_it_too(tmp_path):
+    before, after = checkpoint(tmp_path / "before", 1.0), checkpoint(tmp_path / "after", 3.0, card="# Mine\n")
+    average_weights.average(before, after, tmp_path / "out", 0.5)
+    card = (tmp_path / "out/README.md").read_text()
+    assert card.startswith(
+        "# Mine\n\n## How it was made\n\n| | |\n|---|---|\n| averaged with | 0.5 of before/"
+    )
+
+
 def told(*words):
     app = typer.Typer()
     app.command()(average_weights.main)
@@ -66,6 +75,7 @@ def test_what_cannot_be_averaged_is_refused_in_one_line(tmp_path):
     (tmp_path / "none").mkdir()
     assert "do not hold the same files of weights" in told(tmp_path / "none", after, "--out", out)
     assert "is there already" in told(before, after, "--out", other)
+    assert "name a folder elsewhere" in told(before, after, "--out", after / "part/out")
     (before / "part/model.safetensors").write_bytes(b"cut")
     assert "cannot be read" in told(before, after, "--out", out)
     assert not out.exists(), "nothing is left behind"

@@ -196,6 +196,10 @@ def test_sources_are_what_the_vae_draws_once_or_twice(trained, rows, tmp_path):
     targets = sorted(set(range(len(codes))) - set(edits.source.tolist()))
     assert torch.equal(starts[targets], codes[targets])
     assert torch.equal(sources(made, edits, codes, 1.0, cache), starts), "kept"
+    batch = trainer.batches(made, edits, codes, starts, made.tokens(edits.prompts))
+    source, target, *_ = batch(0, 8, torch.Generator().manual_seed(0))
+    for taken, side, kept in ((source, edits.source, starts), (target, edits.target, codes)):
+        assert all(any(torch.equal(row, one.float()) for one in kept[side]) for row in taken)
     assert torch.equal(sources(made, edits, codes, 0.01, cache), codes), "another share is made anew"
 
 

@@ -110,15 +110,12 @@ class NanoEditor[P](ABC):
         """The means of the latents (b, channels, h, w) of pictures (b, 3, size, size) uint8."""
         vae = self.vae
         with half(vae.device, wanted=self.config.precision == "bf16"):
-            return vae.encode(to_model(pictures, vae.device), return_dict=False)[0].mean
+            return encoded(vae, pictures)
 
-    @torch.no_grad()
     def redraw(self, pictures: Tensor) -> Tensor:
         """Pictures (b, 3, size, size) uint8 as they come out of the VAE."""
-        vae = self.vae
-        with half(vae.device, wanted=self.config.precision == "bf16"):
-            drawn = vae.decode(self.encoded(pictures), return_dict=False)[0]
-        return ((drawn.float() + 1) * 127.5).round().clamp(0, 255).byte().cpu()
+        with half(self.vae.device, wanted=self.config.precision == "bf16"):
+            return redraw(self.vae, pictures)
 
     @abstractmethod
     def encode(self, pictures: Tensor) -> Tensor:
@@ -139,6 +136,18 @@ class NanoEditor[P](ABC):
                 part.register_to_config(_name_or_path="")
         pipeline.save_pretrained(folder, safe_serialization=True)
         self.entry().save(folder)
+
+
+def encoded(vae: Any, pictures: Tensor) -> Tensor:
+    """The means of a VAE's latents (b, channels, h, w) of pictures (b, 3, size, size) uint8."""
+    return vae.encode(to_model(pictures, vae.device), return_dict=False)[0].mean
+
+
+@torch.no_grad()
+def redraw(vae: Any, pictures: Tensor) -> Tensor:
+    """Pictures (b, 3, size, size) uint8 after encoding and decoding."""
+    drawn = vae.decode(encoded(vae, pictures), return_dict=False)[0]
+    return ((drawn.float() + 1) * 127.5).round().clamp(0, 255).byte().cpu()
 
 
 def to_model(pictures: Tensor, device: torch.device) -> Tensor:
