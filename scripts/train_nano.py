@@ -44,6 +44,8 @@ OWN_FIRST, OWN, OFTEN = 12_000, 1_850, 6
 once of a made one."""
 RARE = "misshapen"
 """What few made rows show: theirs are shown three times."""
+HARD = "out of the"
+"""Plans with such orders, whose block may go to any free place, are shown twice."""
 DONE = "README.md"
 """A checkpoint's card, which is written last."""
 
@@ -92,12 +94,11 @@ def _stages(out: Path, workers: int, share: float, install: bool) -> None:
     first, mistakes = runs / "critic", own / "sharegpt" / "verdicts.json"
     _train("critic", preset("nano-critic"), first, "--model", runs / "planner", "--corpus", verdicts)
     critic = runs / "critic-own"
-    shown = [verdicts, *[_only(RARE, verdicts)] * 2, live, wholes, *[mistakes] * OFTEN]
-    lessons = [word for file in shown for word in ("--corpus", file)]
-    _train("critic", preset("nano-critic-own"), critic, "--model", first, *lessons)
+    shown = verdicts, *[_only(RARE, verdicts)] * 2, live, wholes, *[mistakes] * OFTEN
+    _train("critic", preset("nano-critic-own"), critic, "--model", first, *_shown(*shown))
     planner = runs / "planner-last"
-    both = ("--corpus", plans, "--corpus", rest)
-    _train("planner", preset("nano-planner-last"), planner, "--model", critic, *both)
+    last = _shown(plans, _only(HARD, plans), rest)
+    _train("planner", preset("nano-planner-last"), planner, "--model", critic, *last)
     if install:
         for role, folder in {"planner": planner, "editor": editor, "critic": critic}.items():
             _install(folder, NANO / role)
@@ -125,10 +126,14 @@ def _corpus(kind: str, out: Path, *options: object) -> None:
         _goalreel("corpus", "make", "--kind", kind, "--out", out, *VARIETY, *options)
 
 
+def _shown(*files: Path) -> list[str | Path]:
+    return [word for file in files for word in ("--corpus", file)]
+
+
 def _only(word: str, source: Path) -> Path:
     """The rows of a ShareGPT file whose reply has the word, in a file beside it."""
     rows = json.loads(source.read_text(encoding="utf-8"))
-    target = source.with_name(f"{word}.json")
+    target = source.with_name(f"{word.replace(' ', '_')}.json")
     target.write_text(json.dumps([row for row in rows if word in row["messages"][-1]["content"]]))
     return target
 

@@ -16,7 +16,8 @@ from typer.main import get_command
 from goalreel.cli.main import app
 from goalreel.files import exclusive
 
-ROWS = [{"messages": [{"role": "assistant", "content": f"the block {x}"}]} for x in ("stays", "is misshapen")]
+SAID = "the block stays", "the block is misshapen", "Take the red block out of the blue bowl."
+ROWS = [{"messages": [{"role": "assistant", "content": said}]} for said in SAID]
 
 
 @pytest.fixture
@@ -28,7 +29,8 @@ def calls(monkeypatch):
         words = [str(w) for w in words]
         made.append(words)
         if words[0] == "corpus":
-            table = Path(words[words.index("--out") + 1]) / "sharegpt" / "verdicts.json"
+            kind, out = (words[words.index(name) + 1] for name in ("--kind", "--out"))
+            table = Path(out) / "sharegpt" / f"{kind}.json"
             table.parent.mkdir(parents=True)
             table.write_text(json.dumps(ROWS))
         folder = Path(words[words.index("--out") + 1])
@@ -58,10 +60,12 @@ def test_every_stage_runs_once_and_with_options_that_exist(calls, tmp_path):
         for name in words[:2]:
             command = command.get_command(context, name)
         command.make_context(words[1], words[2:])  # raises what the shell would be told
-    (*_, lesson, _) = calls
-    shown = [w for i, w in enumerate(lesson) if lesson[i - 1] == "--corpus"]
-    rare = [json.loads(Path(f).read_text()) for f in shown if Path(f).stem == train_nano.RARE]
-    assert rare == [ROWS[1:]] * 2
+    critic, planner = ([w for i, w in enumerate(c) if c[i - 1] == "--corpus"] for c in calls[-2:])
+    rare = [json.loads(Path(f).read_text()) for f in critic if Path(f).stem == train_nano.RARE]
+    assert rare == [ROWS[1:2]] * 2
+    plans, hard, rest = planner
+    assert [Path(f).stem for f in (plans, rest)] == ["plans", "continuations"]
+    assert json.loads(Path(hard).read_text()) == ROWS[2:]
     train_nano.main(tmp_path)
     assert len(calls) == 12
 
