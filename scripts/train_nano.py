@@ -95,9 +95,9 @@ def _stages(out: Path, workers: int, share: float, install: bool) -> None:
     _train("critic", preset("nano-critic"), first, "--model", runs / "planner", "--corpus", verdicts)
     critic = runs / "critic-own"
     shown = verdicts, *[_only(RARE, verdicts)] * 2, live, wholes, *[mistakes] * OFTEN
-    _train("critic", preset("nano-critic-own"), critic, "--model", first, *_shown(*shown))
+    _train("critic", preset("nano-critic-own"), critic, "--model", first, *_corpora(*shown))
     planner = runs / "planner-last"
-    last = _shown(plans, _only(HARD, plans), rest)
+    last = _corpora(plans, _only(HARD, plans), rest)
     _train("planner", preset("nano-planner-last"), planner, "--model", critic, *last)
     if install:
         for role, folder in {"planner": planner, "editor": editor, "critic": critic}.items():
@@ -126,7 +126,8 @@ def _corpus(kind: str, out: Path, *options: object) -> None:
         _goalreel("corpus", "make", "--kind", kind, "--out", out, *VARIETY, *options)
 
 
-def _shown(*files: Path) -> list[str | Path]:
+def _corpora(*files: Path) -> list[str | Path]:
+    """The options that name them all."""
     return [word for file in files for word in ("--corpus", file)]
 
 
