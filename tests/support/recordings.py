@@ -52,7 +52,7 @@ def make_dataset(
             state = np.array([0.1 * i, 0.05 * episode, np.sin(i / 3), grip], np.float32)
             pictures = {f"observation.images.{c}": moving_square(i, episode, size) for c in cameras}
             dataset.add_frame({**pictures, "observation.state": state, "action": state, "task": task})
-        dataset.save_episode()
+        dataset.save_episode(parallel_encoding=False)  # forks otherwise, with threads alive
     dataset.finalize()
     return root
 
