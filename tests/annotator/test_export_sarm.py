@@ -2,7 +2,9 @@
 
 import json
 import logging
-import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -200,17 +202,21 @@ def test_what_cannot_be_exported_is_one_clear_line_and_leaves_nothing(
     assert list((tmp_path / "busy").iterdir()) == []
 
 
+@pytest.mark.process
 def test_a_killed_export_leaves_no_folder_and_the_next_one_is_whole(goals, out, tmp_path):
-    from support.killing import start
+    code = """
+import os, sys
+from pathlib import Path
+from goalreel.annotator.exports.sarm import export_sarm
 
-    def work(source: Path, target: Path) -> None:
-        def killed(stage: str, done: int, total: int) -> None:
-            if stage == "write":
-                os.kill(os.getpid(), 9)
+def killed(stage, done, total):
+    if stage == "write":
+        os.kill(os.getpid(), 9)
 
-        export_sarm(source, target, progress=killed)
-
-    os.waitpid(start(work, goals, tmp_path / "out"), 0)
+export_sarm(Path(sys.argv[1]), Path(sys.argv[2]), progress=killed)
+"""
+    done = subprocess.run([sys.executable, "-c", code, goals, tmp_path / "out"])
+    assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "out").exists()
     export_sarm(goals, tmp_path / "out")
     assert tree(tmp_path / "out") == tree(out)
