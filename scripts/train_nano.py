@@ -5,7 +5,8 @@ Every stage resumes: run the same command again after a kill. With `--install` t
 
     python scripts/train_nano.py --workers 16
     python scripts/train_nano.py --install
-    python scripts/train_nano.py --share 0.01 --out out/nano_tried    # the whole way in minutes
+    python scripts/train_nano.py --share 0.01 --out out/nano_tried  # the whole way in minutes
+    python scripts/train_nano.py --share 0.2 --editor nano-editor-pix2pix --out out/nano_fifth  # in two hours
 """
 
 import json
@@ -15,7 +16,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 import yaml
@@ -48,6 +49,8 @@ HARD = "out of the"
 """Plans with such orders, whose block may go to any free place, are shown twice."""
 DONE = "README.md"
 """A checkpoint's card, which is written last."""
+Editor = Literal["nano-editor", "nano-editor-pix2pix"]
+"""Presets of `goalreel train editor`; the first is of the class that ships."""
 
 
 def main(
@@ -56,25 +59,24 @@ def main(
     share: Annotated[
         float, typer.Option(min=0.001, max=1, help="Of the episodes and steps; below 1 to try the whole way.")
     ] = 1,
+    editor: Annotated[
+        Editor, typer.Option(help="Its class and schedule: a UNet learns faster, what ships draws better.")
+    ] = "nano-editor",
     install: Annotated[bool, typer.Option(help="Copy the finished checkpoints into the package.")] = False,
 ) -> None:
-    """Train the nano trio: minutes on a GPU, hours on a CPU.
-
-    Raises:
-        typer.BadParameter: --out was begun with another --share, or a part of it is to be installed.
-    """
+    """Train the nano trio: minutes on a GPU, hours on a CPU."""
     if install and share < 1:
         raise typer.BadParameter("--install is for --share 1: the package holds what the whole way leads to")
     out.mkdir(parents=True, exist_ok=True)
-    begun = out / "share"
-    if begun.exists() and float(begun.read_text()) != share:
-        raise typer.BadParameter(f"{out} was begun with --share {begun.read_text()}: choose another --out")
+    begun, told = out / "begun", f"--share {share:g} --editor {editor}"
+    if begun.exists() and begun.read_text() != told:
+        raise typer.BadParameter(f"{out} was begun with {begun.read_text()}: choose another --out")
     with one_line_errors(INTERRUPTED), exclusive(out, out):
-        begun.write_text(str(share))
-        _stages(out, workers, share, install)
+        begun.write_text(told)
+        _stages(out, workers, share, editor, install)
 
 
-def _stages(out: Path, workers: int, share: float, install: bool) -> None:
+def _stages(out: Path, workers: int, share: float, drawn_by: Editor, install: bool) -> None:
     """What is done already stays as it is."""
     corpora, runs = out / "corpora", out / "runs"
     for kind, episodes in CORPORA.items():
@@ -87,7 +89,7 @@ def _stages(out: Path, workers: int, share: float, install: bool) -> None:
     words = verdicts.parent / "parts" / "train-00000.json"
     preset = partial(_preset, out / "presets", share)
     _train("planner", preset("nano-planner"), runs / "planner", "--corpus", plans, "--words", words)
-    _train("editor", preset("nano-editor"), runs / "editor", "--data", corpora / "edits", done="editor")
+    _train("editor", preset(drawn_by), runs / "editor", "--data", corpora / "edits", done="editor")
     editor, own = runs / "editor" / "editor", corpora / "own"
     own_words = ("--episodes", _some(OWN, share), "--first", OWN_FIRST, "--editor", f"diffusers:{editor}")
     _corpus("verdicts", own, *own_words)

@@ -1,15 +1,20 @@
 """Whether bf16 is worth it here."""
 
+import time
+from functools import cache
+
 import torch
+
+_SIDE, _ROUNDS, _FASTER = 256, 5, 0.75
 
 
 def computes_bf16() -> bool:
-    """Tell whether this machine computes in bf16 faster than in float32: a GPU, or a CPU with AMX.
+    """Tell whether this machine computes in bf16 faster than in float32: a GPU does; a CPU is measured, once.
 
-    Another CPU emulates it, many times slower, and one with AVX-512's bf16 alone was slower too
-    (`benchmarks/precision.py`).
+    What a CPU says of itself does not tell: of two with AVX-512's bf16 one was twice as fast with it, the
+    other slower (`benchmarks/precision.py`).
     """
-    return torch.cuda.is_available() or _has_amx()
+    return torch.cuda.is_available() or _gains()
 
 
 def half(device: torch.device, *, wanted: bool = True) -> torch.autocast:
@@ -17,7 +22,17 @@ def half(device: torch.device, *, wanted: bool = True) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=wanted and computes_bf16())
 
 
-def _has_amx() -> bool:
-    # Earlier releases of torch do not tell.
-    told = getattr(torch.cpu, "get_capabilities", dict)()
-    return bool(told.get("amx_bf16"))
+@cache
+def _gains() -> bool:
+    return product_seconds(torch.bfloat16) < _FASTER * product_seconds(torch.float32)
+
+
+def product_seconds(dtype: torch.dtype, side: int = _SIDE) -> float:
+    """How long a product of two square matrices takes on the CPU: the least of some rounds."""
+    a, b = torch.ones(2, side, side, dtype=dtype)
+    taken = []
+    for _ in range(1 + _ROUNDS):
+        started = time.perf_counter()
+        a @ b
+        taken.append(time.perf_counter() - started)
+    return min(taken)
