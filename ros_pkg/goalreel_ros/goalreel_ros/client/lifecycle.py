@@ -67,18 +67,19 @@ class Lifecycle:
             TimeoutError: another state, or no node, after `timeout` seconds.
         """
         until = None if timeout is None else time.monotonic() + timeout
-        found = "not there"
+        found, why = "not there", ""
         while until is None or time.monotonic() < until:
             left = 1.0 if until is None else max(POLL, min(1.0, until - time.monotonic()))
             try:
                 response = self._call("get_state", GetState.Request(), left)
-            except TimeoutError:
+            except TimeoutError as e:
+                why = f": {e}"
                 continue
-            found = response.current_state.label
+            found, why = response.current_state.label, ""
             if found == state:
                 return
             time.sleep(POLL)
-        raise TimeoutError(f"{self._call.server} is {found}, not {state}, after {timeout:g} s")
+        raise TimeoutError(f"{self._call.server} is {found}, not {state}, after {timeout:g} s{why}")
 
     def _change(self, name: str, transition: int, aim: str) -> None:
         request = ChangeState.Request(transition=Transition(id=transition))
