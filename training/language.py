@@ -1,6 +1,7 @@
 """Supervised fine-tuning of a Planner or a Critic with TRL's `SFTTrainer`; only the reply is learned."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,16 @@ from goalreel.training.optim import MuonAdamW
 from goalreel.training.precision import computes_bf16
 from goalreel.training.results import last_checkpoint, save, tensorboard
 from goalreel.training.run import begin, from_scratch, processes
+from goalreel.training.sampling import Length, LengthSampler, length
 
 log = logging.getLogger(__name__)
 
 
 class _Trainer(SFTTrainer):
-    """Weighs the tokens of verdicts and phrases, and knows Muon."""
+    """Weighs the tokens of verdicts and phrases, shows rows of one length together, and knows Muon."""
 
-    def __init__(self, *args: Any, config: LanguageConfig, **options: Any) -> None:
-        self._config = config
+    def __init__(self, *args: Any, config: LanguageConfig, lengths: Sequence[Length], **options: Any) -> None:
+        self._config, self._lengths = config, lengths
         super().__init__(*args, **options)
 
     def compute_loss(
@@ -52,6 +54,10 @@ class _Trainer(SFTTrainer):
             loss = loss * self.accelerator.num_processes
         self._metrics["train"]["mean_token_accuracy"].append((outputs.is_top1.sum() / learned).item())
         return loss
+
+    def _get_train_sampler(self, train_dataset: object = None) -> LengthSampler:
+        size = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
+        return LengthSampler(self._lengths, size, self._config.seed)
 
     def create_optimizer(self, model: torch.nn.Module | None = None) -> torch.optim.Optimizer:
         if self._config.optimizer != "muon":
@@ -101,6 +107,7 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
         peft_config=adapters(model, config, frozen) if config.method == "lora" else None,
         callbacks=tensorboard(out),
         config=config,
+        lengths=[length(row) for row in rows],
     )
     result = trainer.train(resume_from_checkpoint=last)
     numbers = {"train_loss": result.training_loss, "steps": result.global_step}
