@@ -12,6 +12,8 @@ type Column = str | tuple["Column"] | Mapping[str, "Column"]
 """A type by its name at Hugging Face; `image` is a picture; (type,) is a list of it."""
 
 PICTURE = "image"
+SUCCESS = "success"
+"""The column of a kind of verdicts that says which they are."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,11 @@ class RowKind[R]:
     """The columns that ShareGPT JSON keeps, a picture as its path."""
     lesson: Callable[[R], Lesson] | None = None
     """The conversation that is learned from a row; None for rows that are no conversation."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether a row is a verdict."""
+        return SUCCESS in self.columns
 
     @property
     def pictures(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ README.md                     so that `datasets.load_dataset(OUT)` finds the sha
 """
 
 import json
+import logging
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -17,13 +18,17 @@ from typing import Any
 
 from goalreel.datasets.corpora import sharegpt
 from goalreel.datasets.corpora.columns import features, to_columns
-from goalreel.datasets.corpora.kind import RowKind
+from goalreel.datasets.corpora.kind import SUCCESS, RowKind
 from goalreel.errors import DatasetError
 from goalreel.files import atomic, exclusive, sweep, write_bytes
 from goalreel.progress import OnCount
 
+log = logging.getLogger(__name__)
+
 _ROW_GROUP = 100
 """Rows: `datasets` may read no less at a time."""
+ONE_SIDED = 0.05
+"""A share of right rows, or of wrong ones, that is warned of."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +122,25 @@ def _finish(corpus: Corpus[Any], out: Path) -> int:
     import pyarrow.parquet as pq
 
     rows = sum(pq.read_metadata(_file(out, name)).num_rows for name in corpus.shards)
+    told = f"{rows} rows"
+    if corpus.kind.judged:
+        right = sum(_right(_file(out, name)) for name in corpus.shards)
+        told += f", {right} of them right,"
+        if rows and not ONE_SIDED < right / rows < 1 - ONE_SIDED:
+            log.warning("%s: of %d rows %d are right: they teach a Critic to answer unseen", out, rows, right)
     card = (
         f"---\nconfigs:\n- config_name: {corpus.kind.name}\n  data_files:\n  - split: {corpus.split}\n"
-        f"    path: data/{corpus.split}-*.parquet\n---\n\n{rows} rows of {corpus.about}\n"
+        f"    path: data/{corpus.split}-*.parquet\n---\n\n{told} of {corpus.about}\n"
     )
     write_bytes(out / "README.md", card.encode())
     return rows
+
+
+def _right(file: Path) -> int:
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    return pc.sum(pq.read_table(file, columns=[SUCCESS])[SUCCESS]).as_py() or 0
 
 
 def _file(out: Path, name: str) -> Path:

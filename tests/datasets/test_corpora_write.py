@@ -283,6 +283,19 @@ def test_rows_from_a_given_maker(rows, tmp_path):
     assert "from the editor X" in (tmp_path / "c/README.md").read_text()
 
 
+@pytest.mark.parametrize(("right", "wrong"), [(1, 19), (2, 18), (20, 0)])
+def test_the_card_says_how_many_verdicts_are_right_and_a_one_sided_corpus_is_warned_of(
+    rows, tmp_path, caplog, right, wrong
+):
+    kinds = [next(row for row in rows["verdicts"] if row.verdict.success is good) for good in (True, False)]
+    some = [kinds[0]] * right + [kinds[1]] * wrong
+    order = CorpusOrder("verdicts", "validation", 1, size=64)
+    make_corpus(order, tmp_path, make=lambda part, size: some)
+    assert f"20 rows, {right} of them right, of 1 episodes" in (tmp_path / "README.md").read_text()
+    warned = f"of 20 rows {right} are right" in caplog.text
+    assert warned == (right in (1, 20))
+
+
 def test_critiques_have_no_reply_and_so_no_conversations(tmp_path):
     order = CorpusOrder("critiques", "validation", 1, first=30, source="editor X")
 
