@@ -49,7 +49,7 @@ def client(node, robot):
 
 @pytest.fixture
 def camera(client):
-    with GoalreelCamera(GoalreelCameraConfig(width=64, height=48, timeout_s=60, warmup_s=20)) as camera:
+    with GoalreelCamera(GoalreelCameraConfig(width=64, height=48, timeout_s=60, warmup_s=0)) as camera:
         yield camera
 
 

@@ -71,7 +71,7 @@ def coarse(picture: np.ndarray) -> np.ndarray:
 
 def test_the_camera_shows_what_the_policy_was_trained_on(form, trained_on, client, robot):
     known = {0: trained_on[0], LATER: trained_on[LATER], "black": np.zeros((48, 48, 3))}
-    with GoalreelCamera(GoalreelCameraConfig(width=48, height=48, timeout_s=60, warmup_s=20)) as camera:
+    with GoalreelCamera(GoalreelCameraConfig(width=48, height=48, timeout_s=60, warmup_s=0)) as camera:
 
         def shown() -> object:
             """Which of them; None where it is none."""
