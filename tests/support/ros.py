@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -23,12 +23,9 @@ def own_domain() -> tuple[int, TextIO]:
     """
     for place in range(100):
         domain = (os.getpid() + place) % 100 + 1
-        lock = (Path(tempfile.gettempdir()) / f"goalreel_tests_domain_{domain}").open("a")
-        try:
+        with suppress(BlockingIOError, PermissionError):  # taken, or another user's
+            lock = (Path(tempfile.gettempdir()) / f"goalreel_tests_domain_{domain}").open("a")
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
-        else:
             return domain, lock
     raise RuntimeError("a hundred runs of the tests hold a domain each")
 
