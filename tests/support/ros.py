@@ -1,6 +1,5 @@
 """What ROS tests share: a domain of their own, and other processes that end when the test does."""
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -8,33 +7,35 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
 
+from goalreel.errors import DatasetError
+from goalreel.files import held
 from support.wait import until
 
 
-def own_domain() -> tuple[int, TextIO]:
-    """A number that no other run of the tests on this machine has, and the locked file that says so.
+def own_domain() -> int:
+    """Hold a number that no other run of the tests on this machine has, for as long as this process lives.
 
     1 to 100 keeps clear of ephemeral ports. With the process's number alone two runs met, a hundred apart,
     and the nodes of one took the tasks of the other.
     """
     for place in range(100):
         domain = (os.getpid() + place) % 100 + 1
-        with suppress(BlockingIOError, PermissionError):  # taken, or another user's
-            lock = (Path(tempfile.gettempdir()) / f"goalreel_tests_domain_{domain}").open("a")
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return domain, lock
+        with suppress(DatasetError, PermissionError):  # taken, or another user's
+            _DOMAINS.enter_context(
+                held(Path(tempfile.gettempdir(), f"goalreel_tests_domain_{domain}"), "taken")
+            )
+            return domain
     raise RuntimeError("a hundred runs of the tests hold a domain each")
 
 
-DOMAIN, _LOCK = own_domain()
+_DOMAINS = ExitStack()
 ENV = {
     "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET",
     "FASTDDS_DEFAULT_PROFILES_FILE": str(Path(__file__).with_name("fastdds_udp.xml")),
-    "ROS_DOMAIN_ID": str(DOMAIN),
+    "ROS_DOMAIN_ID": str(own_domain()),
 }
 """Where its own tests' processes hear one another and nobody else does."""
 

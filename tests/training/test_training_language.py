@@ -41,6 +41,7 @@ from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
 from goalreel.training.optim import MuonAdamW
 from goalreel.training.results import last_checkpoint
+from goalreel.training.sampling import LengthSampler
 
 SHAPE = {
     "hidden": 96,
@@ -237,6 +238,20 @@ def test_the_weight_of_the_verdict_reaches_the_loss(tmp_path, verdicts):
         train(config, out, False)
         losses[weight] = float(re.search(r"train_loss \| ([\d.]+)", (out / "README.md").read_text()).group(1))
     assert losses[10] > 1.01 * losses[1]
+
+
+def test_training_asks_for_rows_of_one_length_together(tmp_path, verdicts, monkeypatch):
+    asked = []
+
+    class Told(LengthSampler):
+        def __iter__(self):
+            asked.append((len(self), self._size))
+            return super().__iter__()
+
+    monkeypatch.setattr("goalreel.training.language.LengthSampler", Told)
+    config = LanguageConfig(role="critic", corpus=(verdicts[0],), steps=1, batch_size=2, accumulate=2, **FAST)
+    train(config, tmp_path, False)
+    assert set(asked) == {(len(read_rows([verdicts[0]])), 4)}
 
 
 KILLED = """
