@@ -19,6 +19,7 @@ from goalreel.datasets.tabletop.lessons.rows import EditRow
 from goalreel.errors import InputError
 from goalreel.progress import OnProgress
 from goalreel.training.card import Card, file_facts, went_on_from, write_card
+from goalreel.training.compiling import compile_parts
 from goalreel.training.editor_config import Architecture, DenoiserTraining, EditorConfig
 from goalreel.training.editor_data import Edits, latents, read_edits, sources
 from goalreel.training.fitting import CHECKPOINT, Batch, MakeBatch, fit
@@ -127,7 +128,7 @@ def train_denoiser(
         share, cache = config.denoiser.redrawn, out / "sources.safetensors"
         starts = sources(editor, edits, codes, share, cache, progress)
     if config.compile:
-        editor.denoiser.compile()
+        compile_parts([editor.denoiser])
     batch = batches(editor, edits, codes, starts, words)
     training, seed = config.denoiser, config.seed + 1
     fit(editor.loss(), batch, training, out, seed=seed, resume=resume, progress=progress)

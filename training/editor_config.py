@@ -138,8 +138,8 @@ class EditorConfig(TrainingConfig):
     vae: VaeTraining = VaeTraining()
     denoiser: DenoiserTraining = DenoiserTraining()
     compile: bool = False
-    """Compile the denoiser before it is trained: two minutes, won back within half an hour on a CPU. Needs
-    a C++ compiler."""
+    """Compile the denoiser before it is trained: two minutes, won back within half an hour on a CPU. Without
+    a C++ compiler it is not compiled."""
     sampling_steps: Count = 4
     """Steps of an edit, stored with the checkpoint."""
     precision: Literal["bf16", "float32"] = "bf16"

@@ -14,6 +14,7 @@ from trl import (
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
 from goalreel.training.card import Card, file_facts, went_on_from, write_card
+from goalreel.training.compiling import compile_parts
 from goalreel.training.conversations import Collator, as_dataset, read_rows
 from goalreel.training.language_config import LanguageConfig
 from goalreel.training.loading import adapters, freeze, load
@@ -97,6 +98,9 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
         source = _start(config, rows, out / "checkpoints" / "start")
     model, processor = load(source, config)
     frozen = freeze(model, config)
+    if config.compile:
+        # Not the tower: it cuts the batch into its pictures, and another number of them is another program.
+        compile_parts(model.get_decoder().get_submodule("layers").children(), dynamic=True)
     trainer = _Trainer(
         model=model,
         args=_arguments(config, out, evaluates=held_out is not None),

@@ -45,6 +45,9 @@ class ModelSettings(TrainingConfig):
     lora: LoraSettings = LoraSettings()
     freeze_vision_tower: bool = False
     freeze_projector: bool = False
+    attention: Literal["sdpa", "eager"] = "sdpa"
+    """transformers' implementation. On a CPU `eager` takes less time for heads as narrow as the nano models'
+    (`benchmarks/language_step.py`)."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Type of the weights while training; the arithmetic is bf16 where `bf16` and the machine has it."""
     save_dtype: Literal["float32", "bfloat16", "float16"] | None = None
@@ -96,6 +99,9 @@ class LanguageConfig(ModelSettings):
     """Weight in the loss of the tokens that a regular expression finds in a reply, 1 elsewhere: what is said
     rarely and decides much would be learnt last."""
 
+    compile: bool = False
+    """Compile the layers of the decoder at their first step: half a minute, won back soon on a CPU. Without a
+    C++ compiler they are not compiled."""
     workers: Annotated[int, Field(ge=0)] = 0
     """Processes that read pictures and tokenize."""
 

@@ -41,7 +41,7 @@ def load(source: str | Path, config: ModelSettings) -> "tuple[PreTrainedModel, P
             dtype=config.dtype,
             use_safetensors=True,
             trust_remote_code=False,
-            attn_implementation="sdpa",
+            attn_implementation=config.attention,
         )
     except (OSError, ValueError, RuntimeError, ImportError) as e:
         raise InputError(f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}") from e

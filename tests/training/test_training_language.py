@@ -14,6 +14,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
+from torch._dynamo.utils import counters
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
@@ -284,6 +285,27 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path, verdicts):
     whole, resumed = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "killed"))
     for name, value in whole.items():
         torch.testing.assert_close(resumed[name], value, rtol=0, atol=1e-6, msg=name)
+
+
+@pytest.mark.long
+@pytest.mark.process  # the compiler
+def test_compiled_and_with_other_attention_it_learns_the_same(tmp_path, verdicts):
+    nano(tmp_path / "nano", verdicts[0])
+    config = LanguageConfig(
+        role="critic", model=str(tmp_path / "nano"), corpus=(verdicts[0],), steps=2, batch_size=4, bf16=False
+    )
+    ways = {"plain": {}, "compiled": {"attention": "eager", "compile": True}}
+    graphs = []
+    for way, changes in ways.items():
+        counters.clear()
+        train(config.model_copy(update=changes), tmp_path / way, False)
+        graphs.append(counters["stats"]["unique_graphs"])
+    assert graphs[0] == 0 < graphs[1]
+    start, plain, compiled = (load_file(tmp_path / n / "model.safetensors") for n in ("nano", *ways))
+    assert plain.keys() == compiled.keys() == start.keys()
+    for name, value in plain.items():
+        torch.testing.assert_close(compiled[name], value, rtol=0, atol=1e-6, msg=name)
+    assert any(not torch.equal(value, start[name]) for name, value in plain.items())
 
 
 def test_what_is_frozen_stays_and_adapters_go_where_they_should(tmp_path, verdicts):
