@@ -44,7 +44,7 @@ quick-tests: .venv/.ready
 	$(TESTS) -n 2 -m "not slow and not long and not process"
 
 # Three workers on two cores: a third of the time is spent waiting.
-test: rules  ## that, and training, nodes, kills, wheels, colcon, documentation (under 10 minutes on 2 cores)
+test: rules  ## that, and training, nodes, kills, wheels, colcon, documentation (a quarter of an hour on 2 cores)
 	@$(MAKE) --no-print-directory -j2 types all-tests
 
 all-tests: .venv/.ready
