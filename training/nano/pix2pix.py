@@ -15,6 +15,7 @@ from diffusers import (
     StableDiffusionInstructPix2PixPipeline,  # pyright: ignore[reportPrivateImportUsage]
     UNet2DConditionModel,  # pyright: ignore[reportPrivateImportUsage]
 )
+from diffusers.models.attention_processor import AttnProcessor
 from tokenizers import AddedToken, pre_tokenizers
 from torch import Tensor, nn
 
@@ -91,6 +92,8 @@ class Pix2Pix(NanoEditor[StableDiffusionInstructPix2PixPipeline]):
         return self.encoded(pictures).float()
 
     def loss(self) -> "Denoising":
+        if not torch.cuda.is_available():  # there torch's fused attention takes longer for heads this narrow
+            self.pipeline.unet.set_attn_processor(AttnProcessor())
         return Denoising(self.pipeline, self.config)
 
 
