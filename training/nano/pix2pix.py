@@ -92,7 +92,7 @@ class Pix2Pix(NanoEditor[StableDiffusionInstructPix2PixPipeline]):
         return self.encoded(pictures).float()
 
     def loss(self) -> "Denoising":
-        if not torch.cuda.is_available():  # there torch's fused attention takes longer for heads this narrow
+        if not torch.cuda.is_available():  # on a CPU the fused attention takes longer for heads this narrow
             self.pipeline.unet.set_attn_processor(AttnProcessor())
         return Denoising(self.pipeline, self.config)
 
