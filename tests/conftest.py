@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,6 +73,14 @@ def ordinary_priority() -> Iterator[None]:
     yield
     policies = {_policy(int(thread.name)) for thread in Path("/proc/self/task").iterdir()}
     assert not policies & {os.SCHED_FIFO, os.SCHED_RR}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def ordinary_depth() -> Iterator[None]:
+    """No module leaves a higher limit of recursion: torch raises it for good when it compiles."""
+    before = sys.getrecursionlimit()
+    yield
+    sys.setrecursionlimit(before)
 
 
 def _policy(thread: int) -> int | None:
