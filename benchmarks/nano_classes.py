@@ -27,6 +27,7 @@ from goalreel.evaluation.tabletop.asking import in_batches
 from goalreel.evaluation.tabletop.edit import EditCase, edit_cases
 from goalreel.evaluation.tabletop.scenes import walk
 from goalreel.evaluation.tabletop.words import prompt_of
+from goalreel.training.compiling import compile_parts
 from goalreel.training.config import read_config
 from goalreel.training.editor import CLASSES, batches
 from goalreel.training.editor_config import EditorConfig
@@ -94,7 +95,7 @@ def _train(made: NanoEditor[Any], edits: Edits, steps: int) -> float:
     codes = latents(made, edits, None)
     rows: MakeBatch = batches(made, edits, codes, codes, made.tokens(edits.prompts))
     if made.config.compile:
-        made.denoiser.compile()
+        compile_parts([made.denoiser])
     began = []
 
     def batch(step: int, count: int, generator: torch.Generator) -> Batch:

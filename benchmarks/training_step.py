@@ -1,10 +1,11 @@
 """What attention and compiling change in the time of a training step of the nano Critic and the nano UNet.
 
     python benchmarks/training_step.py
+    python benchmarks/training_step.py --float32
 
-One JSON line: for each way the median seconds of a loss and its gradient, autocast as in training, on 16 rows
-of the Critic and 32 of the UNet (made-up ones: its weights are random), and its share of the first way's. The
-ways take turns with the same rows.
+One JSON line: for each way the median seconds of a loss and its gradient, autocast as in training or not, on
+16 rows of the Critic and 32 of the UNet (made-up ones: its weights are random), and its share of the first
+way's. The ways take turns with the same rows.
 """
 
 import json
@@ -19,6 +20,7 @@ from pathlib import Path
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 import torch
+import typer
 from diffusers.models.attention_processor import AttnProcessor, AttnProcessor2_0
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -50,7 +52,8 @@ type Loss = Callable[[nn.Module, int], Tensor]
 
 
 def critic(attention: str, compiled: bool) -> PreTrainedModel:
-    model, _ = load(NANO / "critic", read_config("nano-critic", LanguageConfig, attention=attention))
+    model, _ = load(NANO / "critic", read_config("nano-critic", LanguageConfig))
+    model.set_attn_implementation(attention)
     if compiled:
         compile_parts(model.get_decoder().get_submodule("layers").children(), dynamic=True)
     return model
@@ -86,12 +89,12 @@ def denoisers_rows() -> tuple[Tensor, Tensor, Tensor]:
     )
 
 
-def turns(models: Mapping[str, nn.Module], loss: Loss) -> dict[str, dict[str, float]]:
+def turns(models: Mapping[str, nn.Module], loss: Loss, wanted: bool) -> dict[str, dict[str, float]]:
     spent: dict[str, list[float]] = {way: [] for way in models}
     for turn in range(TURNS):
         for way, model in models.items():
             started = time.perf_counter()
-            with half(torch.device("cpu")):
+            with half(torch.device("cpu"), wanted=wanted):
                 value = loss(model, turn)
             value.backward()
             spent[way].append(time.perf_counter() - started)
@@ -103,16 +106,18 @@ def turns(models: Mapping[str, nn.Module], loss: Loss) -> dict[str, dict[str, fl
     }
 
 
-def main() -> None:
+def main(float32: bool = False) -> None:
     steps, edits = list(islice(cycle(critics_rows()), TURNS)), denoisers_rows()
     critics = {name: critic(*how).train() for name, how in WAYS.items()}
     unets = {name: denoiser(*how).train() for name, how in WAYS.items()}
     told = {
-        "critic": turns(critics, lambda model, turn: model(**steps[turn], use_cache=False).loss),
-        "unet": turns(unets, lambda model, _: model(*edits, return_dict=False)[0].float().square().mean()),
+        "critic": turns(critics, lambda model, turn: model(**steps[turn], use_cache=False).loss, not float32),
+        "unet": turns(
+            unets, lambda model, _: model(*edits, return_dict=False)[0].float().square().mean(), not float32
+        ),
     }
     print(json.dumps(told))
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

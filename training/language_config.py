@@ -45,9 +45,6 @@ class ModelSettings(TrainingConfig):
     lora: LoraSettings = LoraSettings()
     freeze_vision_tower: bool = False
     freeze_projector: bool = False
-    attention: Literal["sdpa", "eager"] = "sdpa"
-    """transformers' implementation. On a CPU `eager` takes less time for heads as narrow as the nano models'
-    (`benchmarks/training_step.py`)."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Type of the weights while training; the arithmetic is bf16 where `bf16` and the machine has it."""
     save_dtype: Literal["float32", "bfloat16", "float16"] | None = None

@@ -10,6 +10,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from goalreel.errors import InputError
 from goalreel.training.language_config import ModelSettings
+from goalreel.training.precision import fused_attention_is_slow
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -41,7 +42,7 @@ def load(source: str | Path, config: ModelSettings) -> "tuple[PreTrainedModel, P
             dtype=config.dtype,
             use_safetensors=True,
             trust_remote_code=False,
-            attn_implementation=config.attention,
+            attn_implementation="eager" if config.bf16 and fused_attention_is_slow() else "sdpa",
         )
     except (OSError, ValueError, RuntimeError, ImportError) as e:
         raise InputError(f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}") from e

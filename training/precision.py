@@ -22,6 +22,14 @@ def half(device: torch.device, *, wanted: bool = True) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=wanted and computes_bf16())
 
 
+def fused_attention_is_slow() -> bool:
+    """Tell whether torch's fused attention takes longer here than products of matrices, for narrow heads.
+
+    On a CPU it does in bf16 (`benchmarks/training_step.py`).
+    """
+    return not torch.cuda.is_available() and computes_bf16()
+
+
 @cache
 def _gains() -> bool:
     return product_seconds(torch.bfloat16) < _FASTER * product_seconds(torch.float32)

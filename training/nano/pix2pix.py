@@ -23,7 +23,7 @@ from goalreel.editors.catalogue import Entry
 from goalreel.training.editor_config import EditorConfig, EditorShape
 from goalreel.training.nano.editor import NanoEditor
 from goalreel.training.nano.words import tabletop_words, token_id
-from goalreel.training.precision import half
+from goalreel.training.precision import fused_attention_is_slow, half
 
 START, END = "<|startoftext|>", "<|endoftext|>"
 
@@ -92,7 +92,7 @@ class Pix2Pix(NanoEditor[StableDiffusionInstructPix2PixPipeline]):
         return self.encoded(pictures).float()
 
     def loss(self) -> "Denoising":
-        if not torch.cuda.is_available():  # on a CPU the fused attention takes longer for heads this narrow
+        if self.config.precision == "bf16" and fused_attention_is_slow():
             self.pipeline.unet.set_attn_processor(AttnProcessor())
         return Denoising(self.pipeline, self.config)
 
