@@ -20,6 +20,8 @@ from goalreel.image import Image
 from goalreel.types import Edit, Failure
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from goalreel.editors.loading import Offload, Quantize
 
 log = logging.getLogger(__name__)
@@ -157,9 +159,12 @@ class DiffusersEditor:
         """One call; if it fails, two calls of half the edits each, down to the one that is to blame."""
         import torch
 
+        from goalreel.threads import threads_for
+
         half = len(edits) // 2
         try:
-            return [_checked(pixels) for pixels in self._call(edits, size)]
+            with threads_for(self._modules()):
+                return [_checked(pixels) for pixels in self._call(edits, size)]
         except torch.OutOfMemoryError:
             reason = "out of memory for a single edit: use offload, vae_tiling or quantize"
             self._batch_size = max(1, half)
@@ -176,6 +181,11 @@ class DiffusersEditor:
             return [_failure(reason)]
         log.warning("a call of %d edits failed and is split: %s", len(edits), reason)
         return self._attempt(edits[:half], size) + self._attempt(edits[half:], size)
+
+    def _modules(self) -> "list[nn.Module]":
+        from torch import nn
+
+        return [part for part in self.pipeline.components.values() if isinstance(part, nn.Module)]
 
     def _call(self, edits: Sequence[Edit], size: Size | None) -> NDArray[np.floating]:
         """Pictures (n, height, width, 3), 0 to 1, of edits that have one working size."""

@@ -20,6 +20,7 @@ from goalreel.image import Image
 from goalreel.planners.chat import Conversation, NoReply, Reply, Spoken
 from goalreel.planners.hf_tokens import Likeliest, tokens_of
 from goalreel.planners.tokens import spoken
+from goalreel.threads import threads_for
 
 if TYPE_CHECKING:
     from transformers import BatchFeature, PreTrainedModel, ProcessorMixin
@@ -194,7 +195,8 @@ class HfChat:
     def _generate(self, batch: Sequence[Conversation], **more: Any) -> torch.Tensor:
         inputs = self._inputs(batch).to(self.model.device, self.model.dtype)
         # `generate` comes from GenerationMixin, which AutoModelForImageTextToText's models are too.
-        tokens = self.model.generate(**inputs, **self._generation, **more)  # pyright: ignore[reportCallIssue]
+        with threads_for([self.model]):
+            tokens = self.model.generate(**inputs, **self._generation, **more)  # pyright: ignore[reportCallIssue]
         return tokens[:, inputs["input_ids"].shape[1] :]
 
     def _decoded(self, new: torch.Tensor) -> list[str]:

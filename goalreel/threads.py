@@ -1,0 +1,34 @@
+"""How many threads of a CPU a model takes."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import torch
+from torch import nn
+
+SMALL = 50_000_000
+"""Parameters. Up to so many, a second thread gains little where a core is idle. Where none is, a call takes
+several times as long with it: a thread that waits for another keeps its core (`benchmarks/threads.py`)."""
+
+
+def threads_for(models: Iterable[nn.Module]) -> AbstractContextManager[None]:
+    """In the context, this thread calls torch with one thread if the models are on a CPU and small.
+
+    OMP_NUM_THREADS in the environment is what somebody wants: it stays.
+    """
+    if "OMP_NUM_THREADS" in os.environ:
+        return nullcontext()
+    weights = [p for model in models for p in model.parameters()]
+    small = sum(p.numel() for p in weights) <= SMALL and all(p.device.type == "cpu" for p in weights)
+    return _one_thread() if small else nullcontext()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,72 @@
+"""A small model on a CPU computes with one thread, and leaves torch as it was."""
+
+import pytest
+import torch
+from support.serving_models import picture
+from torch import nn
+
+from goalreel import threads
+from goalreel.checkpoints import NANO
+from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.planners.chat import Message
+from goalreel.planners.hf import HfChat
+from goalreel.threads import threads_for
+from goalreel.types import Edit
+
+
+@pytest.fixture(autouse=True)
+def three(monkeypatch):
+    """Three threads, which nobody asked for."""
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def taken(*models: nn.Module) -> int:
+    with threads_for(models):
+        return torch.get_num_threads()
+
+
+def test_a_small_model_takes_one_whatever_happens_in_it():
+    with pytest.raises(RuntimeError), threads_for([nn.Linear(2, 2)]):
+        assert torch.get_num_threads() == 1
+        raise RuntimeError
+    assert torch.get_num_threads() == 3
+
+
+def test_models_that_are_large_together_take_all(monkeypatch):
+    model = nn.Linear(3, 4)
+    monkeypatch.setattr(threads, "SMALL", 16 + 16)
+    assert (taken(model, model), taken(model, model, nn.Linear(1, 1))) == (1, 3)
+
+
+def test_a_model_elsewhere_and_a_wish_leave_torch_alone(monkeypatch):
+    assert taken(nn.Linear(2, 2), nn.Linear(2, 2, device="meta")) == 3
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert taken(nn.Linear(2, 2)) == 3
+
+
+def watched(model: nn.Module) -> list[int]:
+    """The threads at each call of a model, as they come."""
+    seen: list[int] = []
+    model.register_forward_pre_hook(lambda *_: seen.append(torch.get_num_threads()))
+    return seen
+
+
+def test_a_chat_model_computes_so():
+    chat = HfChat.load(NANO / "planner", device="cpu", max_new_tokens=2)
+    seen = watched(chat.model)
+    chat.complete([(Message("user", ("what next?",)),)])
+    assert set(seen) == {1}
+    assert torch.get_num_threads() == 3
+
+
+def test_an_editor_computes_so():
+    editor = DiffusersEditor.load(NANO / "editor", device="cpu")
+    seen = watched(editor.pipeline.transformer)
+    shown = picture(size=(128, 128))
+    editor.edit([Edit(task_id="t", step=0, attempt=0, image=shown, prompt="a bowl", seed=3)])
+    assert set(seen) == {1}
+    assert torch.get_num_threads() == 3
