@@ -150,7 +150,8 @@ class EngineSettings(BaseModel):
         Field(
             ge=-10,
             le=1,
-            description="Share of the visible change to be seen before the critic is asked (1: all of it).",
+            description="Share of the visible change to be seen before the critic is asked (1: all of it); "
+            "about a view that comes to rest short of that it is asked once.",
         ),
     ] = 0.3
     stall_timeout: Annotated[

@@ -8,7 +8,10 @@ from goalreel.streaming.settings import EngineSettings
 type Decision = Literal["wait", "ask", "stalled", "left"]
 
 STEP = 0.05
-"""Gain in closeness that counts as progress."""
+"""Gain in closeness that counts as progress. A view whose closeness changes by no more is at rest."""
+REST = 1.0
+"""Seconds at rest after which the Critic is asked, however far the view is from the goal: a drawn picture is
+never matched, and of a small change it may hide most."""
 
 
 class Tracker:
@@ -17,6 +20,7 @@ class Tracker:
     def __init__(self, settings: EngineSettings, now: float) -> None:
         self._settings = settings
         self._asked: float | None = None
+        self._asked_at = 0.0
         self.restart(now)
 
     def restart(self, now: float) -> None:
@@ -25,6 +29,7 @@ class Tracker:
         self._improved = now
         self._near = now
         self._last_word = False
+        self._rest, self._rested = math.nan, now
 
     def look(self, now: float, closeness: float) -> Decision:
         """Decide what to do about a live view. `closeness` is `vision.Closeness`'s, or NaN."""
@@ -33,6 +38,8 @@ class Tracker:
             self._best, self._improved, self._last_word = closeness, now, False
         if not closeness < s.leave:
             self._near = now
+        if not abs(closeness - self._rest) <= STEP:
+            self._rest, self._rested = closeness, now
         if now - self._near >= s.leave_timeout:
             return "left"
         may_ask = self._asked is None or now - self._asked >= s.critic_period
@@ -41,10 +48,11 @@ class Tracker:
                 return "stalled"
             # A goal image that is a little off may never be matched: the Critic has the last word.
             return self._ask(now, last=True) if may_ask else "wait"
-        if may_ask and not closeness < s.gate:
+        elsewhere = now - self._rested >= REST and abs(self._rest - self._asked_at) > STEP
+        if may_ask and (elsewhere or not closeness < s.gate):
             return self._ask(now, last=False)
         return "wait"
 
     def _ask(self, now: float, *, last: bool) -> Decision:
-        self._asked, self._last_word = now, last
+        self._asked, self._asked_at, self._last_word = now, self._rest, last
         return "ask"

@@ -126,6 +126,14 @@ def test_the_critic_is_asked_when_it_looks_right_and_not_too_often():
     assert t.look(2.2, 0.9) == "ask"
 
 
+def test_a_view_that_came_to_rest_is_asked_about_once_however_far_it_is():
+    t = tracker(gate=0.5, critic_period=2.0)
+    looks = [(0.0, 0.0), (3.0, 0.0), (3.5, -2.0), (4.0, 0.28), (4.9, 0.3), (5.0, 0.3), (9.0, 0.31)]
+    assert [t.look(*look) for look in looks] == ["wait"] * 5 + ["ask", "wait"]
+    moved_on = [(10.0, 0.4), (11.0, 0.4), (20.0, 0.4)]
+    assert [t.look(*look) for look in moved_on] == ["wait", "ask", "wait"]
+
+
 def test_without_a_goal_image_the_critic_is_asked_by_the_clock():
     t = tracker(critic_period=1.0)
     assert [t.look(now, math.nan) for now in (0.0, 0.5, 1.0, 1.5, 2.0)] == [
@@ -139,16 +147,16 @@ def test_without_a_goal_image_the_critic_is_asked_by_the_clock():
 
 def test_a_stall_is_called_after_the_critics_last_word():
     t = tracker(stall_timeout=10.0, critic_period=1.0, gate=0.9)
-    assert t.look(0.0, 0.3) == "wait"
-    assert t.look(9.9, 0.31) == "wait"
-    assert t.look(10.0, 0.31) == "ask"
-    assert t.look(10.1, 0.31) == "stalled"
+    assert t.look(0.0, 0.03) == "wait"
+    assert t.look(9.9, 0.04) == "wait"
+    assert t.look(10.0, 0.04) == "ask"
+    assert t.look(10.1, 0.04) == "stalled"
 
 
 def test_progress_puts_a_stall_off():
-    t = tracker(stall_timeout=10.0, gate=1.0)
-    for now in range(0, 60, 5):
-        assert t.look(float(now), now / 100) == "wait"
+    t = tracker(stall_timeout=2.0, gate=1.0)
+    for look in range(12):
+        assert t.look(0.9 * look, 0.08 * look) == "wait"
 
 
 def test_leaving_must_last():
