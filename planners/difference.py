@@ -84,7 +84,7 @@ class DifferenceCritic:
         """Share of pixels, 0-1, that differ once smoothed and cleared of a global shift in brightness."""
         sigma = max(0.8, image.shape[1] / 160)
         a, b = (cv2.GaussianBlur(p, (0, 0), sigma).astype(np.int16) for p in (source, image))
-        return differing(a, b, self._level)
+        return float(differing(a, b, self._level).mean())
 
     def _exposure_fault(self, image: Pixels) -> str | None:
         grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
@@ -97,12 +97,12 @@ class DifferenceCritic:
         return None
 
 
-def differing(before: NDArray[np.int16], after: NDArray[np.int16], level: float) -> float:
-    """Share of pixels, 0-1, that differ by more than `level` grey levels in some channel, cleared of a global
-    shift in brightness. Both are (height, width, 3)."""
+def differing(before: NDArray[np.int16], after: NDArray[np.int16], level: float) -> NDArray[np.bool_]:
+    """Which pixels, (height, width), differ by more than `level` grey levels in some channel, cleared of a
+    global shift in brightness. Both are (height, width, 3)."""
     difference = after - before
     difference -= np.median(difference, axis=(0, 1)).astype(np.int16)
-    return float((np.abs(difference).max(axis=2) > level).mean())
+    return np.abs(difference).max(axis=2) > level
 
 
 def edges(picture: Pixels) -> float:

@@ -14,6 +14,10 @@ WIDTH = 160
 LEVEL = 20
 """Grey levels (of 255) by which a pixel must differ to count."""
 
+THIN = 3
+"""What differs over fewer pixels does not count: edges that a drawn picture has a little elsewhere
+(`benchmarks/drawn_goals.py`)."""
+
 type Small = NDArray[np.int16]
 
 
@@ -32,7 +36,13 @@ def changed(before: Image, after: Image) -> float:
     Pictures of different size are compared at the size of `before`.
     """
     a = shrink(before)
-    return differing(a, shrink(after, (a.shape[1], a.shape[0])), LEVEL)
+    return _share(a, shrink(after, (a.shape[1], a.shape[0])))
+
+
+def _share(a: Small, b: Small) -> float:
+    """Share of the pixels, 0-1, in which two pictures of one size differ, thin differences left out."""
+    differs = differing(a, b, LEVEL).astype(np.uint8)
+    return float(cv2.morphologyEx(differs, cv2.MORPH_OPEN, np.ones((THIN, THIN), np.uint8)).mean())
 
 
 class Closeness:
@@ -42,10 +52,10 @@ class Closeness:
     def __init__(self, start: Image, goal: Image) -> None:
         self._goal = shrink(goal)
         self._size = self._goal.shape[1], self._goal.shape[0]
-        self._way = differing(self._goal, shrink(start, self._size), LEVEL)
+        self._way = _share(self._goal, shrink(start, self._size))
 
     def of(self, live: Image) -> float:
         """Measure one live view."""
         if self._way == 0:
             return math.nan
-        return 1 - differing(self._goal, shrink(live, self._size), LEVEL) / self._way
+        return 1 - _share(self._goal, shrink(live, self._size)) / self._way

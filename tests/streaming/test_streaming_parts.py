@@ -111,6 +111,14 @@ def test_closeness_stands_a_change_of_light_size_and_noise():
     assert changed(picture(3), large) < 0.01
 
 
+def test_edges_that_are_drawn_a_little_elsewhere_are_no_change():
+    start, end, more = (picture(n).pixels.repeat(4, 0).repeat(4, 1) for n in (0, 3, 4))
+    drawn = Image(np.roll(end, 1, axis=1))
+    assert changed(drawn, Image(end)) == 0
+    assert Closeness(Image(start), drawn).of(Image(end)) == 1
+    assert changed(drawn, Image(more)) > 0
+
+
 # -- the tracker
 
 
