@@ -185,7 +185,7 @@ class DiffusersEditor:
     def _modules(self) -> "list[nn.Module]":
         from torch import nn
 
-        return [part for part in self.pipeline.components.values() if isinstance(part, nn.Module)]
+        return [part for part in vars(self.pipeline).values() if isinstance(part, nn.Module)]
 
     def _call(self, edits: Sequence[Edit], size: Size | None) -> NDArray[np.floating]:
         """Pictures (n, height, width, 3), 0 to 1, of edits that have one working size."""
