@@ -28,19 +28,17 @@ import typer
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from goalreel import threads
-from goalreel.datasets.tabletop.env import Tabletop
-from goalreel.datasets.tabletop.grammar import sample_episode
-from goalreel.datasets.tabletop.sentences import order_of, state_of
+from goalreel.datasets.tabletop.sentences import state_of
 from goalreel.datasets.tabletop.splits import seeds
-from goalreel.datasets.tabletop.teleport import teleport
-from goalreel.image import Image
+from goalreel.evaluation.tabletop.edit import EditCase
+from goalreel.evaluation.tabletop.scenes import walk
+from goalreel.evaluation.tabletop.words import prompt_of
 from goalreel.models.load import load
 from goalreel.types import Candidate, Edit, Task
 
 LANGUAGE = {(512, 8): 20, (1024, 12): 12, (1536, 24): 6}
 """The new tokens of a language model, by width and layers."""
 PROMPT = 300
-SIDE = 128
 
 type Call = Callable[[], object]
 
@@ -68,20 +66,18 @@ def language(width: int, layers: int, new: int) -> tuple[float, Call]:
 
 def asked(seed: int) -> tuple[Task, Edit, Candidate]:
     """An episode's task, and the edit and the verdict of its first sub-goal."""
-    episode, name = sample_episode(seed), str(seed)
-    goal = episode.goals[0]
-    with Tabletop(episode.scene) as table:
-        source = Image(table.render("front", SIDE))
-        order = order_of(goal, (*table.blocks, *table.bowls))
-        teleport(table, goal)
-        target = Image(table.render("front", SIDE))
-    return (
-        Task(id=name, instruction=episode.instruction, image=source),
-        Edit(task_id=name, step=0, attempt=0, image=source, prompt=order, seed=0),
-        Candidate(
-            task_id=name, step=0, source=source, image=target, instruction=state_of(goal), prompt=order
-        ),
+    scenes = walk(seed)
+    case, prompt = EditCase(scenes, 0), prompt_of(scenes, 0, "explicit")
+    edit = case.edit(prompt)
+    candidate = Candidate(
+        task_id=edit.task_id,
+        step=0,
+        source=case.source,
+        image=case.target,
+        instruction=state_of(case.goal),
+        prompt=prompt,
     )
+    return scenes.task, edit, candidate
 
 
 def nano(batch: int) -> dict[str, Call]:

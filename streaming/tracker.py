@@ -20,7 +20,6 @@ class Tracker:
     def __init__(self, settings: EngineSettings, now: float) -> None:
         self._settings = settings
         self._asked: float | None = None
-        self._asked_at = 0.0
         self.restart(now)
 
     def restart(self, now: float) -> None:
@@ -30,6 +29,7 @@ class Tracker:
         self._near = now
         self._last_word = False
         self._rest, self._rested = math.nan, now
+        self._asked_at = 0.0
 
     def look(self, now: float, closeness: float) -> Decision:
         """Decide what to do about a live view. `closeness` is `vision.Closeness`'s, or NaN."""

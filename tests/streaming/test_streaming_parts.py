@@ -140,6 +140,8 @@ def test_a_view_that_came_to_rest_is_asked_about_once_however_far_it_is():
     assert [t.look(*look) for look in looks] == ["wait"] * 5 + ["ask", "wait"]
     moved_on = [(10.0, 0.4), (11.0, 0.4), (20.0, 0.4)]
     assert [t.look(*look) for look in moved_on] == ["wait", "ask", "wait"]
+    t.restart(21.0)  # as after a pause, or a critic that could not answer
+    assert [t.look(now, 0.4) for now in (21.0, 22.0, 30.0)] == ["wait", "ask", "wait"]
 
 
 def test_without_a_goal_image_the_critic_is_asked_by_the_clock():
