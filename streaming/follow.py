@@ -145,6 +145,7 @@ class StepFollower:
         if isinstance(answer, Failure):
             if self._settings.on_model_failure == "fail" and answer.reply is None:
                 raise of_failure(answer)
+            self._tracker.unanswered()
             return False
         return isinstance(answer, Verdict) and answer.success
 

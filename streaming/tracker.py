@@ -53,6 +53,10 @@ class Tracker:
             return self._ask(now, last=False)
         return "wait"
 
+    def unanswered(self) -> None:
+        """Forget the last question, which came to no verdict: about a view still at rest it is put again."""
+        self._asked_at = 0.0
+
     def _ask(self, now: float, *, last: bool) -> Decision:
         self._asked, self._asked_at, self._last_word = now, self._rest, last
         return "ask"

@@ -15,6 +15,7 @@ from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import TaskRequest, excerpt
 from goalreel.streaming.settings import EngineSettings
+from goalreel.types import Failure
 
 
 def play(world, heard, steps=3):
@@ -297,6 +298,18 @@ def test_garbage_from_the_planner_is_a_failure(start):
         ErrorCode.PLANNER_FAILED,
         "no plan in the reply; the model said 'Sure!'",
     )
+
+
+def test_a_view_at_rest_is_asked_about_again_where_the_critic_answered_garbage(start):
+    world = World(1)
+    engine, heard = start(world, gate=0.9, stall_timeout=3600.0)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    answers, judge = [Failure(stage="judge", message="no verdict in the reply", reply="Sure!")], world.judge
+    world.judge = lambda candidates: [answers.pop()] if answers else judge(candidates)
+    world.scene = picture(1, extra=2)
+    assert result(ticket).board.state == "succeeded"
+    assert not answers
 
 
 def test_a_bug_in_a_model_is_an_outcome_too(start, caplog):
