@@ -1,11 +1,13 @@
 """Models in threads of their own: the loop never waits for one, and one that hangs or dies never stops it."""
 
 import asyncio
+import math
 import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, overload, runtime_checkable
@@ -20,6 +22,8 @@ from goalreel.streaming.board import ModelNames
 from goalreel.types import Candidate, Edit, Failure, Plan, Stage, Task, Verdict
 
 _ROLES: dict[Stage, str] = {"plan": "planner", "edit": "editor", "judge": "critic"}
+LOOK = 0.2
+"""Seconds between looks whether a call has begun, or has taken too long."""
 COOL_DOWN = 10.0
 """Seconds for which a model that could not be called is not called again."""
 
@@ -53,56 +57,79 @@ class Waiting:
 
 @dataclass
 class _Work:
-    future: Future
     run: Callable[[], object]
+    timeout: float | None
+    answer: Future = field(default_factory=Future)
+    began: float = math.inf
+
+    def left(self) -> float:
+        """Seconds until it has taken too long, counted from when it began."""
+        return math.inf if self.timeout is None else self.began + self.timeout - time.monotonic()
 
 
-@dataclass
+class _Lane:
+    """One thread and what is queued for it."""
+
+    def __init__(self, name: str) -> None:
+        self.queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self.busy_with: _Work | None = None
+        threading.Thread(target=self._serve, name=name, daemon=True).start()
+
+    def _serve(self) -> None:
+        while (work := self.queue.get()) is not None:
+            if not work.answer.set_running_or_notify_cancel():
+                continue
+            work.began, self.busy_with = time.monotonic(), work
+            try:
+                result = work.run()
+            except BaseException as e:  # noqa: BLE001  (whoever waits gets it, whatever it is)
+                work.answer.set_exception(e)
+            else:
+                work.answer.set_result(result)
+            self.busy_with = work = None
+
+
 class ModelThread:
     """A thread that makes calls one after the other. A call that hangs does not hold up the exit."""
 
-    name: str
-    _calls: queue.SimpleQueue[_Work | None] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._start()
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lane = _Lane(name)
 
     async def call[Result](self, run: Callable[[], Result], timeout: float | None = None) -> Result:
         """Run it and wait, without blocking the loop.
 
-        When it takes too long (TimeoutError) its thread is left to it and another takes over. When whoever
-        waits is cancelled, a call under way goes on to its end and one that has not begun never does.
+        A call may take `timeout` seconds from when it begins; what is queued waits for the one before it, as
+        long as that one may take. One that takes too long (TimeoutError) keeps its thread, and another takes
+        over with what is queued. When whoever waits is cancelled, a call under way goes on to its end and one
+        that has not begun never does.
         """
-        future: Future[Result] = Future()
-        self._calls.put(_Work(future, run))
+        work = _Work(run, timeout)
+        self._lane.queue.put(work)
+        answer = asyncio.wrap_future(work.answer)
         try:
-            async with asyncio.timeout(timeout):
-                return await asyncio.wrap_future(future)
-        except TimeoutError:
-            self.close()
-            self._start()
-            raise
+            while not answer.done():
+                await asyncio.wait([answer], timeout=min(max(work.left(), 0.0), LOOK))
+                before = self._lane.busy_with
+                if before is not None and before.left() <= 0:
+                    self._take_over()
+                if work.left() <= 0 and not answer.done():
+                    raise TimeoutError
+            return answer.result()
+        finally:
+            answer.cancel()
 
     def close(self) -> None:
         """The thread ends after what it has begun."""
-        self._calls.put(None)
+        self._lane.queue.put(None)
 
-    def _start(self) -> None:
-        self._calls = queue.SimpleQueue()
-        threading.Thread(target=_serve, args=(self._calls,), name=self.name, daemon=True).start()
-
-
-def _serve(calls: queue.SimpleQueue[_Work | None]) -> None:
-    while (work := calls.get()) is not None:
-        if not work.future.set_running_or_notify_cancel():
-            continue
-        try:
-            result = work.run()
-        except BaseException as e:  # noqa: BLE001  (whoever waits gets it, whatever it is)
-            work.future.set_exception(e)
-        else:
-            work.future.set_result(result)
-        del work
+    def _take_over(self) -> None:
+        """Another thread makes what is queued for one that hangs."""
+        hung, self._lane = self._lane, _Lane(self._name)
+        with suppress(queue.Empty):
+            while True:
+                self._lane.queue.put(hung.queue.get_nowait())
+        hung.queue.put(None)
 
 
 class Caller:

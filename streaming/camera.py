@@ -36,6 +36,10 @@ class LiveCamera:
             raise TaskEnded(error, reason)
         return None, reason
 
+    def glance(self) -> Frame | None:
+        """Give a fresh frame if there is one."""
+        return self._fresh()[0]
+
     def restart(self) -> None:
         """Count the time without frames from now: nobody looked for a while."""
         self._lost_since = None

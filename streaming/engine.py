@@ -21,7 +21,7 @@ from goalreel.streaming.engine_loop import EngineLoop, one_line
 from goalreel.streaming.execution import Execution
 from goalreel.streaming.live import LiveBoard
 from goalreel.streaming.names import completed, names_of, preset_of
-from goalreel.streaming.orders import Orders
+from goalreel.streaming.orders import Orders, Override
 from goalreel.streaming.request import EXCERPT, BoardListener, TaskOutcome, TaskRequest, excerpt
 from goalreel.streaming.session import Session
 from goalreel.streaming.settings import EngineSettings
@@ -169,22 +169,22 @@ class Engine:
     def set_step(self, index: int, status: str) -> CodedText:
         """The override of SetActiveStep.srv: `active`, `completed`, `skipped` or `failed`."""
         execution = self._underway()
-        active = execution.live.board.active if execution is not None else None
-        if execution is None or active is None:
+        board = execution.live.board if execution is not None else None
+        if execution is None or board is None or board.active is None:
             return ErrorCode.NO_TASK, "no task is being executed"
-        steps = len(execution.live.board.steps)
+        active, steps = board.active.index, len(board.steps)
         if not 0 <= index < steps:
             return ErrorCode.INVALID_REQUEST, f"there is no step {index}: there are 0 to {steps - 1}"
-        if status == "active":
-            self._order(execution.orders.ask_override, index, status)
-        elif index != active.index:
-            return ErrorCode.INVALID_REQUEST, f"step {active.index} is the active one, not {index}"
-        elif status == "failed":
+        if status != "active" and index != active:
+            return ErrorCode.INVALID_REQUEST, f"step {active} is the active one, not {index}"
+        if status == "failed":
             self._cancel(execution.ticket, ErrorCode.STEP_FAILED, f"step {index} was marked as failed")
-        elif status in ("completed", "skipped"):
-            self._order(execution.orders.ask_override, index, status)
-        else:
+        elif status not in ("active", "completed", "skipped"):
             return ErrorCode.INVALID_REQUEST, f"a step cannot be made {status}"
+        elif board.state == "planning":
+            return ErrorCode.INVALID_REQUEST, f"step {active} and what follows are being planned anew"
+        else:
+            self._order(execution.orders.ask_override, Override(index, status, board.revision))
         return ErrorCode.NONE, ""
 
     # -- inside

@@ -76,8 +76,12 @@ class StepFollower:
                 await self._orders.wait(1 / self._settings.track_rate)
             return turn
         finally:
-            if self._asking is not None:
-                self._asking.cancel()
+            self._forget_question()
+
+    def _forget_question(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
 
     # -- orders
 
@@ -87,10 +91,11 @@ class StepFollower:
             why, orders.replan = orders.replan, None
             return Turn("replan", self._index, why=why, ordered=True)
         if orders.override is not None:
-            (index, status), orders.override = orders.override, None
-            target = index if status == "active" else self._index + 1
-            frame, _ = self._camera.look()
-            return Turn(status, target, frame, ordered=True)
+            ordered, orders.override = orders.override, None
+            jump = ordered.status == "active"
+            if ordered.revision == self._live.board.revision and (jump or ordered.index == self._index):
+                target = ordered.index if jump else self._index + 1
+                return Turn(ordered.status, target, self._camera.glance(), ordered=True)
         return None
 
     def _hold(self, panel: StepPanel) -> None:
@@ -98,6 +103,7 @@ class StepFollower:
             self._live.update(state="paused")
             self._live.goal(panel, active=False)
             self.message = "paused"
+            self._forget_question()
         self._told = False
 
     def _tell(self, panel: StepPanel) -> None:

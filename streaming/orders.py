@@ -2,9 +2,20 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Literal
 
-type Override = Literal["active", "completed", "skipped"]
+
+@dataclass(frozen=True)
+class Override:
+    """To go to step `index`, or to take it, the active one, as completed or skipped.
+
+    It is about the plan of one revision: another one has other steps.
+    """
+
+    index: int
+    status: Literal["active", "completed", "skipped"]
+    revision: int
 
 
 class Orders:
@@ -14,7 +25,7 @@ class Orders:
         self.paused = False
         self.replan: str | None = None
         """Why, once someone asks for it."""
-        self.override: tuple[int, Override] | None = None
+        self.override: Override | None = None
         self._bell = asyncio.Event()
 
     def pause(self, paused: bool) -> None:
@@ -27,9 +38,9 @@ class Orders:
         self.replan = why or "ordered"
         self.wake()
 
-    def ask_override(self, index: int, status: Override) -> None:
+    def ask_override(self, override: Override) -> None:
         """Order to go to a step, or to take it as completed or skipped."""
-        self.override = index, status
+        self.override = override
         self.wake()
 
     def wake(self) -> None:

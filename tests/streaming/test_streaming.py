@@ -244,6 +244,63 @@ def test_a_dead_editor_leaves_words(start):
     assert sum(kind == "edit" for kind, _ in world.calls) == 1, "a dead model is not asked again at once"
 
 
+def test_orders_about_a_plan_that_is_made_anew_are_refused(start):
+    world = World(3)
+    engine, heard = start(world)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    world.plans = [world.plan_of([0, 1])]
+    world.hold["plan"] = threading.Event()
+    engine.command("replan")
+    until(lambda: engine.board.state == "planning")
+    for index, status in ((2, "active"), (0, "completed"), (0, "skipped")):
+        assert engine.set_step(index, status) == (
+            ErrorCode.INVALID_REQUEST,
+            "step 0 and what follows are being planned anew",
+        )
+    world.hold["plan"].set()
+    until(lambda: heard.told == [0, 0])
+    assert [p.status for p in engine.board.steps] == ["active", "pending"]
+    ticket.cancel()
+
+
+def test_a_verdict_on_a_frame_from_before_a_pause_counts_for_nothing(start):
+    world = World(2)
+    engine, heard = start(world)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0] and engine.board.steps[1].rendered)
+    world.hold["judge"] = threading.Event()
+    world.scene = picture(1)
+    until(lambda: world.busy == 1)
+    engine.command("pause")
+    until(lambda: engine.board.state == "paused")
+    world.scene = picture(0)
+    world.hold.pop("judge").set()
+    until(lambda: world.busy == 0)
+    engine.command("resume")
+    until(lambda: heard.told == [0, 0])
+    world.scene = picture(1)
+    until(lambda: heard.told == [0, 0, 1])
+    assert [c.image for kind, c in world.calls if kind == "judge"][-1] == picture(1)
+    assert len([1 for kind, _ in world.calls if kind == "judge"]) == 4, "two pictures, before, and after"
+    ticket.cancel()
+
+
+def test_a_paused_task_can_jump_without_a_camera(start):
+    world = World()
+    engine, heard = start(world, image_timeout=0.0)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: heard.told == [0])
+    engine.command("pause")
+    until(lambda: engine.board.state == "paused")
+    world.age = 99.0
+    assert engine.set_step(1, "active")[0] is ErrorCode.NONE
+    until(lambda: [p.status for p in engine.board.steps] == ["skipped", "active", "pending"])
+    assert engine.board.state == "paused"
+    assert not ticket.outcome.done()
+    ticket.cancel()
+
+
 def test_a_dead_critic_shows_pictures_and_waits_for_an_override(start):
     world = World(1)
     world.fails["judge"] = "server gone"

@@ -232,6 +232,34 @@ def test_a_hanging_call_does_not_hold_up_the_next():
     gone.set()
 
 
+@pytest.mark.parametrize("limit", [None, 0.05], ids=["slow", "hangs"])
+def test_what_is_queued_is_called_after_a_slow_call_and_beside_one_that_hangs(limit):
+    """Whoever asked for that call has gone; its limit and the next one's count from their beginnings."""
+    over, began, called = threading.Event(), threading.Event(), threading.Event()
+
+    def first() -> None:
+        began.set()
+        over.wait(60)
+
+    async def main() -> None:
+        worker = ModelThread("test")
+        asking = asyncio.create_task(worker.call(first, timeout=limit))
+        while not began.is_set():
+            await asyncio.sleep(0.01)
+        asking.cancel()
+        queued = asyncio.create_task(worker.call(called.set, timeout=0.05))
+        if limit is None:
+            await asyncio.sleep(0.5)
+            assert not queued.done(), "its time has not begun"
+            over.set()
+        while not called.is_set():
+            await asyncio.sleep(0.01)
+        await asyncio.wait([queued])
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    over.set()
+
+
 def test_a_dead_model_is_left_alone_for_a_while(monkeypatch):
     world = World()
     world.fails["plan"] = "server gone\nwith a trace"
