@@ -95,7 +95,13 @@ class EngineSettings(BaseModel):
         ),
     ] = 2000
     max_steps: Annotated[
-        int, Field(ge=0, le=1000, description="Refuse plans with more steps; 0: the preset's number.")
+        int,
+        Field(
+            ge=0,
+            le=1000,
+            description="Refuse plans with more steps; 0: the preset's number. A request may allow fewer.",
+            json_schema_extra=READ_ONLY,
+        ),
     ] = 0
     max_attempts: Annotated[int, Field(ge=0, le=20, description="Pictures a step; 0: the preset's.")] = 0
     max_replans: Annotated[int, Field(ge=0, le=100, description="Re-plans a task.")] = 2

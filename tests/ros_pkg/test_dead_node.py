@@ -84,6 +84,7 @@ def test_a_killed_node_makes_the_goal_stale_and_its_successor_does_not_revive_th
 ):
     task = client.annotate(RED)
     assert client.wait_for_subgoal(60).instruction == RED
+    until(lambda: camera.read_latest().any())
     node.process.kill()
     until(lambda: stale(client) and black_out(camera))
     assert task.done
@@ -93,6 +94,7 @@ def test_a_killed_node_makes_the_goal_stale_and_its_successor_does_not_revive_th
     assert issubclass(NodeGoneError, GoalreelError)
     with start(url=served[1]):
         until(lambda: not stale(client) and not client.subgoal().active and not black_out(camera))
+        until(lambda: not camera.read_latest().any())
         assert task.done
         with pytest.raises(NodeGoneError):
             task.result()

@@ -4,15 +4,20 @@ import pytest
 from action_msgs.msg import GoalStatus
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rcl_interfaces.srv import SetParameters
+from rclpy.context import Context
+from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import CameraInfo
 from support.ros_bench import GREEN, RED, Robot
 from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
+from goalreel.streaming.frames import FrameSlot
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, SubGoal
 from goalreel_interfaces.srv import Command, GetStoryboard
+from goalreel_ros.cameras import CameraInputs
+from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.pictures import decode
 
 pytestmark = pytest.mark.process
@@ -112,6 +117,36 @@ def test_frames_that_cannot_be_read(robot, impatient, reports, case):
     until(lambda: len(reports) > count + 1 and camera(reports).level == DiagnosticStatus.ERROR)
     assert says in camera(reports).message
     assert number(camera(reports), "unreadable") > 0
+
+
+def test_diagnostics_tell_of_frames_that_no_task_reads(robot, reports):
+    fields, says = REFUSED["depth"]
+    robot.film(lambda: robot.frame(**fields))
+    until(lambda: camera(reports).level == DiagnosticStatus.ERROR and says in camera(reports).message)
+    robot.film()
+    until(lambda: camera(reports).level == DiagnosticStatus.OK)
+    assert not camera(reports).values[-1].value, "no problem is left"
+
+
+@pytest.mark.parametrize(
+    ("remapped", "topic"),
+    [
+        ((), "/image/compressed"),
+        (("image:=/arm/image_raw",), "/arm/image_raw/compressed"),
+        (("image:=/arm/image_raw", "image/compressed:=/arm/jpeg"), "/arm/jpeg"),
+    ],
+)
+def test_where_compressed_frames_are_awaited(remapped, topic):
+    rules = [word for rule in remapped for word in ("-r", rule)]
+    context = Context()
+    context.init()
+    with context:
+        node = Node("goalreel", context=context, cli_args=["--ros-args", *rules], use_global_arguments=False)
+        options = NodeOptions(image_transport="compressed")
+        inputs = CameraInputs(node, lambda: options, FrameSlot(decode), lambda: None)
+        until(lambda: topic in dict(node.get_subscriber_names_and_types_by_node("goalreel_camera", "/")))
+        inputs.destroy()
+        node.destroy_node()
 
 
 @pytest.mark.parametrize("encoding", ["rgb8", "bgr8", "mono8"])

@@ -20,6 +20,13 @@ NEWEST = QoSProfile(depth=1, history=HistoryPolicy.KEEP_LAST, reliability=Reliab
 """Sensor data, where a deeper queue would only add age."""
 
 
+def _compressed(node: Node, image: str) -> str:
+    """`image/compressed` by its own remapping, else, as image_transport does, where `image` was moved to."""
+    own = node.resolve_topic_name("image/compressed")
+    unmoved = node.resolve_topic_name("image/compressed", only_expand=True)
+    return f"{image}/compressed" if own == unmoved else own
+
+
 class CameraInputs:
     """Subscribes to `image` and `camera_info`. The callbacks only fill the slot; its reader decodes.
 
@@ -37,8 +44,7 @@ class CameraInputs:
         self._info_frame = ""
         kind, topic = RawImage, node.resolve_topic_name("image")
         if options().image_transport == "compressed":
-            # As image_transport does: remapping `image` moves its compressed twin along.
-            kind, topic = CompressedImage, f"{topic}/compressed"
+            kind, topic = CompressedImage, _compressed(node, topic)
         # Remappings are resolved already, and one of the node's name must not name this one too.
         self._node = Node(
             f"{node.get_name()}_camera",

@@ -37,6 +37,15 @@ class GoalPictures:
         self._size: tuple[int, int] | None = None
         self._goal: Image | None = None
 
+    def begin(self, size: tuple[int, int], at: Header) -> None:
+        """Publish black in the camera's size, unless there was something already.
+
+        Who listened to a node before this one would go on with that one's last goal.
+        """
+        if self._size is None:
+            self._size = size
+            self._publish(at)
+
     def show(self, goal: Goal, at: Header) -> None:
         """Publish a goal, or black where it has no picture; nothing while the camera's size is not known."""
         self._goal = goal.panel.goal_image if goal.panel is not None and goal.active else None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
+from goalreel.garbage import collect_seldom
 from goalreel_ros.stop import Stop
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bo
     """
     # rclpy's own handlers would end the context first, before anyone can tell the policy to stop.
     stop = Stop()
+    collect_seldom()
     import rclpy
     from rclpy.action.server import RCLError
     from rclpy.exceptions import ParameterException

@@ -40,7 +40,7 @@ class Outputs:
         self._subgoal = self._create(SubGoal, "~/subgoal", GOAL)
         self._instruction = self._create(String, "~/subgoal/instruction", GOAL)
         self._pictures = GoalPictures(self._create, self.jpegs, options.subgoal_form, live)
-        self._looking = False
+        self._looking = self._sized = False
         self._overview = Overview(options, self._create, node.get_logger(), now)
         report = node.get_logger().error
         self._drawn = Newest("goalreel-overview", self._overview.draw, report)
@@ -60,6 +60,12 @@ class Outputs:
         if self._pictures.follows and not self._looking:
             self._looking = True
             self._worker.do(self._look)
+
+    def camera(self, size: tuple[int, int]) -> None:
+        """Tell the camera's size: the goal's pictures are black from then on, until there is one."""
+        if not self._sized:
+            self._sized = True
+            self._worker.do(partial(self._begin, size))
 
     def do(self, function: Callable[[], None]) -> None:
         """Call something in the publishing thread, after what was told before."""
@@ -98,6 +104,9 @@ class Outputs:
         self._subgoal.publish(message)
         self._instruction.publish(String(data=message.instruction if goal.active else ""))
         self._pictures.show(goal, message.header)
+
+    def _begin(self, size: tuple[int, int]) -> None:
+        self._pictures.begin(size, convert.header(self._now(), self.frame_id))
 
     def _look(self) -> None:
         self._looking = False

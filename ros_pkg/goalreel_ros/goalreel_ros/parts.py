@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -166,5 +166,9 @@ class Parts:
 
     def _diagnose(self) -> None:
         self.outputs.look()
+        # Without a task nobody else reads the camera: whether its frames can be read would be known too late.
+        with suppress(ValueError):
+            if (frame := self._camera.slot.newest()) is not None:
+                self.outputs.camera(frame.size)
         counts = self._camera.slot.counts()
         self._diagnostics.publish(counts, self._settings.max_image_age, self.engine, self._refused)
