@@ -28,7 +28,7 @@ from goalreel_ros.client import GoalreelClient, GoalreelError, TaskHandle
 PERIOD = 0.1
 
 
-def act(instruction: str, picture: NDArray[np.uint8] | None) -> Status:
+def act(name: str, picture: NDArray[np.uint8] | None) -> Status:
     """One step of your policy; SUCCESS or FAILURE where it can tell by itself. This one only waits."""
     return Status.RUNNING
 
@@ -100,8 +100,8 @@ class Pick(Leaf):
         self.goal = self.goal or goal
         if goal.header != self.goal.header:
             return Status.SUCCESS
-        self.feedback_message = goal.instruction
-        return act(goal.instruction, self.job.client.goal_image)
+        self.feedback_message = goal.name
+        return act(goal.name, self.job.client.goal_image)
 
 
 class Replan(Leaf):

@@ -67,7 +67,7 @@ def main() -> None:
                     raise SystemExit(f"no more frames from {given.camera}")
                 seen = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
                 subgoal, goal = goalreel.subgoal(), goalreel.goal_image
-                words = subgoal.instruction if subgoal is not None else ""
+                words = subgoal.name if subgoal is not None else ""
                 sizes = {key: (width, height) for key, (_, height, width) in pictures.items()}
                 observation: dict[str, np.ndarray] = {key: fit(seen, size) for key, size in sizes.items()}
                 live = observation[SUBGOAL]  # the camera of the goals is this one

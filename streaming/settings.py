@@ -109,7 +109,12 @@ class EngineSettings(BaseModel):
         0.0
     )
     model_timeout: Annotated[
-        float, Field(ge=0.1, le=3600, description="Seconds a model call may take before it counts as failed.")
+        float,
+        Field(
+            ge=0.1,
+            le=3600,
+            description="Seconds a model call may take, from its beginning, before it counts as failed.",
+        ),
     ] = 120.0
     on_model_failure: Annotated[
         Literal["text_only", "fail"],

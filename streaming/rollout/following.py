@@ -27,9 +27,9 @@ class Following(InferenceEngine):
 
     @property
     def words(self) -> str | None:
-        """The text of the goal that is followed, if one is."""
+        """The name of the goal that is followed, if one is: what annotated datasets call a sub-task."""
         goal = self._goal
-        return goal.panel.step.instruction if goal and goal.active and goal.panel else None
+        return goal.panel.step.name if goal and goal.active and goal.panel else None
 
     def get_action(self, obs_frame: dict[str, Any] | None) -> torch.Tensor | None:
         """The policy's next action; None where there is no goal to follow."""

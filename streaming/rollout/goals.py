@@ -20,7 +20,7 @@ class PresentGoal:
         """Take the goal."""
         self.newest = goal
         if goal.panel is not None:
-            what = goal.panel.step.instruction if goal.active else "hold still"
+            what = goal.panel.step.name if goal.active else "hold still"
             self._say(f"{goal.panel.index + 1}/{len(goal.board.steps)}: {what}")
 
     @property

@@ -155,7 +155,8 @@ def test_whoever_joins_late_sees_the_present_state(robot):
     late = Robot()
     try:
         kinds = {
-            "storyboard": Storyboard, "subgoal": SubGoal, "subgoal/instruction": String,
+            "storyboard": Storyboard, "subgoal": SubGoal,
+            "subgoal/name": String, "subgoal/instruction": String,
             "subgoal/image": RawImage, "subgoal/image/compressed": CompressedImage,
             "storyboard/image": RawImage, "storyboard/image/compressed": CompressedImage,
             "markers": MarkerArray,
@@ -166,6 +167,7 @@ def test_whoever_joins_late_sees_the_present_state(robot):
         goal = got["subgoal"][-1]
         assert bytes(goal.storyboard_id.uuid) == bytes(got["storyboard"][-1].id.uuid)
         assert got["subgoal/instruction"][-1].data == goal.instruction == BLUE
+        assert got["subgoal/name"][-1].data == goal.name
         assert close(colour(got["subgoal/image"][-1]), rgb(BLUE))
         assert decode(got["storyboard/image"][-1]).size[0] == 1280
         assert got["storyboard/image"][-1].header.stamp.sec > 0

@@ -38,6 +38,7 @@ class Outputs:
         self._publishers: list[Publisher] = []
         self._storyboard = self._create(Storyboard, "~/storyboard")
         self._subgoal = self._create(SubGoal, "~/subgoal", GOAL)
+        self._name = self._create(String, "~/subgoal/name", GOAL)
         self._instruction = self._create(String, "~/subgoal/instruction", GOAL)
         self._pictures = GoalPictures(self._create, self.jpegs, options.subgoal_form, live)
         self._looking = self._sized = False
@@ -102,6 +103,7 @@ class Outputs:
     def _publish_goal(self, goal: Goal) -> None:
         message = convert.subgoal(goal, self.jpegs, self._now())
         self._subgoal.publish(message)
+        self._name.publish(String(data=message.name if goal.active else ""))
         self._instruction.publish(String(data=message.instruction if goal.active else ""))
         self._pictures.show(goal, message.header)
 
