@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from goalreel.datasets.tabletop.lessons.corpus import CorpusOrder, Maker
 
 
-type _Kind = Literal["plans", "continuations", "edits", "verdicts", "live", "wholes", "critiques"]
+_Kind = Literal["plans", "continuations", "edits", "verdicts", "live", "wholes", "critiques"]
+"""Not a `type`, of which Typer does not list the values."""
 
 _UNSCORED = {
     "critic": "the records hold no scores",

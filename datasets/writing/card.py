@@ -87,11 +87,16 @@ def _section(job: Build) -> Iterator[str]:
     yield "Any LeRobot policy takes the sub-goals as one more camera:"
     yield ""
     yield "```"
-    yield "lerobot-train --policy.type=act --dataset.repo_id=OWNER/NAME"
+    yield (
+        "lerobot-train --policy.type=act --policy.push_to_hub=false "
+        "--dataset.repo_id=OWNER/NAME --dataset.root=FOLDER"
+    )
     yield "```"
+    yield ""
+    yield "FOLDER is this one; without `--dataset.root` lerobot fetches OWNER/NAME from the hub."
     if job.text.language:
         yield ""
-        yield "Your own loader takes `collate_fn=lerobot.utils.collate.lerobot_collate_fn` for it."
+        yield "Your own loader takes `collate_fn=lerobot.utils.collate.lerobot_collate_fn` for the words."
 
 
 def _models(job: Build) -> Iterator[tuple[str, str]]:

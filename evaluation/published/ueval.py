@@ -22,7 +22,7 @@ from goalreel.files import write_bytes
 from goalreel.planners.chat import Conversation, Message
 
 REPOSITORY = "https://github.com/zlab-princeton/UEval"
-WHERE = "huggingface-cli download --repo-type dataset zlab-princeton/UEval --local-dir UEval-data"
+WHERE = "hf download zlab-princeton/UEval --repo-type dataset --local-dir UEval-data"
 TASKS = ("space", "textbook", "diagram", "paper", "art", "life", "tech", "exercise")
 OPEN = ("art", "life", "tech", "exercise")
 """Tasks whose pictures are judged beside the text."""

@@ -172,9 +172,9 @@ def test_on_a_bare_machine_all_is_missing_and_named(machine):
         ("rendering: MuJoCo", "mujoco", "sim"),
         ("video: PyAV", "av", "lerobot"),
         ("video: torchcodec", "torchcodec", "lerobot"),
-        ("ROS 2", "rclpy", "ros"),
-        ("ROS 2: goalreel's packages", "goalreel_ros", "ros"),
-        ("ROS 2: raw frames", "goalreel_ros", "ros"),
+        ("ROS 2", "rclpy", "ros,api"),
+        ("ROS 2: goalreel's packages", "goalreel_ros", "ros,api"),
+        ("ROS 2: raw frames", "goalreel_ros", "ros,api"),
     ):
         check = found[name]
         assert (check.status, check.found) == ("missing", f"{missing} is not installed")

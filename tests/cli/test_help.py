@@ -23,6 +23,12 @@ def test_help(words):
     assert "Usage" in text
 
 
+def test_what_stands_in_angle_brackets_is_shown():
+    """Rich takes a bare `<image>` for markup, and Typer does not list the values of a `type`."""
+    assert "<image> mark" in " ".join(goalreel("plan", "--help").replace("│", " ").split())
+    assert "plans|continuations" in goalreel("corpus", "make", "--help")
+
+
 def test_the_commands_are_those_that_the_documentation_uses():
     text = goalreel("--help")
     for command in ("annotate", "plan", "show", "doctor", "tabletop", "corpus", "train", "eval", "serve"):

@@ -47,6 +47,7 @@ def test_a_card_is_written_where_there_is_none(video_dataset, annotated, tmp_pat
     assert "2 of 3 episodes" in found.text
     assert "Their steps: 1 unverified, 5 verified." in found.text
     assert "lerobot_collate_fn" in found.text
+    assert " --dataset.repo_id=OWNER/NAME --dataset.root=FOLDER\n" in found.text
 
 
 def test_the_card_of_in_is_kept_through_every_pass(carded, annotated, tmp_path):

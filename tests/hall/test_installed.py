@@ -52,7 +52,7 @@ def test_a_wheel_is_installed_by_name(monkeypatch, tmp_path):
 
 def test_ros_is_installed_with_the_folders_beside_it(monkeypatch, tmp_path):
     assert installed.install_ros().endswith(
-        f'-e "{ROOT}[ros]" "{ROOT}/ros_pkg/goalreel_interfaces" -e "{ROOT}/ros_pkg/goalreel_ros"'
+        f'-e "{ROOT}[ros,api]" "{ROOT}/ros_pkg/goalreel_interfaces" -e "{ROOT}/ros_pkg/goalreel_ros"'
     )
     monkeypatch.setattr(installed.goalreel, "__file__", str(tmp_path / "goalreel" / "__init__.py"))
     assert installed.install_ros().startswith("in a checkout of goalreel: ")

@@ -140,6 +140,29 @@ def test_what_is_to_be_installed_is_what_is_tested():
     assert (ROOT / names[-1] / "pyproject.toml").is_file()
 
 
+def test_the_recipes_command_lines(monkeypatch):
+    from lerobot.configs import parser
+    from lerobot.configs.train import TrainPipelineConfig
+    from typer.main import get_command
+
+    from goalreel.cli.main import app
+
+    (_, command, *words), train = map(shlex.split, block("lerobot-train").strip().splitlines())
+    words[0] = str(ROOT)  # a folder that is there
+    given = get_command(app).commands[command].make_context(command, words).params
+    assert (given["granularity"], given["task_per_frame"]) == ("subtask", True)
+    assert train[0] == "lerobot-train"
+    monkeypatch.setattr(sys, "argv", train)
+
+    @parser.wrap()
+    def parse(cfg: TrainPipelineConfig) -> TrainPipelineConfig:
+        return cfg
+
+    config = parse()
+    assert (config.policy.type, config.policy.push_to_hub) == ("act", False)
+    assert config.dataset.root == str(given["out"])
+
+
 @pytest.mark.parametrize("kind", ["goalreel", "zmq"])
 def test_lerobots_command_lines(kind, tmp_path, monkeypatch):
     from lerobot.configs import parser
