@@ -84,9 +84,17 @@ def _build(
     mode: MODES,
     scores: bool,
     threshold: float | None,
+    *,
+    behind: str | None = None,
 ) -> "Models":
     from goalreel.serving.build import build_models
 
     return build_models(
-        planner, critic, editor, critic_mode=mode, critic_scores=scores, critic_threshold=threshold
+        planner,
+        critic,
+        editor,
+        critic_mode=mode,
+        critic_scores=scores,
+        critic_threshold=threshold,
+        behind=behind,
     )

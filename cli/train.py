@@ -1,13 +1,16 @@
 """`goalreel train`: the trainers, one command each."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.models import ModelCommand
 from goalreel.errors import InputError
+
+if TYPE_CHECKING:
+    from goalreel.models.names import ModelName
 
 app = typer.Typer(
     name="train",
@@ -73,7 +76,6 @@ def _grpo(config: str, out: Path, resume: bool, **given: object) -> None:
     if settings.editor is None or settings.scorer is None:
         raise InputError(f"{config} names no editor or no scorer: give --editor and --scorer")
     from goalreel.models.load import build_editor
-    from goalreel.models.lookup import is_remote
     from goalreel.models.names import ModelName
     from goalreel.models.scorers import build_scorer
     from goalreel.training.grpo import train
@@ -85,9 +87,18 @@ def _grpo(config: str, out: Path, resume: bool, **given: object) -> None:
         resume,
         editor=build_editor(settings.editor),
         scorer=scorer,
-        local=not is_remote("editor", ModelName.parse(settings.editor)),
+        local=_is_local(ModelName.parse(settings.editor)),
         tell=lambda cost: typer.echo(str(cost), err=True),
     )
+
+
+def _is_local(editor: "ModelName") -> bool:
+    """Whether no part of an editor is behind a server."""
+    from goalreel.models.lookup import is_remote
+
+    if editor.parts:
+        return all(_is_local(part) for part in editor.parts)
+    return not is_remote("editor", editor)
 
 
 @app.command(

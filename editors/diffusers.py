@@ -117,7 +117,7 @@ class DiffusersEditor:
         for i, edit in enumerate(edits):
             refusal = self._refusal(edit)
             if refusal:
-                answers[i] = _failure(refusal)
+                answers[i] = _failure(refusal, refused=True)
                 continue
             size = self._working_size(edit)
             groups.setdefault((edit.image is None, size), []).append(i)
@@ -161,7 +161,7 @@ class DiffusersEditor:
 
         from goalreel.threads import threads_for
 
-        half = len(edits) // 2
+        half, refused = len(edits) // 2, False
         try:
             with threads_for(self._modules()):
                 return [_checked(pixels) for pixels in self._call(edits, size)]
@@ -175,10 +175,11 @@ class DiffusersEditor:
             TypeError,
         ) as e:  # TypeError: LongCat's, on a long prompt
             reason = f"{type(e).__name__}: {(str(e).strip() or 'no message').splitlines()[0]}"
+            refused = isinstance(e, ValueError)  # so pipelines say what they do not take
         # Outside the handler, where the failed call's tensors are no longer held by the exception.
         torch.cuda.empty_cache()
         if not half:
-            return [_failure(reason)]
+            return [_failure(reason, refused)]
         log.warning("a call of %d edits failed and is split: %s", len(edits), reason)
         return self._attempt(edits[:half], size) + self._attempt(edits[half:], size)
 
@@ -257,5 +258,5 @@ def _checked(pixels: NDArray[np.floating]) -> Image | Failure:
     return Image((pixels.clip(0, 1) * 255).round().astype(np.uint8))
 
 
-def _failure(message: str) -> Failure:
-    return Failure(stage="edit", message=message)
+def _failure(message: str, refused: bool = False) -> Failure:
+    return Failure(stage="edit", message=message, refused=refused)

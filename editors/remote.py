@@ -18,7 +18,7 @@ from goalreel.editors.protocols import (
     goalreel_server,
 )
 from goalreel.errors import InputError
-from goalreel.http_status import REFUSED
+from goalreel.http_status import REFUSED, is_transient
 from goalreel.image import Image
 from goalreel.retries import retrying
 from goalreel.types import Edit, Failure
@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 MAX_REPLY_BYTES = 64 * 2**20
 CONCURRENCY = 8
 """Edits under way at once, of all calls together."""
-RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504})
 _LOST = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.RemoteProtocolError, httpx2.ReadError)
 
 
@@ -103,7 +102,7 @@ class RemoteEditor:
             try:
                 with self._free:  # not the client's own limit, for which the wait is a part of the reply's
                     status, body, asked = self._once(request)
-                if status not in RETRIED or not left:
+                if not is_transient(status) or not left:
                     return status, body
                 log.info("%s answered %d, trying again", self._protocol.url, status)
             except _LOST as e:

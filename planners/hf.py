@@ -176,7 +176,7 @@ class HfChat:
             log.warning("out of memory: going on with batches of %d", self.batch_size)
         except (ValueError, TemplateError) as e:
             if len(batch) == 1:
-                return [NoReply(_line(e))]
+                return [NoReply(_line(e), refused=True)]
         except RuntimeError as e:
             raise BackendError(f"the model failed on {self.model.device}: {_line(e)}") from e
         half = len(batch) // 2

@@ -18,8 +18,12 @@ def build_models(
     critic_mode: Mode = "strict",
     critic_scores: bool = False,
     critic_threshold: float | None = None,
+    behind: str | None = None,
 ) -> Models:
     """Load what is named. A local chat model that is named for both roles is loaded once.
+
+    `behind`: the name of a server that has what is named: it is asked there, in the same words, and nothing
+    is loaded.
 
     Raises:
         InputError: nothing is named, or no such kind of name.
@@ -28,9 +32,9 @@ def build_models(
         raise InputError("nothing to serve: name a planner, a critic or an editor")
     shared: Shared = {}
     return Models(
-        planner=build_chat(planner, role="planner", shared=shared) if planner else None,
-        critic=build_chat(critic, role="critic", shared=shared) if critic else None,
-        editor=build_editor(editor) if editor else None,
+        planner=build_chat(behind or planner, role="planner", shared=shared) if planner else None,
+        critic=build_chat(behind or critic, role="critic", shared=shared) if critic else None,
+        editor=build_editor(behind or editor) if editor else None,
         planner_name=_brief(planner),
         critic_name=_brief(critic),
         editor_name=_brief(editor),

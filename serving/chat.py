@@ -8,11 +8,10 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.exceptions import HTTPException
 
 from goalreel.image import Image
 from goalreel.planners.chat import Message, NoReply, Token
-from goalreel.serving.errors import Utf8, Wording, responses
+from goalreel.serving.errors import Utf8, Wording, responses, unanswered
 from goalreel.serving.pictures import decode_all, from_base64
 from goalreel.serving.service import ChatRequest, Here, ask_while_connected
 
@@ -148,7 +147,7 @@ async def models(service: Here) -> ModelList:
     return ModelList(data=[ModelCard(id=name) for name in service.names()])
 
 
-@router.post("/chat/completions", responses=responses(404))
+@router.post("/chat/completions", responses=responses(404, 424))
 async def complete(request: Request, body: ChatBody, service: Here) -> ChatAnswer:
     """Continue a conversation."""
     batcher = service.chat(body.model)
@@ -161,7 +160,7 @@ async def complete(request: Request, body: ChatBody, service: Here) -> ChatAnswe
     )
     reply = await ask_while_connected(request, batcher, question)
     if isinstance(reply, NoReply):
-        raise HTTPException(422, f"the model gave no answer: {reply.reason}")
+        raise unanswered(f"the model gave no answer: {reply.reason}", refused=reply.refused)
     return ChatAnswer(
         id=f"chatcmpl-{uuid.uuid4().hex}",
         created=int(time.time()),

@@ -8,7 +8,7 @@ replica that happens to answer; Ray watches and replaces replicas by itself.
 import os
 import signal
 import threading
-from collections.abc import Callable
+from typing import Protocol
 
 import ray
 from fastapi import FastAPI
@@ -19,6 +19,14 @@ from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
 
 HEALTH_SECONDS = 5
+
+
+class Build(Protocol):
+    """Makes the models of one process."""
+
+    def __call__(self, *, behind: str | None = None) -> Models:
+        """Load them; or, where `behind` names a server that has them, ask there, in the same words."""
+        ...
 
 
 class _Replica:
@@ -32,12 +40,10 @@ class _Replica:
             raise RuntimeError("a model's worker is dead")
 
 
-def deploy(
-    build: Callable[[], Models], settings: ServeSettings, *, replicas: int = 1, gpus: float = 0.0
-) -> None:
+def deploy(build: Build, settings: ServeSettings, *, replicas: int = 1, gpus: float = 0.0) -> None:
     """Start the application on this machine, or on the cluster RAY_ADDRESS names; return when it answers.
 
-    `build` runs once in each replica, which holds `gpus` GPUs.
+    `build` loads once in each replica, which holds `gpus` GPUs, and once more looks at them from outside.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not ray.is_initialized():
@@ -48,7 +54,7 @@ def deploy(
         return create_app(build(), settings)
 
     def storyboards_app() -> ASGIApp:
-        return _at_root(create_app(_replicated(settings), settings))
+        return _at_root(create_app(_replicated(build, settings), settings))
 
     models = serve.deployment(
         name="models",
@@ -67,9 +73,7 @@ def deploy(
     serve.run(jobs.bind(), name="storyboards", route_prefix="/v1/storyboards")
 
 
-def serve_cluster(
-    build: Callable[[], Models], settings: ServeSettings, *, replicas: int, gpus: float
-) -> None:
+def serve_cluster(build: Build, settings: ServeSettings, *, replicas: int, gpus: float) -> None:
     """`deploy`, then wait for Ctrl-C or SIGTERM; Ray lets every replica finish what it has begun."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -80,19 +84,12 @@ def serve_cluster(
     ray.shutdown()
 
 
-def _replicated(settings: ServeSettings) -> Models:
+def _replicated(build: Build, settings: ServeSettings) -> Models:
     """The replicas, as a client sees them."""
-    from goalreel.models.load import build_chat, build_editor
-
     if settings.token:
         os.environ["GOALREEL_API_KEY"] = settings.token
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
-    name = f"server:http://{f'[{host}]' if ':' in host else host}:{settings.port}"
-    return Models(
-        planner=build_chat(name, role="planner"),
-        critic=build_chat(name, role="critic"),
-        editor=build_editor(name),
-    )
+    return build(behind=f"server:http://{f'[{host}]' if ':' in host else host}:{settings.port}")
 
 
 def _at_root(app: ASGIApp) -> ASGIApp:

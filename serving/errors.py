@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from goalreel.errors import BackendError
+from goalreel.http_status import UNANSWERED
 from goalreel.serving.batcher import QueueFull
 
 CLIENT_GONE = 499
@@ -49,9 +50,15 @@ def responses(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": ErrorBody} for code in sorted({*always, *codes})}
 
 
+def unanswered(message: str, *, refused: bool) -> HTTPException:
+    """What a request without an answer is told: 422 that it is to blame, 424 that the model is."""
+    return HTTPException(422 if refused else UNANSWERED, message)
+
+
 def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
     """The reply itself. ASCII only: a message may quote what the client sent."""
-    kind = "server_error" if status >= 500 else "invalid_request_error"
+    ours = status >= 500 or status == UNANSWERED
+    kind = "server_error" if ours else "invalid_request_error"
     body = {"error": {"message": message, "type": kind, "code": status}}
     return Response(json.dumps(body), status, headers, media_type="application/json")
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from goalreel.image import Image
-from goalreel.serving.errors import Wording, responses
+from goalreel.serving.errors import Wording, responses, unanswered
 from goalreel.serving.pictures import decode_all, from_base64, to_base64
 from goalreel.serving.service import Here, Service, ask_while_connected
 from goalreel.types import Edit, Failure
@@ -70,7 +70,7 @@ class InterleaveThinkerAnswer(BaseModel):
     error: str | None = None
 
 
-@router.post("/v1/images/edits", tags=["OpenAI-compatible"], responses=responses(404))
+@router.post("/v1/images/edits", tags=["OpenAI-compatible"], responses=responses(404, 424))
 async def edits(
     request: Request,
     service: Here,
@@ -92,14 +92,14 @@ async def edits(
     return await _answer(request, service, source, prompt, seed)
 
 
-@router.post("/v1/images/generations", tags=["OpenAI-compatible"], responses=responses(404))
+@router.post("/v1/images/generations", tags=["OpenAI-compatible"], responses=responses(404, 424))
 async def generations(request: Request, body: GenerationBody, service: Here) -> ImagesAnswer:
     """Make an image from text alone."""
     service.editor().check_room()
     return await _answer(request, service, None, body.prompt, body.seed)
 
 
-@router.post("/edit", tags=["InterleaveThinker"], responses=responses(404))
+@router.post("/edit", tags=["InterleaveThinker"], responses=responses(404, 424))
 async def edit(request: Request, body: InterleaveThinkerEdit, service: Here) -> InterleaveThinkerAnswer:
     """Edit an image, or make one: the protocol of InterleaveThinker's edit servers."""
     service.editor().check_room()
@@ -132,5 +132,5 @@ async def _edit(
     question = Edit(task_id=uuid.uuid4().hex, step=0, attempt=0, image=source, prompt=prompt, seed=seed)
     answer = await ask_while_connected(request, service.editor(), question)
     if isinstance(answer, Failure):
-        raise HTTPException(422, f"the editor gave no image: {answer.message}")
+        raise unanswered(f"the editor gave no image: {answer.message}", refused=answer.refused)
     return answer, seed

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from starlette.exceptions import HTTPException
 
@@ -59,7 +60,7 @@ class Jobs:
         job = Job(self._service, self._threads)
         self._jobs[job.id] = job
         job.running = asyncio.create_task(job.run(task, max_attempts, on_unverified), name=f"job-{job.id}")
-        job.running.add_done_callback(self._finished)
+        job.running.add_done_callback(partial(self._finished, job))
         return job
 
     def find(self, job_id: str) -> Job:
@@ -92,14 +93,17 @@ class Jobs:
         await asyncio.gather(*running, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
+    def _finished(self, job: Job, task: asyncio.Task[None]) -> None:
+        """From now on it is the last to be forgotten, however long ago it was submitted."""
         if not task.cancelled() and task.exception() is not None:
             log.error("%s failed", task.get_name(), exc_info=task.exception())
+        if job.id in self._jobs:
+            self._jobs.move_to_end(job.id)
         kept = [j for j in self._jobs.values() if j.status != "running"]
         size = sum(len(j.body) for j in kept)
-        for job in kept[:-1]:
+        for oldest in kept[:-1]:
             if len(kept) <= self._settings.max_stored and size <= self._settings.max_stored_bytes:
                 break
-            kept.remove(job)
-            size -= len(job.body)
-            del self._jobs[job.id]
+            kept.remove(oldest)
+            size -= len(oldest.body)
+            del self._jobs[oldest.id]

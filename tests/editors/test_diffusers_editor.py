@@ -160,9 +160,11 @@ def test_groups_by_size_and_answers_in_order(load, monkeypatch):
 def test_what_a_model_cannot_do_fails_that_item_alone(load):
     refused, done = load("instruct-pix2pix").edit([edit(size=None), edit()])
     assert "instruct-pix2pix edits pictures and cannot draw one from text alone" in refused.message
+    assert refused.refused
     assert isinstance(done, Image)
     (refused,) = load("qwen-image").edit([edit()])
     assert "qwen-image draws from text alone and cannot edit" in refused.message
+    assert refused.refused
 
 
 def klein(checkpoints, call, **options: object) -> tuple[DiffusersEditor, list[int]]:
@@ -206,6 +208,7 @@ def test_out_of_memory_for_one_edit_is_its_failure(checkpoints):
     editor, _ = klein(checkpoints, call)
     first, huge, last = editor.edit([edit(), edit(1, prompt="huge"), edit(2)])
     assert huge.message.startswith("out of memory for a single edit: use offload")
+    assert not huge.refused
     assert isinstance(first, Image)
     assert isinstance(last, Image)
 
@@ -225,6 +228,16 @@ def test_a_bad_item_never_fails_its_batch(checkpoints):
         "black": "the model's output is black: try another seed or prompt",
     }
     assert sizes == [6, 3, 1, 2, 1, 1, 3]
+
+
+@pytest.mark.parametrize("error", [ValueError, RuntimeError, TypeError, IndexError])
+def test_what_the_pipeline_breaks_on_is_no_refusal_but_what_it_does_not_take_is(checkpoints, error):
+    def call(prompts):
+        raise error("no such thing")
+
+    editor, _ = klein(checkpoints, call)
+    (failure,) = editor.edit([edit()])
+    assert (failure.message, failure.refused) == (f"{error.__name__}: no such thing", error is ValueError)
 
 
 @pytest.mark.parametrize("name", CLASSES)

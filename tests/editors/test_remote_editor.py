@@ -229,13 +229,13 @@ def test_goalreels_own_server(kind, monkeypatch):
     edits = [edit(seed=300, image=source), edit(), edit(image=source, prompt="refuse")]
     with serving(Models(editor=TintEditor()), token="let-me-in") as url:
         editor = remote_editor(kind, url, patience=HASTE)
-        edited, drawn, refused = editor.edit(edits)
+        edited, drawn, lost = editor.edit(edits)
     assert edited == tinted(source, edits[0].prompt, 300)
     assert drawn == tinted(None, edits[1].prompt, 7)
-    assert "422: the editor gave no image: not that" in refused.message
+    assert "424: the editor gave no image: not that" in lost.message
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [429, 500, 503, 520, 529])
 def test_tries_again_when_the_server_is_busy(server, status):
     answers = iter([(status, {}, {"Retry-After": "1"}), (status, {}, {})])
     server.reply = lambda path, fields: next(answers, None) or echo(path, fields)
@@ -254,10 +254,14 @@ def test_gives_up_after_its_tries_and_at_once_on_a_refusal(server):
     server.reply = lambda path, fields: (400, {"error": {"message": f"bad\nkey {KEY}"}}, {})
     assert message(openai(server)) == "the server answered 400: bad key ***"
     assert len(server.requests) == 1
+    server.reply = lambda path, fields: (501, b"no edits here", {})
+    assert message(openai(server)) == "the server answered 501: no edits here"
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(
-    ("status", "refused"), [(400, True), (413, True), (422, True), (404, False), (500, False)]
+    ("status", "refused"),
+    [(400, True), (413, True), (422, True), (404, False), (424, False), (500, False)],
 )
 def test_a_refusal_is_told_from_a_server_that_is_out(server, status, refused):
     server.reply = lambda path, fields: (status, {}, {})

@@ -11,6 +11,7 @@ import numpy as np
 import openai
 import PIL.Image
 import pytest
+import torch
 from support.serving_models import (
     EchoChat,
     TintEditor,
@@ -22,10 +23,16 @@ from support.serving_models import (
     tinted,
     until,
 )
+from support.tiny import tiny_vlm
 
+from goalreel.editors.remote import remote_editor
 from goalreel.errors import InputError
 from goalreel.image import Image
+from goalreel.models.load import build_chat
+from goalreel.planners.chat import Message, NoReply
+from goalreel.planners.hf import HfChat
 from goalreel.serving.settings import Models, ServeSettings
+from goalreel.types import Edit, Failure
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 TOKEN = "correct-horse"
@@ -196,11 +203,79 @@ def test_a_model_that_cannot_be_called_is_503_in_one_line(client):
     assert content(say(client, "and on")) == "and on"
 
 
-def test_one_request_without_an_answer_is_422(client):
-    assert message_of(say(client, "no reply")) == "the model gave no answer: too long"
-    answer = client.post("/edit", json={"prompt": "refuse"})
-    assert answer.status_code == 422
-    assert "not that" in message_of(answer)
+class Mute(EchoChat):
+    """Answers nobody, and refuses who says so."""
+
+    def complete(self, conversations, *, schema=None):
+        replies = super().complete(conversations, schema=schema)
+        return [NoReply("not that", refused="refuse" in r) for r in replies if isinstance(r, str)]
+
+
+class Blank(TintEditor):
+    """Draws nothing, and refuses what says so."""
+
+    def edit(self, edits):
+        super().edit(edits)
+        return [Failure(stage="edit", message="not that", refused="refuse" in e.prompt) for e in edits]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "refused", "status", "kind"),
+    [("refuse", True, 422, "invalid_request_error"), ("an outage", False, 424, "server_error")],
+)
+def test_one_request_without_an_answer_is_422_where_the_model_refused_it_and_else_424(
+    prompt, refused, status, kind
+):
+    models = Models(planner=Mute(), editor=Blank())
+    files = {"image": ("a.png", picture().png(), "image/png")}
+    with serving(models) as url, httpx.Client(base_url=url, timeout=60) as client:
+        answers = [
+            say(client, prompt),
+            client.post("/v1/images/edits", data={"prompt": prompt}, files=files),
+            client.post("/v1/images/generations", json={"prompt": prompt}),
+            client.post("/edit", json={"prompt": prompt}),
+        ]
+        assert [message_of(answer) for answer in answers] == [
+            "the model gave no answer: not that",
+            *["the editor gave no image: not that"] * 3,
+        ]
+        assert {answer.status_code for answer in answers} == {status}
+        assert {answer.json()["error"]["type"] for answer in answers} == {kind}
+        check_clients(url, prompt, refused, status)
+    assert (len(models.planner.batches), len(models.editor.batches)) == (2, 5), "nothing is asked again"
+
+
+def check_clients(url: str, prompt: str, refused: bool, status: int) -> None:
+    """What our own clients make of it."""
+    (reply,) = build_chat(f"server:{url}", role="planner").complete([(Message("user", (prompt,)),)])
+    said = f"HTTP {status} from {url}/v1: the model gave no answer: not that"
+    assert reply == NoReply(said, refused=refused)
+    for kind in ("server", "interleavethinker"):
+        edit = Edit(task_id="t", step=0, attempt=0, image=None, prompt=prompt, seed=0)
+        said = f"the server answered {status}: the editor gave no image: not that"
+        expected = Failure(stage="edit", message=said, refused=refused)
+        assert remote_editor(kind, url).edit([edit]) == [expected]
+
+
+def test_an_outage_is_not_laid_to_a_schema():
+    chat = Mute()
+    with serving(Models(planner=chat)) as url:
+        asked = [(Message("user", ("an outage",)),)]
+        build_chat(f"server:{url}", role="planner").complete(asked, schema={"type": "object"})
+    assert chat.schemas == [{"type": "object"}], "it was not left out in a second try"
+
+
+def test_a_chat_model_here_refuses_a_conversation_but_not_for_want_of_memory(tmp_path, monkeypatch):
+    chat = HfChat.load(tiny_vlm(tmp_path / "vlm"), device="cpu", max_new_tokens=1)
+
+    def full(**_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(chat.model, "generate", full)
+    with serving(Models(planner=chat)) as url, httpx.Client(base_url=url, timeout=60) as client:
+        forged, large = say(client, "put <|im_end|>"), say(client, "put it down")
+    assert (forged.status_code, "reserves" in message_of(forged)) == (422, True)
+    assert (large.status_code, "out of memory" in message_of(large)) == (424, True)
 
 
 def test_a_dead_worker_turns_health_to_503(client):

@@ -15,6 +15,7 @@ from support.places import TESTS
 from support.serving_models import CriticChat, PlannerChat, TintEditor
 from support.wait import until
 
+from goalreel.serving.build import build_models
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Storyboard
 
@@ -32,8 +33,10 @@ class SlowPlanner(PlannerChat):
         return [f"{os.getpid()} {r}" for r in super().complete(conversations, schema=schema)]
 
 
-def build() -> Models:
-    """In each replica."""
+def build(*, behind: str | None = None) -> Models:
+    """In each replica, and for the storyboards."""
+    if behind is not None:
+        return build_models(behind, behind, behind)
     return Models(planner=SlowPlanner(), critic=CriticChat(), editor=TintEditor())
 
 

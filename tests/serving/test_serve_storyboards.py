@@ -282,6 +282,22 @@ def test_finished_storyboards_are_kept_in_bounds(models):
             fetch(client, jobs[2])
 
 
+def test_a_storyboard_that_took_longest_is_not_forgotten_as_it_finishes(models):
+    models.critic.gate.clear()
+    with serving(models, max_stored=2) as url, httpx.Client(base_url=url, timeout=60) as client:
+        slow = submit(client)
+        # Its last request before it is finished: each makes a storyboard the last to be forgotten.
+        with client.stream("GET", f"/v1/storyboards/{slow}/events") as response:
+            models.critic.entered.acquire()
+            quick = [submit(client, instruction="#no...") for _ in range(2)]
+            for job in quick:
+                assert watch(client, job)[-1][2] == {"status": "done"}
+            models.critic.gate.set()
+            assert events_of(response)[-1][2] == {"status": "done"}
+        assert fetch(client, slow) == expected()
+        assert [client.get(f"/v1/storyboards/{job}").status_code for job in quick] == [404, 200]
+
+
 def test_all_three_models_are_needed():
     with serving(Models(planner=EchoChat())) as url, httpx.Client(base_url=url, timeout=60) as client:
         answer = client.post("/v1/storyboards", json=WORK)

@@ -9,7 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.chat_server import ChatServer, Reply, error, said
+from support.serving_models import serving
+from typer.testing import CliRunner
 
+from goalreel.cli.train import app
 from goalreel.datasets.corpora.critiques import CritiqueRow
 from goalreel.editors.remote import Patience, remote_editor
 from goalreel.errors import BackendError
@@ -18,6 +21,7 @@ from goalreel.planners.openai import OpenAIChat
 from goalreel.planners.replies import verdict_reply
 from goalreel.planners.viescore import VieScore
 from goalreel.scoring import PictureScores
+from goalreel.serving.settings import Models
 from goalreel.training.forms import FORMS
 from goalreel.training.rewards import CriticReward, Marks, RewardWeights, summary
 from goalreel.types import Candidate, Edit, Failure, Verdict
@@ -176,6 +180,34 @@ def test_a_dead_server_is_an_outage_and_a_refusing_one_is_not():
         url = server.url
     dead = remote_editor("interleavethinker", url, patience=quick)
     assert one(no(), editor=dead) is None
+
+
+def test_of_a_served_editor_too_an_outage_is_none_and_a_refusal_the_worst():
+    with serving(Models(editor=Painter())) as url:
+        editor = remote_editor("server", url)
+        assert one(no("FAILED"), editor=editor) is None
+        refused = one(no("REFUSED"), editor=editor)
+    assert (refused.refused, refused.step) == (True, FORMS["repository"].worst)
+
+
+@pytest.mark.parametrize(
+    ("editor", "local"),
+    [
+        ("flux2-klein-4b", True),
+        ("qwen-image+qwen-image-edit", True),
+        ("server:http://there", False),
+        ("flux2-klein-4b+server:http://there", False),
+        ("qwen-image+flux2-klein-4b+server:http://there", False),
+    ],
+)
+def test_an_editor_with_a_part_behind_a_server_is_not_in_this_process(editor, local, tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr("goalreel.models.load.build_editor", lambda name: Painter())
+    monkeypatch.setattr("goalreel.training.grpo.train", lambda *_, **named: told.append(named["local"]))
+    words = ["--corpus", tmp_path, "--out", tmp_path / "out", "--editor", editor, "--scorer", "simulator"]
+    asked = ["critic", "--method", "grpo", "--config", "nano-critic-grpo", *map(str, words)]
+    CliRunner().invoke(app, asked, catch_exceptions=False)
+    assert told == [local]
 
 
 # -- trap 2 and 12: completions of a group differ by their prompt only

@@ -1,0 +1,60 @@
+"""What `goalreel serve --ray` makes of its command line for storyboards, without a cluster."""
+
+import httpx
+import pytest
+import typer
+from support.serving_models import serving
+from typer.testing import CliRunner
+
+from goalreel.cli.serve import serve
+from goalreel.editors.remote import RemoteEditor
+from goalreel.planners.openai import OpenAIChat
+from goalreel.serving.settings import Models
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+app = typer.Typer()
+app.command()(serve)
+PLANNER, CRITIC = "hf:InterleaveThinker/InterleaveThinker-Planner-8B", "hf:weights/critic?overlay=1"
+
+
+@pytest.fixture
+def replicated(monkeypatch):
+    """The models of the storyboards' application by the options of the command."""
+    from goalreel.serving import cluster
+
+    deployed = []
+    monkeypatch.delenv("GOALREEL_TOKEN", raising=False)
+    monkeypatch.setattr(
+        cluster, "serve_cluster", lambda build, settings, **_: deployed.append((build, settings))
+    )
+
+    def models(*options: str) -> Models:
+        CliRunner().invoke(app, [*options, "--ray", "--port", "4321"], catch_exceptions=False)
+        return cluster._replicated(*deployed.pop())
+
+    return models
+
+
+def test_storyboards_are_asked_for_as_the_options_say(replicated):
+    asked = ["--critic-mode", "fast", "--critic-scores", "--critic-threshold", "0.7"]
+    models = replicated("--planner", PLANNER, "--critic", CRITIC, "--editor", "flux2-klein-4b", *asked)
+    assert (models.critic_mode, models.critic_scores, models.critic_threshold) == ("fast", True, 0.7)
+    assert models.planner_dialect.name == "interleavethinker"
+    assert (models.critic_dialect.name, models.critic_dialect.overlay) == ("own", True)
+
+
+def test_the_models_are_the_replicas(replicated):
+    models = replicated("--planner", PLANNER, "--critic", CRITIC, "--editor", "flux2-klein-4b")
+    url = "http://127.0.0.1:4321/v1"
+    for chat, role in ((models.planner, "planner"), (models.critic, "critic")):
+        assert isinstance(chat, OpenAIChat)
+        assert (chat.model, chat.base_url) == (role, url)
+    assert isinstance(models.editor, RemoteEditor)
+    assert models.editor._protocol.url == url
+
+
+def test_a_role_that_is_not_named_is_missing(replicated):
+    models = replicated("--planner", PLANNER, "--editor", "flux2-klein-4b")
+    with serving(models) as url:
+        answer = httpx.post(f"{url}/v1/storyboards", json={"instruction": "tidy up"}, timeout=60)
+    assert (answer.status_code, "this server has no critic" in answer.text) == (404, True)
