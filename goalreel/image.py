@@ -1,9 +1,10 @@
 """One picture and its two forms on disk: PNG bytes, or a pointer to a frame of a recording."""
 
 import base64
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,12 @@ from pydantic_core import core_schema
 
 from goalreel.errors import InputError
 
+if TYPE_CHECKING:
+    import PIL.Image
+
 _DATA_URI = "data:image/png;base64,"
 MAX_PIXELS = 64_000_000
+_ORIENTATION = 0x0112
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +99,7 @@ class Image:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Decode PNG, JPEG, WebP or whatever else OpenCV reads.
+        """Decode PNG, JPEG, WebP or whatever else Pillow reads, upright and with 8 bits as viewers show it.
 
         Raises:
             ValueError: not an image, or more than MAX_PIXELS pixels.
@@ -107,7 +112,8 @@ class Image:
             with PIL.Image.open(io.BytesIO(data)) as picture:
                 if picture.width * picture.height > MAX_PIXELS:
                     raise InputError(f"an image of {picture.width}x{picture.height} pixels is too large")
-                return cls(np.array(picture.convert("RGB")))
+                pixels = _eight_bits(picture)  # loads it, before which EXIF may be unread
+                return cls(_upright(pixels, _orientation(picture)))
         except PIL.UnidentifiedImageError as e:  # its message is the address of a buffer
             raise InputError("not a readable image: of no known format") from e
         except (OSError, SyntaxError, PIL.Image.DecompressionBombError) as e:
@@ -121,6 +127,33 @@ class Image:
                 _to_json, info_arg=True, when_used="json"
             ),
         )
+
+
+def _eight_bits(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
+    """RGB; of 16 bits of grey the upper 8, as Pillow takes of 16 bits of colour. The grey it would clip."""
+    if not picture.mode.startswith("I"):
+        return np.array(picture.convert("RGB"))
+    grey = (np.array(picture).clip(0, 0xFFFF) >> 8).astype(np.uint8)
+    return np.repeat(grey[:, :, None], 3, axis=2)
+
+
+def _orientation(picture: "PIL.Image.Image") -> object:
+    """The EXIF tag, None where there is none or it cannot be read; of a TIFF, Pillow has applied it."""
+    try:
+        return picture.getexif().get(_ORIENTATION)
+    except (struct.error, KeyError, SyntaxError, TypeError, ValueError, ZeroDivisionError):
+        return None  # what Pillow forgives in a JPEG, too
+
+
+def _upright(pixels: NDArray[np.uint8], orientation: object) -> NDArray[np.uint8]:
+    # Not PIL.ImageOps.exif_transpose: it fails where any other tag is damaged.
+    if orientation in (5, 6, 7, 8):
+        pixels = pixels.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    return np.ascontiguousarray(pixels)
 
 
 type PutImage = Callable[[Image], str]

@@ -37,7 +37,7 @@ class Failure(Frozen):
     reply: str | None = None
     """The model's raw reply, when it gave one."""
     refused: bool = False
-    """The server is well, but will not take this very request."""
+    """The model is well, but will not take this very request."""
 
 
 class DoneStep(Frozen):

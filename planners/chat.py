@@ -26,7 +26,7 @@ class NoReply:
 
     reason: str
     refused: bool = False
-    """The server is well, but will not take this very conversation."""
+    """The model is well, but will not take this very conversation."""
 
 
 type Reply = str | NoReply

@@ -3,6 +3,7 @@
 What is forgiven: missing tags, code fences, prose around the JSON, single quotes, None and True, trailing
 commas, unescaped quotes, a bracket left out before `</answer>`. Nothing is ever guessed about what was meant:
 
+- A text with unescaped quotes that cannot be read with all its words is a Problem, never a shorter text.
 - A reply cut off by its length limit is a Problem, never a shorter plan.
 - Steps keep the order given and are numbered anew, wherever they start. A number given twice is let pass; a
   gap or a step backwards is a Problem, for a step may be lost.

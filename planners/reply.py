@@ -2,8 +2,8 @@
 
 JSON that is right is read by the standard library, and so is a Python literal (`goalreel.planners.literal`).
 json-repair reads the rest, but it guesses: it takes `true or false` for true, lets the last of two equal keys
-win and swallows what a stray quote hides. So what it reads must hold every key that the text shows, and a yes
-or no must be the whole value of its key.
+win, swallows what a stray quote hides and takes `", "` within a text for its end. So what it reads must hold
+every word of the text under known keys, and a yes or no must be the whole value of its key.
 """
 
 import json
@@ -29,6 +29,13 @@ nested brackets and stray quotes. Within these limits the slowest text found too
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
 _ENDS = r"""(?:,?\s*\}|,\s*["']?\w+["']?\s*:|\Z)"""
+_COMMENT = re.compile(r'(?<=[{}\[\],])(?:\s*(?:(?://|#)[^\n"]{0,200}\n|/\*[^*"]{0,200}\*/))+')
+_ESCAPE = re.compile(r"\\(?:u([\da-fA-F]{4})|x([\da-fA-F]{2})|[\\/\"'bfnrt])")
+_WORD = re.compile(r"[^\W_]+|[^\x00-\x7f\s“”‘’]")
+"""A word, or a sign such as an emoji; curly quotes are JSON's own to json-repair."""
+_LEFT_OVER = re.compile(r'"\s*[}\]]')
+"""After an answer: the end of a text that held a bracket of its own."""
+_ESCAPED = 'write quotes within a text as \\"'
 
 
 @dataclass(frozen=True)
@@ -64,11 +71,12 @@ def read_answer(reply: str, key: str, fields: Collection[str]) -> ParsedReply | 
     if isinstance(split, Problem):
         return split
     thinking, text = split
-    found = []
+    found, last = [], 0
     for block in _blocks(text):
         if key not in block.text:
             continue
-        value = _parse(block, fields)
+        last = block.end
+        value = _parse(block, key, fields)
         if isinstance(value, Problem):
             return value
         if key in value and value not in found:
@@ -77,6 +85,8 @@ def read_answer(reply: str, key: str, fields: Collection[str]) -> ParsedReply | 
         return Problem(f"it holds {len(found)} answers that differ")
     if not found:
         return Problem(f'it holds no JSON object with "{key}"')
+    if _LEFT_OVER.search(text, last):
+        return Problem(f"its JSON ends within a text: {_ESCAPED}")
     return ParsedReply(found[0], thinking)
 
 
@@ -103,6 +113,7 @@ def _answers(thinking: str, key: str) -> bool:
 @dataclass(frozen=True)
 class _Block:
     text: str
+    end: int
     whole: bool
 
 
@@ -114,9 +125,10 @@ def _blocks(text: str) -> Iterator[_Block]:
         if end is None:
             tag = text.find("</answer>", at)
             whole = tag >= 0 and not _close(text[:tag], at)[1]
-            yield _Block(text[at:tag] if whole else text[at:], whole)
+            end = tag if whole else len(text)
+            yield _Block(text[at:end], end, whole)
             return
-        yield _Block(text[at:end], True)
+        yield _Block(text[at:end], end, True)
         at = text.find("{", end)
 
 
@@ -134,7 +146,7 @@ def _close(text: str, start: int) -> tuple[int | None, bool]:
             quote = c
         elif c in "{[":
             depth += 1
-        elif c in "}]":
+        elif c in "}]" and (depth > 1 or c == "}"):  # else it is of a text with quotes
             depth -= 1
             if depth == 0:
                 return at + 1, False
@@ -146,7 +158,7 @@ def _close(text: str, start: int) -> tuple[int | None, bool]:
 _DECODER = json.JSONDecoder(object_pairs_hook=unrepeated, strict=False)
 
 
-def _parse(block: _Block, fields: Collection[str]) -> dict[str, Any] | Problem:
+def _parse(block: _Block, key: str, fields: Collection[str]) -> dict[str, Any] | Problem:
     if not block.whole:
         return Problem("it was cut off before its JSON ended: be shorter")
     try:
@@ -156,7 +168,7 @@ def _parse(block: _Block, fields: Collection[str]) -> dict[str, Any] | Problem:
     except RecursionError:
         return Problem("its JSON is nested too deeply")
     except ValueError:
-        value = _repair(block.text, fields)
+        value = _repair(block.text, key, fields)
     return value if isinstance(value, dict | Problem) else Problem("its JSON is not an object")
 
 
@@ -167,7 +179,7 @@ def _strictly(text: str) -> object:
         return read_literal(text)
 
 
-def _repair(text: str, fields: Collection[str]) -> object:
+def _repair(text: str, key: str, fields: Collection[str]) -> object:
     if len(text) > MAX_REPAIR or not _flat(text):
         return Problem("its JSON is not valid, and too long or too nested to be repaired")
     try:
@@ -181,7 +193,24 @@ def _repair(text: str, fields: Collection[str]) -> object:
     for name in fields:
         if len(re.findall(rf"[\"']{name}\\*[\"']\s*:", text)) > read[name]:
             return Problem(f'its JSON is not valid, and "{name}" is lost or repeated')
+    if not isinstance(value, dict) or key not in value:
+        return value  # no answer, so nothing of one is lost
+    if unknown := [name for name in read if name not in fields]:
+        return Problem(f'its JSON is not valid near "{unknown[0][:40]}": {_ESCAPED}')
+    if lost := _words(_COMMENT.sub(" ", text)) - _words(json.dumps(value, ensure_ascii=False)):
+        return Problem(f'its JSON is not valid, and "{next(iter(lost))[:40]}" is lost: {_ESCAPED}')
     return value
+
+
+def _words(text: str) -> Counter[str]:
+    """Words and signs of JSON, in whatever case and spelling."""
+    plain = valid(_ESCAPE.sub(_unescaped, text)).casefold()
+    return Counter("null" if word == "none" else word for word in _WORD.findall(plain))
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code = escape[1] or escape[2]
+    return chr(int(code, 16)) if code else " "
 
 
 def _shown(text: str, name: str, said: object) -> bool:

@@ -21,7 +21,7 @@ from goalreel.serving.settings import Models, ServeSettings
 HEALTH_SECONDS = 5
 
 
-class Build(Protocol):
+class BuildModels(Protocol):
     """Makes the models of one process."""
 
     def __call__(self, *, behind: str | None = None) -> Models:
@@ -40,7 +40,7 @@ class _Replica:
             raise RuntimeError("a model's worker is dead")
 
 
-def deploy(build: Build, settings: ServeSettings, *, replicas: int = 1, gpus: float = 0.0) -> None:
+def deploy(build: BuildModels, settings: ServeSettings, *, replicas: int = 1, gpus: float = 0.0) -> None:
     """Start the application on this machine, or on the cluster RAY_ADDRESS names; return when it answers.
 
     `build` loads once in each replica, which holds `gpus` GPUs, and once more looks at them from outside.
@@ -73,7 +73,7 @@ def deploy(build: Build, settings: ServeSettings, *, replicas: int = 1, gpus: fl
     serve.run(jobs.bind(), name="storyboards", route_prefix="/v1/storyboards")
 
 
-def serve_cluster(build: Build, settings: ServeSettings, *, replicas: int, gpus: float) -> None:
+def serve_cluster(build: BuildModels, settings: ServeSettings, *, replicas: int, gpus: float) -> None:
     """`deploy`, then wait for Ctrl-C or SIGTERM; Ray lets every replica finish what it has begun."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -84,7 +84,7 @@ def serve_cluster(build: Build, settings: ServeSettings, *, replicas: int, gpus:
     ray.shutdown()
 
 
-def _replicated(build: Build, settings: ServeSettings) -> Models:
+def _replicated(build: BuildModels, settings: ServeSettings) -> Models:
     """The replicas, as a client sees them."""
     if settings.token:
         os.environ["GOALREEL_API_KEY"] = settings.token

@@ -16,7 +16,7 @@ from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow, candidat
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.files import digest, file_digest
-from goalreel.planners.chat import Chat, Reply
+from goalreel.planners.chat import Chat, Conversation, NoReply, Reply
 from goalreel.planners.critic import question
 from goalreel.planners.dialects import OWN, Dialect, Mode
 from goalreel.planners.parsing import parse_verdict
@@ -50,7 +50,7 @@ def filter_groups(
     Raises:
         InputError: `source` holds no critiques, or held-out ones, or no row of it is left.
         DatasetError: `out` holds another corpus.
-        BackendError: the Critic cannot be called.
+        BackendError: the Critic cannot be called; what is finished is kept.
     """
     rows = Critiques([source])
     parts = batched(range(len(rows)), SHARD)
@@ -86,10 +86,28 @@ def _kept(
     asked = [
         question(candidate_of(row), mode=sampling.mode, dialect=sampling.dialect).conversation for row in rows
     ]
-    replies = sampling.chat.complete([c for c in asked for _ in range(sampling.replies)])
+    replies = _replies(sampling.chat, [c for c in asked for _ in range(sampling.replies)])
     for row, group in zip(rows, batched(replies, sampling.replies), strict=True):
         if _teaches(row, group):
             yield row
+
+
+def _replies(chat: Chat, asked: Sequence[Conversation]) -> list[Reply]:
+    """A reply to each conversation; those without one are asked once more.
+
+    Raises:
+        BackendError: the Critic cannot be called, or no longer.
+    """
+    replies = list(chat.complete(asked))
+    lost = [i for i, reply in enumerate(replies) if isinstance(reply, NoReply) and not reply.refused]
+    if lost:
+        # A server that died meanwhile looks like one that said nothing: asked anew, it shows. One that fails
+        # at these rows alone answers what it has answered before.
+        known = [i for i, reply in enumerate(replies) if isinstance(reply, str)][:1]
+        again = chat.complete([asked[i] for i in (*known, *lost)])
+        for i, reply in zip(lost, again[len(known) :], strict=True):
+            replies[i] = reply
+    return replies
 
 
 def _teaches(row: CritiqueRow, replies: Sequence[Reply]) -> bool:

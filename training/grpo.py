@@ -24,7 +24,7 @@ from goalreel.training.grpo_card import card
 from goalreel.training.grpo_config import CollapseSettings, GrpoConfig, OutageSettings, RunCost, cost
 from goalreel.training.loading import adapters, freeze, load, quicken
 from goalreel.training.precision import computes_bf16
-from goalreel.training.results import last_checkpoint, save, tensorboard
+from goalreel.training.results import check_savable, last_checkpoint, save, tensorboard
 from goalreel.training.rewards import CriticReward, RewardWeights, summary
 from goalreel.training.room import fits_in
 from goalreel.training.run import begin, processes
@@ -137,7 +137,8 @@ def train(
     if len(rows) < config.prompts_per_rollout:
         raise InputError(f"{len(rows)} rows do not fill a rollout of {config.prompts_per_rollout}")
     state = processes()
-    config.passes(state.num_processes)  # refuses before anything is written or loaded
+    config.passes(state.num_processes)  # refuses before anything is written or loaded, as does the next
+    check_savable(config)
     begin(config, out, resume)
     last = last_checkpoint(out / "checkpoints") if resume else None
     if resume and last is None:

@@ -21,7 +21,7 @@ from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.nano.language import build_model, build_processor, build_tokenizer
 from goalreel.training.optim import MuonAdamW
 from goalreel.training.precision import computes_bf16
-from goalreel.training.results import last_checkpoint, save, tensorboard
+from goalreel.training.results import check_savable, last_checkpoint, save, tensorboard
 from goalreel.training.run import begin, from_scratch, processes
 from goalreel.training.sampling import Length, LengthSampler, length
 
@@ -90,6 +90,7 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
     rows = read_rows(config.corpus)
     held_out = read_rows(config.validation) if config.validation else None
     state = processes()
+    check_savable(config)
     begin(config, out, resume)
     last = last_checkpoint(out / "checkpoints") if resume else None
     if resume and last is None:

@@ -11,7 +11,9 @@ from transformers import Trainer, TrainerCallback
 from transformers.integrations.integration_utils import TensorBoardCallback
 from transformers.trainer import TRAINER_STATE_NAME
 
-from goalreel.training.run import processes
+from goalreel.errors import InputError
+from goalreel.training.language_config import ModelSettings
+from goalreel.training.run import processes, sharded
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
@@ -39,6 +41,18 @@ def tensorboard(out: Path) -> list[TrainerCallback]:
     board = TensorBoardCallback()
     board.logging_dir = str(out / "logs")
     return [board]
+
+
+def check_savable(settings: ModelSettings) -> None:
+    """Refuse adapters on a sharded model: they cannot be merged into a checkpoint.
+
+    Raises:
+        InputError: the settings ask for them.
+    """
+    if settings.method == "lora" and sharded():
+        raise InputError(
+            "adapters cannot be merged under DeepSpeed or FSDP: set method to full, or shard nothing"
+        )
 
 
 def save(trainer: Trainer, processor: "ProcessorMixin", dtype: str | None, out: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 import yaml
 from accelerate import PartialState
+from accelerate.utils import DistributedType, parse_flag_from_env
 from pydantic import BaseModel
 
 from goalreel.checkpoints import located
@@ -16,6 +17,15 @@ SETTINGS = "training.yaml"
 def processes() -> PartialState:
     """Join the processes that train together: on CPUs, too, where a launcher has started several."""
     return PartialState(cpu=not torch.cuda.is_available())
+
+
+def sharded() -> bool:
+    """Tell whether the launcher has the model's weights split among the processes."""
+    kind = processes().distributed_type
+    if kind in (DistributedType.DEEPSPEED, DistributedType.FSDP):
+        return True
+    # `PartialState` knows no FSDP: accelerate puts that in its place when it prepares the trainer.
+    return kind != DistributedType.NO and parse_flag_from_env("ACCELERATE_USE_FSDP")
 
 
 def begin(config: BaseModel, out: Path, resume: bool) -> None:

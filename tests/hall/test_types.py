@@ -1,6 +1,11 @@
 """The types: what they refuse, and to JSON and back without loss."""
 
+import io
+from itertools import product
+
 import numpy as np
+import PIL.Image
+import PIL.ImageOps
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -146,12 +151,60 @@ def test_a_bomb_is_refused_before_decoding(monkeypatch):
 
 
 def test_a_bomb_beyond_pillows_own_limit_is_refused(monkeypatch):
-    import PIL.Image
-
     data = Image(np.zeros((20, 20, 3), np.uint8)).png()
     monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 100)
     with pytest.raises(ValueError, match="not a readable image"):
         Image.decode(data)
+
+
+def file_of(picture: PIL.Image.Image, form: str, **options: object) -> bytes:
+    out = io.BytesIO()
+    picture.save(out, form, **options)
+    return out.getvalue()
+
+
+def exif(orientation: int) -> PIL.Image.Exif:
+    tags = PIL.Image.Exif()
+    tags[0x0112], tags[0x010F] = orientation, "Maker"
+    return tags
+
+
+def test_a_jpeg_of_a_phone_is_upright():
+    lying = np.full((40, 80, 3), (20, 20, 220), np.uint8)
+    lying[:, :40] = (220, 20, 20)
+    image = Image.decode(file_of(PIL.Image.fromarray(lying), "jpeg", exif=exif(6)))
+    assert image.size == (40, 80)
+    red = image.pixels[:, :, 0] > image.pixels[:, :, 2]
+    assert red[:40].all()
+    assert not red[40:].any()
+
+
+@pytest.mark.parametrize(("form", "orientation"), [*product(("png", "jpeg", "webp"), range(10)), ("tiff", 6)])
+def test_every_orientation_is_that_of_a_viewer(form, orientation):
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 24, 3), np.uint8)
+    data = file_of(PIL.Image.fromarray(pixels), form, exif=exif(orientation))
+    with PIL.Image.open(io.BytesIO(data)) as picture:
+        shown = np.array(PIL.ImageOps.exif_transpose(picture))
+    assert np.array_equal(Image.decode(data).pixels, shown)
+
+
+def test_damaged_exif_is_no_reason_to_refuse_a_picture():
+    plain = PIL.Image.fromarray(np.full((8, 16, 3), 99, np.uint8))
+    whole = file_of(plain, "jpeg", exif=exif(6))
+    at = whole.index(b"Exif\0\0") + 6
+    assert Image.decode(whole[:at] + b"XX" + whole[at + 2 :]).size == (16, 8)
+    short = file_of(plain, "jpeg", exif=b"Exif\0\0II*\0\x08\0")
+    assert Image.decode(short).size == (16, 8)
+
+
+def test_a_grey_picture_of_16_bits_is_brought_down_to_8():
+    grey = np.arange(0, 2**16, 256, dtype=np.uint16).reshape(16, 16)
+    wanted = np.repeat(np.arange(256, dtype=np.uint8).reshape(16, 16, 1), 3, axis=2)
+    picture = PIL.Image.fromarray(grey)
+    for data in (file_of(picture, "png"), file_of(picture.convert("I"), "tiff")):
+        assert np.array_equal(Image.decode(data).pixels, wanted)
+    turned = Image.decode(file_of(picture, "png", exif=exif(3)))
+    assert np.array_equal(turned.pixels, wanted[::-1, ::-1])
 
 
 STEP = Step(name="a", instruction="b", prompt="c")

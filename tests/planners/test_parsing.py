@@ -109,6 +109,51 @@ def test_text_comes_through_unchanged():
     assert apostrophe.instruction == "The gripper's fingers hold the red block at its sides."
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        'The label must read "ACID", and the other one "BASE": both in red.',
+        'Write "Menu", below it "Tea": 2 euros, and keep the cup.',
+        'Set the display to "12:30", not "12:00": leave the rest.',
+        'Move the "red", "blue" and "{x}" block.',
+        'Put "🧱", "🥣": 🧱 🥣',
+        'Arrange the labels ["A", "B"] in a row.',
+        'Put {"A"} and {"B"} there.',
+        'Write "[A]", then "None"]: none.',
+        'The label must read "ACID".',
+        'Write "caf\\u00e9" in the "C:\\\\new" window.',
+    ],
+)
+def test_a_text_with_unescaped_quotes_is_never_cut_short(prompt):
+    said = prompt.replace("\\u00e9", "é").replace("\\\\", "\\")
+    verdict = parse_verdict(f'{{"previous_step_success": false, "refine_prompt": "{prompt}"}}')
+    assert isinstance(verdict, Problem) or verdict.refined_prompt == said
+    steps = (
+        f'{{"step_number": {n}, "instruction": "b", "prompt": "{prompt}", "auxiliary_text": null}}'
+        for n in (1, 2)
+    )
+    plan = parse_plan(f'{{"execution_plan": [{", ".join(steps)}]}}')
+    assert isinstance(plan, Problem) or [s.prompt for s in plan.steps] == [said] * 2
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{{"previous_step_success": false, "refine_prompt": "{0}",}}',
+        "{{'previous_step_success': False, 'refine_prompt': \"{0}\", 'scores': None}}",
+        '{{previous_step_success: false, refine_prompt: "{0}"}}',
+        '{{ // my verdict\n/* at last */ "previous_step_success": false, "refine_prompt": "{0}"}}',
+        '{{"refine_prompt": "{0}", # what to do\n"previous_step_success": false}}',
+        '<answer>{{"previous_step_success": false, "refine_prompt": "{0}"</answer>',
+    ],
+)
+@pytest.mark.parametrize("prompt", ["Keep \\u00e9 and none of it.", 'Keep the "é" (not "e") here.'])
+def test_what_loses_nothing_is_still_repaired(reply, prompt):
+    verdict = parse_verdict(reply.format(prompt))
+    assert isinstance(verdict, Verdict), verdict
+    assert verdict.refined_prompt == prompt.replace("\\u00e9", "é")
+
+
 def test_scores_are_the_lower_of_each_pair_and_overall_the_root_of_the_product():
     verdict = parse_verdict(REPLIES["verdict-yes-scores"])
     assert (verdict.semantics, verdict.quality) == (8, 7.5)

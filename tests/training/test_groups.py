@@ -1,6 +1,7 @@
 """Which critiques are kept for GRPO: those about which a Critic's own replies differ (trap 6)."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ GROUP = 4
 YES = verdict_reply(Verdict(success=True, reasoning="It lies in the bowl."))
 NO = verdict_reply(Verdict(success=False, reasoning="It has not moved.", refined_prompt="Move it."))
 LOST = NoReply("the server did not answer")
+REFUSED = NoReply("the picture is too large", refused=True)
 SAID: list[tuple[bool, Sequence[Reply], bool]] = [
     (True, [YES] * 4, False),
     (True, [NO] * 4, False),
@@ -41,15 +43,21 @@ SAID: list[tuple[bool, Sequence[Reply], bool]] = [
     (True, ["I think it is fine", YES, YES, YES], True),
     (True, [LOST, YES, YES, YES], False),
     (True, [LOST, LOST, NO, YES], True),
+    (True, [LOST, YES, YES, YES, NO], True),
+    (True, [REFUSED, YES, YES, YES, NO], False),
 ]
-"""What is true of each row, what is said of it, and whether it teaches."""
+"""What is true of each row, what is said of it (the fifth on being asked again), and whether it teaches."""
 
 
 class Critic:
-    """Says of the n-th row what is written of it; dies at a call, if told so."""
+    """Says of the n-th row what is written of it, and no more than that; dies at a call, if told so.
 
-    def __init__(self, dies_at: int | None = None) -> None:
-        self.dies_at = dies_at
+    `answers`: how many replies the call before that gets through.
+    """
+
+    def __init__(self, dies_at: int | None = None, answers: int | None = None) -> None:
+        self.dies_at, self.answers = dies_at, answers
+        self.told: Counter[int] = Counter()
         self.asked: list[int] = []
         self.seeds: list[int] = []
 
@@ -62,7 +70,15 @@ class Critic:
         shown = [next(p for m in c for p in m.parts if isinstance(p, Image)) for c in conversations]
         numbers = [int(picture.pixels[0, 0, 0]) for picture in shown]
         self.asked += numbers
-        return [SAID[number][1][i % GROUP] for i, number in enumerate(numbers)]
+        replies = [self.reply(number) for number in numbers]
+        if self.answers is None or len(self.seeds) != self.dies_at:
+            return replies
+        return replies[: self.answers] + [LOST] * len(replies[self.answers :])
+
+    def reply(self, number: int) -> Reply:
+        said = SAID[number][1]
+        self.told[number] += 1
+        return said[self.told[number] - 1] if self.told[number] <= len(said) else LOST
 
 
 def rows(task_id: str = "episode-1") -> list[CritiqueRow]:
@@ -104,6 +120,10 @@ def steps(folder: Path) -> list[int]:
     return [row.step for row in read_rows(folder, CRITIQUES)]
 
 
+def shards(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*.parquet"))
+
+
 TEACH = [number for number, (_, _, teaches) in enumerate(SAID) if teaches]
 
 
@@ -111,7 +131,8 @@ def test_rows_about_which_all_replies_are_right_or_all_wrong_are_left_out(source
     critic = Critic()
     assert filter_groups(source, tmp_path / "out", sampling(critic)) == (len(TEACH), len(SAID))
     assert steps(tmp_path / "out") == TEACH
-    assert critic.asked == [number for number in range(len(SAID)) for _ in range(GROUP)]
+    first = [number for number in range(len(SAID)) for _ in range(GROUP)]
+    assert critic.asked == [*first, 0, 8, 9, 9, 10]  # the lost ones again, beside one that was answered
     kept = {row.step: row for row in read_rows(tmp_path / "out", CRITIQUES)}
     assert kept == {row.step: row for row in rows() if row.step in TEACH}
 
@@ -128,6 +149,18 @@ def test_a_broken_run_goes_on_and_ends_as_an_unbroken_one(source, tmp_path, monk
     assert broken.seeds + later.seeds == whole.seeds
     assert len(set(whole.seeds)) == 4
     assert steps(tmp_path / "broken") == steps(tmp_path / "whole") == TEACH
+
+
+def test_a_server_that_dies_within_a_shard_loses_no_row(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(groups, "SHARD", 3)
+    filter_groups(source, tmp_path / "whole", sampling(Critic()))
+    dying = Critic(dies_at=2, answers=GROUP + 1)
+    with pytest.raises(BackendError):
+        filter_groups(source, tmp_path / "broken", sampling(dying))
+    assert shards(tmp_path / "broken") == ["train-00000.parquet"]
+    filter_groups(source, tmp_path / "broken", sampling(Critic()))
+    assert steps(tmp_path / "broken") == steps(tmp_path / "whole") == TEACH
+    assert shards(tmp_path / "broken") == shards(tmp_path / "whole")
 
 
 def test_another_critic_or_other_rows_do_not_go_on_with_it(source, tmp_path):

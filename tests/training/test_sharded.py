@@ -1,0 +1,92 @@
+"""Runs that DeepSpeed or FSDP shards: what they cannot save is refused at the start."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("trl", reason="needs trl: pip install 'goalreel[train]'")
+
+from accelerate.utils import DistributedType
+
+from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
+from goalreel.datasets.corpora.write import Corpus, write_corpus
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel.training import grpo, language
+from goalreel.training.grpo_config import GrpoConfig
+from goalreel.training.language_config import LanguageConfig
+from goalreel.training.results import check_savable
+from goalreel.types import Edit, Failure
+
+REFUSED = r"\Aadapters cannot be merged under DeepSpeed or FSDP: set method to full, or shard nothing\Z"
+
+
+class Unasked:
+    def edit(self, edits: list[Edit]) -> list[Image | Failure]:
+        raise AssertionError
+
+    def score(self, candidates: list) -> list:
+        raise AssertionError
+
+
+def critiques(folder: Path) -> Path:
+    picture = Image(np.zeros((8, 8, 3), np.uint8))
+    words = {"instruction": "it lies there", "first_prompt": "Put it there.", "prompt": "Put it there."}
+    said = {"drawn": False, "success": False, "semantics": 2, "quality": 8}
+    row = CritiqueRow(task_id="e", step=0, attempt=0, source=picture, candidate=picture, **words, **said)
+    write_corpus(
+        Corpus(CRITIQUES, "train", {"train-00000": range(1)}, lambda part: [row], {"test": 1}, "test"),
+        folder,
+        text=False,
+    )
+    return folder
+
+
+@pytest.fixture(params=["deepspeed", "fsdp", "fsdp as launched"])
+def launched(request, monkeypatch):
+    kind = {"deepspeed": DistributedType.DEEPSPEED, "fsdp": DistributedType.FSDP}.get(request.param)
+    if kind is None:
+        monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    state = SimpleNamespace(distributed_type=kind or DistributedType.MULTI_GPU)
+    monkeypatch.setattr("goalreel.training.run.processes", lambda: state)
+
+
+def test_adapters_of_a_supervised_run_are_refused(launched, tmp_path):
+    rows = tmp_path / "rows.json"
+    rows.write_text(
+        '[{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}]'
+    )
+    config = LanguageConfig(
+        role="critic", model=str(tmp_path / "none"), corpus=(rows,), steps=1, method="lora"
+    )
+    with pytest.raises(InputError, match=REFUSED):
+        language.train(config, tmp_path / "out", False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_adapters_of_a_reinforced_run_are_refused(launched, tmp_path):
+    config = GrpoConfig(
+        model=str(tmp_path / "none"),
+        corpus=(critiques(tmp_path / "rl"),),
+        steps=1,
+        prompts_per_rollout=1,
+        group=2,
+        batch_size=2,
+        method="lora",
+    )
+    with pytest.raises(InputError, match=REFUSED):
+        grpo.train(config, tmp_path / "out", False, editor=Unasked(), scorer=Unasked(), local=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_weights_are_saved_from_shards(launched):
+    check_savable(LanguageConfig(role="critic", model="some", steps=1))
+
+
+def test_adapters_of_an_unsharded_run_are_merged(monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    state = SimpleNamespace(distributed_type=DistributedType.NO)
+    monkeypatch.setattr("goalreel.training.run.processes", lambda: state)
+    check_savable(LanguageConfig(role="critic", model="some", steps=1, method="lora"))
