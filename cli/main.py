@@ -24,6 +24,7 @@ from goalreel.cli.evaluate import app as eval_app
 from goalreel.cli.models import ModelCommand, RecordingCommand
 from goalreel.cli.tabletop import app as tabletop_app
 from goalreel.cli.train import app as train_app
+from goalreel.garbage import collect_seldom
 
 app = typer.Typer(
     name="goalreel",
@@ -67,6 +68,7 @@ def main(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
 ) -> None:
     """Storyboards of checked visual sub-goals for robot learning."""
+    collect_seldom()
     from rich.console import Console
     from rich.logging import RichHandler
 
