@@ -11,7 +11,7 @@ from goalreel.datasets.corrections.replay import reviewed
 from goalreel.datasets.record_files import RecordFiles
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import DatasetError
-from goalreel.files import copy
+from goalreel.files import copy, write_bytes
 from goalreel.types import Failure, Plan, Planner, Task
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,8 @@ def take_corrections(records: Records, reviewed_out: Path) -> int:
     for episode in episodes:
         if records.is_corrected(episode):
             continue
+        said = theirs.corrections(episode).path.read_bytes()  # first: who reviews them may add a picture
         for picture in sorted(theirs.pictures(episode)):
             copy(theirs.folder / picture, records.folder / picture)
-        copy(theirs.corrections(episode).path, corrections_path(records.folder, episode))
+        write_bytes(corrections_path(records.folder, episode), said)
     return len(episodes)

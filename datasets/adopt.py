@@ -135,15 +135,17 @@ def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[tuple[_Mine, _
     merged = {**stored[0], "settings": _joined([s.get("settings", {}) for s in stored]), "source": _ADOPTED}
     write_bytes(settings, json.dumps(merged, indent=2, sort_keys=True).encode() + b"\n")
     for mine, origin in recorded:
+        corrected = origin.records.is_corrected(origin.index)
+        # First: who reviews them may add a picture meanwhile.
+        log = origin.records.corrections(origin.index).path.read_bytes() if corrected else b""
         for picture in sorted(origin.records.pictures(origin.index)):
             link_or_copy(origin.records.folder / picture, records.folder / picture)
         record = json.loads(origin.path.read_text(encoding="utf-8"))
         record["task"]["id"] = mine.id
         text = json.dumps(record, indent=1, ensure_ascii=False)
         write_bytes(records.path(mine.index), text.encode() + b"\n")
-        if origin.records.is_corrected(origin.index):
-            log = origin.records.corrections(origin.index).path
-            write_bytes(records.corrections(mine.index).path, log.read_bytes())
+        if corrected:
+            write_bytes(records.corrections(mine.index).path, log)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 OUT/.cache/huggingface/goalreel/         (LOCAL)
     lock                                 held while a run writes
+    review                               held while a correction is written, or files are dropped
     source                               the folder of the dataset annotated
 OUT/meta/goalreel/
     settings.json                        what decided the result; another run must agree
@@ -82,13 +83,14 @@ class Records(RecordFiles):
         if not folder.is_dir() and any(others) and not folder.is_dir():
             raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
         with exclusive(local, Path(out)) if shard is None else shard.held(local, Path(out)):
+            records = cls(folder, source.shared, source.episodes)
             if shard is None:
                 shutil.rmtree(local / "shards", ignore_errors=True)
-                sweep(folder)
+                with records.reviewing():  # a picture that is being stored is no leftover
+                    sweep(folder)
             # One after the other: of two shards that begin at once, the second agrees with the first.
             with held(local / "shards" / "settings", "", wait=True) if shard else nullcontext():
                 _agree(folder / "settings.json", settings, source.shared, Path(out))
-            records = cls(folder, source.shared, source.episodes)
             recorded = records.recorded()
             if recorded and all(map(records.outdated, sorted(recorded))):
                 raise DatasetError(f"{out}: made from another dataset: choose another --out")
@@ -102,6 +104,18 @@ class Records(RecordFiles):
     def answers(self) -> Path:
         """Where models' answers are kept until their episodes are recorded."""
         return self._local / "answers"
+
+    @contextmanager
+    def reviewing(self) -> Iterator[None]:
+        """Hold what one process at a time writes corrections under, or drops what is in nobody's use.
+
+        A picture is stored before the line that names it: between the two nobody may drop it.
+
+        Raises:
+            DatasetError: the disk is full.
+        """
+        with held(self._local / "review", "", wait=True):
+            yield
 
     def remember(self, source_root: Path) -> None:
         """Keep, on this machine alone, which dataset is annotated.
@@ -183,12 +197,15 @@ class Records(RecordFiles):
 
     def drop_unused_images(self) -> None:
         """Remove the pictures that no record and no correction names any more."""
-        logged = {log_episode(path) for path in (self.folder / "corrections").glob("chunk-*/*.jsonl")}
-        known = self.recorded() | {episode for episode in logged if episode is not None}
-        used = {picture for episode in known for picture in self.pictures(episode)}
-        for path in (self.folder / "images").glob("*/*.png"):
-            if path.relative_to(self.folder).as_posix() not in used:
-                path.unlink()
+        used = {picture for episode in self.recorded() for picture in self.pictures(episode)}
+        # Only a run writes records, and this is it; logs are written meanwhile.
+        with self.reviewing():
+            logged = {log_episode(path) for path in (self.folder / "corrections").glob("chunk-*/*.jsonl")}
+            known = {episode for episode in logged if episode is not None}
+            used |= {picture for episode in known for picture in self.pictures(episode)}
+            for path in (self.folder / "images").glob("*/*.png"):
+                if path.relative_to(self.folder).as_posix() not in used:
+                    path.unlink()
 
     def _check(self, episode: int) -> None:
         """As `_read`, for a tenth of its time."""

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow, critique_lesson
 from goalreel.datasets.corpora.kind import Lesson, RowKind
 from goalreel.datasets.corpora.trajectories import StepSample
+from goalreel.datasets.corrections.board import critic_words
 from goalreel.planners.replies import verdict_reply
 from goalreel.types import Verdict
 
@@ -66,7 +67,7 @@ def _words(sample: StepSample) -> str:
     if sample.said is not None and sample.said.reasoning.strip():
         return sample.said.reasoning
     if sample.verdict is not None and sample.verdict.success == sample.success:
-        return sample.verdict.reasoning.strip()
+        return critic_words(sample.verdict).strip()
     if sample.said is not None or sample.scores is None:
         return ""
     reasons = (sample.scores.semantics_reason.strip(), sample.scores.quality_reason.strip())

@@ -10,6 +10,7 @@ from typing import Literal
 
 from goalreel.datasets.corpora.talks import TalkRow, said_in_short, talks
 from goalreel.datasets.corpora.trajectories import Outline, plan_of
+from goalreel.datasets.corrections.board import critic_words
 from goalreel.image import Image
 from goalreel.planners.chat import Message
 from goalreel.planners.interleave import plain
@@ -79,4 +80,5 @@ def _attempts(board: Storyboard, rejected: bool) -> Iterator[tuple[str, Image, V
             if attempt.image is None or attempt.verdict is None or not (rejected or i == step.chosen):
                 continue
             text = f"Step {number}: {plain(step.step.instruction)}\nOrder: {plain(attempt.prompt)}\nPicture: "
-            yield text, attempt.image, attempt.verdict
+            said = attempt.verdict.model_copy(update={"reasoning": critic_words(attempt.verdict)})
+            yield text, attempt.image, said

@@ -5,7 +5,17 @@ from typing import Literal
 
 from goalreel.datasets.corrections.events import Issue
 from goalreel.datasets.corrections.state import Review, ReviewStep
-from goalreel.types import Alignment, Attempt, Failure, Plan, Status, Storyboard, StoryboardStep, Verdict
+from goalreel.types import (
+    Alignment,
+    Attempt,
+    Failure,
+    Plan,
+    Status,
+    Step,
+    Storyboard,
+    StoryboardStep,
+    Verdict,
+)
 
 WORDS: Mapping[Issue, str] = {
     "wrong_object": "wrong object",
@@ -23,6 +33,8 @@ _TOLD: Mapping[Why, str] = {
     "wrong_picture": "A person: wrong picture.",
     "kept_out": "A person keeps the step from the dataset.",
 }
+TOOK = "A person took this frame."
+_BY_PEOPLE = {TOOK, *_TOLD.values()}
 
 
 def corrected(review: Review) -> Storyboard:
@@ -30,7 +42,8 @@ def corrected(review: Review) -> Storyboard:
 
     What is flagged as wrong and not mended, and every step of a rejected episode, is unaligned: it is no
     training data, whatever else is used. With the episode, its goal images are accepted; so is one that a
-    person chose. A step that was left without a goal image is one in words alone.
+    person chose. A step that was left without a goal image is one in words alone, and one in words alone that
+    was given a goal image is a step with a picture, whose prompt is what must become true.
     """
     phases = review.phases if review.failure is None else ()
     if not review.steps:
@@ -52,35 +65,48 @@ def opinion(review: Review, step: ReviewStep) -> Why | None:
     return "accepted" if review.verdict == "accept" else None
 
 
+def critic_words(verdict: Verdict) -> str:
+    """The Critic's reasoning; empty where a person's verdict stands in its place."""
+    return "" if verdict.reasoning in _BY_PEOPLE else verdict.reasoning
+
+
 def plan(review: Review) -> Plan | None:
     """The person's steps as a plan, for models that are asked again; None where nobody corrected anything."""
     if not (review.corrected and review.steps):
         return None
     segments = [step.segment for step in review.steps]
     return Plan(
-        steps=tuple(step.step for step in review.steps),
+        steps=tuple(_words(step) for step in review.steps),
         segments=None if None in segments else tuple(s for s in segments if s is not None),
         phases=review.phases,
     )
 
 
 def _step(review: Review, step: ReviewStep) -> StoryboardStep:
-    words, attempts = step.step, _attempts(review, step)
-    status, chosen = _status(step, attempts), step.chosen
+    words, attempts = _words(step), _attempts(review, step)
     accepted = review.verdict == "accept" and step.segment is not None
-    if words.prompt is not None and chosen is None and ("goal" in step.edited or accepted):
+    if step.chosen is None and ("goal" in step.edited or accepted):
         caption = words.auxiliary_text if (words.auxiliary_text or "").strip() else words.instruction
         words = words.model_copy(update={"prompt": None, "auxiliary_text": caption})
-        status, attempts = "text", ()
+    if words.prompt is None:
+        attempts = ()
     reason = _reason(review, step)
     return StoryboardStep(
         step=words,
         segment=None if reason else step.segment,
         attempts=attempts,
-        status=status,
-        chosen=chosen,
+        status=_status(words, attempts, step.chosen),
+        chosen=step.chosen,
         alignment=Alignment(reason=reason) if reason else step.alignment,
     )
+
+
+def _words(step: ReviewStep) -> Step:
+    """Its words, with a prompt where it has a goal image."""
+    words = step.step
+    if words.prompt is not None or step.chosen is None:
+        return words
+    return words.model_copy(update={"prompt": words.instruction})
 
 
 def _reason(review: Review, step: ReviewStep) -> str | None:
@@ -90,13 +116,13 @@ def _reason(review: Review, step: ReviewStep) -> str | None:
     return "a person rejected the episode" if review.verdict == "reject" else None
 
 
-def _status(step: ReviewStep, attempts: tuple[Attempt, ...]) -> Status:
-    if step.chosen is not None:
-        verdict = attempts[step.chosen].verdict
+def _status(words: Step, attempts: tuple[Attempt, ...], chosen: int | None) -> Status:
+    if chosen is not None:
+        verdict = attempts[chosen].verdict
         return "verified" if verdict is not None and verdict.success else "unverified"
     if attempts:
         return "failed"
-    return "text" if step.step.prompt is None else "skipped"
+    return "text" if words.prompt is None else "skipped"
 
 
 def _attempts(review: Review, step: ReviewStep) -> tuple[Attempt, ...]:

@@ -6,6 +6,7 @@ the step's new last frame: it is what the policy is to reach.
 
 from typing import assert_never
 
+from goalreel.datasets.corrections.board import TOOK
 from goalreel.datasets.corrections.events import (
     AddRendering,
     BlankGoal,
@@ -95,7 +96,8 @@ def _timed(review: Review, step: ReviewStep, segment: Segment) -> ReviewStep:
     step = _set(step, "time", segment=segment, alignment=None)
     recorded = step.goal is None or step.goal.startswith(FRAME)
     camera = review.camera if step.goal is None else step.goal.removeprefix(FRAME).rpartition("#")[0]
-    if ended and recorded and camera and "goal" not in step.edited and step.step.prompt is not None:
+    pictured = step.goal is not None or step.step.prompt is not None
+    if ended and recorded and camera and "goal" not in step.edited and pictured:
         return _took(step, camera, segment.end - 1)
     return step
 
@@ -103,7 +105,7 @@ def _timed(review: Review, step: ReviewStep, segment: Segment) -> ReviewStep:
 def _took(step: ReviewStep, camera: str, frame: int) -> ReviewStep:
     """The step with a frame of the recording as one more attempt, chosen."""
     prompt = step.step.prompt or step.step.instruction
-    verdict = Verdict(success=True, reasoning="A person took this frame.")
+    verdict = Verdict(success=True, reasoning=TOOK)
     attempt = Attempt(prompt=prompt, seed=0, image=stand_in(f"{FRAME}{camera}#{frame}"), verdict=verdict)
     return step.model_copy(
         update={

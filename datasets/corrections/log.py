@@ -3,7 +3,7 @@
 OUT/meta/goalreel/corrections/chunk-000/episode_000003.jsonl
 
 A line is on the disk, with its newline, before anybody is told that it is saved; what a killed write left of
-a line is no line. One writer at a time: a lock beside the lock of runs.
+a line is no line. One writer at a time holds `Records.reviewing`.
 """
 
 import os
@@ -18,7 +18,7 @@ from goalreel.datasets.corrections.events import BeginLog, Correction, LogEntry,
 from goalreel.datasets.corrections.replay import renewed, reviewed, standing
 from goalreel.datasets.corrections.state import Review, reference_of
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import disk, held
+from goalreel.files import disk
 from goalreel.image import Image
 
 _ENTRY: TypeAdapter[LogEntry] = TypeAdapter(LogEntry)
@@ -105,7 +105,6 @@ class CorrectionLog:
 
     def append(
         self,
-        lock: Path,
         revision: int,
         by: str,
         change: Correction,
@@ -114,27 +113,26 @@ class CorrectionLog:
     ) -> list[LogEntry]:
         """Add a change to revision `revision` (0: no log yet), and give all lines.
 
-        `begin` gives the record as it is, where the lines are not of it; it goes before the change.
+        The caller holds `Records.reviewing`. `begin` gives the record as it is, where the lines are not of
+        it; it goes before the change.
 
         Raises:
             ConflictError: the log is at another revision.
             InputError: the change does not fit, or there is nothing to take back.
             DatasetError: the log is damaged, or the disk is full.
         """
-        with held(lock, "", wait=True):
-            entries = self.entries(get_image)
-            if len(entries) != revision:
-                raise ConflictError(len(entries), entries[-1].by if entries else "nobody")
-            new = [found for found in (begin(entries), change) if found is not None]
-            at = datetime.now(UTC)
-            added = [
-                LogEntry(revision=revision + n, at=at, by=by, change=one)
-                for n, one in enumerate(new, start=1)
-            ]
-            _check_stack([*entries, *added[:-1]], change)
-            reviewed([*entries, *added])
-            self._write(added)
-            return [*entries, *added]
+        entries = self.entries(get_image)
+        if len(entries) != revision:
+            raise ConflictError(len(entries), entries[-1].by if entries else "nobody")
+        new = [found for found in (begin(entries), change) if found is not None]
+        at = datetime.now(UTC)
+        added = [
+            LogEntry(revision=revision + n, at=at, by=by, change=one) for n, one in enumerate(new, start=1)
+        ]
+        _check_stack([*entries, *added[:-1]], change)
+        reviewed([*entries, *added])
+        self._write(added)
+        return [*entries, *added]
 
     def _write(self, added: list[LogEntry]) -> None:
         """The lines in one write behind the last whole line, and on the disk."""

@@ -7,7 +7,7 @@ from goalreel.datasets.corrections.events import AddRendering, BeginLog, Correct
 from goalreel.datasets.corrections.log import current, log_episode
 from goalreel.datasets.corrections.replay import reviewed, standing
 from goalreel.datasets.corrections.state import Review, stand_in
-from goalreel.datasets.records import LOCAL, Records
+from goalreel.datasets.records import Records
 from goalreel.types import Attempt
 
 
@@ -65,24 +65,28 @@ class Reviews:
             InputError: the change does not fit.
             DatasetError: as `look`, or the disk is full.
         """
+        with self.records.reviewing():
+            return self._change(episode, length, revision, by, change)
+
+    def _change(self, episode: int, length: int, revision: int, by: str, change: Correction) -> Reviewed:
         found = self.records.begin(episode, length)
 
         def begin(entries: Sequence[LogEntry]) -> BeginLog | None:
             return None if entries and reviewed(entries).record == found.record else found
 
         log = self.records.corrections(episode)
-        lock = self.records.folder.parents[1] / LOCAL / "review"
-        entries = log.append(lock, revision, by, change, begin, self.records.stand_in)
+        entries = log.append(revision, by, change, begin, self.records.stand_in)
         return Reviewed(current(entries, found, log.path), tuple(entries))
 
     def render(
         self, episode: int, length: int, revision: int, by: str, step: str, attempts: Sequence[Attempt]
     ) -> Reviewed:
         """Add attempts of another prompt, with their pictures, as `change` does."""
-        kept = [
-            attempt.model_copy(update={"image": stand_in(self.records.store(attempt.image))})
-            if attempt.image
-            else attempt
-            for attempt in attempts
-        ]
-        return self.change(episode, length, revision, by, AddRendering(step=step, attempts=tuple(kept)))
+        with self.records.reviewing():
+            kept = tuple(
+                attempt.model_copy(update={"image": stand_in(self.records.store(attempt.image))})
+                if attempt.image
+                else attempt
+                for attempt in attempts
+            )
+            return self._change(episode, length, revision, by, AddRendering(step=step, attempts=kept))

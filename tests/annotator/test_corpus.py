@@ -24,7 +24,10 @@ from goalreel.datasets.corpora.critiques import CRITIQUES
 from goalreel.datasets.corpora.judgements import JUDGEMENTS
 from goalreel.datasets.corpora.sequences import EASY, REFLECTION
 from goalreel.datasets.corpora.trajectories import SaidVerdict
-from goalreel.datasets.records import FOLDER
+from goalreel.datasets.corrections.events import FlagIssue, GiveVerdict, TakeFrame
+from goalreel.datasets.corrections.reviews import Reviews
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.source import Source
 from goalreel.datasets.tabletop.truth import TrueEpisode, Truth, write_truth
 from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.files import exclusive
@@ -261,6 +264,28 @@ def test_what_a_person_said_reaches_the_rows(tmp_path):
     trusted += [r for r in read_rows(tmp_path / "out/rl", CRITIQUES) if r.trust]
     assert len(trusted) == 1
     assert getattr(trusted[0], "critique", trusted[0]).correction == "wrong_picture"
+
+
+@pytest.mark.long
+def test_that_a_person_said_so_is_no_reasoning_to_learn(video_dataset, annotated, tmp_path):
+    out = annotated(video_dataset, tmp_path / "in", {0: {"statuses": ("unverified",) * 3}, 1: {}})
+    reviews, source = Reviews(Records(out / FOLDER, source="")), Source.open(video_dataset)
+    frame = TakeFrame(step="1", camera=source.camera(None), frame=1)
+    accepted, flagged = GiveVerdict(verdict="accept"), FlagIssue(step="0", issue="wrong_picture", on=True)
+    for episode, changes in ((0, (frame, accepted)), (1, (flagged, frame))):
+        length = len(source.episode(episode))
+        for change in changes:
+            revision = reviews.look(episode, length).revision
+            reviews.change(episode, length, revision, "ann", change)
+    goalreel("corpus", "from-storyboards", out, "--out", tmp_path / "out", "--rl-variance", 25)
+    rows = json.loads((tmp_path / "out/report.json").read_text())["rows"]
+    assert rows == {"sft": 5, "rl": 0, "continuations": 1, "easy": 1, "reflection": 1}
+    files = ("sft/sharegpt/judgements", "easy/sharegpt/easy", "reflection/sharegpt/reflection")
+    for name in files:
+        told = json.loads((tmp_path / f"out/{name}.json").read_text())
+        learned = [m["content"] for one in told for m in one["messages"] if m["role"] == "assistant"]
+        assert any("<think></think>" in text for text in learned)
+        assert not [text for text in learned if "person" in text.lower()]
 
 
 SCORING = """

@@ -1,8 +1,10 @@
 """Corrections: an append-only log that nothing loses, and what the dataset makes of it."""
 
+import fcntl
 import itertools
 import os
 import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from goalreel.datasets.build import build
 from goalreel.datasets.corrections import board as boards
 from goalreel.datasets.corrections.changes import changed
 from goalreel.datasets.corrections.events import (
+    AddRendering,
     BeginLog,
     BlankGoal,
     ChooseAttempt,
@@ -33,7 +36,7 @@ from goalreel.datasets.corrections.events import (
 )
 from goalreel.datasets.corrections.log import ConflictError
 from goalreel.datasets.corrections.reviews import Reviews
-from goalreel.datasets.corrections.state import Review, stand_in
+from goalreel.datasets.corrections.state import Review, reference_of, stand_in
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
@@ -41,10 +44,11 @@ from goalreel.datasets.writing.goals import read_goals
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image
-from goalreel.types import Attempt, Verdict
+from goalreel.types import Alignment, Attempt, Failure, StoryboardStep, Verdict
 
 FRONT = "observation.images.front"
 LENGTH = 12
+FAILED = Attempt(prompt="p", seed=0, failure=Failure(stage="edit", message="no picture"))
 
 
 @pytest.fixture
@@ -148,8 +152,99 @@ def test_pictures_of_a_new_prompt_are_stored_and_chosen_only_by_the_person(recor
     assert records.load(0, lambda reference: Image(board_picture(), frame=reference)) == board
 
 
+@pytest.fixture
+def going(monkeypatch) -> threading.Event:
+    """Set when somebody begins to wait for a lock."""
+    going, flock = threading.Event(), fcntl.flock
+
+    def waits(handle, kind):
+        try:
+            flock(handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            going.set()
+            flock(handle, kind)
+
+    monkeypatch.setattr(fcntl, "flock", waits)
+    return going
+
+
+def test_no_picture_is_dropped_between_its_storing_and_the_line_that_names_it(records, monkeypatch, going):
+    """A page renders whatever was just looked through; the scan goes on when that is saved, or waits."""
+    reviews, pages, pictures = Reviews(records), [], Records.pictures
+
+    def render(episode, drawn):
+        attempt = Attempt(prompt="p", seed=1, image=drawn, verdict=Verdict(success=True))
+        reviews.render(episode, LENGTH, reviews.look(episode, LENGTH).revision, "ann", "0", [attempt])
+        going.set()
+
+    def read(self, episode):
+        found = pictures(self, episode)
+        drawn = Image(np.full((48, 48, 3), len(pages), np.uint8))
+        pages.append(threading.Thread(target=render, args=(episode, drawn)))
+        going.clear()
+        pages[-1].start()
+        assert going.wait(60)
+        return found
+
+    monkeypatch.setattr(Records, "pictures", read)
+    records.drop_unused_images()
+    for page in pages:
+        page.join()
+    steps = [reviews.look(episode, LENGTH).review.steps[0] for episode in (0, 1)]
+    drawn = [records.image(a.image.frame) for step in steps for a in step.attempts[1:]]
+    assert sorted(image.pixels[0, 0, 0] for image in drawn) == list(range(len(pages)))
+
+
+def test_what_a_page_is_storing_is_no_leftover_of_a_killed_run(tmp_path, going):
+    records = Records(tmp_path / "out/meta/goalreel", "s")
+    half = records.folder / "images/.goalreel-tmp-x.png"
+
+    def resume():
+        with Records.open(tmp_path / "out", {}, Fingerprint("s", {})):
+            going.set()
+
+    resume()
+    going.clear()
+    half.parent.mkdir()
+    run = threading.Thread(target=resume)
+    with records.reviewing():
+        half.touch()
+        run.start()
+        assert going.wait(60)
+        assert half.exists()
+    run.join()
+    assert not half.exists()
+
+
 def board_picture():
     return np.full((48, 48, 3), 77, np.uint8)
+
+
+def in_words(board, *places):
+    """The board with steps in words alone at these places."""
+    steps = list(board.steps)
+    for at in places:
+        step = steps[at].step.model_copy(update={"prompt": None, "auxiliary_text": "Mind the gap."})
+        steps[at] = StoryboardStep(step=step, segment=steps[at].segment, status="text")
+    return board.model_copy(update={"steps": tuple(steps)})
+
+
+def test_a_step_in_words_alone_can_be_given_a_picture(records, person, board):
+    records.commit(0, in_words(board(LENGTH), 0, 1))
+    person.does(TakeFrame(step="0", camera=FRONT, frame=2))
+    first, second, _ = records.outline(0).steps
+    assert (first.status, first.step.prompt, second.status) == ("verified", first.step.instruction, "text")
+    assert boards.plan(person.reviews.look(0, LENGTH).review).steps == tuple(
+        step.step for step in records.outline(0).steps
+    )
+    person.does(BlankGoal(step="0"))
+    first = records.outline(0).steps[0]
+    assert (first.status, first.step.prompt, first.attempts) == ("text", None, ())
+    person.does(AddRendering(step="1", attempts=(FAILED,)))
+    assert records.outline(0).steps[1].status == "text"
+    person.does(MergeSteps(step="1"), MoveBoundary(step="1", edge="end", frame=11))
+    merged = records.outline(0).steps[1]
+    assert (merged.status, merged.goal_image.frame) == ("verified", f"frame:{FRONT}#10")
 
 
 def test_what_is_flagged_or_rejected_is_no_training_data_whatever_is_used(records, person):
@@ -378,8 +473,15 @@ def test_the_dataset_is_built_from_records_and_corrections_and_only_what_changed
     assert files() == before
 
 
-STEPS = st.sampled_from(["0", "1", "2", "r1", "r2", "r3"])
+STEPS = st.sampled_from(["0", "1", "2", "3", "4", "r1", "r2", "r3"])
 FRAMES = st.integers(0, LENGTH)
+RENDERED = st.sampled_from(
+    [
+        FAILED,
+        Attempt(prompt="p", seed=0, image=stand_in("images/x"), verdict=Verdict(success=True)),
+        Attempt(prompt="p", seed=0, image=stand_in("images/x"), verdict=Verdict(success=False)),
+    ]
+)
 CHANGES = st.one_of(
     st.builds(MoveBoundary, step=STEPS, edge=st.sampled_from(["start", "end"]), frame=FRAMES),
     st.builds(PlaceStep, step=STEPS, start=FRAMES, end=FRAMES),
@@ -392,13 +494,24 @@ CHANGES = st.one_of(
     st.builds(ChooseAttempt, step=STEPS, attempt=st.integers(0, 2)),
     st.builds(TakeFrame, step=STEPS, camera=st.just(FRONT), frame=FRAMES),
     st.builds(BlankGoal, step=STEPS),
+    st.builds(AddRendering, step=STEPS, attempts=st.lists(RENDERED, min_size=1, max_size=2).map(tuple)),
 )
+
+
+def every_kind(board):
+    """Steps with a picture, in words alone, that failed, with a picture, and that was found nowhere."""
+    told = in_words(board(LENGTH, ("verified",) * 5, names="abcde"), 1)
+    first, words, failed, last, lost = told.steps
+    attempts = (FAILED,)
+    failed = StoryboardStep(step=failed.step, segment=failed.segment, attempts=attempts, status="failed")
+    lost = lost.model_copy(update={"segment": None, "alignment": Alignment(reason="unlike")})
+    return told.model_copy(update={"steps": (first, words, failed, last, lost)})
 
 
 @settings(max_examples=200, deadline=None)
 @given(changes=st.lists(CHANGES, max_size=12), verdict=st.sampled_from([None, "accept", "reject"]))
 def test_whatever_people_do_the_steps_stay_apart_and_the_storyboard_is_one(board, changes, verdict):
-    drawn = board(LENGTH)
+    drawn = every_kind(board)
     named = drawn.model_dump_json(context={"put_image": lambda image: f"frame:{image.frame}"})
     begun = type(drawn).model_validate_json(named, context={"get_image": stand_in})
     review = Review.of(BeginLog(record="r", recording=None, length=LENGTH, board=begun))
@@ -413,5 +526,7 @@ def test_whatever_people_do_the_steps_stay_apart_and_the_storyboard_is_one(board
         assert len({s.id for s in review.steps}) == len(review.steps)
     storyboard = boards.corrected(review.model_copy(update={"verdict": verdict}))
     assert len(storyboard.steps) == len(review.steps)
+    told = storyboard.model_dump_json(context={"put_image": reference_of})
+    assert type(drawn).model_validate_json(told, context={"get_image": stand_in}) == storyboard
     plan = boards.plan(review)
     assert (plan is None) == (not review.corrected or not review.steps)
