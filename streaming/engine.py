@@ -159,6 +159,8 @@ class Engine:
         if command == "cancel":
             self._cancel(execution.ticket, ErrorCode.CANCELED, reason or "cancelled by an operator")
         elif command != "replan":
+            if not execution.session.executes:
+                return ErrorCode.INVALID_REQUEST, "a storyboard that is only generated has nothing to pause"
             self._order(execution.orders.pause, command == "pause")
         elif execution.live.board.active is None:
             return ErrorCode.INVALID_REQUEST, "nothing is being executed that could be re-planned"

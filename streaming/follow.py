@@ -107,8 +107,6 @@ class StepFollower:
         self._told = False
 
     def _tell(self, panel: StepPanel) -> None:
-        if self._live.board.state == "paused":
-            self._live.update(state="executing")
         self._camera.restart()
         self._tracker.restart(time.monotonic())
         self._live.goal(panel, active=True)
@@ -121,6 +119,8 @@ class StepFollower:
         if self._orders.paused:
             self._hold(panel)
             return None
+        if self._live.board.state == "paused":
+            self._live.update(state="executing")
         if not panel.rendered or panel.image_status == "failed":
             self.message = "rendering the goal image"
             if self._rendering is not None and self._rendering.done():

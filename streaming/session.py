@@ -72,6 +72,11 @@ class Session:
         self._rendering: asyncio.Task[None] | None = None
         self._follower: StepFollower | None = None
 
+    @property
+    def executes(self) -> bool:
+        """Whether a policy is led through the storyboard, once it is made."""
+        return self._request.kind == "annotate"
+
     async def run(self) -> TaskOutcome:
         """Carry the request out, from its first frame to its outcome."""
         timeout = self._request.timeout or self._settings.task_timeout
@@ -118,10 +123,10 @@ class Session:
         self._renderer = Renderer(self._live, self._caller, self._settings)
         if not planned:
             await self._plan()
-        if self._request.kind == "generate":
-            await self._render_all()
-        else:
+        if self.executes:
             await self._execute()
+        else:
+            await self._render_all()
 
     async def _first_frame(self) -> Frame:
         if self._request.image is not None:
@@ -288,9 +293,9 @@ class Session:
         if active is not None:
             status = "failed" if ENDS.get(error, "failed") == "failed" else "pending"
             self._live.put(replace(active, status=status, ended=self._live.now()))
-        made = error is ErrorCode.NONE and self._request.kind == "generate"
+        made = error is ErrorCode.NONE and not self.executes
         self._live.update(state="ready" if made else ENDS.get(error, "failed"))
-        if self._request.kind == "annotate":
+        if self.executes:
             self._live.goal(None, active=False)
         elapsed = time.monotonic() - self._began
         took = self._planning_time, elapsed

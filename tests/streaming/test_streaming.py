@@ -286,6 +286,34 @@ def test_a_verdict_on_a_frame_from_before_a_pause_counts_for_nothing(start):
     ticket.cancel()
 
 
+def test_what_is_resumed_while_its_picture_is_drawn_is_no_longer_paused(start):
+    world = World(1)
+    world.hold["edit"] = threading.Event()
+    engine, heard = start(world)
+    engine.submit(TaskRequest("move it"))
+    until(lambda: engine.board.steps and engine.board.steps[0].status == "active")
+    engine.command("pause")
+    until(lambda: engine.board.state == "paused")
+    engine.command("resume")
+    until(lambda: engine.board.state == "executing")
+    assert not heard.told
+    world.hold["edit"].set()
+    until(lambda: heard.told == [0])
+
+
+def test_what_is_only_generated_is_not_paused(start):
+    world = World(1)
+    world.hold["edit"] = threading.Event()
+    engine, _ = start(world)
+    ticket = engine.submit(TaskRequest("move it", "generate"))
+    until(lambda: world.busy == 1 and engine.board.steps)
+    for command in ("pause", "resume"):
+        said = engine.command(command)
+        assert said == (ErrorCode.INVALID_REQUEST, "a storyboard that is only generated has nothing to pause")
+    world.hold["edit"].set()
+    assert result(ticket).board.state == "ready"
+
+
 def test_a_paused_task_can_jump_without_a_camera(start):
     world = World()
     engine, heard = start(world, image_timeout=0.0)
