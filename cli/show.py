@@ -51,7 +51,8 @@ def show(
         from goalreel.annotator.show import show as work
         from goalreel.cli.console import progress_bars
 
-        folder = out or dataset.with_name(dataset.resolve().name + "-report")
+        named = dataset if dataset.name not in ("", "..") else dataset.resolve()
+        folder = out or named.with_name(dataset.resolve().name + "-report")
         with progress_bars() as progress:
             index = work(
                 dataset,

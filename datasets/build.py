@@ -52,8 +52,8 @@ def build(
     (`goalreel.subgoal.in_form`), with what `camera` saw then as the live frame. Frames without one are
     black, and True in the column `Build.pad_key`. Steps without an accepted picture have no sub-task row
     either, unless `use_unverified`. An episode of `source` that has sub-task rows already keeps all its
-    language rows, unless `text` replaces them; `text` says which words are written, and where.
-    `progress(done, total)` counts files.
+    language rows, unless `text` replaces them or a person corrected the episode; `text` says which words are
+    written, and where. `progress(done, total)` counts files.
 
     Raises:
         DatasetError: `source` or a record is broken, `source` has the camera in another form, `out` overlaps

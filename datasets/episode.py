@@ -1,6 +1,6 @@
 """One recorded episode of a LeRobot dataset: its numbers at once, its frames when asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +15,9 @@ from goalreel.datasets.labels import Label, subtask_labels
 from goalreel.datasets.video import VideoIndex, decode, video_index
 from goalreel.errors import DatasetError
 from goalreel.image import Image
+
+SUB_TASKS = "goalreel.task_per_frame"
+"""What a sub-goal camera's `info` says where frames may have their sub-tasks as tasks (`writing.tasks`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +186,18 @@ def episode_id(index: int) -> str:
     return f"episode_{index:06d}"
 
 
-def stored(root: Path, template: str, row: dict[str, Any], prefix: str, **keys: str) -> Path:
+def check_inside(root: Path, template: str, relative: str) -> None:
+    """Refuse a path made from `template` of meta/info.json that leads out of the dataset.
+
+    Raises:
+        DatasetError: it does.
+    """
+    # Not `resolve()`: in a Hugging Face cache every file is a link to a blob elsewhere.
+    if Path(relative).is_absolute() or ".." in Path(relative).parts:
+        raise DatasetError(f"{root}: meta/info.json points outside the dataset: {template}")
+
+
+def stored(root: Path, template: str, row: Mapping[str, Any], prefix: str, **keys: str) -> Path:
     """Where the row of meta/episodes says that a file of the episode is.
 
     Raises:
@@ -192,9 +206,7 @@ def stored(root: Path, template: str, row: dict[str, Any], prefix: str, **keys: 
     relative = template.format(
         chunk_index=row[f"{prefix}/chunk_index"], file_index=row[f"{prefix}/file_index"], **keys
     )
-    # Not `resolve()`: in a Hugging Face cache every file is a link to a blob elsewhere.
-    if Path(relative).is_absolute() or ".." in Path(relative).parts:
-        raise DatasetError(f"{root}: meta/info.json points outside the dataset: {template}")
+    check_inside(root, template, relative)
     return root / relative
 
 
@@ -235,11 +247,11 @@ def _shard(path: Path, mtime_ns: int, size: int) -> tuple[pa.Table, NDArray[np.i
 def _instruction(
     table: pa.Table, row: dict[str, Any], tasks: dict[int, str], features: dict[str, dict[str, Any]]
 ) -> str | None:
-    """The task of the first frame; in a dataset with a goal mask, whose frames may have their sub-tasks as
-    tasks (`writing.tasks`), the first one that meta/episodes lists: lerobot lists several in any order.
+    """The task of the first frame; where frames may have their sub-tasks as tasks, the first one that
+    meta/episodes lists: lerobot lists several in any order.
     """
-    annotated = any(k.endswith("_is_pad") and f["dtype"] == "bool" for k, f in features.items())
-    if annotated and len(listed := row.get("tasks") or ()) > 1:
+    per_frame = any((f.get("info") or {}).get(SUB_TASKS) for f in features.values())
+    if per_frame and len(listed := row.get("tasks") or ()) > 1:
         return listed[0]
     return tasks.get(table["task_index"][0].as_py()) if "task_index" in table.column_names else None
 

@@ -24,6 +24,7 @@ from av.error import FFmpegError
 
 from goalreel.datasets.episode import stored
 from goalreel.datasets.episode_rows import EpisodeRows
+from goalreel.datasets.video import ffmpeg_url
 from goalreel.errors import DatasetError
 from goalreel.files import digest
 
@@ -111,7 +112,7 @@ class _Episodes(Mapping[int, str]):
         margin, found = 0.5 / float(self._info["fps"]), {}
         for path, inside in files.items():
             try:
-                with closing(av.open(str(path))) as container:
+                with closing(av.open(ffmpeg_url(path))) as container:
                     for row in inside:
                         first, end = row[f"{prefix}/from_timestamp"], row[f"{prefix}/to_timestamp"]
                         packets = (_keyframe(container, s) for s in (first + margin, end - margin))

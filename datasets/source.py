@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from goalreel.datasets.episode import Episode, stored
+from goalreel.datasets.episode import SUB_TASKS, Episode, check_inside, stored
 from goalreel.datasets.episode_rows import EpisodeRows, line
 from goalreel.datasets.fingerprint import Fingerprint
+from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import DatasetError
 
 CONVERTERS = {
@@ -170,7 +171,37 @@ def _read_info(root: Path) -> dict[str, Any]:
         )
     if fps <= 0 or not features:
         raise DatasetError(f"{path}: fps {fps} and {len(features)} features make no dataset")
+    _check_paths(root, info)
+    _note_sub_tasks(root, info)
     return info
+
+
+def _check_paths(root: Path, info: dict[str, Any]) -> None:
+    """Refuse what would have files written or removed outside of a dataset made from this one.
+
+    Raises:
+        DatasetError: the name of a feature is no name of a folder, or a path leads out of the dataset.
+    """
+    for name in info["features"]:
+        if "/" in name or "\\" in name or name in ("", ".", ".."):
+            raise DatasetError(f"{root}: meta/info.json has a feature {name!r}, which is no name of a folder")
+    for template in (info.get("data_path"), info.get("video_path")):
+        if template is not None:
+            check_inside(root, str(template), str(template))
+
+
+def _note_sub_tasks(root: Path, info: dict[str, Any]) -> None:
+    """Note SUB_TASKS where the settings of a run tell of it: datasets written before have no such note."""
+    features = info["features"]
+    masks = (name.removesuffix("_is_pad") for name in features if name.endswith("_is_pad"))
+    cameras = [camera for name in masks if (camera := f"observation.images.{name}") in features]
+    folder = root / FOLDER
+    while cameras and (folder / "settings.json").is_file():
+        if Records(folder, source="").settings().get("task_per_frame"):
+            for camera in cameras:
+                features[camera]["info"] = {**(features[camera].get("info") or {}), SUB_TASKS: True}
+            return
+        folder /= "previous"
 
 
 def _read_tasks(root: Path) -> dict[int, str]:

@@ -21,6 +21,11 @@ from numpy.typing import NDArray
 from goalreel.errors import DatasetError
 
 
+def ffmpeg_url(path: Path) -> str:
+    """A file as FFmpeg is to open it: what stands before a colon in a relative path is a protocol to it."""
+    return str(path.absolute())
+
+
 @dataclass(frozen=True, eq=False)
 class VideoIndex:
     """Which frames a file holds, from its packets alone (nothing is decoded)."""
@@ -66,7 +71,7 @@ class VideoIndex:
 
 def _packets(path: Path) -> tuple[NDArray[np.void], float]:
     """Of every packet in file order `pts` and whether it is a `key` frame; and the seconds a unit of pts."""
-    with closing(av.open(str(path))) as container:
+    with closing(av.open(ffmpeg_url(path))) as container:
         stream = container.streams.video[0]
         packets = ((p.pts, p.is_keyframe) for p in container.demux(stream) if p.pts is not None)
         found = np.fromiter(packets, np.dtype([("pts", np.int64), ("key", np.bool_)]))
@@ -119,7 +124,7 @@ class _Idle:
 
 
 def _opened(path: Path) -> InputContainer:
-    container = av.open(str(path))
+    container = av.open(ffmpeg_url(path))
     # A decoder's threads do not pay for a few frames, and do not live on in a forked process.
     container.streams.video[0].codec_context.thread_count = 1
     return container

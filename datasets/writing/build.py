@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
 log = logging.getLogger(__name__)
 
-FORMAT = "5"
+FORMAT = "6"
 """Counts up when the same records give other bytes (another encoder setting): an older OUT is built anew."""
 FORM = "goalreel.subgoal_form"
 """What a sub-goal camera's `info` says of its pictures; one without it is from before there were forms."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.datasets.episode import stored
 from goalreel.datasets.writing.build import Build, picture_size
 from goalreel.datasets.writing.cut import AT_ONCE
 from goalreel.datasets.writing.layout import VideoFile
@@ -20,8 +21,9 @@ from goalreel.subgoal import in_form
 
 def make_video(build: Build, video: VideoFile) -> tuple[Path, dict[int, Stats]]:
     """Write one file of the camera unless it is there; its statistics either way."""
-    template = build.source.info.get("video_path") or VIDEO_PATH
-    path = build.out / template.format(video_key=build.key, chunk_index=video.chunk, file_index=video.file)
+    template, prefix = build.source.info.get("video_path") or VIDEO_PATH, f"videos/{build.key}"
+    row = {f"{prefix}/chunk_index": video.chunk, f"{prefix}/file_index": video.file}
+    path = stored(build.out, template, row, prefix, video_key=build.key)
     lengths = [build.clock[e].frames for e in video.episodes]
     made_from = build.made_from(video.chunk, video.file, lengths, episodes=video.episodes)
     note = build.marks.fresh(path, made_from)

@@ -9,7 +9,7 @@ from av.container import InputContainer
 from av.error import FFmpegError
 
 from goalreel.datasets.episode import Episode
-from goalreel.datasets.video import VideoIndex, opened
+from goalreel.datasets.video import VideoIndex, ffmpeg_url, opened
 from goalreel.datasets.writing.video import encoding, recording_encoder
 from goalreel.errors import DatasetError
 from goalreel.files import atomic
@@ -44,7 +44,7 @@ def _copied(episode: Episode, camera: str, path: Path) -> bool:
         packets = _packets(video, source, pts)
         if {packet.pts for packet in packets} != set(pts):
             return False
-        with atomic(path) as tmp, av.open(str(tmp), "w", format="mp4") as target:
+        with atomic(path) as tmp, av.open(ffmpeg_url(tmp), "w", format="mp4") as target:
             # Opaque: PyAV would look for an encoder called like the decoder, and AV1's has none.
             stream = target.add_stream_from_template(source.streams.video[0], opaque=True)
             for packet in packets:

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from sys import intern
 
+from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
 from goalreel.files import digest
-from goalreel.types import MotionPhase, Status, Storyboard, StoryboardStep
+from goalreel.types import MotionPhase, Status, StoryboardStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class Goals:
     None comes only after a name.
     """
     digest: str
+    corrected: bool = False
+    """A person changed or flagged its steps, or rejected it: what IN says of them holds no longer."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,9 +80,9 @@ class Goals:
 def read_goals(
     records: Records, episodes: Sequence[int], lengths: dict[int, int], use_unverified: bool
 ) -> dict[int, Goals]:
-    """Episode -> goals, for those with a record that holds a plan.
+    """Episode -> goals, for those with a record that holds a plan, or that a person has taken its steps from.
 
-    An episode without a plan stays exactly as it was. Steps without an accepted picture, or tried in vain,
+    Any other episode stays exactly as it was. Steps without an accepted picture, or tried in vain,
     give neither picture nor name and are left out of the plan, unless `use_unverified`; steps in words alone
     keep their name. Steps that were never aligned to frames have no span; those that were looked for in the
     recording and not found have no name either.
@@ -87,15 +90,17 @@ def read_goals(
     Raises:
         DatasetError: a record does not fit its episode.
     """
-    goals = {}
-    for episode in episodes:
-        board = records.outline(episode)
-        if board.failure is None:
-            goals[episode] = _goals(records, episode, board, lengths[episode], use_unverified)
-    return goals
+    found = ((episode, _goals(records, episode, lengths[episode], use_unverified)) for episode in episodes)
+    return {episode: goals for episode, goals in found if goals is not None}
 
 
-def _goals(records: Records, episode: int, board: Storyboard, length: int, use_unverified: bool) -> Goals:
+def _goals(records: Records, episode: int, length: int, use_unverified: bool) -> Goals | None:
+    # Before the rest is read: what is corrected meanwhile is built the next time.
+    record = records.digest(episode)
+    corrected = records.is_corrected(episode) and _corrected(records.review(episode))
+    board = records.outline(episode)
+    if board.failure is not None and not corrected:
+        return None
     usable = ("verified", "unverified") if use_unverified else ("verified",)
     spans = []
     for step in board.steps:
@@ -111,10 +116,16 @@ def _goals(records: Records, episode: int, board: Storyboard, length: int, use_u
             "remove this file and annotate the episode again"
         )
     plan = tuple(intern(step.step.name) for step in board.steps if _said(step, use_unverified))
-    made_from = digest(records.digest(episode), str(use_unverified))
+    made_from = digest(record, str(use_unverified), str(corrected))
     statuses: tuple[Status, ...] = tuple(step.status for step in board.steps)
     edges = tuple(_phase_edges(spans, board.phases, length))
-    return Goals(episode, intern(board.task.instruction), plan, tuple(spans), statuses, edges, made_from)
+    return Goals(
+        episode, intern(board.task.instruction), plan, tuple(spans), statuses, edges, made_from, corrected
+    )
+
+
+def _corrected(review: Review) -> bool:
+    return review.corrected or review.verdict == "reject" or any(step.issues for step in review.steps)
 
 
 def _phase_edges(

@@ -6,7 +6,7 @@ blanks every episode it was not given; so its staging, validator and order of ro
 
 import json
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,13 +53,16 @@ def _row(style: str, content: str, timestamp: np.float32, role: str = "assistant
 
 
 def merge_rows(
-    old: Sequence[LanguageRow], new: Sequence[LanguageRow], interjected: set[float]
+    old: Sequence[LanguageRow],
+    new: Sequence[LanguageRow],
+    interjected: set[float],
+    dropped: Collection[str] = (),
 ) -> list[LanguageRow]:
-    """Replace the styles that `new` has and keep the rest, in lerobot's order of rows.
+    """Replace the styles that `new` has and those `dropped`, keep the rest, in lerobot's order of rows.
 
     A plan refreshed at an interjection stays: lerobot's validator wants one at that very moment.
     """
-    styles = {row["style"] for row in new}
+    styles = {*dropped, *(row["style"] for row in new)}
     planned = {row["timestamp"] for row in new if row["style"] == "plan"}
 
     def kept(row: LanguageRow) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from goalreel.datasets.episode import SUB_TASKS
 from goalreel.datasets.writing.build import FORM, Build
 from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.layout import EpisodePlace
@@ -127,8 +128,11 @@ def write_info(job: Build, video: Path | None) -> None:
             "dtype": "video",
             "shape": [job.size[1], job.size[0], 3],
             "names": ["height", "width", "channels"],
-            "info": {**get_video_info(video, video_encoder=job.encoder), FORM: job.form},
+            "info": {**get_video_info(video.absolute(), video_encoder=job.encoder), FORM: job.form},
         }
+    if job.text.task_per_frame:
+        camera = features[job.key]
+        camera["info"] = {**(camera.get("info") or {}), SUB_TASKS: True}
     features[job.pad_key] = {"dtype": "bool", "shape": [1], "names": None}
     for name, feature in language_feature_info().items():
         if job.text.language:

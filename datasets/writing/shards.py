@@ -39,8 +39,8 @@ def rewrite_shard(
     `goals` are those of this run's episodes; the rows of all others stay. `pad_key` is True on frames
     without an accepted goal. An episode outside this run keeps its mask; without one it is False throughout
     if it `had_camera`, else True. An episode that has subtask rows keeps its rows, unless `text` replaces
-    them. `tasks` are the indices of the sub-tasks that frames shall have as their tasks, empty where they
-    keep their own.
+    them or a person corrected it. `tasks` are the indices of the sub-tasks that frames shall have as their
+    tasks, empty where they keep their own.
 
     Raises:
         DatasetError: rows that lerobot would reject, or a full disk.
@@ -206,18 +206,19 @@ def _rows(
 ) -> pa.Array:
     """The episode's rows on each of its frames; `timestamps` are in frame order.
 
-    Where it has subtask rows that stay, so does its plan.
+    Where it has subtask rows that stay, so does its plan. Where a person corrected it, none stay, even where
+    there is nothing to say instead.
     """
     kept = old["language_persistent"][0].as_py() or []
     rows = language.goal_rows(goals, timestamps, text.task_aug)
-    if not text.replace_rows and any(row["style"] == "subtask" for row in kept):
+    dropped = ("subtask", "plan") if goals.corrected else ()
+    if not (text.replace_rows or dropped) and any(row["style"] == "subtask" for row in kept):
         rows = [row for row in rows if row["style"] in ("motion", "task_aug")]
-    if not rows:
+    if not rows and not any(row["style"] in dropped for row in kept):
         return old["language_persistent"]
     language.validate(rows, goals.episode, path)
-    merged = language.merge_rows(
-        kept, rows, _interjected(old["language_events"], part["timestamp"].to_numpy())
-    )
+    interjected = _interjected(old["language_events"], part["timestamp"].to_numpy())
+    merged = language.merge_rows(kept, rows, interjected, dropped)
     return language.broadcast(merged, len(part), old["language_persistent"].type)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.datasets.video import ffmpeg_url
 from goalreel.files import atomic
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def encoding(
 
     options = config.get_codec_options(encoder_threads=1, as_strings=True)
     set_libav_level(ERROR)  # x264 reports on every file otherwise
-    with atomic(path) as tmp, av.open(str(tmp), "w", format="mp4") as container:
+    with atomic(path) as tmp, av.open(ffmpeg_url(tmp), "w", format="mp4") as container:
         stream = container.add_stream("h264", rate=fps, options=options)
         stream.width, stream.height = size
         stream.pix_fmt = config.pix_fmt

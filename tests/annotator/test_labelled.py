@@ -11,6 +11,16 @@ from support.cli import fails, goalreel, invoke
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
+from goalreel.datasets.corrections.events import (
+    Correction,
+    DeleteStep,
+    FlagIssue,
+    GiveVerdict,
+    MoveBoundary,
+    RenameStep,
+    UndoChange,
+)
+from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.models import presets
 from goalreel.models.load import load
@@ -83,6 +93,98 @@ def test_the_row_of_a_rejected_picture_stays(labelled, tmp_path):
     (path,) = (tmp_path / "out/data").glob("*/*.parquet")
     assert all(pq.read_table(path)[PAD].to_pylist()[:12])
     assert language(tmp_path / "out") == language(labelled)
+
+
+@pytest.fixture(scope="module")
+def with_goals(labelled, tmp_path_factory) -> Path:
+    """Episodes 0 and 1 with goal images for their rows, and each frame's sub-task as its task. Read only."""
+    out = tmp_path_factory.mktemp("with_goals") / "out"
+    result = invoke("annotate", labelled, "--out", out, "--planner", "rows", "--task-per-frame")
+    assert result.exit_code == 1
+    return out
+
+
+def reviewed(out: Path, *changes: Correction, episode: int = 0) -> None:
+    """What a person says of an episode, and the dataset built from it."""
+    reviews, length = Reviews(Records(out / FOLDER, source="")), (12, 9)[episode]
+    for change in changes:
+        reviews.change(episode, length, reviews.look(episode, length).revision, "ann", change)
+    assert "episodes 2" in invoke("build", out).stderr, "the one without labels"
+
+
+def rows(root: Path, first: int = 0) -> list[tuple[str, str, int]]:
+    """(style, text, frame) of the rows of the episode that begins at row `first`."""
+    said = [(r["style"], r["content"], round(r["timestamp"] * 10)) for r in language(root)[first]]
+    return [row for row in said if row[0] in ("subtask", "plan")]
+
+
+def told(root: Path) -> list[str]:
+    """The task of each frame of the first two episodes."""
+    (path,) = (root / "data").glob("*/*.parquet")
+    tasks = pq.read_table(root / "meta/tasks.parquet").to_pylist()
+    texts = {row["task_index"]: row["task"] for row in tasks}
+    return [texts[i] for i in pq.read_table(path)["task_index"].to_pylist()[:21]]
+
+
+THEIRS = [("plan", "their plan", 0), *(("subtask", text, at) for at, text in LABELS)]
+INSTRUCTION = "put the red block in the blue bowl"
+
+
+def test_rows_are_those_of_the_person_who_corrected_them(with_goals, tmp_path):
+    out = shutil.copytree(with_goals, tmp_path / "out")
+    assert rows(out) == rows(out, 12) == THEIRS
+    reviewed(out, RenameStep(step="0", name="take the block"), MoveBoundary(step="1", edge="start", frame=7))
+    steps = [("subtask", "take the block", 0), ("subtask", LABELS[1][1], 7)]
+    assert rows(out) == [("plan", f"1. take the block\n2. {LABELS[1][1]}", 0), *steps]
+    assert told(out)[:12] == ["take the block"] * 7 + [LABELS[1][1]] * 5
+    assert rows(out, 12) == THEIRS
+    before = {path: path.read_bytes() for path in out.rglob("*.parquet")}
+    again = shutil.copytree(with_goals, tmp_path / "again")
+    shutil.copytree(out / FOLDER, again / FOLDER, dirs_exist_ok=True)
+    reviewed(again)
+    assert {path: (again / path.relative_to(out)).read_bytes() for path in before} == before
+
+
+def test_what_a_person_takes_back_gives_the_owners_rows_back(with_goals, tmp_path):
+    out = shutil.copytree(with_goals, tmp_path / "out")
+    reviewed(out, RenameStep(step="0", name=LABELS[0][1]))
+    assert rows(out)[0][1].startswith("1. "), "the same words, and a plan of ours"
+    reviewed(out, UndoChange())
+    assert rows(out) == THEIRS
+    reviewed(out, GiveVerdict(verdict="accept"))
+    assert rows(out) == THEIRS
+
+
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        ([GiveVerdict(verdict="reject")], []),
+        ([DeleteStep(step="0"), DeleteStep(step="1")], []),
+        (
+            [FlagIssue(step="0", issue="wrong_object", on=True)],
+            [("plan", f"1. {LABELS[1][1]}", 0), ("subtask", LABELS[1][1], 5)],
+        ),
+    ],
+    ids=["rejected", "all removed", "one flagged"],
+)
+def test_no_row_is_left_of_what_a_person_keeps_from_the_dataset(with_goals, tmp_path, changes, left):
+    out = shutil.copytree(with_goals, tmp_path / "out")
+    reviewed(out, *changes, episode=1)
+    assert rows(out, 12) == left
+    assert told(out)[12:17] == [INSTRUCTION] * 5
+    assert rows(out) == THEIRS
+    (path,) = (out / "data").glob("*/*.parquet")
+    assert all(pq.read_table(path)[PAD].to_pylist()[12:17])
+
+
+def test_a_rejected_episode_does_not_get_its_replaced_rows_back(labelled, tmp_path):
+    out = tmp_path / "out"
+    goalreel("annotate", labelled, "--out", out, "--replace-rows", "--episodes", "0-1")
+    other = rows(out, 12)
+    assert THEIRS != rows(out) != []
+    reviewed(out, GiveVerdict(verdict="reject"))
+    assert rows(out) == []
+    assert rows(out, 12) == other
 
 
 def test_rows_are_never_replaced_unasked(labelled, tmp_path):

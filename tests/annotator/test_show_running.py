@@ -27,6 +27,12 @@ class Gate:
         return self.editor.edit(edits)
 
 
+def test_the_current_folder_is_shown(video_dataset, annotated, tmp_path, monkeypatch):
+    monkeypatch.chdir(annotated(video_dataset, tmp_path / "out", {0: {}}))
+    goalreel("show", ".")
+    assert (tmp_path / "out-report/index.html").is_file()
+
+
 def test_a_run_is_shown_while_it_is_going_on(video_dataset, tmp_path):
     out, source = tmp_path / "out", open_dataset(video_dataset)
     models = load_models("hindsight", recordings=Options().recorded(source))

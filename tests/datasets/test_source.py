@@ -135,6 +135,11 @@ def edit_info(root: Path, **changes) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
+def add_feature(root: Path, name: str, **feature) -> None:
+    features = json.loads((root / "meta" / "info.json").read_text())["features"]
+    edit_info(root, features={**features, name: feature})
+
+
 def edit_table(path: Path, column: str, change: Callable[[list], list]) -> None:
     table = pq.read_table(path)
     at = table.column_names.index(column)
@@ -216,6 +221,14 @@ BROKEN = {
     "escape": (
         lambda r: edit_info(r, data_path="../x/chunk-{chunk_index}/{file_index}.parquet"),
         "points outside the dataset",
+    ),
+    "escape of the videos": (
+        lambda r: edit_info(r, video_path=f"{r.parent}/sentinel"),
+        "points outside the dataset",
+    ),
+    "a feature that is a path": (
+        lambda r: add_feature(r, "../../../outside", dtype="video", shape=[48, 48, 3]),
+        r"has a feature '\.\./\.\./\.\./outside', which is no name of a folder",
     ),
     "no info": (lambda r: (r / "meta/info.json").unlink(), r"no meta/info.json"),
     "damaged info": (lambda r: truncate(r / "meta/info.json", 0.5), r"info.json: damaged"),

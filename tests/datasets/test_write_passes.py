@@ -370,6 +370,25 @@ def test_other_files_come_along(video_dataset, annotated, tmp_path):
     assert not (out / ".cache/huggingface/x").exists()
 
 
+@pytest.mark.parametrize("kind", ["video_dataset", "image_dataset"])
+def test_a_dataset_that_names_files_outside_out_is_refused(kind, request, annotated, tmp_path):
+    """By a camera's name such files would be removed, by the path of videos one would be replaced."""
+    source = shutil.copytree(request.getfixturevalue(kind), tmp_path / "in")
+    mine = tmp_path / "home" / "chunk-000" / "mine.mp4"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    info = json.loads((source / "meta/info.json").read_text())
+    if kind == "video_dataset":
+        info["features"]["../../home"] = info["features"][FRONT]
+    else:
+        info["video_path"] = "../home/chunk-000/mine.mp4"
+    (source / "meta/info.json").write_text(json.dumps(info))
+    for _ in range(2):
+        with pytest.raises(DatasetError, match=r"meta/info\.json"):
+            annotated(source, tmp_path / "out", {0: {}}, camera=FRONT)
+    assert mine.read_text() == "mine"
+
+
 @pytest.mark.parametrize("where", ["in/out", "in", "."])
 def test_out_inside_in_is_refused(video_dataset, tmp_path, where):
     source = tmp_path / "in"

@@ -120,20 +120,55 @@ def test_a_subtask_ends_with_its_span():
     assert replace(goals, spans=()).edges(12) == []
 
 
-def test_of_several_tasks_in_any_order_the_first_frames_is_the_instruction(
-    video_dataset, annotated, tmp_path
-):
+@pytest.fixture
+def several(video_dataset, tmp_path):
+    """A dataset whose episodes list two tasks, that of their frames last."""
     root = shutil.copytree(video_dataset, tmp_path / "in")
     (path,) = (root / "meta/episodes").glob("*/*.parquet")
     table = pq.read_table(path)
     at = table.schema.get_field_index("tasks")
     listed = pa.array([["fold it", TASK]] * len(table), table.schema.field(at).type)
     pq.write_table(table.set_column(at, table.schema.field(at), listed), path)
-    assert Source.open(root).episode(0).instruction == TASK
-    board = {"instruction": TASK, "statuses": ("verified", "verified", "unverified")}
-    out = annotated(root, tmp_path / "out", {0: board}, text=TextOptions(task_per_frame=True))
+    return root
+
+
+SEVERAL = {"instruction": TASK, "statuses": ("verified", "verified", "unverified")}
+PER_FRAME = TextOptions(task_per_frame=True)
+
+
+@pytest.mark.parametrize(("text", "task"), [(PER_FRAME, "reach the block"), (TextOptions(), TASK)])
+def test_of_several_tasks_in_any_order_the_first_frames_is_the_instruction(
+    several, annotated, tmp_path, text, task
+):
+    assert Source.open(several).episode(0).instruction == TASK
+    out = annotated(several, tmp_path / "out", {0: SEVERAL}, text=text)
     assert Source.open(out).episode(0).instruction == TASK
-    assert load(out)[0]["task"] == "reach the block"
+    assert load(out)[0]["task"] == task
+    second = annotated(out, tmp_path / "second", {1: SEVERAL}, text=TextOptions())
+    assert Source.open(second).episode(0).instruction == TASK
+    assert load(second)[0]["task"] == task
+
+
+def test_a_mask_of_somebody_elses_does_not_change_the_instruction(several):
+    told = json.loads((several / "meta/info.json").read_text())
+    told["features"]["action_is_pad"] = {"dtype": "bool", "shape": [1], "names": None}
+    (several / "meta/info.json").write_text(json.dumps(told))
+    assert Source.open(several).episode(0).instruction == TASK
+
+
+@pytest.mark.parametrize("folder", ["meta/goalreel", "meta/goalreel/previous"])
+def test_older_datasets_tell_by_their_runs_settings_whether_frames_have_tasks_of_their_own(
+    several, annotated, tmp_path, folder
+):
+    out = annotated(several, tmp_path / "out", {0: SEVERAL}, text=PER_FRAME)
+    told = json.loads((out / "meta/info.json").read_text())
+    del told["features"]["observation.images.subgoal"]["info"]["goalreel.task_per_frame"]
+    (out / "meta/info.json").write_text(json.dumps(told))
+    assert Source.open(out).episode(0).instruction == "reach the block"
+    settings = out / folder / "settings.json"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text(json.dumps({"settings": {"task_per_frame": True}}))
+    assert Source.open(out).episode(0).instruction == TASK
 
 
 def test_phases_are_motion_rows_under_the_subtasks(video_dataset, annotated, tmp_path):

@@ -7,6 +7,7 @@ import av
 import numpy as np
 
 from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, lay_out
+from goalreel.datasets.video import ffmpeg_url
 from goalreel.image import Image
 
 WIDTH, CELL = 720, 320
@@ -36,7 +37,7 @@ class Film:
         """Write the film as MP4 (H.264)."""
         pages = [self._page(frame).pixels for frame in self.frames]
         height = max(len(page) for page in pages) // 2 * 2
-        with av.open(str(path), "w", format="mp4") as file:
+        with av.open(ffmpeg_url(path), "w", format="mp4") as file:
             stream = file.add_stream("h264", rate=self.fps, options={"crf": "20"})
             stream.width, stream.height, stream.pix_fmt = WIDTH, height, "yuv420p"
             for page in pages:
