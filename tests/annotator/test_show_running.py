@@ -46,7 +46,7 @@ def test_a_run_is_shown_while_it_is_going_on(video_dataset, tmp_path):
     run.start()
     try:
         assert gate.reached.wait(600)
-        until(lambda: len(list((out / FOLDER / "episodes").rglob("*.json"))) == 2)
+        until(lambda: len(list((out / FOLDER / "episodes").rglob("episode_*.json"))) == 2)
         goalreel("show", out)
         copied = shutil.copytree(out, tmp_path / "copied")
         (copied / LOCAL / "source").unlink()

@@ -41,7 +41,7 @@ def main(dataset: str, folder: Path, signals: list[int]) -> None:
         out, errors = folder / f"out-{number}", folder / f"errors-{number}"
         child = start(dataset, out, errors)
         ended = 0
-        while not ended and not list((out / FOLDER / "episodes").rglob("*.json")):
+        while not ended and not list((out / FOLDER / "episodes").rglob("episode_*.json")):
             time.sleep(0.001)
             ended, status = os.waitpid(child, os.WNOHANG)
         if not ended:
