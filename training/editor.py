@@ -26,7 +26,7 @@ from goalreel.training.fitting import CHECKPOINT, Batch, MakeBatch, fit
 from goalreel.training.nano.editor import NanoEditor
 from goalreel.training.nano.klein import Klein
 from goalreel.training.nano.pix2pix import Pix2Pix
-from goalreel.training.run import processes
+from goalreel.training.run import hold, processes
 from goalreel.training.vae import train_vae
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,8 @@ def train(
     anything. On several devices start it with `accelerate launch`.
 
     Raises:
-        InputError: no data, or not the editor's; a prompt too long; `out` holds another run; no such model.
+        InputError: no data, or not the editor's; a prompt too long; `out` holds another run, or one trains
+            there now; no such model.
     """
     data = config.data if rows is None else rows
     if data is None:
@@ -56,6 +57,7 @@ def train(
     if not resume and any((out / part / CHECKPOINT).exists() for part in ("vae", "denoiser")):
         raise InputError(f"{out} holds a training run: resume it, or choose another folder")
     edits = read_edits(data, config.shape.size)
+    hold(out)
     kind = CLASSES[config.architecture]
     editor = kind.build(config, edits.prompts) if config.model is None else kind.load(config)
     words = editor.tokens(edits.prompts)

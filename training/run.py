@@ -1,5 +1,7 @@
 """A run's folder: begun once, continued only with the same settings."""
 
+import fcntl
+import os
 from pathlib import Path
 
 import torch
@@ -12,6 +14,8 @@ from goalreel.checkpoints import located
 from goalreel.errors import InputError
 
 SETTINGS = "training.yaml"
+_HELD: dict[Path, int] = {}
+"""The folders that this process trains in, held by their handles."""
 
 
 def processes() -> PartialState:
@@ -32,7 +36,7 @@ def begin(config: BaseModel, out: Path, resume: bool) -> None:
     """Write the settings into `out`, or with `resume` compare them with those there.
 
     Raises:
-        InputError: `out` is in use by another run, or holds none to resume, or other settings.
+        InputError: `out` holds another run, none to resume, or other settings; or one trains there now.
     """
     settings = config.model_dump(mode="json")
     path = out / SETTINGS
@@ -44,6 +48,41 @@ def begin(config: BaseModel, out: Path, resume: bool) -> None:
                 raise InputError(f"{out} is not empty: give another --out, or --resume to go on with its run")
             out.mkdir(parents=True, exist_ok=True)
             path.write_text(yaml.safe_dump(settings, sort_keys=False))
+        hold(out)
+
+
+def hold(out: Path) -> None:
+    """Keep other processes out of `out` until this one ends: two runs there write each other's checkpoints.
+
+    Of processes that train together, the main one holds it.
+
+    Raises:
+        InputError: another process trains there.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    folder = out.resolve()
+    if folder in _HELD or not processes().is_main_process:
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as e:
+        os.close(handle)
+        raise InputError(f"{out}: another run is training there: wait, or give another --out") from e
+    except OSError:  # a file system without locks
+        os.close(handle)
+    else:
+        _HELD[folder] = handle
+
+
+def _leave() -> None:
+    """In a forked child, which may outlive a killed run for a moment."""
+    for handle in _HELD.values():
+        os.close(handle)
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_leave)
 
 
 def from_scratch(model: str) -> bool:
