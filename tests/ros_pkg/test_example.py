@@ -89,7 +89,7 @@ def ended(tree: Other) -> tuple[int, list[str]]:
 def test_a_behaviour_tree_picks_sub_goal_after_sub_goal(scripted_node, scripted_client):
     tree = grow("two blocks")
     for step in (0, 1):
-        until(lambda step=step: any(f"step {step}" in line for line in tree.lines), 120)
+        until(lambda step=step: any(f"block {step}" in line for line in tree.lines), 120)
         scripted_client.set_active_step(step, 1)
     code, shown = ended(tree)
     assert code == 0, "\n".join(tree.lines)
@@ -106,7 +106,7 @@ def test_a_policy_that_gets_nowhere_has_it_planned_again_and_is_given_up(scripte
 
 def test_a_node_that_dies_is_given_up(scripted_node):
     tree = grow("two blocks")
-    until(lambda: any("step 0" in line for line in tree.lines), 120)
+    until(lambda: any("block 0" in line for line in tree.lines), 120)
     scripted_node.process.kill()
     code, shown = ended(tree)
     assert code == 1, "\n".join(tree.lines)
