@@ -74,7 +74,8 @@ class ScriptedNode(LifecycleNode):
         self.image.publish(picture)
         goal = SubGoal(header=header, active=step is not None, num_steps=2)
         if step is not None:
-            goal.index, goal.instruction, goal.goal_image = step, f"step {step}", picture
+            goal.index, goal.goal_image = step, picture
+            goal.name, goal.instruction = f"block {step}", f"step {step}"
         self.subgoal.publish(goal)
 
     def storyboard(self, task: str, state: int, steps: int) -> Storyboard:
