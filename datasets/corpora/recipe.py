@@ -138,10 +138,12 @@ def _critic_rows(chosen: Selection, steps: _Steps, rl_variance: float | None) ->
 
 def _judge(chosen: Selection, board: int, sample: StepSample, attempts: Sequence[StepSample]) -> None:
     verdict = judgement(sample, attempts)
-    if isinstance(verdict, Verdict):
-        chosen.sft.append(Pick(board, sample, verdict))
-    else:
+    if not isinstance(verdict, Verdict):
         chosen.drop("judgements", verdict, board, sample)
+    elif verdict.reasoning:
+        chosen.sft.append(Pick(board, sample, verdict))
+    else:  # a person's, without a word: to learn it would be to learn not to think
+        chosen.rl.append(Pick(board, sample))
 
 
 def _balanced(chosen: Selection, part: Literal["sft", "rl"], picks: Sequence[Pick], seed: int) -> list[Pick]:

@@ -279,9 +279,8 @@ def test_that_a_person_said_so_is_no_reasoning_to_learn(video_dataset, annotated
             reviews.change(episode, length, revision, "ann", change)
     goalreel("corpus", "from-storyboards", out, "--out", tmp_path / "out", "--rl-variance", 25)
     rows = json.loads((tmp_path / "out/report.json").read_text())["rows"]
-    assert rows == {"sft": 5, "rl": 0, "continuations": 1, "easy": 1, "reflection": 1}
-    files = ("sft/sharegpt/judgements", "easy/sharegpt/easy", "reflection/sharegpt/reflection")
-    for name in files:
+    assert rows == {"sft": 0, "rl": 5, "continuations": 1, "easy": 1, "reflection": 1}
+    for name in ("easy/sharegpt/easy", "reflection/sharegpt/reflection"):
         told = json.loads((tmp_path / f"out/{name}.json").read_text())
         learned = [m["content"] for one in told for m in one["messages"] if m["role"] == "assistant"]
         assert any("<think></think>" in text for text in learned)
