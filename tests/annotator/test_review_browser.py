@@ -257,6 +257,20 @@ def test_a_boundary_is_dragged_to_a_frame_and_shows_what_is_there(page):
     page.eventually(page.spans, [(0, 15), (15, 16), (16, 24)])
 
 
+def test_a_drag_changes_the_episode_on_show_alone(driver, served, unused):
+    page, first = Page(driver, served), next(unused)
+    page.open(first)
+    page.index = next(unused)
+    page.script("location.hash = arguments[0]", f"#/episode/{page.index}")
+    page.sees("h1", f"Episode {page.index}")
+    width = page.find(".track").size["width"]
+    chain = webdriver.ActionChains(driver, duration=50).click_and_hold(page.find(EDGE))
+    chain.move_by_offset(round(3.2 * width / LENGTH), 0).release().perform()
+    page.eventually(page.spans, [(0, 11), (11, 16), (16, 24)])
+    page.settled()
+    assert served.episode(first)["revision"] == 0
+
+
 def test_boundaries_are_set_by_keys_alone(page):
     page.press("l")
     page.go(10)
@@ -296,6 +310,7 @@ def test_steps_are_split_merged_inserted_and_deleted_and_all_of_it_is_undone(pag
     page.eventually(lambda: page.script("return document.activeElement.name"), "name")
     page.press("go home", Keys.ENTER)
     page.eventually(lambda: page.step(3)["name"], "go home")
+    assert page.step(3)["instruction"] == page.step(3)["prompt"] == "go home"
     page.settled()
     page.press(Keys.DELETE)
     page.eventually(page.spans, [(0, 8), (8, 16), (16, 24)])
@@ -364,6 +379,15 @@ def test_changes_are_labelled_while_it_plays(page):
     assert 19 <= cut < 24
     assert page.spans() == [(0, 8), (8, 16), (16, cut), (cut, 24)]
     page.settled()
+
+
+def test_the_video_waits_while_words_are_typed(page):
+    for key, field in ((Keys.ENTER, "name"), ("g", "prompt")):
+        page.press("j", "c", key)
+        page.eventually(lambda: page.script("return document.activeElement.name"), field)
+        assert page.script("return [...document.querySelectorAll('video')].every((v) => v.paused)")
+        page.press(Keys.ESCAPE)
+    assert page.server.episode(page.index)["revision"] == 0
 
 
 def test_issues_and_outcomes_are_told(page):
@@ -464,6 +488,12 @@ def test_the_list_leads_through_what_nobody_reviewed(driver, served):
     page.sees("#progress", f"{before + 3} of {EPISODES} reviewed")
     page.click("[name=status] option[value=reject]")
     page.eventually(lambda: [f"Episode {EPISODES - 3} " in row for row in rows(page)], [True])
+    # A page that is not there any more, for all on it were reviewed, is the last one that is.
+    driver.get("about:blank")
+    driver.get(f"{served.url}/#/?order=index&offset=9984")
+    page.sees("#where", "Page 2 of 2")
+    page.eventually(lambda: len(rows(page)), EPISODES - 24)
+    assert not page.find("#nothing").is_displayed()
     assert page.overflow() <= 0
 
 
@@ -499,6 +529,14 @@ def test_two_people_at_once_lose_nothing(driver, served, unused, tmp_path):
         one.eventually(lambda: len(one.spans()), 2)
         one.script("document.dispatchEvent(new Event('visibilitychange'))")
         one.eventually(lambda: len(one.all(".step-item")), 2)
+        # An undo that comes second takes nothing of the other's back.
+        two.click(".step-item.open [data-issue=wrong_object]")
+        two.settled()
+        one.press("z")
+        one.sees("#banner", "Somebody was first")
+        one.click("[data-act=again]")
+        one.settled()
+        assert ["wrong_object"] in [step["issues"] for step in one.server.episode(index)["steps"]]
 
 
 def test_a_killed_server_loses_nothing_and_recordings_kept_as_pictures_play(driver, tmp_path):

@@ -4,7 +4,8 @@ import { boundaries, clamp, gap, nearest, stepAt, timed } from "./boundaries.js"
 import { sheet } from "./keys.js";
 import { say } from "./words.js";
 
-const NEW = "new step";
+// The texts of a step that was inserted and not named yet.
+export const NEW = "new step";
 
 export async function run(view, { act, ...given }) {
   const work = COMMANDS[act];

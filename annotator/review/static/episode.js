@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { boundaries, seen, stepAt, timed } from "./boundaries.js";
-import { run } from "./commands.js";
+import { NEW, run } from "./commands.js";
 import { fill, find, h } from "./dom.js";
 import { drafted } from "./draft.js";
 import { command } from "./keys.js";
@@ -57,7 +57,7 @@ export class EpisodeView {
       scrub: (frame) => this.seek(frame),
       drag: (boundary, frame) => this.#drag(boundary, frame),
       drop: (boundary, frame) => this.#drop(boundary, frame),
-    });
+    }, signal);
   }
 
   close() {
@@ -158,7 +158,9 @@ export class EpisodeView {
     else this.go(`/episode/${next}?${this.query()}`);
   }
 
+  // Both pause: playing on to the next step would take the form away from under the hands.
   edit() {
+    this.player.pause();
     this.editing = this.selected;
     this.rendering = null;
     this.#draw();
@@ -166,6 +168,7 @@ export class EpisodeView {
   }
 
   rerender(step) {
+    this.player.pause();
     this.editing = null;
     this.rendering = { step: step.id, prompt: step.attempts[step.chosen]?.prompt ?? step.prompt ?? step.instruction };
     this.#draw();
@@ -217,7 +220,11 @@ export class EpisodeView {
 
   #rename({ name, instruction, prompt }) {
     const step = this.episode.steps.find((other) => other.id === this.editing);
-    const other = (text, before) => (text.trim() && text.trim() !== before ? text.trim() : null);
+    const other = (text, before) => {
+      // What the step was inserted with goes with its name.
+      const now = before === NEW && text.trim() === NEW ? name.trim() : text.trim();
+      return now && now !== before ? now : null;
+    };
     this.cancel();
     if (!step || !name.trim()) return;
     const changed = {

@@ -49,7 +49,7 @@ export class ListView {
     const asked = new URLSearchParams(this.query);
     asked.set("limit", PAGE);
     try {
-      this.#show(await api.episodes(asked, this.#asked.signal));
+      await this.#show(await api.episodes(asked, this.#asked.signal));
     } catch (error) {
       if (error.name === "AbortError") return;
       if (!(error instanceof api.Refusal)) throw error;
@@ -82,6 +82,12 @@ export class ListView {
   }
 
   #show({ total, reviewed, an_hour: pace, rows }) {
+    if (!rows.length && this.offset > 0) {
+      // What was on this page has been reviewed, and is not of this list any more.
+      this.query.set("offset", total ? Math.floor((total - 1) / PAGE) * PAGE : 0);
+      this.keep(queue(this.query));
+      return this.open();
+    }
     const { episodes } = this.dataset;
     const speed = pace === null ? "" : `, ${Math.round(pace)} an hour`;
     fill(find("#progress", this.holder), `${reviewed} of ${episodes} reviewed${speed}`);

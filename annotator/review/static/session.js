@@ -92,7 +92,11 @@ export class Session {
 
   // Sends again what was not saved, on top of what others have saved meanwhile.
   again() {
-    if (this.state === "conflict" && this.theirs) this.saved = this.theirs;
+    if (this.state === "conflict" && this.theirs) {
+      this.saved = this.theirs;
+      // It was to take back a change of one's own; the last one is now theirs.
+      while (["undo", "redo"].includes(this.#queue[0]?.event?.kind)) this.#queue.shift().resolve(false);
+    }
     this.#recover();
   }
 

@@ -130,14 +130,15 @@ const frameAt = (holder, episode, x) => {
 };
 
 // Drags boundaries, snapped to frames, and the playhead. `on` is {episode(), scrub(frame), drag(boundary, frame),
-// drop(boundary, frame)}.
-export function draggable(holder, on) {
-  holder.addEventListener("pointerdown", (event) => {
+// drop(boundary, frame)}. Until `signal` aborts: the next episode is shown in the same holder.
+export function draggable(holder, on, signal) {
+  const pressed = (event) => {
     if (event.button !== 0) return;
     const edge = event.target.closest(".edge");
     if (edge) dragEdge(holder, edge, event, on);
     else if (event.target.closest("[data-scrub], .playhead")) scrub(holder, event, on);
-  });
+  };
+  holder.addEventListener("pointerdown", pressed, { signal });
 }
 
 function follow(target, event, moved, dropped) {
