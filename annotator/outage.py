@@ -82,6 +82,8 @@ class Watched:
 
     models: Trio
     fixed: Collection[Role]
+    garbage: bool = True
+    """Replies that cannot be read count as none."""
     _health: Mapping[Role, _Health] = field(default_factory=lambda: {role: _Health() for role in ROLES})
     _lock: Lock = field(default_factory=Lock)
 
@@ -107,7 +109,7 @@ class Watched:
         except BackendError as e:
             self._unanswered(role, began, asked, str(e) or type(e).__name__, refused=False)
             raise
-        failures = [answer for answer in answers if isinstance(answer, Failure)]
+        failures = [a for a in answers if isinstance(a, Failure) and (self.garbage or a.reply is None)]
         if failures and len(failures) == len(answers):
             refused = all(failure.refused for failure in failures)
             self._unanswered(role, began, asked, failures[-1].message, refused)

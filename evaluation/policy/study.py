@@ -15,6 +15,7 @@ from goalreel.datasets.tabletop.splits import SEEDS, Split
 from goalreel.errors import InputError
 from goalreel.evaluation.intervals import measured, measured_share, points, share
 from goalreel.evaluation.measured import Measured, one_line, values_table
+from goalreel.evaluation.outage import stopping
 from goalreel.evaluation.policy.acting import GoalCue, LeRobotActor
 from goalreel.evaluation.policy.arms import PICTURED, PREDICTED, GoalArm, cues_of, pictures_of
 from goalreel.evaluation.policy.films import film
@@ -139,7 +140,7 @@ def measure(order: PolicyOrder, progress: OnProgress) -> PolicyReport:
     Raises:
         InputError: a policy that does not fit, a model that cannot predict, or no other task for `placebo`.
         DatasetError: another run works in the same folder.
-        goalreel.errors.BackendError: a model cannot be called.
+        UserError: a model cannot be called, or answers nobody any more.
     """
     if "placebo" in order.arms and order.episodes < 2:
         raise InputError("the arm placebo shows another task's goal images: it needs two tasks at least")
@@ -150,7 +151,7 @@ def measure(order: PolicyOrder, progress: OnProgress) -> PolicyReport:
         if set(order.arms) & set(PREDICTED):
             if read := reading(order.preset):
                 raise InputError(f"{read[0]} only reads recordings: it can predict no goal image")
-            trio = load(order.preset, roles=("editor", "critic")).kept(journal)
+            trio = stopping(load(order.preset, roles=("editor", "critic"))).kept(journal)
         walks = tasks(order.condition, order.split, order.episodes, order.first, progress)
         rolled: dict[str, list[Rolled]] = {}
         for arm in order.arms:

@@ -1,21 +1,20 @@
 """The answers to a benchmark's samples: made once, kept in OUT/samples/ID, read back one at a time."""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 from goalreel.batch import Limits, run
-from goalreel.errors import BackendError, DatasetError, UserError
+from goalreel.errors import DatasetError
+from goalreel.evaluation.outage import stopping
 from goalreel.evaluation.published.benchmark import BenchAnswer, Sample
 from goalreel.files import digest
 from goalreel.folder import load_storyboard, save_storyboard
-from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
-from goalreel.types import Candidate, Edit, Failure, Plan, Task, Verdict
 
 FOLDER = "samples"
 
@@ -54,7 +53,7 @@ class Answers(Sequence[tuple[Sample, BenchAnswer]]):
         Raises:
             DatasetError: a storyboard is damaged.
         """
-        reasons = {sample.id: _failure(self._out, sample) for sample in self._samples}
+        reasons = {sample.id: _failure(_folder(self._out, sample)) for sample in self._samples}
         return {key: reason for key, reason in reasons.items() if reason is not None}
 
 
@@ -67,18 +66,18 @@ def generate(
     concurrency: int,
     progress: OnProgress,
 ) -> None:
-    """Make a storyboard for each sample that has none yet, or none with a plan.
+    """Make a storyboard for each sample that has none yet, none with a plan, or one that an outage cut short.
 
     Raises:
         UserError: a model cannot be loaded or called; what is finished stays, and a second run goes on.
         DatasetError: the disk is full, or a storyboard is damaged.
     """
-    todo = [s for s in samples if not _planned(out, s)]
+    todo = [s for s in samples if not _finished(_folder(out, s))]
     if not todo:
         return
     models.prepare()
-    journal, stopping = Journal(out / "answers"), _Stopping(models)
-    kept = Trio(stopping, stopping, stopping, models.called, models.remote).kept(journal)
+    journal = Journal(out / "answers")
+    kept = stopping(models).kept(journal)
     boards = run(
         (sample.task(_seed(seed, sample)) for sample in todo),
         kept.planner,
@@ -91,8 +90,10 @@ def generate(
     )
     progress("generate", 0, len(todo))
     for done, board in enumerate(boards, start=1):
-        save_storyboard(board, out / FOLDER / board.task.id)
-        journal.forget(board.task.id)
+        folder = out / FOLDER / board.task.id
+        save_storyboard(board, folder)
+        if _finished(folder):
+            journal.forget(board.task.id)
         progress("generate", done, len(todo))
 
 
@@ -100,50 +101,39 @@ def _folder(out: Path, sample: Sample) -> Path:
     return out / FOLDER / sample.id
 
 
-def _failure(out: Path, sample: Sample) -> str | None:
+def _failure(folder: Path) -> str | None:
     """Why a sample's storyboard has no plan, without reading its pictures.
 
     Raises:
         DatasetError: the storyboard is damaged.
     """
-    path = _folder(out, sample) / "storyboard.json"
-    try:
-        failure = json.loads(path.read_bytes())["failure"]
+    with _damage(folder) as data:
+        failure = data["failure"]
         return None if failure is None else str(failure["message"])
-    except (ValueError, KeyError, TypeError) as e:
+
+
+def _finished(folder: Path) -> bool:
+    """Whether a sample's storyboard is there, with a plan, and lacks no picture for want of an answer.
+
+    Raises:
+        DatasetError: the storyboard is damaged.
+    """
+    if not (folder / "storyboard.json").is_file() or _failure(folder) is not None:
+        return False
+    with _damage(folder) as data:
+        tried = [attempt for s in data["steps"] if s["status"] != "verified" for attempt in s["attempts"]]
+        failures = [attempt["failure"] for attempt in tried if attempt.get("failure")]
+        return all(failure.get("refused") or failure.get("reply") is not None for failure in failures)
+
+
+@contextmanager
+def _damage(folder: Path) -> Iterator[Any]:
+    path = folder / "storyboard.json"
+    try:
+        yield json.loads(path.read_bytes())
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise DatasetError(f"{path}: damaged: remove {path.parent} and run the same command again") from e
-
-
-def _planned(out: Path, sample: Sample) -> bool:
-    return (_folder(out, sample) / "storyboard.json").is_file() and _failure(out, sample) is None
 
 
 def _seed(seed: int, sample: Sample) -> int:
     return int(digest(str(seed), sample.id)[:15], 16)
-
-
-@dataclass(frozen=True)
-class _Stopping:
-    """Planner, editor and critic in one. One that cannot be called at all ends the run.
-
-    As an answer it would stand in the scores for what the models can do.
-    """
-
-    models: Trio
-
-    def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
-        return _asked(self.models.planner.plan, tasks)
-
-    def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
-        return _asked(self.models.editor.edit, edits)
-
-    def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
-        return _asked(self.models.critic.judge, candidates)
-
-
-def _asked[Q, A](model: Callable[[Sequence[Q]], Sequence[A]], requests: Sequence[Q]) -> Sequence[A]:
-    try:
-        return model(requests)
-    except BackendError as e:
-        said = str(e) or type(e).__name__
-        raise UserError(f"{said}: what is finished is kept, run the same command again to go on") from e

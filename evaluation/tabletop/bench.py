@@ -13,6 +13,7 @@ from goalreel.datasets.tabletop.splits import Split, seeds
 from goalreel.datasets.tabletop.variety import PLAIN, View
 from goalreel.errors import InputError
 from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.outage import stopping
 from goalreel.evaluation.tabletop.closed import CourseFollower, measure_closed_loop
 from goalreel.evaluation.tabletop.critic import judge_all, measure_critic, measure_rewriting
 from goalreel.evaluation.tabletop.edit import edit_all, measure_edits
@@ -82,7 +83,7 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
         InputError: no such split, look or model; a part asks a model that only reads recordings; or
             `annotate` under a view in which nothing is recorded.
         DatasetError: another run works in the same folder.
-        goalreel.errors.BackendError: a model cannot be called.
+        UserError: a model cannot be called, or answers nobody any more; what it has answered is kept.
     """
     preset = order.preset
     parts: list[BenchPart] = [part for part in PARTS if part in order.parts]
@@ -101,7 +102,13 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
         values: dict[str, Measured] = {}
         if trio is not None:
             bench = Bench(
-                made, trio.kept(journal), preset.max_attempts, journal, progress, order.asks, order.orders
+                made,
+                stopping(trio).kept(journal),
+                preset.max_attempts,
+                journal,
+                progress,
+                order.asks,
+                order.orders,
             )
             values = bench.run(parts)
         if "annotate" in parts:

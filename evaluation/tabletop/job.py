@@ -12,6 +12,7 @@ from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.datasets.tabletop.record import quiet, record
 from goalreel.datasets.tabletop.truth import TrueEpisode, TrueSegment, read_truth
 from goalreel.datasets.tabletop.variety import PLAIN
+from goalreel.errors import UserError
 from goalreel.evaluation.intervals import measured, measured_share, share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.segmentation import best_matches, boundary_counts, label_hits
@@ -35,6 +36,7 @@ def annotated(
 
     Raises:
         DatasetError: `out` holds the annotations of other models, or is in use.
+        UserError: a model answers nobody any more.
     """
     recording, result = out / "recording", out / "annotated"
     if not recording.is_dir():
@@ -48,7 +50,9 @@ def annotated(
         )
     options = Options(granularity="subtask", replace_rows=True)
     source = Source.open(recording)
-    annotate(source, result, models(options.recorded(source)), options, progress=progress)
+    summary = annotate(source, result, models(options.recorded(source)), options, progress=progress)
+    if summary.stopped:
+        raise UserError(summary.stopped)
     records = Records(result / FOLDER, source="")
     done = records.done()
     return [
