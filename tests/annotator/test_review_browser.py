@@ -25,7 +25,7 @@ webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pi
 pytestmark = [pytest.mark.process, needs_chromium]
 
 FRONT = "observation.images.front"
-EPISODES, LENGTH, TAIL = 32, 30, 6
+EPISODES, LENGTH, TAIL = 40, 30, 6
 """An episode has three steps of 8 frames; its last 6 frames are of none."""
 WIDTHS = {"wide": (1440, 900), "narrow": (1024, 768)}
 RUN = "from goalreel.cli.main import app; app()"
