@@ -337,6 +337,7 @@ def test_a_node_that_dies_ends_the_wait():
     ):
         client.lifecycle.configure()
         client.lifecycle.activate()
+        client.wait_until_active(60)
         task = client.annotate("slow")
         doomed.stop(signal.SIGTERM)
         with pytest.raises(GoalreelError, match=r"the node /doomed/goalreel is gone"):
