@@ -4,7 +4,7 @@ import gc
 
 SELDOM = 10_000
 """New objects before it runs. At Python's 700 it runs a thousand times while torch, transformers and
-diffusers are imported, an eighth of the time that takes, and what they make is kept.
+diffusers are imported, a seventh of the time that takes, and what they make is kept.
 `benchmarks/imports.py` measures it."""
 
 

@@ -118,9 +118,11 @@ def _finished(folder: Path) -> bool:
     Raises:
         DatasetError: the storyboard is damaged.
     """
-    if not (folder / "storyboard.json").is_file() or _failure(folder) is not None:
+    if not (folder / "storyboard.json").is_file():
         return False
     with _damage(folder) as data:
+        if data["failure"] is not None:
+            return False
         tried = [attempt for s in data["steps"] if s["status"] != "verified" for attempt in s["attempts"]]
         failures = [attempt["failure"] for attempt in tried if attempt.get("failure")]
         return all(failure.get("refused") or failure.get("reply") is not None for failure in failures)

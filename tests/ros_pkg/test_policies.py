@@ -140,8 +140,20 @@ def test_what_is_to_be_installed_is_what_is_tested():
     assert (ROOT / names[-1] / "pyproject.toml").is_file()
 
 
-def test_the_recipes_command_lines(monkeypatch):
+def read_by_lerobot(words, kind, monkeypatch):
+    """A command line as lerobot's own parser reads it."""
     from lerobot.configs import parser
+
+    monkeypatch.setattr(sys, "argv", words)
+
+    @parser.wrap()
+    def parse(cfg: kind) -> kind:
+        return cfg
+
+    return parse()
+
+
+def test_the_recipes_command_lines(monkeypatch):
     from lerobot.configs.train import TrainPipelineConfig
     from typer.main import get_command
 
@@ -152,31 +164,18 @@ def test_the_recipes_command_lines(monkeypatch):
     given = get_command(app).commands[command].make_context(command, words).params
     assert (given["granularity"], given["task_per_frame"]) == ("subtask", True)
     assert train[0] == "lerobot-train"
-    monkeypatch.setattr(sys, "argv", train)
-
-    @parser.wrap()
-    def parse(cfg: TrainPipelineConfig) -> TrainPipelineConfig:
-        return cfg
-
-    config = parse()
+    config = read_by_lerobot(train, TrainPipelineConfig, monkeypatch)
     assert (config.policy.type, config.policy.push_to_hub) == ("act", False)
     assert config.dataset.root == str(given["out"])
 
 
 @pytest.mark.parametrize("kind", ["goalreel", "zmq"])
 def test_lerobots_command_lines(kind, tmp_path, monkeypatch):
-    from lerobot.configs import parser
     from lerobot.scripts.lerobot_rollout import RolloutConfig  # which registers every robot
 
     words = shlex.split(block(f"type: {kind}, ").replace("my_policy", str(save_act(tmp_path / "policy"))))
     assert words[0] == "lerobot-rollout"
-    monkeypatch.setattr(sys, "argv", words)
-
-    @parser.wrap()
-    def parse(cfg: RolloutConfig) -> RolloutConfig:
-        return cfg
-
-    config = parse()
+    config = read_by_lerobot(words, RolloutConfig, monkeypatch)
     camera = config.robot.cameras["subgoal"]
     assert (camera.type, camera.width, camera.height) == (kind, 640, 480)
     assert config.task == TASK
