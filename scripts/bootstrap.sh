@@ -5,6 +5,20 @@ cd "$(dirname "$0")/.."
 # A Python of the ROS 2 wheels hands these to its children; in another environment they name wrong libraries.
 if [ -n "${_ROS_WHEELS_BOOTSTRAP_COMPLETE:-}" ]; then unset _ROS_WHEELS_BOOTSTRAP_COMPLETE LD_LIBRARY_PATH; fi
 
+# Two first calls of make at once: the second waits, and finds all made.
+if command -v flock >/dev/null; then
+  asked=$(mktemp)
+  trap 'rm -f "$asked"' EXIT
+  exec 9<.
+  locked=0
+  flock -n 9 || locked=$?
+  if [ $locked = 1 ]; then # other numbers: this file system has no locks
+    echo "another make is installing here: waiting for it"
+    flock 9
+  fi
+  if [ .venv/.ready -nt "$asked" ]; then exit; fi
+fi
+
 packages=(ffmpeg libegl1 libegl-mesa0 libgl1-mesa-dri chromium chromium-driver fonts-dejavu-core g++)
 missing=()
 if command -v dpkg-query >/dev/null; then

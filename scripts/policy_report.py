@@ -16,6 +16,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import typer
 
+from goalreel.cli.options import SPLITS
 from goalreel.datasets.tabletop.policy_tasks import CONDITIONS
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.policy.pooled import difference, pooled
@@ -46,7 +47,7 @@ PAIRS = {
     "B - A1": ("black", "text"),
 }
 POLICIES = {"instruction": "A0", "text": "A1", "picture": "G"}
-NAME = re.compile(r"(?P<run>[a-z_]+)-(?P<size>\w+)-(?P<seed>\d+)-\d+-(?P<condition>\w+)-\w+-\d+")
+NAME = re.compile(r"(?P<run>[a-z_]+)-(?P<size>\w+)-(?P<seed>\d+)-\d+-(?P<condition>\w+)-\w+-(?P<count>\d+)")
 type SeedEnds = dict[int, list[Rolled]]
 """Training seed -> how the tasks ended."""
 type StudyEnds = dict[tuple[str, str], dict[str, SeedEnds]]
@@ -56,10 +57,11 @@ type StudyEnds = dict[tuple[str, str], dict[str, SeedEnds]]
 def main(
     out: Annotated[Path, typer.Argument(help="The study's folder.")],
     steps: Annotated[int, typer.Option(min=1, help="Of the policies that are told of.")] = 2000,
+    split: Annotated[SPLITS, typer.Option(help="Of the rollouts.")] = "test",
     drawn: Annotated[Path | None, typer.Option("--curves", help="PNG file to draw the curves in.")] = None,
 ) -> None:
     """Print the tables."""
-    found = read(out, steps)
+    found = read(out, steps, split)
     for condition in CONDITIONS:
         if ("all", condition) in found:
             typer.echo(f"\n### {condition}\n\n{arms_table(found['all', condition])}")
@@ -76,12 +78,13 @@ def main(
         curves(out, steps, drawn)
 
 
-def read(out: Path, steps: int) -> StudyEnds:
-    """Read the results; of arms without words under a name of their own."""
+def read(out: Path, steps: int, split: str) -> StudyEnds:
+    """Read the results, of several with other counts of tasks the one with most; of arms without words under
+    a name of their own."""
     found: StudyEnds = defaultdict(lambda: defaultdict(dict))
-    for path in sorted((out / "results").glob(f"*-*-*-{steps}-*-*-*.json")):
-        told = NAME.fullmatch(path.stem)
-        assert told is not None
+    named = [(NAME.fullmatch(p.stem), p) for p in (out / "results").glob(f"*-*-*-{steps}-*-{split}-*.json")]
+    told_of = [(told, path) for told, path in named if told is not None]
+    for told, path in sorted(told_of, key=lambda it: int(it[0]["count"])):
         report = PolicyReport.model_validate_json(path.read_text())
         end = "" if report.words else "_alone"
         for arm, ends in report.rolled.items():

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
@@ -60,9 +61,11 @@ def roll(
 ) -> Rolled:
     """Carry out a task; `cues[i]` is what the actor is told of sub-goal i, and `film` sees every step.
 
-    Whether a sub-goal is reached the simulator says, alike for every arm.
+    Whether a sub-goal is reached the simulator says, alike for every arm. A policy that samples its actions
+    draws the same ones whenever the task is carried out.
     """
-    with Tabletop(walk.episode.scene) as env:
+    with torch.random.fork_rng(), Tabletop(walk.episode.scene) as env:
+        torch.manual_seed(walk.seed)
         hand = _Hand(env, cues[0], film)
         reached = 0
         for goal, cue in zip(walk.goals, cues, strict=True):

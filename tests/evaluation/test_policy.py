@@ -174,6 +174,34 @@ def test_who_fails_at_the_first_sub_goal_is_told_of_no_other(walks):
     assert (ended.reached, ended.success, ended.first_right) == (0, False, True)
 
 
+class Sampling(Clumsy):
+    """Samples where it lets go."""
+
+    def act(self, env, cue):
+        pose = super().act(env, cue)
+        return pose if pose[5] < 0 else pose + np.array([*torch.rand(2) / 100, 0, 0, 0, 0], np.float32)
+
+
+def test_a_policy_that_samples_does_the_same_again(walks):
+    """What is filmed is what was counted, and whoever else draws random numbers gets the same ones as before."""
+    walk, shown = walks[0], []
+    torch.manual_seed(5)
+    for _ in range(2):
+        seen = []
+        roll(
+            walk,
+            Sampling(walk.goals),
+            cues_of("text", walk, [], True),
+            Bounds(1),
+            lambda env, _, told=seen: told.append(env.observation()),
+        )
+        shown.append(seen)
+    assert np.array_equal(*shown)
+    left = torch.rand(1)
+    torch.manual_seed(5)
+    assert left == torch.rand(1)
+
+
 def actions(actor, env, cue):
     actor.reset()
     return actor.act(env, cue)

@@ -12,20 +12,23 @@ import pytest
 
 pytest.importorskip("rerun", reason="needs rerun: pip install 'goalreel[rerun]'")
 
+import rerun as rr
 from support.ros import Other, other
-from support.ros_bench import BLUE, RED, Robot, rgb, seen
+from support.ros_bench import BLUE, LATCHED, RED, Robot, rgb, seen
 from support.rrd import entities, so_far, values, verify
 from support.wait import until
 
 from goalreel.image import Image
 from goalreel_interfaces.action import AnnotateTask
-from goalreel_interfaces.msg import SubGoal
+from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
+from goalreel_ros.rrd import Listener
 
 pytestmark = pytest.mark.process
 
 COLOURS = (RED, BLUE)
 COMMAND = ("-m", "goalreel_ros.rrd", "--out")
 CAMERA = ("camera/live", "EncodedImage:blob", "time")
+VERDICTS = ("log/critic", "TextLog:text", "time")
 STATE = ("lanes/state", "StateChange:state", "time")
 
 
@@ -87,7 +90,7 @@ def test_the_file_has_the_sub_goals_with_their_pictures(recorded):
 
 def test_the_camera_the_verdicts_and_the_progress_are_there(recorded):
     assert shows(values(recorded, *CAMERA)[-1][1], BLUE)
-    told = values(recorded, "log/critic", "TextLog:text", "time")
+    told = values(recorded, *VERDICTS)
     assert {text.splitlines()[0] for _, text in told} == {
         f"{i}. {c}, attempt 1: accepted" for i, c in enumerate(COLOURS, start=1)
     }
@@ -95,6 +98,24 @@ def test_the_camera_the_verdicts_and_the_progress_are_there(recorded):
     assert "executing" in [state for _, state in values(recorded, *STATE)]
     done = [v for _, v in values(recorded, "curves/task_completion", "Scalars:scalars", "time")]
     assert 0 <= min(done) < max(done) <= 1
+
+
+def test_a_picture_that_is_drawn_anew_is_judged_anew(tmp_path):
+    path, robot = tmp_path / "run.rrd", Robot()
+    stream = rr.RecordingStream("drawn anew")
+    stream.save(path)
+    board = robot.node.create_publisher(Storyboard, "redrawn/storyboard", LATCHED)
+    rejected, accepted, none = CriticVerdict.REJECTED, CriticVerdict.ACCEPTED, CriticVerdict.NOT_EVALUATED
+    for attempts, verdict in ((1, rejected), (2, none), (2, accepted), (2, accepted), (0, none), (1, accepted)):
+        critic = CriticVerdict(verdict=verdict)
+        step = StoryboardStep(index=0, name="lift it", attempts=attempts, critic=critic)
+        board.publish(Storyboard(steps=[step]))
+    robot.beside.run(lambda: Listener(robot.node, stream, "redrawn", "image"))
+    until(lambda: len(so_far(path, *VERDICTS)) == 3)
+    robot.close()
+    stream.disconnect()
+    told = [text.splitlines()[0] for _, text in values(path, *VERDICTS)]
+    assert told == [f"1. lift it, attempt {tried}" for tried in ("1: rejected", "2: accepted", "1: accepted")]
 
 
 def test_it_is_shown_live_in_a_viewer_that_runs(node, filming, tmp_path):

@@ -25,6 +25,8 @@ from goalreel.datasets.tabletop.policy_tasks import ENVIRONMENT, NEW_WORD, sub_t
 from goalreel.datasets.tabletop.predicates import SubGoal
 from goalreel.errors import InputError
 from goalreel.evaluation.policy.acting import GoalCue, LeRobotActor
+from goalreel.evaluation.policy.rollout import Rolled
+from goalreel.evaluation.policy.study import PolicyReport
 from goalreel.image import Image
 from goalreel.training.policy import demos
 from goalreel.training.policy.backbone import Reader, batches, loss_of, off_by, train
@@ -193,8 +195,30 @@ def test_the_study_goes_from_nothing_to_results_and_tables(tmp_path, capsys):
     runs = {"text", "picture", "picture_alone", "checks", "checks_alone", "predicted"}
     assert {p.name.partition("-")[0] for p in found} == runs
     assert json.loads(found[0].read_text())["values"]
-    policy_report.main(tmp_path, steps=2, drawn=tmp_path / "curves.png")
+    policy_report.main(tmp_path, steps=2, split="validation", drawn=tmp_path / "curves.png")
     told = capsys.readouterr().out
     shown = ("A1, the present", "G+ - G-, success", "| G - A1, reached |", "| G, all, 0 |", "cm off")
     assert all(name in told for name in shown)
     assert (tmp_path / "curves.png").stat().st_size > 1000
+
+
+def test_tables_are_of_one_split_and_of_the_most_tasks(tmp_path):
+    (tmp_path / "results").mkdir()
+    for split, count in (("test", 2), ("test", 10), ("test", 9), ("validation", 30)):
+        ended = Rolled(reached=1, goals=1, success=True, first_right=True)
+        report = PolicyReport(
+            condition="seen",
+            split=split,
+            first=0,
+            episodes=count,
+            words=True,
+            form="plain",
+            policies={},
+            values={},
+            rolled={"text": [ended] * count},
+        )
+        name = f"text-all-0-2000-seen-{split}-{count}.json"
+        (tmp_path / "results" / name).write_text(report.model_dump_json())
+    for split, most in (("test", 10), ("validation", 30)):
+        [ends] = policy_report.read(tmp_path, 2000, split)["all", "seen"]["text"].values()
+        assert len(ends) == most

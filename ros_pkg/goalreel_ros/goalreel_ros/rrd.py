@@ -91,7 +91,7 @@ class Listener:
 
     def __init__(self, node: Node, stream: rr.RecordingStream, name: str, camera: str) -> None:
         self._node, self._stream = node, stream
-        self._judged: set[tuple[bytes, int, int, int]] = set()
+        self._judged: dict[tuple[bytes, int, int], int] = {}
         self._last: dict[str, str] = {}
         self._silent = {SubGoal, Storyboard}
         listen = node.create_subscription
@@ -130,11 +130,12 @@ class Listener:
         self._at(info)
         self._hears(Storyboard)
         for step in message.steps:
-            key = (bytes(message.id.uuid), message.revision, step.index, step.attempts)
-            outcome = OUTCOMES.get(step.critic.verdict)
-            if outcome is None or key in self._judged:
+            key = (bytes(message.id.uuid), message.revision, step.index)
+            outcome, last = OUTCOMES.get(step.critic.verdict), self._judged.get(key, 0)
+            if outcome is None or step.attempts == last:
+                self._judged[key] = min(last, step.attempts)  # fewer: its picture is drawn anew
                 continue
-            self._judged.add(key)
+            self._judged[key] = step.attempts
             label = f"{step.index + 1}. {step.name}, attempt {step.attempts}: {outcome}"
             self._node.get_logger().info(label)
             log_verdict(self._stream, f"{label}\n{step.critic.reasoning}\nPrompt: {step.prompt}", outcome)
