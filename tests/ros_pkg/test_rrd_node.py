@@ -106,7 +106,8 @@ def test_a_picture_that_is_drawn_anew_is_judged_anew(tmp_path):
     stream.save(path)
     board = robot.node.create_publisher(Storyboard, "redrawn/storyboard", LATCHED)
     rejected, accepted, none = CriticVerdict.REJECTED, CriticVerdict.ACCEPTED, CriticVerdict.NOT_EVALUATED
-    for attempts, verdict in ((1, rejected), (2, none), (2, accepted), (2, accepted), (0, none), (1, accepted)):
+    told = ((1, rejected), (2, none), (2, accepted), (2, accepted), (0, none), (1, accepted))
+    for attempts, verdict in told:
         critic = CriticVerdict(verdict=verdict)
         step = StoryboardStep(index=0, name="lift it", attempts=attempts, critic=critic)
         board.publish(Storyboard(steps=[step]))
@@ -114,8 +115,10 @@ def test_a_picture_that_is_drawn_anew_is_judged_anew(tmp_path):
     until(lambda: len(so_far(path, *VERDICTS)) == 3)
     robot.close()
     stream.disconnect()
-    told = [text.splitlines()[0] for _, text in values(path, *VERDICTS)]
-    assert told == [f"1. lift it, attempt {tried}" for tried in ("1: rejected", "2: accepted", "1: accepted")]
+    lines = [text.splitlines()[0] for _, text in values(path, *VERDICTS)]
+    assert lines == [
+        f"1. lift it, attempt {tried}" for tried in ("1: rejected", "2: accepted", "1: accepted")
+    ]
 
 
 def test_it_is_shown_live_in_a_viewer_that_runs(node, filming, tmp_path):
