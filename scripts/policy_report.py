@@ -47,7 +47,7 @@ PAIRS = {
     "B - A1": ("black", "text"),
 }
 POLICIES = {"instruction": "A0", "text": "A1", "picture": "G"}
-NAME = re.compile(r"(?P<run>[a-z_]+)-(?P<size>\w+)-(?P<seed>\d+)-\d+-(?P<condition>\w+)-\w+-(?P<count>\d+)")
+NAME = re.compile(r"(?P<run>[a-z_]+)-(?P<size>\w+)-(?P<seed>\d+)-\d+-(?P<condition>\w+)-\w+-\d+")
 type SeedEnds = dict[int, list[Rolled]]
 """Training seed -> how the tasks ended."""
 type StudyEnds = dict[tuple[str, str], dict[str, SeedEnds]]
@@ -82,10 +82,11 @@ def read(out: Path, steps: int, split: str) -> StudyEnds:
     """Read the results, of several with other counts of tasks the one with most; of arms without words under
     a name of their own."""
     found: StudyEnds = defaultdict(lambda: defaultdict(dict))
-    named = [(NAME.fullmatch(p.stem), p) for p in (out / "results").glob(f"*-*-*-{steps}-*-{split}-*.json")]
-    told_of = [(told, path) for told, path in named if told is not None]
-    for told, path in sorted(told_of, key=lambda it: int(it[0]["count"])):
-        report = PolicyReport.model_validate_json(path.read_text())
+    paths = (out / "results").glob(f"*-*-*-{steps}-*-{split}-*.json")
+    reports = [(path, PolicyReport.model_validate_json(path.read_text())) for path in paths]
+    for path, report in sorted(reports, key=lambda it: it[1].episodes):
+        told = NAME.fullmatch(path.stem)
+        assert told is not None
         end = "" if report.words else "_alone"
         for arm, ends in report.rolled.items():
             found[told["size"], told["condition"]][f"{arm}{end}"][int(told["seed"])] = ends
