@@ -101,7 +101,7 @@ def _steps(
     placed = places(videos, job.clock, job.source.fps)
     for path in episodes:
         target = job.out / path.relative_to(root)
-        write = partial(meta.write_episodes, path, target, job.key, placed, stats, job.goals, job.tasks)
+        write = partial(meta.write_episodes, path, target, placed, stats, job)
         job.marks.once(target, everything, write)
         yield
     write_card(job)

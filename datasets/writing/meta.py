@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.episode import SUB_TASKS
+from goalreel.datasets.source import Source
 from goalreel.datasets.writing.build import FORM, Build
-from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.layout import EpisodePlace
 from goalreel.datasets.writing.shards import put_column
 from goalreel.datasets.writing.stats import Stats
@@ -27,34 +27,44 @@ _CHANNELS = pa.list_(pa.list_(pa.list_(pa.float64())))
 def write_episodes(
     original: Path,
     target: Path,
-    key: str,
     placed: Mapping[int, EpisodePlace],
     stats: Mapping[int, Stats],
-    goals: Mapping[int, Goals],
-    tasks: Mapping[str, int],
+    job: Build,
 ) -> None:
-    """Rewrite one file of meta/episodes with the camera `key`; episodes not `placed` keep their values.
+    """Rewrite one file of meta/episodes with the sub-goal camera; episodes not `placed` keep their values.
 
-    `tasks` are the indices of the sub-tasks that frames have as their tasks, empty where they keep their own.
+    Where frames have their sub-tasks as their tasks, the instruction is the first that is listed, of episodes
+    without goals too.
 
     Raises:
         DatasetError: the disk is full.
     """
     table = pq.read_table(original)
     episodes = table["episode_index"].to_pylist()
-    for name, kind in _columns(key, stats).items():
+    for name, kind in _columns(job.key, stats).items():
         old = table[name].to_pylist() if name in table.column_names else [None] * len(table)
         values = [
             _value(name, placed[e], stats[e]) if e in placed else old[i] for i, e in enumerate(episodes)
         ]
         table = put_column(table, pa.field(name, kind), pa.chunked_array([pa.array(values, kind)], kind))
-    if tasks and "tasks" in table.column_names:
+    if job.tasks and "tasks" in table.column_names:
         old = zip(table["tasks"].to_pylist(), episodes, strict=True)
-        values = [listed(goals[e], tasks, theirs) if e in goals else theirs for theirs, e in old]
+        values = [
+            listed(job.goals[e], job.tasks, theirs) if e in job.goals else _ordered(theirs, job.source, e)
+            for theirs, e in old
+        ]
         at = table.schema.get_field_index("tasks")
         table = table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))
     with atomic(target) as tmp:
         pq.write_table(table, tmp, compression="snappy", use_dictionary=True)
+
+
+def _ordered(tasks: list[str], source: Source, episode: int) -> list[str]:
+    """The tasks of an episode without goals, its instruction first; most have only that one."""
+    if len(tasks) < 2:
+        return tasks
+    instruction = source.episode(episode).instruction
+    return sorted(tasks, key=lambda task: task.strip() != instruction)
 
 
 def _columns(key: str, stats: Mapping[int, Stats]) -> dict[str, pa.DataType]:

@@ -149,6 +149,12 @@ def test_of_several_tasks_in_any_order_the_first_frames_is_the_instruction(
     assert load(second)[0]["task"] == task
 
 
+def test_episodes_that_get_no_goals_keep_their_instruction_beside_those_that_do(several, annotated, tmp_path):
+    out = annotated(several, tmp_path / "out", {0: SEVERAL}, text=PER_FRAME)
+    assert Source.open(out).episode(1).instruction == TASK
+    assert list(load(out).meta.episodes[1]["tasks"]) == [TASK, "fold it"]
+
+
 def test_a_mask_of_somebody_elses_does_not_change_the_instruction(several):
     told = json.loads((several / "meta/info.json").read_text())
     told["features"]["action_is_pad"] = {"dtype": "bool", "shape": [1], "names": None}
