@@ -98,7 +98,8 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
         trio = None if read else load(preset, roles={role for part in parts for role in NEEDS[part]})
         if trio is not None and "live" in parts and isinstance(trio.observer, Later):
             _ = trio.observer.model
-        made = walks(seeds(order.split, order.episodes, order.first), progress, order.view)
+        chosen = seeds(order.split, order.episodes, order.first)
+        made = walks(chosen, progress, order.view)
         values: dict[str, Measured] = {}
         if trio is not None:
             bench = Bench(
@@ -117,7 +118,7 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
     return BenchReport(
         models=models,
         split=order.split,
-        first=made[0].seed,
+        first=chosen[0],
         episodes=len(made),
         look=order.view.look,
         camera=order.view.camera,

@@ -1,5 +1,6 @@
 """The rows of the bench: an episode's seed gives its pictures before and after every sub-goal, exactly."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,10 +16,12 @@ from goalreel.datasets.tabletop.scoring import task_id_of
 from goalreel.datasets.tabletop.second_look import read_after
 from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.datasets.tabletop.variety import PLAIN, View, seen
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.progress import OnProgress
 from goalreel.types import Failure, Task
 
+log = logging.getLogger(__name__)
 SIZE = 128
 MOVED = 0.03
 """A thing farther than this from where it was has moved, in a picture (m). See docs/tabletop_bench.md."""
@@ -85,11 +88,21 @@ def walk_through(episode: TabletopEpisode, view: View = PLAIN) -> Walk:
 
 
 def walks(seeds: Sequence[int], progress: OnProgress, view: View = PLAIN) -> list[Walk]:
-    """Teleport through the episodes of all seeds."""
+    """Teleport through the episodes of all seeds; rare ones in which the solver throws a block off are left
+    out, with a warning.
+
+    Raises:
+        InputError: none is left.
+    """
     made = []
-    for seed in seeds:
-        made.append(walk(seed, view))
-        progress("scenes", len(made), len(seeds))
+    for done, seed in enumerate(seeds, start=1):
+        try:
+            made.append(walk(seed, view))
+        except ValueError as e:
+            log.warning("episode %d is left out: %s", seed, e)
+        progress("scenes", done, len(seeds))
+    if not made:
+        raise InputError("none of the episodes can be carried out: choose others by --first and --episodes")
     return made
 
 

@@ -16,7 +16,10 @@ from goalreel.datasets.tabletop.lessons.composition import held_out
 from goalreel.datasets.tabletop.lessons.prompts import explicit, zones
 from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
 from goalreel.datasets.tabletop.splits import seeds
+from goalreel.datasets.tabletop.teleport import teleport
 from goalreel.datasets.tabletop.variety import View
+from goalreel.errors import InputError
+from goalreel.evaluation.tabletop import scenes as walking
 from goalreel.evaluation.tabletop.bench import PARTS, Bench
 from goalreel.evaluation.tabletop.closed import (
     Course,
@@ -67,6 +70,22 @@ def journal(tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(scenes):
     return list(verdict_rows([w.seed for w in scenes], SIZE))
+
+
+def test_an_episode_whose_block_is_thrown_off_is_left_out(monkeypatch, caplog):
+    """Which ones are depends on the machine's arithmetic, so one is made so."""
+
+    def teleported(env, goal):
+        if env.scene == thrown_off:
+            raise ValueError(f"cannot {goal.text} from here in one move")
+        return teleport(env, goal)
+
+    thrown_off = sample_episode(900_001).scene
+    monkeypatch.setattr(walking, "teleport", teleported)
+    assert [w.seed for w in walks(seeds("validation", 3), quiet)] == [900_000, 900_002]
+    assert "episode 900001 is left out: cannot" in caplog.text
+    with pytest.raises(InputError, match="none of the episodes"):
+        walks([900_001], quiet)
 
 
 def plans(scenes, how):
