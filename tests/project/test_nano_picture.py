@@ -77,6 +77,14 @@ def test_the_search_asks_as_the_command_line_does_and_may_find_nothing(scene):
         nano_picture.search([scene.seed], trio(scene, 0), 3)
 
 
+def test_a_scene_in_which_something_hides_a_block_is_passed_over(scene):
+    """In the other one the blue block comes to stand before the green one."""
+    behind = walk(900_090)
+    assert [nano_picture.hides(some) for some in (scene, behind)] == [False, True]
+    with pytest.raises(InputError, match="no scene"):
+        nano_picture.search([behind.seed], trio(behind, 0.3), 3)
+
+
 def test_a_picture_that_smudges_something_is_not_shown(scene, found):
     bad, good = found.steps[0].attempts
     pixels = good.image.pixels.copy()
