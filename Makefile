@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 GOALREEL := .venv/bin/goalreel
 DEMO := out/demo
 # The scene of the README's first picture (`make picture` names it).
-SCENE := 900339
+SCENE := 900252
 export HF_HUB_OFFLINE := 1
 export HF_HUB_DISABLE_PROGRESS_BARS := 1
 export DIFFUSERS_VERBOSITY := error

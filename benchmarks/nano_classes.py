@@ -38,7 +38,7 @@ from goalreel.types import Editor
 
 TIMED = 12
 """Steps of a run that tells how many fit into the time; the first half of them only warms up."""
-CONFIGS = [read_config(name, EditorConfig) for name in ("nano-editor", "nano-editor-pix2pix")]
+CONFIGS = [read_config(name, EditorConfig) for name in ("nano-editor-klein", "nano-editor")]
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,17 @@ from goalreel.training.nano.words import phrases
 from goalreel.training.vae import Reconstruction
 from goalreel.types import Edit
 
+KLEIN = read_config("nano-editor-klein", EditorConfig)
 SHIPPED = read_config("nano-editor", EditorConfig)
-PIX2PIX = read_config("nano-editor-pix2pix", EditorConfig)
 CONFIGS = {
     "klein, fine": EditorConfig(),
-    "klein, shipped": SHIPPED,
-    "pix2pix, thin": PIX2PIX.model_copy(
-        update={"shape": PIX2PIX.shape.model_copy(update={"unet": (64, 128, 192)})}
+    "klein": KLEIN,
+    "pix2pix, thin": SHIPPED.model_copy(
+        update={"shape": SHIPPED.shape.model_copy(update={"unet": (64, 128, 192)})}
     ),
-    "pix2pix": PIX2PIX,
+    "pix2pix, shipped": SHIPPED,
 }
-"""`klein, fine` has tokens of 8 px, 256 a picture; `klein, shipped` of 16 px, 64 a picture."""
+"""`klein, fine` has tokens of 8 px, 256 a picture; `klein` of 16 px, 64 a picture."""
 REPEATS = 5
 BATCH = 16
 PROMPT = "Put the red block in the blue bowl. Leave the green block and the table as they are."

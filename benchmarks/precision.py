@@ -18,7 +18,7 @@ from torch.nn import Parameter
 from goalreel.training import optim
 from goalreel.training.config import read_config
 from goalreel.training.editor_config import EditorConfig
-from goalreel.training.nano.klein import Klein
+from goalreel.training.nano.pix2pix import Pix2Pix
 from goalreel.training.precision import computes_bf16, product_seconds
 
 ROUNDS = 5
@@ -48,11 +48,11 @@ def step(kind: type[torch.optim.Muon]) -> float:
 
 def editor() -> float:
     """The shipped one, not compiled."""
-    made = Klein.load(read_config("nano-editor", EditorConfig, model="nano-editor", precision="float32"))
+    made = Pix2Pix.load(read_config("nano-editor", EditorConfig, model="nano-editor", precision="float32"))
     loss, shape = made.loss(), made.config.shape
-    tokens = (shape.size // shape.patch) ** 2
-    latents = torch.randn(3, BATCH, tokens, 4 * shape.latent_channels)
-    words, weights = made.tokens([PROMPT] * BATCH), torch.ones(BATCH, tokens)
+    side = shape.size // shape.stride
+    latents = torch.randn(3, BATCH, shape.latent_channels, side, side)
+    words, weights = made.tokens([PROMPT] * BATCH), torch.ones(BATCH, side**2)
 
     def learn() -> None:
         loss(*latents, torch.rand(BATCH), *words, weights).backward()

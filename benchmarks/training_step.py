@@ -71,7 +71,7 @@ def critics_rows() -> list[dict[str, Tensor]]:
 
 
 def denoiser(attention: str, compiled: bool) -> nn.Module:
-    model = unet(read_config("nano-editor-pix2pix", EditorConfig).shape)
+    model = unet(read_config("nano-editor", EditorConfig).shape)
     model.set_attn_processor(AttnProcessor() if attention == "eager" else AttnProcessor2_0())
     if compiled:
         compile_parts([model])
@@ -80,7 +80,7 @@ def denoiser(attention: str, compiled: bool) -> nn.Module:
 
 def denoisers_rows() -> tuple[Tensor, Tensor, Tensor]:
     """Noisy and source latents, levels and words."""
-    shape = read_config("nano-editor-pix2pix", EditorConfig).shape
+    shape = read_config("nano-editor", EditorConfig).shape
     side = shape.size // shape.stride
     return (
         torch.randn(EDITS, 2 * shape.latent_channels, side, side),

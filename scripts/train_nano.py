@@ -6,7 +6,7 @@ Every stage resumes: run the same command again after a kill. With `--install` t
     python scripts/train_nano.py --workers 16
     python scripts/train_nano.py --install
     python scripts/train_nano.py --share 0.01 --out out/nano_tried  # the whole way in minutes
-    python scripts/train_nano.py --share 0.2 --editor nano-editor-pix2pix --out out/nano_fifth  # in two hours
+    python scripts/train_nano.py --share 0.2 --out out/nano_fifth  # in two hours
 """
 
 import json
@@ -49,7 +49,7 @@ HARD = "out of the"
 """Plans with such orders, whose block may go to any free place, are shown twice."""
 DONE = "README.md"
 """A checkpoint's card, which is written last."""
-Editor = Literal["nano-editor", "nano-editor-pix2pix"]
+Editor = Literal["nano-editor", "nano-editor-klein"]
 """Presets of `goalreel train editor`; the first is of the class that ships."""
 
 
@@ -60,7 +60,8 @@ def main(
         float, typer.Option(min=0.001, max=1, help="Of the episodes and steps; below 1 to try the whole way.")
     ] = 1,
     editor: Annotated[
-        Editor, typer.Option(help="Its class and schedule: a UNet learns faster, what ships draws better.")
+        Editor,
+        typer.Option(help="Its class and schedule: InstructPix2Pix's, which ships, or FLUX.2-klein's."),
     ] = "nano-editor",
     install: Annotated[bool, typer.Option(help="Copy the finished checkpoints into the package.")] = False,
 ) -> None:

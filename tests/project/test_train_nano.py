@@ -71,15 +71,15 @@ def test_every_stage_runs_once_and_with_options_that_exist(calls, tmp_path):
 
 
 def test_the_whole_way_can_be_tried_in_small(calls, tmp_path):
-    train_nano.main(tmp_path, share=0.01, editor="nano-editor-pix2pix")
+    train_nano.main(tmp_path, share=0.01, editor="nano-editor-klein")
     counts = [int(c[c.index("--episodes") + 1]) for c in calls if c[0] == "corpus"]
     assert counts == [*(n // 100 for n in train_nano.CORPORA.values()), round(train_nano.OWN / 100)]
     configs = {c[c.index("--config") + 1] for c in calls if c[0] == "train"}
     told = {Path(c).stem: yaml.safe_load(Path(c).read_text()) for c in configs}
     assert (told["nano-planner"]["steps"], told["nano-planner"]["warmup"]) == (11, 1)
-    drawn = told["nano-editor-pix2pix"]
-    assert (drawn["vae"]["steps"], drawn["denoiser"]["steps"]) == (30, 120)
-    for other in ({"editor": "nano-editor-pix2pix"}, {"share": 0.01}):
+    drawn = told["nano-editor-klein"]
+    assert (drawn["vae"]["steps"], drawn["denoiser"]["steps"]) == (30, 60)
+    for other in ({"editor": "nano-editor-klein"}, {"share": 0.01}):
         with pytest.raises(typer.BadParameter, match=r"was begun with --share 0\.01 --editor nano-"):
             train_nano.main(tmp_path, **other)
     with pytest.raises(typer.BadParameter, match="--install is for --share 1"):

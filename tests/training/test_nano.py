@@ -106,11 +106,11 @@ def test_they_load_by_name_in_the_classes_of_the_full_models(trio):
     assert preset.planner.startswith("hf:nano-planner")
     assert preset.editor.startswith("diffusers:nano-editor")
     assert preset.critic.startswith("hf:nano-critic")
-    from diffusers import Flux2KleinPipeline
+    from diffusers import StableDiffusionInstructPix2PixPipeline
 
     for agent in (trio.planner, trio.critic):
         assert type(agent._chat.model).__name__ == "Qwen3VLForConditionalGeneration"
-    assert isinstance(trio.editor.pipeline, Flux2KleinPipeline)
+    assert isinstance(trio.editor.pipeline, StableDiffusionInstructPix2PixPipeline)
 
 
 def test_options_follow_a_shipped_name():

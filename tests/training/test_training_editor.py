@@ -383,7 +383,9 @@ def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
     refused(
         config(model=str(tmp_path)), rows, "is a FluxPipeline: the configuration trains a Flux2KleinPipeline"
     )
-    refused(config(model="nano-editor"), rows, "of another shape than the configuration's: see its vae")
+    refused(config(model="nano-editor"), rows, "is a StableDiffusionInstructPix2PixPipeline: the config")
+    smaller = config(model=str(trained[0]), shape={"vae_decoder": (16, 16, 32)})
+    refused(smaller, rows, "of another shape than the configuration's: see its vae")
     broken = tmp_path / "broken"
     shutil.copytree(trained[0], broken)
     (broken / "transformer" / DENOISER).write_bytes(b"rubbish")
@@ -392,7 +394,7 @@ def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
         trainer.train(config(), trained[1], rows=rows)
 
 
-@pytest.mark.parametrize("name", ["nano-editor", "nano-editor-pix2pix"])
+@pytest.mark.parametrize("name", ["nano-editor", "nano-editor-klein"])
 def test_the_presets_are_valid_and_build_small(name):
     settings = read_config(name, EditorConfig)
     parts = trainer.CLASSES[settings.architecture].build(settings, phrases()).pipeline.components.values()
