@@ -65,7 +65,7 @@ def test_a_chat_model_computes_so():
 
 def test_an_editor_computes_so():
     editor = DiffusersEditor.load(NANO / "editor", device="cpu")
-    seen = watched(editor.pipeline.transformer)
+    seen = watched(editor.pipeline.unet)
     shown = picture(size=(128, 128))
     editor.edit([Edit(task_id="t", step=0, attempt=0, image=shown, prompt="a bowl", seed=3)])
     assert set(seen) == {1}
