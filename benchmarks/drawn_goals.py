@@ -7,7 +7,7 @@ The nano editor draws each sub-goal of validation episodes from its true source,
 the node has it. Where the picture shows the sub-goal, the block is set down where it shows it (`reached`),
 and the expert carries the sub-goal out badly (`failed`): drops the block, takes another, or another place.
 
-One JSON line. By the least pixels over which a difference counts (THIN in `streaming/vision.py`; 1 is none):
+One JSON line. By the least pixels over which a difference counts (THIN in `goalreel/streaming/vision.py`; 1 is none):
 [median, 10th percentile] of `closeness` to the goal image; `asked`, the share of views at or above the usual
 `gate`; `changed`, the median share of the picture that differs from the goal image; `rerendered`, the share
 of views above the usual `rerender`, from which the next goal would be drawn anew.
@@ -24,12 +24,12 @@ import numpy as np
 import typer
 
 from goalreel.checkpoints import NANO
-from goalreel.datasets.tabletop.lessons.executions import FAULTS, failed, frame_of
-from goalreel.datasets.tabletop.lessons.steps import Done, walk
-from goalreel.datasets.tabletop.lessons.verdicts import prompt_for
-from goalreel.datasets.tabletop.predicates import shows
-from goalreel.datasets.tabletop.readback import read_back
-from goalreel.datasets.tabletop.splits import seeds
+from goalreel.tabletop.lessons.executions import FAULTS, failed, frame_of
+from goalreel.tabletop.lessons.steps import Done, walk
+from goalreel.tabletop.lessons.verdicts import prompt_for
+from goalreel.tabletop.sim.predicates import shows
+from goalreel.tabletop.sim.readback import read_back
+from goalreel.tabletop.sim.splits import seeds
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.image import Image
 from goalreel.streaming import vision

@@ -26,15 +26,15 @@ import typer
 from goalreel.checkpoints import located
 from goalreel.datasets.corpora.kind import RowKind
 from goalreel.datasets.corpora.write import Corpus, write_corpus
-from goalreel.datasets.tabletop.lessons.conversations import verdict_lesson
-from goalreel.datasets.tabletop.lessons.kinds import VERDICTS
-from goalreel.datasets.tabletop.lessons.rows import VerdictRow
-from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
-from goalreel.datasets.tabletop.splits import seeds
+from goalreel.tabletop.lessons.conversations import verdict_lesson
+from goalreel.tabletop.lessons.kinds import VERDICTS
+from goalreel.tabletop.lessons.rows import VerdictRow
+from goalreel.tabletop.lessons.verdicts import verdict_rows
+from goalreel.tabletop.sim.splits import seeds
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.critic import judge_all, measure_critic
-from goalreel.evaluation.tabletop.edit import Edited, edit_all
-from goalreel.evaluation.tabletop.scenes import SIZE, walks
+from goalreel.tabletop.bench.critic import judge_all, measure_critic
+from goalreel.tabletop.bench.edit import Edited, edit_all
+from goalreel.tabletop.bench.scenes import SIZE, walks
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import load

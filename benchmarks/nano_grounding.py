@@ -17,10 +17,10 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 
 import typer
 
-from goalreel.datasets.tabletop.lessons.rows import VerdictRow
-from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
-from goalreel.datasets.tabletop.splits import seeds
-from goalreel.evaluation.tabletop.critic import judge_all, measure_critic
+from goalreel.tabletop.lessons.rows import VerdictRow
+from goalreel.tabletop.lessons.verdicts import verdict_rows
+from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.bench.critic import judge_all, measure_critic
 from goalreel.files import write_bytes
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.hf import HfChat

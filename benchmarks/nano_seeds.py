@@ -16,13 +16,13 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 import typer
 
 from goalreel.checkpoints import NANO
-from goalreel.datasets.tabletop.lessons.rows import Register
-from goalreel.datasets.tabletop.splits import seeds
+from goalreel.tabletop.lessons.rows import Register
+from goalreel.tabletop.sim.splits import seeds
 from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.evaluation.tabletop.asking import in_batches
-from goalreel.evaluation.tabletop.edit import EditCase, edit_cases
-from goalreel.evaluation.tabletop.scenes import disturbed, walk
-from goalreel.evaluation.tabletop.words import REGISTERS, prompt_of
+from goalreel.tabletop.bench.asking import in_batches
+from goalreel.tabletop.bench.edit import EditCase, edit_cases
+from goalreel.tabletop.bench.scenes import disturbed, walk
+from goalreel.tabletop.bench.words import REGISTERS, prompt_of
 from goalreel.image import Image
 from goalreel.types import Editor, Failure
 

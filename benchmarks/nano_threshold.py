@@ -20,14 +20,14 @@ import numpy as np
 import typer
 
 from goalreel.batch import run
-from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
-from goalreel.datasets.tabletop.splits import seeds
+from goalreel.tabletop.lessons.verdicts import verdict_rows
+from goalreel.tabletop.sim.splits import seeds
 from goalreel.evaluation.intervals import area, balanced, measured, measured_share, points
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.critic import MADE, REAL, Judged, judge_all
-from goalreel.evaluation.tabletop.edit import edit_all
-from goalreel.evaluation.tabletop.loop import TruePlanner, right_steps
-from goalreel.evaluation.tabletop.scenes import SIZE, Walk, walks
+from goalreel.tabletop.bench.critic import MADE, REAL, Judged, judge_all
+from goalreel.tabletop.bench.edit import edit_all
+from goalreel.tabletop.bench.loop import TruePlanner, right_steps
+from goalreel.tabletop.bench.scenes import SIZE, Walk, walks
 from goalreel.loop import Keep
 from goalreel.models import presets
 from goalreel.models.journal import Journal

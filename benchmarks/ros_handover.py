@@ -46,7 +46,7 @@ sys.path.append(str(Path(__file__).parent))
 from parts import handover
 from parts.handover import SIZE, Latency, Scene, Teller
 
-from goalreel.datasets.tabletop.splits import seeds
+from goalreel.tabletop.sim.splits import seeds
 from goalreel_interfaces.action import GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardStep, SubGoal
 from goalreel_ros.client import GoalreelClient

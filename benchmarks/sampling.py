@@ -25,7 +25,7 @@ import typer
 from transformers.trainer_pt_utils import get_length_grouped_indices
 
 from goalreel.checkpoints import NANO
-from goalreel.datasets.tabletop.lessons.corpus import CorpusKind, CorpusOrder, make_corpus
+from goalreel.tabletop.lessons.corpus import CorpusKind, CorpusOrder, make_corpus
 from goalreel.training.config import read_config
 from goalreel.training.conversations import Collator, TrainingRow, read_rows
 from goalreel.training.language_config import LanguageConfig

@@ -22,8 +22,8 @@ from rich.progress import track
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support import tabletop_measure as measure
 
-from goalreel.datasets.tabletop.expert import PHASES
-from goalreel.datasets.tabletop.splits import SEEDS, seeds
+from goalreel.tabletop.sim.expert import PHASES
+from goalreel.tabletop.sim.splits import SEEDS, seeds
 
 
 def phase_lengths(outcomes: list[measure.Outcome]) -> dict[str, list[float]]:

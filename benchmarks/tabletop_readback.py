@@ -25,8 +25,8 @@ import numpy as np
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.tabletop_measure import measure_reading
 
-from goalreel.datasets.tabletop.cameras import FIXED
-from goalreel.datasets.tabletop.splits import SEEDS, seeds
+from goalreel.tabletop.sim.cameras import FIXED
+from goalreel.tabletop.sim.splits import SEEDS, seeds
 
 
 def main() -> None:

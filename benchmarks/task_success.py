@@ -30,11 +30,11 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from goalreel.datasets.tabletop.env import Tabletop
-from goalreel.datasets.tabletop.expert import OPEN
-from goalreel.datasets.tabletop.grammar import TabletopEpisode, sample_episode
-from goalreel.datasets.tabletop.reach import Reacher, at_home, homeward
-from goalreel.datasets.tabletop.splits import seeds
+from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.sim.expert import OPEN
+from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
+from goalreel.tabletop.sim.reach import Reacher, at_home, homeward
+from goalreel.tabletop.sim.splits import seeds
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.models import presets

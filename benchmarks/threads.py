@@ -28,11 +28,11 @@ import typer
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from goalreel import threads
-from goalreel.datasets.tabletop.sentences import state_of
-from goalreel.datasets.tabletop.splits import seeds
-from goalreel.evaluation.tabletop.edit import EditCase
-from goalreel.evaluation.tabletop.scenes import walk
-from goalreel.evaluation.tabletop.words import prompt_of
+from goalreel.tabletop.sim.sentences import state_of
+from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.bench.edit import EditCase
+from goalreel.tabletop.bench.scenes import walk
+from goalreel.tabletop.bench.words import prompt_of
 from goalreel.models.load import load
 from goalreel.types import Candidate, Edit, Task
 

@@ -42,8 +42,8 @@ LEAN = ("--vqa.enabled=false", "--interjections.enabled=false")
 
 def tabletop(root: Path) -> Path:
     """Record EPISODES of the validation split."""
-    from goalreel.datasets.tabletop.record import quiet, record
-    from goalreel.datasets.tabletop.splits import seeds
+    from goalreel.tabletop.sim.record import quiet, record
+    from goalreel.tabletop.sim.splits import seeds
 
     quiet()
     record(root, seeds("validation", EPISODES, 0))

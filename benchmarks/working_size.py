@@ -25,9 +25,9 @@ import typer
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.same_picture import same_picture_editor
 
-from goalreel.datasets.tabletop.env import Tabletop
-from goalreel.datasets.tabletop.grammar import sample_episode
-from goalreel.datasets.tabletop.splits import seeds
+from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.sim.splits import seeds
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.image import Image
 from goalreel.types import Edit

@@ -23,11 +23,11 @@ from pydantic import BaseModel
 from goalreel.cli.console import progress_bars
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import INTERRUPTED, SPLITS
-from goalreel.datasets.tabletop.splits import Split, seeds
+from goalreel.tabletop.sim.splits import Split, seeds
 from goalreel.evaluation.intervals import gap_closed, measured, points, share
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.tabletop.loop import run_loops
-from goalreel.evaluation.tabletop.scenes import walks
+from goalreel.tabletop.bench.loop import run_loops
+from goalreel.tabletop.bench.scenes import walks
 from goalreel.files import exclusive, write_bytes
 from goalreel.models import presets
 from goalreel.models.journal import Journal

@@ -24,14 +24,14 @@ from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, lay_out
 from goalreel.annotator.report.sheet import MARKS
 from goalreel.batch import Limits, run
 from goalreel.cli.errors import one_line_errors
-from goalreel.datasets.tabletop.cameras import FIXED
-from goalreel.datasets.tabletop.grammar import sample_episode
-from goalreel.datasets.tabletop.readback import segment
-from goalreel.datasets.tabletop.scene import HALF, is_bowl
-from goalreel.datasets.tabletop.splits import seeds
+from goalreel.tabletop.sim.cameras import FIXED
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.sim.readback import segment
+from goalreel.tabletop.sim.scene import HALF, is_bowl
+from goalreel.tabletop.sim.splits import seeds
 from goalreel.errors import InputError
-from goalreel.evaluation.tabletop.scenes import Walk, look_rendered, outcome, walk
-from goalreel.evaluation.tabletop.words import read_plan
+from goalreel.tabletop.bench.scenes import Walk, look_rendered, outcome, walk
+from goalreel.tabletop.bench.words import read_plan
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.models import presets

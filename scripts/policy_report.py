@@ -17,12 +17,12 @@ import matplotlib.pyplot as plt
 import typer
 
 from goalreel.cli.options import SPLITS
-from goalreel.datasets.tabletop.policy_tasks import CONDITIONS
+from goalreel.tabletop.sim.policy_tasks import CONDITIONS
 from goalreel.evaluation.measured import Measured
-from goalreel.evaluation.policy.pooled import difference, pooled
-from goalreel.evaluation.policy.rollout import Rolled
-from goalreel.evaluation.policy.study import PolicyReport
-from goalreel.training.policy.fit import PICK_NEAR, PLACE_NEAR
+from goalreel.tabletop.policy.pooled import difference, pooled
+from goalreel.tabletop.policy.rollout import Rolled
+from goalreel.tabletop.policy.study import PolicyReport
+from goalreel.tabletop.policy.fit import PICK_NEAR, PLACE_NEAR
 
 ROWS = {
     "instruction": "A0, the instruction in words",

@@ -1,7 +1,7 @@
 """Make the nano checkpoints that come with goalreel, from nothing: corpora, Planner, editor, Critic.
 
 Every stage resumes: run the same command again after a kill. With `--install` the results replace those in
-`checkpoints/nano`.
+`goalreel/checkpoints/nano`.
 
     python scripts/train_nano.py --workers 16
     python scripts/train_nano.py --install

@@ -86,8 +86,8 @@ def _read(recording: Source, records: Records, episode: int) -> Storyboard:
 
 def _seeds(root: Path) -> dict[int, str]:
     """Episode -> `tabletop-SEED`, where a recording is of the simulated tabletop."""
-    from goalreel.datasets.tabletop.scoring import task_id_of
-    from goalreel.datasets.tabletop.truth import FILE, read_truth
+    from goalreel.tabletop.sim.scoring import task_id_of
+    from goalreel.tabletop.sim.truth import FILE, read_truth
 
     if not (root / FILE).is_file():
         return {}

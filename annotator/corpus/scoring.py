@@ -49,7 +49,7 @@ def scorer_of(name: str) -> NamedScorer:
     if name == CRITIC:
         return NamedScorer(name, None)
     if name == SIMULATOR:
-        from goalreel.datasets.tabletop.scoring import success_of
+        from goalreel.tabletop.sim.scoring import success_of
 
         return NamedScorer(name, build_scorer(name), success_of)
     return NamedScorer(ModelName.parse(name).public(), build_scorer(name))

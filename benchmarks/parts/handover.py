@@ -72,11 +72,11 @@ class Scene:
 
 def play(seed: int) -> Scene:
     """Let the tabletop's expert carry the task out, and imagine each goal from the one before it."""
-    from goalreel.datasets.tabletop.env import Tabletop
-    from goalreel.datasets.tabletop.grammar import sample_episode
-    from goalreel.datasets.tabletop.rollout import rollout
-    from goalreel.datasets.tabletop.sentences import order_of, state_of
-    from goalreel.datasets.tabletop.teleport import teleport
+    from goalreel.tabletop.sim.env import Tabletop
+    from goalreel.tabletop.sim.grammar import sample_episode
+    from goalreel.tabletop.sim.rollout import rollout
+    from goalreel.tabletop.sim.sentences import order_of, state_of
+    from goalreel.tabletop.sim.teleport import teleport
 
     episode = sample_episode(seed)
     table = Tabletop(episode.scene)

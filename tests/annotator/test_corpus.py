@@ -28,7 +28,7 @@ from goalreel.datasets.corrections.events import FlagIssue, GiveVerdict, TakeFra
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.tabletop.truth import TrueEpisode, Truth, write_truth
+from goalreel.tabletop.sim.truth import TrueEpisode, Truth, write_truth
 from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.files import exclusive
 from goalreel.folder import load_storyboard, save_storyboard

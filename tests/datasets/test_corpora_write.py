@@ -18,22 +18,22 @@ from goalreel.cli.corpus import app
 from goalreel.datasets.corpora.columns import read_rows
 from goalreel.datasets.corpora.critiques import CRITIQUES
 from goalreel.datasets.corpora.sharegpt import messages_of
-from goalreel.datasets.tabletop.grammar import sample_episode
-from goalreel.datasets.tabletop.lessons.continuations import continuation_rows
-from goalreel.datasets.tabletop.lessons.conversations import (
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.lessons.continuations import continuation_rows
+from goalreel.tabletop.lessons.conversations import (
     candidate_of,
     plan_lesson,
     task_of,
     verdict_lesson,
 )
-from goalreel.datasets.tabletop.lessons.corpus import LESSONS, CorpusOrder, make_corpus
-from goalreel.datasets.tabletop.lessons.critiques import critique_rows
-from goalreel.datasets.tabletop.lessons.grounding import in_order, place
-from goalreel.datasets.tabletop.lessons.kinds import EDITS, PLANS, VERDICTS
-from goalreel.datasets.tabletop.lessons.prompts import NAMES
-from goalreel.datasets.tabletop.lessons.steps import walk
-from goalreel.datasets.tabletop.sentences import state_of
-from goalreel.datasets.tabletop.splits import seeds
+from goalreel.tabletop.lessons.corpus import LESSONS, CorpusOrder, make_corpus
+from goalreel.tabletop.lessons.critiques import critique_rows
+from goalreel.tabletop.lessons.grounding import in_order, place
+from goalreel.tabletop.lessons.kinds import EDITS, PLANS, VERDICTS
+from goalreel.tabletop.lessons.prompts import NAMES
+from goalreel.tabletop.lessons.steps import walk
+from goalreel.tabletop.sim.sentences import state_of
+from goalreel.tabletop.sim.splits import seeds
 from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.planners.critic import ChatCritic
@@ -204,7 +204,7 @@ def test_workers_write_the_same_files(tmp_path):
 
 MAKING = """
 from goalreel.cli.corpus import app
-from goalreel.datasets.tabletop.lessons import corpus
+from goalreel.tabletop.lessons import corpus
 
 kind, make = corpus.LESSONS["edits"]
 parts = []

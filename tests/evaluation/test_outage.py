@@ -14,7 +14,7 @@ from goalreel.errors import BackendError, UserError
 from goalreel.evaluation.outage import stopping
 from goalreel.evaluation.published.answers import FOLDER, generate
 from goalreel.evaluation.published.benchmark import Sample
-from goalreel.evaluation.tabletop import job
+from goalreel.tabletop.bench import job
 from goalreel.folder import load_storyboard
 from goalreel.image import Image
 from goalreel.models.trio import Trio

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from support.places import ROOT
 
-from goalreel.datasets.tabletop.env import Tabletop
-from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.sim.grammar import sample_episode
 
 pytestmark = pytest.mark.process
 EXAMPLES = ROOT / "examples"

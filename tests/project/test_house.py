@@ -147,7 +147,7 @@ def test_corpora_know_nothing_of_the_tabletop():
         imported = [
             name for node in ast.walk(ast.parse((ROOT / file).read_text())) for name in _imported(node)
         ]
-        assert not [name for name in imported if name.startswith("goalreel.datasets.tabletop")], file
+        assert not [name for name in imported if name.startswith("goalreel.tabletop.sim")], file
 
 
 def test_no_room_imports_ros():

@@ -15,10 +15,10 @@ from support import tabletop_models as models
 
 from goalreel.batch import run
 from goalreel.cli.tabletop import app
-from goalreel.datasets.tabletop.readback import segment
+from goalreel.tabletop.sim.readback import segment
 from goalreel.errors import InputError
-from goalreel.evaluation.tabletop.loop import TruePlanner
-from goalreel.evaluation.tabletop.scenes import walk
+from goalreel.tabletop.bench.loop import TruePlanner
+from goalreel.tabletop.bench.scenes import walk
 from goalreel.image import Image
 from goalreel.models.load import Trio
 

@@ -12,7 +12,7 @@ import pytest
 from support.cli import goalreel
 from support.places import ROOT
 
-from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.installed import EXTRAS
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from support.ros import Other, other
 from support.wait import until
 
 from goalreel.checkpoints import NANO
-from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.models import presets
 from goalreel_interfaces.msg import Storyboard, SubGoal
 from goalreel_ros.client import GoalreelClient, NodeGoneError
@@ -22,7 +22,7 @@ from goalreel_ros.pictures import decode
 pytestmark = pytest.mark.process
 
 if not NANO.is_dir():
-    pytest.skip("no checkpoints/nano in this checkout", allow_module_level=True)
+    pytest.skip("no goalreel/checkpoints/nano in this checkout", allow_module_level=True)
 
 SEED = 900_011
 """Of the validation split: one sub-goal."""

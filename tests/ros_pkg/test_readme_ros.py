@@ -20,7 +20,7 @@ from support.places import ROOT
 from support.ros import Other, other
 from support.wait import until
 
-from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.tabletop.sim.grammar import sample_episode
 
 pytestmark = pytest.mark.process
 

@@ -12,11 +12,11 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
 
 from goalreel.batch import run as run_batch
-from goalreel.datasets.tabletop.grammar import sample_episode
-from goalreel.datasets.tabletop.phrases import PARAPHRASES
-from goalreel.datasets.tabletop.predicates import SubGoal
-from goalreel.datasets.tabletop.reach import Reacher, at_home
-from goalreel.datasets.tabletop.sentences import order_of, read_order, read_wanted, state_of
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.sim.phrases import PARAPHRASES
+from goalreel.tabletop.sim.predicates import SubGoal
+from goalreel.tabletop.sim.reach import Reacher, at_home
+from goalreel.tabletop.sim.sentences import order_of, read_order, read_wanted, state_of
 from goalreel.image import Image
 from goalreel.planners.critic import ChatCritic
 from goalreel.planners.planner import ChatPlanner, Underway

@@ -19,8 +19,8 @@ from support.wait import until
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.datasets.tabletop.arm import HOME_TIP
-from goalreel.datasets.tabletop.grammar import sample_episode
+from goalreel.tabletop.sim.arm import HOME_TIP
+from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.streaming.board import Board, Goal, StepPanel

@@ -8,7 +8,7 @@ from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.act.modeling_act import ACTPolicy
 from lerobot.policies.factory import make_pre_post_processors
 
-from goalreel.datasets.tabletop.policy_tasks import WORDS
+from goalreel.tabletop.sim.policy_tasks import WORDS
 
 
 def key_pose_policy(

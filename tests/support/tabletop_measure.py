@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from goalreel.datasets.tabletop.env import Tabletop
-from goalreel.datasets.tabletop.expert import PHASES, Move, pick_and_place
-from goalreel.datasets.tabletop.grammar import sample_episode
-from goalreel.datasets.tabletop.predicates import KINDS, SubGoal, shows
-from goalreel.datasets.tabletop.readback import read_back, shown
-from goalreel.datasets.tabletop.rollout import Policy, rollout
-from goalreel.datasets.tabletop.scene import SceneLayout, is_bowl
-from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.sim.expert import PHASES, Move, pick_and_place
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.sim.predicates import KINDS, SubGoal, shows
+from goalreel.tabletop.sim.readback import read_back, shown
+from goalreel.tabletop.sim.rollout import Policy, rollout
+from goalreel.tabletop.sim.scene import SceneLayout, is_bowl
+from goalreel.tabletop.sim.teleport import teleport
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from goalreel.training import editor, language
-from goalreel.training.editor_config import EditorConfig, Schedule
+from goalreel.training import language
+from goalreel.tabletop.nano import editor_training
+from goalreel.tabletop.nano.editor_config import EditorConfig, Schedule
 from goalreel.training.fitting import fit
 from goalreel.training.language_config import LanguageConfig
 from goalreel.training.run import processes
@@ -80,9 +81,9 @@ def main(folder: Path) -> None:
     rank, told = processes().process_index, []
     save_file({"weight": fit_line(folder / "line", rank)}, folder / f"line-{rank}.safetensors")
     config = EditorConfig.model_validate({**EDITOR, "data": folder / "edits"})
-    editor.train(config, folder / "editor", progress=lambda *done: told.append(done))
+    editor_training.train(config, folder / "editor", progress=lambda *done: told.append(done))
     (folder / f"told-{rank}.json").write_text(json.dumps(told))
-    editor.train(config, folder / "editor", resume=True)
+    editor_training.train(config, folder / "editor", resume=True)
     rows = folder / "plans" / "sharegpt" / "plans.json"
     language.train(LanguageConfig.model_validate({**PLANNER, "corpus": [rows]}), folder / "planner", False)
 

@@ -27,8 +27,8 @@ from goalreel.checkpoints import NANO
 from goalreel.cli.train import app
 from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.write import Corpus, write_corpus
-from goalreel.datasets.tabletop.lessons.critiques import critique_rows
-from goalreel.datasets.tabletop.scoring import SimulatorScorer, task_id_of
+from goalreel.tabletop.lessons.critiques import critique_rows
+from goalreel.tabletop.sim.scoring import SimulatorScorer, task_id_of
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.planners.dialects import OWN
@@ -43,7 +43,7 @@ from goalreel.training.rewards import Marks
 from goalreel.types import Edit, Failure
 
 if not NANO.is_dir():
-    pytest.skip("no checkpoints/nano in this checkout", allow_module_level=True)
+    pytest.skip("no goalreel/checkpoints/nano in this checkout", allow_module_level=True)
 
 SMALL = {
     "model": "nano-critic",
@@ -330,7 +330,7 @@ def test_options_of_the_other_method_are_refused(tmp_path):
 def test_the_ablation_runs_end_to_end_and_does_nothing_twice(folder, tmp_path):
     import nano_ablations
 
-    from goalreel.datasets.tabletop.lessons.corpus import CorpusOrder, make_corpus
+    from goalreel.tabletop.lessons.corpus import CorpusOrder, make_corpus
 
     for kind in ("plans", "verdicts"):
         make_corpus(CorpusOrder(kind, "train", 3), tmp_path / kind)

@@ -21,14 +21,14 @@ from typer.testing import CliRunner
 from goalreel.checkpoints import located
 from goalreel.cli.train import app
 from goalreel.datasets.corpora.sharegpt import messages_of
-from goalreel.datasets.tabletop.lessons.conversations import (
+from goalreel.tabletop.lessons.conversations import (
     candidate_of,
     plan_lesson,
     task_of,
     verdict_lesson,
 )
-from goalreel.datasets.tabletop.lessons.plans import plan_rows
-from goalreel.datasets.tabletop.lessons.verdicts import verdict_rows
+from goalreel.tabletop.lessons.plans import plan_rows
+from goalreel.tabletop.lessons.verdicts import verdict_rows
 from goalreel.planners.chat import NoReply
 from goalreel.planners.critic import ChatCritic, question
 from goalreel.planners.dialects import OwnDialect
@@ -39,7 +39,7 @@ from goalreel.training.conversations import IGNORED, Collator, read_rows
 from goalreel.training.language import train
 from goalreel.training.language_config import LanguageConfig
 from goalreel.training.loading import adapters, freeze, load
-from goalreel.training.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
+from goalreel.tabletop.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
 from goalreel.training.optim import MuonAdamW
 from goalreel.training.results import last_checkpoint
 from goalreel.training.sampling import LengthSampler
@@ -426,7 +426,7 @@ def test_words_of_a_later_corpus_are_learned_with_the_first(tmp_path, plans, ver
 def test_training_goes_on_from_a_shipped_model(tmp_path, verdicts):
     shipped = Path(located("nano-critic"))
     if not shipped.is_dir():
-        pytest.skip("no checkpoints/nano in this checkout")
+        pytest.skip("no goalreel/checkpoints/nano in this checkout")
     config = LanguageConfig(role="critic", model="nano-critic", corpus=(verdicts[0],), steps=1, batch_size=1)
     train(config.model_copy(update={"learning_rate": 1e-9, "save_dtype": "float16"}), tmp_path / "on", False)
     before, after = (load_file(f / "model.safetensors") for f in (shipped, tmp_path / "on"))

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 from support import train_together
 
-from goalreel.datasets.tabletop.lessons.corpus import CorpusOrder, make_corpus
+from goalreel.tabletop.lessons.corpus import CorpusOrder, make_corpus
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.planners.hf import HfChat
 

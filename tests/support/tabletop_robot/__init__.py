@@ -21,7 +21,7 @@ from lerobot.processor import ComplementaryDataProcessorStep, ProcessorStepRegis
 from lerobot.robots.config import RobotConfig
 from lerobot.robots.robot import Robot
 
-from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.tabletop.sim.teleport import teleport
 from goalreel.serving.settings import Models
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
 from goalreel_ros.tabletop.models import ModelServer

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from goalreel.datasets.tabletop.predicates import SubGoal
-from goalreel.datasets.tabletop.sentences import order_of, read_order, read_wanted, state_of
+from goalreel.tabletop.sim.predicates import SubGoal
+from goalreel.tabletop.sim.sentences import order_of, read_order, read_wanted, state_of
 from goalreel.image import Image
 from goalreel.planners.chat import Conversation
 from goalreel.planners.whole import states_in

@@ -20,9 +20,9 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Float64MultiArray
 
-from goalreel.datasets.tabletop.env import STATE_NAMES
-from goalreel.datasets.tabletop.grammar import sample_episode
-from goalreel.datasets.tabletop.reach import ArmAction, Reacher, at_home, homeward, still
+from goalreel.tabletop.sim.env import STATE_NAMES
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.sim.reach import ArmAction, Reacher, at_home, homeward, still
 from goalreel.streaming.settings import READ_ONLY
 from goalreel_interfaces.msg import SubGoal
 from goalreel_ros.pictures import decode

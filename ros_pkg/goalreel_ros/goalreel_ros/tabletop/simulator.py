@@ -24,8 +24,8 @@ from sensor_msgs.msg import CameraInfo
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiArrayLayout, String
 
-from goalreel.datasets.tabletop.cameras import FIXED
-from goalreel.datasets.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
+from goalreel.tabletop.sim.cameras import FIXED
+from goalreel.tabletop.sim.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.serving.settings import Models

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.tabletop.arm import HOME_TIP
-from goalreel.datasets.tabletop.env import Tabletop, TabletopState
-from goalreel.datasets.tabletop.grammar import sample_episode
-from goalreel.datasets.tabletop.predicates import SubGoal, shows
-from goalreel.datasets.tabletop.scene import SceneLayout
-from goalreel.datasets.tabletop.teleport import teleport
+from goalreel.tabletop.sim.arm import HOME_TIP
+from goalreel.tabletop.sim.env import Tabletop, TabletopState
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.sim.predicates import SubGoal, shows
+from goalreel.tabletop.sim.scene import SceneLayout
+from goalreel.tabletop.sim.teleport import teleport
 from goalreel.image import Image
 
 CAMERA = "front"

@@ -1,0 +1,233 @@
+"""`goalreel corpus`: training data from the simulated tabletop, and from stored storyboards."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.models import MODES, ModelCommand
+from goalreel.cli.options import First, Split
+from goalreel.errors import InputError
+
+app = typer.Typer(
+    name="corpus", help="Make training data for planner, editor and critic.", no_args_is_help=True
+)
+
+
+if TYPE_CHECKING:
+    from goalreel.annotator.corpus.report import CorpusReport
+    from goalreel.tabletop.lessons.corpus import CorpusOrder, Maker
+
+
+_Kind = Literal["plans", "continuations", "edits", "verdicts", "live", "wholes", "critiques"]
+"""Not a `type`, of which Typer does not list the values."""
+
+_UNSCORED = {
+    "critic": "the records hold no scores",
+    "simulator": "the simulator knows storyboards called tabletop-SEED alone",
+}
+"""Scorer -> why it left attempts without scores."""
+
+
+@app.callback()
+def main() -> None:
+    """Make training data for planner, editor and critic."""
+
+
+@app.command(
+    cls=ModelCommand,
+    epilog="Examples:\n\n"
+    "- `goalreel corpus make --kind plans --episodes 20000 --out corpora/plans --workers 8`\n\n"
+    "- `goalreel corpus make --kind edits --split validation --episodes 200 --out check --size 96`\n\n"
+    "- `goalreel corpus make --kind verdicts --episodes 5000 --out corpora/verdicts --no-text`\n\n"
+    "- `goalreel corpus make --kind live --episodes 3000 --out corpora/live --variety 0.4`\n\n"
+    "- `goalreel corpus make --kind wholes --episodes 3000 --out corpora/wholes --relabelled 0.8`\n\n"
+    "- `goalreel corpus make --kind verdicts --editor diffusers:runs/editor --episodes 1000 --out own`\n\n"
+    "- `goalreel corpus make --kind critiques --editor diffusers:nano-editor --episodes 1000 --out rl`",
+)
+def make(
+    kind: Annotated[
+        _Kind,
+        typer.Option(
+            help="What is learned; live: of a robot at work; wholes: of the end of a task; "
+            "critiques: for --method grpo."
+        ),
+    ],
+    episodes: Annotated[int, typer.Option(min=1, help="How many seeds; a held-out one gives no row.")],
+    out: Annotated[Path, typer.Option(help="Folder of the corpus. Run again to go on.")],
+    split: Split = "train",
+    first: First = 0,
+    size: Annotated[int, typer.Option(min=64, max=1024, help="Width and height in pixels.")] = 128,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    shard: Annotated[int, typer.Option(min=1, help="Episodes a file.")] = 100,
+    text: Annotated[
+        bool, typer.Option(help="Write ShareGPT JSON with its images too, but of critiques.")
+    ] = True,
+    variety: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="Share of episodes in other shades and light, or through another camera."
+        ),
+    ] = 0.0,
+    relabelled: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="Of wrong candidates, the share that is another sub-goal's true picture."
+        ),
+    ] = 0.0,
+    editor: Annotated[
+        str | None,
+        typer.Option(help="Verdicts or critiques of the pictures of this editor, in this process: <editor>."),
+    ] = None,
+) -> None:
+    """Write a corpus as a Hugging Face dataset and as ShareGPT JSON."""
+    with one_line_errors("interrupted; finished shards are kept: run the same command again to go on"):
+        from goalreel.tabletop.lessons.corpus import CorpusOrder
+
+        if editor is not None and (kind not in ("verdicts", "critiques") or workers != 1):
+            raise InputError("--editor is for --kind verdicts or critiques, with one worker")
+        if editor is None and kind == "critiques":
+            raise InputError("--kind critiques needs --editor: they are of its own pictures")
+        source = "simulator" if editor is None else f"editor {editor}"
+        order = CorpusOrder(kind, split, episodes, size, first, shard, variety, relabelled, source)
+        rows = _write(order, out, workers, text, None if editor is None else _judging(kind, editor, variety))
+    typer.echo(f"{rows} rows of {episodes} episodes", err=True)
+    typer.echo(str(out))
+
+
+@app.command(
+    "from-storyboards",
+    cls=ModelCommand,
+    epilog="Each of OUT/sft, OUT/rl, OUT/continuations, OUT/easy and OUT/reflection is a corpus; "
+    "OUT/report.json has the numbers. docs/training.md explains the stages and every reason.\n\n"
+    "Examples:\n\n"
+    "- `goalreel corpus from-storyboards boards --out corpus --scorer openai:MODEL@URL`\n\n"
+    "- `goalreel corpus from-storyboards annotated more --out corpus --rl-variance 0.5`\n\n"
+    '- `goalreel plan scene.png "..." --out boards/tabletop-7 && '
+    "goalreel corpus from-storyboards boards --out corpus --scorer simulator`",
+)
+def from_storyboards(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIR...",
+            help="What plan, annotate, eval or bag2lerobot wrote; storyboards are looked for below too.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the corpora. Run again to go on.")],
+    scorer: Annotated[
+        str,
+        typer.Option(
+            help="critic: the scores in the records; simulator: of tabletop-SEED alone; else a chat model "
+            "as the judge: <critic>."
+        ),
+    ] = "critic",
+    seed: Annotated[int, typer.Option(min=0, help="Of the resampling and the cuts.")] = 0,
+    rl_variance: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=25,
+            help="Steps whose scores vary more are for reinforcement. [default: the third that varies most]",
+        ),
+    ] = None,
+) -> None:
+    """Filter stored storyboards into training rows, by the recipe of InterleaveThinker's paper."""
+    with one_line_errors("interrupted; what is scored is kept: run the same command again to go on"):
+        from goalreel.annotator.corpus.boards import find_boards
+        from goalreel.annotator.corpus.make import RecipeOrder, make_from_storyboards
+        from goalreel.annotator.corpus.scoring import scorer_of
+        from goalreel.cli.console import progress_bars
+
+        boards = find_boards(folders)
+        order = RecipeOrder(scorer_of(scorer), seed, rl_variance)
+        with progress_bars() as progress:
+            report = make_from_storyboards(boards, order, out, progress=progress)
+    _tell(report, out)
+
+
+@app.command(
+    "filter-groups",
+    cls=ModelCommand,
+    epilog="Examples:\n\n"
+    "- `goalreel corpus filter-groups rl --critic hf:nano-critic?batch_size=64 --out rl-filtered`\n\n"
+    "- `goalreel corpus filter-groups rl --critic openai:MODEL@URL --out rl-filtered`",
+)
+def filter_groups(
+    corpus: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of critiques.")],
+    critic: Annotated[
+        str,
+        typer.Option(
+            help="The Critic that reinforcement goes on from, sampled at temperature 1 unless its name says "
+            "otherwise: <critic>."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the filtered corpus. Run again to go on.")],
+    replies: Annotated[int, typer.Option(min=2, help="Replies a row; as many as `group` in training.")] = 8,
+    mode: Annotated[MODES, typer.Option(help="As `mode` in training.")] = "strict",
+) -> None:
+    """Keep the critiques that can teach by GRPO: the Critic is right about them sometimes, not always."""
+    with one_line_errors("interrupted; finished shards are kept: run the same command again to go on"):
+        from goalreel.cli.console import progress_bars
+        from goalreel.models.load import build_chat, dialect_of
+        from goalreel.models.names import ModelName
+        from goalreel.planners.dialects import OWN
+        from goalreel.training.groups import GroupSampling, filter_groups
+
+        name = ModelName.parse(critic)
+        if "temperature" not in name.options:
+            name = ModelName.parse(f"{critic}{'&' if name.query else '?'}temperature=1")
+        spoken = dialect_of(name.text, "critic") or OWN
+        chat = build_chat(name.text, role="critic")
+        sampling = GroupSampling(chat, name.identity(), replies, spoken, mode)
+        with progress_bars() as progress:
+            kept, rows = filter_groups(
+                corpus, out, sampling, progress=lambda done, total: progress("rows", done, total)
+            )
+    typer.echo(f"kept {kept} of {rows} rows", err=True)
+    typer.echo(str(out))
+
+
+def _tell(report: "CorpusReport", out: Path) -> None:
+    rows = ", ".join(f"{count} {name}" for name, count in report.rows.items())
+    typer.echo(f"rows: {rows}, of {report.storyboards} storyboards", err=True)
+    if not report.critic_rows:
+        typer.echo(f"no row for the Critic; dropped most: {report.worst() or 'nothing'}", err=True)
+        if report.scorer in _UNSCORED and "unscored" in report.dropped.get("scores", {}):
+            typer.echo(f"{_UNSCORED[report.scorer]}: name a judge, --scorer openai:MODEL@URL", err=True)
+    elif not report.rows["sft"]:
+        said = "no sft row: steps that vary little hold no rejected attempt to balance with"
+        typer.echo(f"{said}; --rl-variance 25 gives every step to sft", err=True)
+    typer.echo(f"Look at {out / 'index.html'}")
+
+
+def _judging(kind: str, name: str, variety: float) -> "Maker":
+    """Rows on the pictures of the editor called `name`.
+
+    Raises:
+        UserError: it cannot be built.
+    """
+    from goalreel.tabletop.lessons.critiques import critique_rows
+    from goalreel.tabletop.lessons.judged import drawn_by, editor_rows
+    from goalreel.models.load import build_editor
+
+    draw = drawn_by(build_editor(name))
+    if kind == "critiques":
+        return lambda seeds, size: critique_rows(seeds, draw, size, variety=variety)
+    return lambda seeds, size: editor_rows(seeds, draw, size, variety=variety)
+
+
+def _write(order: "CorpusOrder", out: Path, workers: int, text: bool, make: "Maker | None") -> int:
+    from goalreel.cli.console import progress_bars
+    from goalreel.tabletop.lessons.corpus import make_corpus
+
+    with progress_bars() as progress:
+        return make_corpus(
+            order,
+            out,
+            workers=workers,
+            text=text,
+            make=make,
+            progress=lambda done, total: progress("episodes", done, total),
+        )

@@ -1,0 +1,99 @@
+"""Options and readings that several commands share."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from goalreel.errors import InputError
+
+if TYPE_CHECKING:
+    from goalreel.image import Image
+
+INTERRUPTED = "interrupted; what was finished is saved: run the same command again to go on"
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")]
+Episodes = Annotated[str | None, typer.Option(help="Such as 3, 0-9 or 0-4,7. [default: all]")]
+SPLITS = Literal["train", "validation", "test"]
+"""Typer lists the values of a Literal, though not of a `type` that stands for one."""
+Split = Annotated[SPLITS, typer.Option(help="Seed range: see goalreel/tabletop/sim/splits.py.")]
+MeasuredSplit = Annotated[
+    SPLITS, typer.Option(help="Tune on validation; test is for numbers that get written down.")
+]
+First = Annotated[int, typer.Option(min=0, help="First seed, counted from the split's start.")]
+OnUnverified = Annotated[
+    Literal["continue", "stop"], typer.Option(help="After a step without an accepted image.")
+]
+UseUnverified = Annotated[
+    bool, typer.Option(help="Let steps without an accepted image become training data, image and words.")
+]
+SubGoalFormChoice = Annotated[
+    Literal["plain", "bordered", "difference", "beside"],
+    typer.Option(help="How the sub-goal camera shows a goal; ACT cannot use plain (docs/policies.md)."),
+]
+
+
+def named[T: str](text: str, known: Sequence[T], kind: str) -> list[T]:
+    """Read a comma-separated list of names, in the order of `known`.
+
+    >>> named("edit, plan", ("plan", "edit", "critic"), "part")
+    ['plan', 'edit']
+
+    Raises:
+        InputError: there is no such one, or none is named.
+    """
+    chosen = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in chosen if name not in known]
+    if unknown or not chosen:
+        raise InputError(f"no {kind} {', '.join(unknown) or text!r}: choose from {', '.join(known)}")
+    return [name for name in known if name in chosen]
+
+
+def numbers(text: str | None) -> list[int] | None:
+    """Read episode numbers; None stays None.
+
+    >>> numbers("0-2,7")
+    [0, 1, 2, 7]
+
+    Raises:
+        InputError: something else is written there.
+    """
+    if text is None:
+        return None
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise InputError(f"--episodes takes numbers and ranges such as 0-4,7, not {text!r}")
+        found.update(range(int(first), int(last or first) + 1))
+    return sorted(found)
+
+
+def spans(episodes: Sequence[int]) -> str:
+    """Episode numbers in order as `numbers` reads them.
+
+    >>> spans([0, 1, 2, 7])
+    '0-2,7'
+    """
+    groups = groupby(enumerate(episodes), key=lambda numbered: numbered[1] - numbered[0])
+    runs = [[episode for _, episode in group] for _, group in groups]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def picture(path: Path) -> "Image":
+    """Read a picture's file.
+
+    Raises:
+        InputError: it cannot be read, or is no picture.
+    """
+    from goalreel.image import Image
+
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        raise InputError(f"{path}: cannot be read ({e.strerror})") from e
+    try:
+        return Image.decode(data)
+    except InputError as e:
+        raise InputError(f"{path}: {e}") from e

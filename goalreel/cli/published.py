@@ -1,0 +1,168 @@
+"""`goalreel eval ueval|wise|comm|rise`: the benchmarks of the paper. Imports what it needs when it runs."""
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from goalreel.cli.errors import fail, one_line_errors
+from goalreel.cli.models import (
+    Critic,
+    CriticMode,
+    CriticScores,
+    CriticThreshold,
+    Editor,
+    Keep,
+    MaxAttempts,
+    MaxSteps,
+    Planner,
+    Preset,
+    choices,
+)
+from goalreel.cli.options import Json
+from goalreel.errors import InputError
+
+if TYPE_CHECKING:
+    from goalreel.evaluation.published.estimate import Estimate
+    from goalreel.evaluation.published.run import Confirm, PublishedOrder
+    from goalreel.models.presets import Preset as Models
+    from goalreel.progress import OnProgress
+
+INTERRUPTED = "interrupted; what was finished is kept: run the same command again to go on"
+HELP = {
+    "ueval": "UEval: questions answered in text and pictures (the paper's Tables 1 and 5).",
+    "wise": "WISE, the protocol that the paper ran: pictures that need knowledge (Table 3).",
+    "comm": "CoMM: illustrated instructions, continued or written from a title (Table 2).",
+    "rise": "RISE: edits of one picture that need reasoning (Table 4).",
+}
+"""One command each; a benchmark has its line here and one in goalreel/evaluation/published/registry.py."""
+EPILOG = (
+    "Needs the benchmark's data, which docs/benchmarks.md says where to get. Without `--judge` the answers "
+    "are made and written to OUT/export in the benchmark's own form.\n\n"
+    "Keys of `--json`: each measure as KEY, KEY_low and KEY_high (its 95 % bootstrap interval over samples), "
+    "KEY_paper where the paper has it; `samples`, `answered`, `unplanned`, `unjudged` (counts), `settings`, "
+    "`judge`, `row` and `notes`.\n\n"
+    "Example: `goalreel eval {name} --preset klein --data DIR --out {name} --judge openai:MODEL@URL`"
+)
+
+
+def published(name: str) -> Callable[..., None]:
+    """The command of one benchmark."""
+
+    def work(
+        data: Annotated[Path, typer.Option(help="The benchmark's data, as downloaded.")],
+        out: Annotated[Path, typer.Option(help="Answers, replies and report. Run again to resume.")],
+        preset: Preset = "klein",
+        planner: Planner = None,
+        editor: Editor = None,
+        critic: Critic = None,
+        max_attempts: MaxAttempts = None,
+        critic_mode: CriticMode = None,
+        critic_scores: CriticScores = None,
+        critic_threshold: CriticThreshold = None,
+        max_steps: MaxSteps = None,
+        keep: Keep = None,
+        judge: Annotated[str | None, typer.Option(help="The chat model that judges.")] = None,
+        clone: Annotated[
+            Path | None, typer.Option(help="Your clone of the benchmark's repository: the judge's prompts.")
+        ] = None,
+        limit: Annotated[int | None, typer.Option(min=1, help="Only this many samples.")] = None,
+        only: Annotated[
+            Literal["generate", "judge"] | None, typer.Option(help="Only make, or only judge the answers.")
+        ] = None,
+        task: Annotated[int, typer.Option(min=3, max=4, help="CoMM: 3 continues, 4 answers.")] = 3,
+        seed: Annotated[int, typer.Option(min=0)] = 0,
+        concurrency: Annotated[int, typer.Option(min=1, help="Samples, and calls, under way at once.")] = 16,
+        paper_row: Annotated[
+            str | None, typer.Option(help="The paper's row to compare with. [default: by the editor]")
+        ] = None,
+        price_in: Annotated[float | None, typer.Option(min=0, help="$ a million prompt tokens.")] = None,
+        price_out: Annotated[float | None, typer.Option(min=0, help="$ a million reply tokens.")] = None,
+        yes: Annotated[bool, typer.Option("--yes", "-y", help="Judge without asking first.")] = False,
+        as_json: Json = False,
+    ) -> None:
+        with one_line_errors(INTERRUPTED):
+            from goalreel.evaluation.published.registry import open_benchmark
+            from goalreel.evaluation.published.run import PublishedOrder
+            from goalreel.models import presets
+
+            names = presets.load(preset, **choices(locals()))
+            if task != 3 and name != "comm":
+                raise InputError("--task is of eval comm alone")
+            order = PublishedOrder(
+                open_benchmark(name, clone, task),
+                data,
+                out,
+                limit,
+                seed,
+                only,
+                task if name == "comm" else None,
+                paper_row,
+                concurrency,
+            )
+            asked = None if only == "generate" else judge
+            _run(order, names, asked, _asking(asked, yes, price_in, price_out), as_json)
+
+    work.__doc__ = HELP[name]
+    work.__name__ = name
+    return work
+
+
+def _run(
+    order: "PublishedOrder", names: "Models", judge: str | None, confirm: "Confirm", as_json: bool
+) -> None:
+    from rich.console import Console
+
+    from goalreel.cli.console import progress_bars
+    from goalreel.evaluation.published.judging import build_judge
+    from goalreel.evaluation.published.run import run_benchmark
+    from goalreel.models.load import load
+
+    if order.only == "judge" and judge is None:
+        raise InputError("--only judge needs a --judge")
+    models = None if order.only == "judge" else load(names, roles=())
+    facts = order.benchmark.judge
+    asked = None if judge is None else build_judge(judge, facts, concurrency=order.concurrency)
+    with ExitStack() as stack:
+        bars: list[OnProgress] = []
+
+        def progress(stage: str, done: int, total: int) -> None:
+            if not bars:
+                bars.append(stack.enter_context(progress_bars()))
+            bars[0](stage, done, total)
+
+        def ask(wanted: "Estimate") -> bool:
+            bars.clear()
+            stack.close()  # bars that move would write over the question
+            return confirm(wanted)
+
+        report = run_benchmark(order, models, asked, confirm=ask, progress=progress)
+    if as_json:
+        typer.echo(report.as_json())
+        return
+    if report.values:
+        Console().print(report.table())
+    for note in report.notes:
+        typer.echo(note)
+    typer.echo(f"Look at {order.out / 'report.md'}")
+
+
+def _asking(judge: str | None, yes: bool, price_in: float | None, price_out: float | None) -> "Confirm":
+    """What is asked before judging.
+
+    Raises:
+        InputError: there is nobody to ask.
+    """
+    if judge is not None and not yes and not sys.stdin.isatty():
+        raise InputError("no terminal to ask at before judging: add --yes, or leave --judge out")
+
+    def confirm(wanted: "Estimate") -> bool:
+        typer.echo(f"Judging takes {wanted.text(price_in, price_out)}.", err=True)
+        if not yes and not typer.confirm("Go on?", err=True):
+            fail("not judged; the answers are kept")
+        return True
+
+    return confirm

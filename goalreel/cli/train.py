@@ -1,0 +1,192 @@
+"""`goalreel train`: the trainers, one command each."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.models import ModelCommand
+from goalreel.errors import InputError
+
+if TYPE_CHECKING:
+    from goalreel.models.names import ModelName
+
+app = typer.Typer(
+    name="train",
+    help="Train the Planner, the Critic and the nano editor.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+Config = Annotated[
+    str,
+    typer.Option(
+        "--config", help="A YAML file, or a preset by name; its paths are relative to the working directory."
+    ),
+]
+Out = Annotated[
+    Path, typer.Option("--out", help="Folder for checkpoint, card, logs and what resuming needs.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")]
+Corpus = Annotated[
+    list[Path] | None, typer.Option("--corpus", help="ShareGPT file; again for more. [default: the config's]")
+]
+Model = Annotated[str | None, typer.Option("--model", help="Start from this one instead of the config's.")]
+Words = Annotated[
+    list[Path] | None,
+    typer.Option("--words", help="As --corpus, for a model from scratch to learn the words of, not more."),
+]
+Validation = Annotated[list[Path] | None, typer.Option("--validation", help="As --corpus, only measured on.")]
+INTERRUPTED = "interrupted: run the same command with --resume to go on from the last checkpoint"
+
+
+@app.callback()
+def main() -> None:
+    """Train the Planner, the Critic and the nano editor."""
+
+
+def _sft(role: str, config: str, out: Path, resume: bool, **given: object) -> None:
+    """Fine-tune a language agent.
+
+    Raises:
+        UserError: a setting or a row that cannot be used.
+    """
+    from goalreel.training.config import read_config
+    from goalreel.training.language_config import LanguageConfig
+
+    settings = read_config(config, LanguageConfig, **{k: v or None for k, v in given.items()})
+    if settings.role != role:
+        raise InputError(f"{config} trains a {settings.role}, not a {role}")
+    from goalreel.training.language import train
+
+    train(settings, out, resume)
+
+
+def _grpo(config: str, out: Path, resume: bool, **given: object) -> None:
+    """Reinforce a Critic.
+
+    Raises:
+        UserError: a setting, a row or a model that cannot be used, or a model that fails for long.
+    """
+    from goalreel.training.config import read_config
+    from goalreel.training.grpo_config import GrpoConfig
+
+    settings = read_config(config, GrpoConfig, **{k: v or None for k, v in given.items()})
+    if settings.editor is None or settings.scorer is None:
+        raise InputError(f"{config} names no editor or no scorer: give --editor and --scorer")
+    from goalreel.models.load import build_editor
+    from goalreel.models.names import ModelName
+    from goalreel.models.scorers import build_scorer
+    from goalreel.training.grpo import train
+
+    scorer = build_scorer(settings.scorer)
+    train(
+        settings,
+        out,
+        resume,
+        editor=build_editor(settings.editor),
+        scorer=scorer,
+        local=_is_local(ModelName.parse(settings.editor)),
+        tell=lambda cost: typer.echo(str(cost), err=True),
+    )
+
+
+def _is_local(editor: "ModelName") -> bool:
+    """Whether no part of an editor is behind a server."""
+    from goalreel.models.lookup import is_remote
+
+    if editor.parts:
+        return all(_is_local(part) for part in editor.parts)
+    return not is_remote("editor", editor)
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "- `goalreel train planner --config nano-planner --corpus corpora/plans/sharegpt/plans.json --out runs/p`"
+    "\n\n- `accelerate launch --num_processes 8 $(which goalreel) train planner --config planner-8b ...`"
+)
+def planner(
+    config: Config,
+    out: Out,
+    resume: Resume = False,
+    model: Model = None,
+    corpus: Corpus = None,
+    words: Words = None,
+    validation: Validation = None,
+) -> None:
+    """Fine-tune a Planner, or make the nano one."""
+    with one_line_errors(INTERRUPTED):
+        _sft("planner", config, out, resume, model=model, corpus=corpus, words=words, validation=validation)
+
+
+@app.command(
+    cls=ModelCommand,
+    epilog="Examples:\n\n"
+    "- `goalreel train critic --config nano-critic --corpus verdicts/sharegpt/verdicts.json --out critic`"
+    "\n\n- `goalreel train critic --method grpo --config nano-critic-grpo --corpus rl --out runs/grpo`"
+    "\n\n- `accelerate launch --num_processes 8 $(which goalreel) train critic --config critic-8b ...`",
+)
+def critic(
+    config: Config,
+    out: Out,
+    method: Annotated[
+        Literal["sft", "grpo"],
+        typer.Option(help="Fine-tune on replies, or reinforce by what replies lead to."),
+    ] = "sft",
+    resume: Resume = False,
+    model: Model = None,
+    corpus: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="ShareGPT file, for grpo a folder of critiques; again for more. [default: the config's]"
+        ),
+    ] = None,
+    words: Words = None,
+    validation: Validation = None,
+    editor: Annotated[
+        str | None, typer.Option(help="For grpo: the editor that draws what the Critic asks for: <editor>.")
+    ] = None,
+    scorer: Annotated[
+        str | None,
+        typer.Option(help="For grpo: what scores its pictures: simulator, or a chat model as the judge."),
+    ] = None,
+) -> None:
+    """Fine-tune a Critic, make the nano one, or reinforce either."""
+    with one_line_errors(INTERRUPTED):
+        if method == "sft":
+            if editor or scorer:
+                raise InputError("--editor and --scorer are for --method grpo")
+            _sft(
+                "critic", config, out, resume, model=model, corpus=corpus, words=words, validation=validation
+            )
+            return
+        if words or validation:
+            raise InputError("--words and --validation are for --method sft")
+        _grpo(config, out, resume, model=model, corpus=corpus, editor=editor, scorer=scorer)
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "- `goalreel train editor --config nano-editor --data corpora/edits --out runs/editor`\n\n"
+    "- `goalreel train editor --config nano-editor --model nano-editor --data corpora/mine --out runs/mine`"
+)
+def editor(
+    config: Config,
+    out: Out,
+    resume: Resume = False,
+    model: Model = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the Hugging Face dataset. [default: the config's]")
+    ] = None,
+) -> None:
+    """Train the nano image editor."""
+    with one_line_errors(INTERRUPTED):
+        from goalreel.cli.console import progress_bars
+        from goalreel.training.config import read_config
+        from goalreel.tabletop.nano.editor_training import train
+        from goalreel.tabletop.nano.editor_config import EditorConfig
+
+        settings = read_config(config, EditorConfig, data=data, model=model or None)
+        with progress_bars() as told:
+            train(settings, out, resume, progress=told)

@@ -1,0 +1,202 @@
+"""Runs the parts of the bench that were asked for, on the episodes of a split, resumably."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal, get_args
+
+from goalreel.tabletop.lessons.rows import Register
+from goalreel.tabletop.lessons.verdicts import verdict_rows
+from goalreel.tabletop.sim.splits import Split, seeds
+from goalreel.tabletop.sim.variety import PLAIN, View
+from goalreel.errors import InputError
+from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.outage import stopping
+from goalreel.tabletop.bench.closed import CourseFollower, measure_closed_loop
+from goalreel.tabletop.bench.critic import judge_all, measure_critic, measure_rewriting
+from goalreel.tabletop.bench.edit import edit_all, measure_edits
+from goalreel.tabletop.bench.live import (
+    Asks,
+    judge_courses,
+    judge_frames,
+    judge_wholes,
+    live_courses,
+    measure_courses,
+    measure_frames,
+    measure_kinds,
+)
+from goalreel.tabletop.bench.loop import measure_loops, run_loops
+from goalreel.tabletop.bench.plan import measure_plans
+from goalreel.tabletop.bench.report import BenchReport
+from goalreel.tabletop.bench.scenes import SIZE, Walk, walks
+from goalreel.files import exclusive
+from goalreel.models.journal import Journal
+from goalreel.models.later import Later
+from goalreel.models.load import load, reading
+from goalreel.models.presets import Preset
+from goalreel.models.recorded import Recorded
+from goalreel.models.registry import ROLES, Role
+from goalreel.models.trio import Names, Trio
+from goalreel.progress import OnProgress
+
+type BenchPart = Literal["plan", "edit", "critic", "loop", "closed_loop", "live", "annotate"]
+PARTS: tuple[BenchPart, ...] = get_args(BenchPart.__value__)
+NEEDS: Mapping[BenchPart, tuple[Role, ...]] = {
+    "plan": ("planner",),
+    "edit": ("editor",),
+    "critic": ("editor", "critic"),
+    "loop": ("editor", "critic"),
+    "closed_loop": ("planner", "editor", "critic"),
+    "live": ("critic",),
+    "annotate": (),
+}
+"""The models that a part asks; `annotate` loads what it needs."""
+WITH_ORDERS: tuple[BenchPart, ...] = ("loop", "closed_loop")
+"""The parts that run once for each register of the orders."""
+ORDERS: tuple[Register, ...] = ("explicit", "terse")
+
+
+@dataclass(frozen=True)
+class BenchOrder:
+    """What is to be measured. `preset` names the models; answers and recordings are kept in `out`."""
+
+    preset: Preset
+    split: Split
+    episodes: int
+    first: int
+    parts: Sequence[BenchPart]
+    out: Path
+    asks: Asks
+    """When the ROS node would ask about a live view, for the part `live`."""
+    orders: Sequence[Register] = ORDERS
+    """How the steps' first orders speak in the parts WITH_ORDERS."""
+    view: View = PLAIN
+    """How all scenes are seen."""
+
+
+def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
+    """Measure with the models that the order names.
+
+    Raises:
+        InputError: no such split, look or model; a part asks a model that only reads recordings; or
+            `annotate` under a view in which nothing is recorded.
+        DatasetError: another run works in the same folder.
+        UserError: a model cannot be called, or answers nobody any more; what it has answered is kept.
+    """
+    preset = order.preset
+    parts: list[BenchPart] = [part for part in PARTS if part in order.parts]
+    read = reading(preset)
+    if parts != ["annotate"] and read:
+        raise InputError(f"{read[0]} only reads recordings: it has --parts annotate")
+    if "annotate" in parts and order.view != PLAIN:
+        raise InputError("annotate records plain scenes from the front: leave it out of --parts")
+    journal = Journal(order.out / "answers")
+    with exclusive(journal.folder, order.out):
+        # Those that the parts ask are loaded now, so that a wrong one shows before hours of work.
+        trio = None if read else load(preset, roles={role for part in parts for role in NEEDS[part]})
+        if trio is not None and "live" in parts and isinstance(trio.observer, Later):
+            _ = trio.observer.model
+        chosen = seeds(order.split, order.episodes, order.first)
+        made = walks(chosen, progress, order.view)
+        values: dict[str, Measured] = {}
+        if trio is not None:
+            bench = Bench(
+                made,
+                stopping(trio).kept(journal),
+                preset.max_attempts,
+                journal,
+                progress,
+                order.asks,
+                order.orders,
+            )
+            values = bench.run(parts)
+        if "annotate" in parts:
+            values |= _job(order, trio, made, progress)
+    models = preset.model_dump()
+    return BenchReport(
+        models=models,
+        split=order.split,
+        first=chosen[0],
+        episodes=len(made),
+        look=order.view.look,
+        camera=order.view.camera,
+        values=values,
+    )
+
+
+def _job(
+    order: BenchOrder, trio: Trio | None, made: Sequence[Walk], progress: OnProgress
+) -> dict[str, Measured]:
+    from goalreel.tabletop.bench.job import measure_job  # imports lerobot
+
+    def models(recorded: Recorded) -> Trio:
+        return trio or load(order.preset, recordings=recorded, roles=())
+
+    names = Names.of(order.preset)
+    facts = repr((names, [names.key(role) for role in ROLES], [w.seed for w in made]))
+    folder = order.out / f"annotate-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
+    found = measure_job(made, models, folder, progress)
+    return {f"annotate.{key}": value for key, value in found.items()}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Any models under test on some episodes. `journal` remembers how the follower fared."""
+
+    walks: Sequence[Walk]
+    trio: Trio
+    attempts: int
+    journal: Journal | None
+    progress: OnProgress
+    asks: Asks
+    orders: Sequence[Register] = ORDERS
+
+    def run(self, parts: Sequence[BenchPart]) -> dict[str, Measured]:
+        """PART.MEASURE -> value, for those of the parts that ask the models directly; PART_terse.MEASURE
+        where the orders are terse."""
+        calls: Mapping[str, Callable[[], dict[str, Measured]]] = {
+            "plan": lambda: measure_plans(self.walks, self.trio.planner, self.progress),
+            "edit": self._edit,
+            "critic": self._critic,
+            "loop": partial(self._loop, "explicit"),
+            "loop_terse": partial(self._loop, "terse"),
+            "closed_loop": partial(self._closed_loop, "explicit"),
+            "closed_loop_terse": partial(self._closed_loop, "terse"),
+            "live": self._live,
+        }
+        chosen = [(name, calls[name]) for part in parts for name in self._conditions(part) if name in calls]
+        return {f"{name}.{key}": value for name, call in chosen for key, value in call().items()}
+
+    def _conditions(self, part: BenchPart) -> list[str]:
+        if part not in WITH_ORDERS:
+            return [part]
+        return [part if register == "explicit" else f"{part}_{register}" for register in self.orders]
+
+    def _edit(self) -> dict[str, Measured]:
+        return measure_edits(self.walks, edit_all(self.walks, self.trio.editor, self.progress))
+
+    def _critic(self) -> dict[str, Measured]:
+        edited = edit_all(self.walks, self.trio.editor, self.progress)
+        made = list(verdict_rows([w.seed for w in self.walks], SIZE, self.walks[0].view))
+        judged = judge_all(made, edited, self.trio.critic, self.progress)
+        return measure_critic(judged) | measure_rewriting(judged, self.trio.editor, self.progress)
+
+    def _loop(self, register: Register) -> dict[str, Measured]:
+        trio = self.trio
+        hits = run_loops(self.walks, trio.editor, trio.critic, self.progress, trio.called.keep, register)
+        return measure_loops(self.walks, hits)
+
+    def _closed_loop(self, register: Register) -> dict[str, Measured]:
+        follower = CourseFollower(self.journal)
+        return measure_closed_loop(self.walks, self.trio, self.attempts, follower, self.progress, register)
+
+    def _live(self) -> dict[str, Measured]:
+        critic, seeds, view = self.trio.observer, [w.seed for w in self.walks], self.walks[0].view
+        frames = judge_frames(seeds, critic, self.progress, view)
+        courses = live_courses(seeds, self.asks, self.progress, view)
+        said = judge_courses(courses, critic, self.progress)
+        wholes = judge_wholes(seeds, critic, self.progress, view)
+        found = measure_frames(frames) | measure_kinds(frames) | measure_courses(courses, said)
+        return found | measure_frames(wholes, "whole_")

@@ -1,0 +1,141 @@
+"""The Critic on made mistakes and on the editor's real ones, and what its rewritten prompts are worth."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from goalreel.tabletop.lessons.rows import VerdictRow
+from goalreel.tabletop.sim.sentences import state_of
+from goalreel.evaluation.intervals import area, balanced, measured, measured_share
+from goalreel.evaluation.measured import Measured
+from goalreel.tabletop.bench.asking import in_batches
+from goalreel.tabletop.bench.edit import Edited
+from goalreel.image import Image
+from goalreel.progress import OnProgress
+from goalreel.types import Candidate, Critic, Editor, Failure, Verdict
+
+MADE, REAL = "made", "editor"
+FLAT = 5.0
+"""The score of an answer without a verdict, which is neither for nor against."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One candidate with the truth about it and the Critic's answer. `source`: MADE or REAL."""
+
+    seed: int
+    source: str
+    mistake: str | None
+    good: bool
+    answer: Verdict | Failure
+    edited: Edited | None = None
+
+    @property
+    def right(self) -> bool:
+        """Tell whether the verdict agrees with the truth; an answer without a verdict never does."""
+        return isinstance(self.answer, Verdict) and self.answer.success == self.good
+
+    @property
+    def score(self) -> float:
+        """Give a score from 0 to 10, higher for better: the Critic's own where it gives one."""
+        if isinstance(self.answer, Failure):
+            return FLAT
+        own = self.answer.score
+        return own if own is not None else 10.0 * self.answer.success
+
+
+def judge_all(
+    made: Sequence[VerdictRow], edited: Sequence[Edited], critic: Critic, progress: OnProgress
+) -> list[Judged]:
+    """Ask the Critic about made candidates, and about every picture that the editor gave."""
+    real = [e for e in edited if isinstance(e.answer, Image)]
+    asked = [_made(i, row) for i, row in enumerate(made)] + [_real(e) for e in real]
+    answers = in_batches(critic.judge, asked, "judge", progress)
+    judged = [
+        Judged(row.origin.seed, MADE, row.mistake, row.mistake is None, answer)
+        for row, answer in zip(made, answers, strict=False)
+    ]
+    return judged + [
+        Judged(e.case.walk.seed, REAL, None, e.outcome.right, answer, e)
+        for e, answer in zip(real, answers[len(made) :], strict=True)
+    ]
+
+
+def _made(number: int, row: VerdictRow) -> Candidate:
+    return Candidate(
+        task_id=f"made-{row.origin.seed}-{number}",
+        step=row.origin.done,
+        source=row.source,
+        image=row.candidate,
+        instruction=row.instruction,
+        prompt=row.prompt,
+    )
+
+
+def _real(edited: Edited) -> Candidate:
+    assert isinstance(edited.answer, Image)
+    return Candidate(
+        task_id=edited.request.task_id,
+        step=edited.case.index,
+        source=edited.case.source,
+        image=edited.answer,
+        instruction=state_of(edited.case.goal),
+        prompt=edited.request.prompt,
+    )
+
+
+def measure_critic(judged: Sequence[Judged]) -> dict[str, Measured]:
+    """`accuracy`, `balanced_accuracy` and `auc` of all, of made ones and of the editor's, and the share of
+    mistakes of every kind that were rejected."""
+    result: dict[str, Measured] = {}
+    for end, rows in (
+        ("", judged),
+        *((f"_{source}", [j for j in judged if j.source == source]) for source in (MADE, REAL)),
+    ):
+        result[f"accuracy{end}"] = measured_share((j.seed, j.right) for j in rows)
+        result[f"balanced_accuracy{end}"] = measured(_halves(rows), balanced)
+        result[f"auc{end}"] = measured(_histograms(rows), area)
+    for mistake in sorted({j.mistake for j in judged if j.mistake}):
+        result[f"rejected_{mistake}"] = measured_share(
+            (j.seed, j.right) for j in judged if j.mistake == mistake
+        )
+    return result
+
+
+def _halves(rows: Iterable[Judged]) -> list[list[int]]:
+    """Make a row an episode: good ones accepted, good ones, bad ones rejected, bad ones."""
+    counts: dict[int, list[int]] = {}
+    for j in rows:
+        row = counts.setdefault(j.seed, [0, 0, 0, 0])
+        first = 0 if j.good else 2
+        row[first] += j.right
+        row[first + 1] += 1
+    return list(counts.values())
+
+
+def _histograms(rows: Sequence[Judged]) -> list[list[int]]:
+    """Make a row an episode: how many good ones had each score, then how many bad ones."""
+    scores = sorted({j.score for j in rows})
+    counts: dict[int, list[int]] = {}
+    for j in rows:
+        row = counts.setdefault(j.seed, [0] * 2 * len(scores))
+        row[scores.index(j.score) + (0 if j.good else len(scores))] += 1
+    return list(counts.values())
+
+
+def measure_rewriting(judged: Sequence[Judged], editor: Editor, progress: OnProgress) -> dict[str, Measured]:
+    """Of the editor's failures that the Critic rejected: how often its prompt (`rewrite`), and the old prompt
+    with the same new seed (`reseed`), gives a right picture."""
+    rejected = [
+        (j.edited, j.answer)
+        for j in judged
+        if j.edited and not j.good and isinstance(j.answer, Verdict) and not j.answer.success
+    ]
+    new = [e.case.edit(verdict.refined_prompt or e.request.prompt, attempt=1) for e, verdict in rejected]
+    old = [e.case.edit(e.request.prompt, attempt=1) for e, _ in rejected]
+    answers = in_batches(editor.edit, [*new, *old], "rewrite", progress)
+    hits = [
+        (e.case.walk.seed, e.case.judge(answer).right)
+        for (e, _), answer in zip(rejected * 2, answers, strict=True)
+    ]
+    count = len(rejected)
+    return {"rewrite": measured_share(hits[:count]), "reseed": measured_share(hits[count:])}

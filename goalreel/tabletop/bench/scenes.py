@@ -1,0 +1,171 @@
+"""The rows of the bench: an episode's seed gives its pictures before and after every sub-goal, exactly."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from goalreel.tabletop.sim.env import Tabletop, TabletopState
+from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
+from goalreel.tabletop.sim.predicates import SubGoal, displacement
+from goalreel.tabletop.sim.readback import shown
+from goalreel.tabletop.sim.scene import SceneLayout, TabletopScene
+from goalreel.tabletop.sim.scoring import task_id_of
+from goalreel.tabletop.sim.second_look import read_after
+from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.sim.variety import PLAIN, View, seen
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel.progress import OnProgress
+from goalreel.types import Failure, Task
+
+log = logging.getLogger(__name__)
+SIZE = 128
+MOVED = 0.03
+"""A thing farther than this from where it was has moved, in a picture (m). See docs/tabletop_bench.md."""
+
+
+@dataclass(frozen=True)
+class SceneMoment:
+    """The table between two sub-goals, the arm at home: state, layout and picture."""
+
+    state: TabletopState
+    layout: SceneLayout
+    picture: Image
+
+
+@dataclass(frozen=True)
+class Walk:
+    """An episode with its moments: `moments[i]` is the table after i sub-goals."""
+
+    episode: TabletopEpisode
+    moments: tuple[SceneMoment, ...]
+    view: View = PLAIN
+    """How the episode is seen."""
+
+    @property
+    def seed(self) -> int:
+        return self.episode.seed
+
+    @property
+    def goals(self) -> tuple[SubGoal, ...]:
+        return self.episode.goals
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name all things on the table."""
+        return tuple(self.moments[0].layout)
+
+    @property
+    def task(self) -> Task:
+        """Make the task as an agent gets it; `scoring.task_of` reads its id."""
+        return Task(
+            id=task_id_of(self.seed, self.view),
+            instruction=self.episode.instruction,
+            image=self.moments[0].picture,
+            seed=self.seed,
+        )
+
+
+def walk(seed: int, view: View = PLAIN) -> Walk:
+    """Teleport through the episode of a seed, as it looks under a view."""
+    return walk_through(seen(sample_episode(seed), view), view)
+
+
+def walk_through(episode: TabletopEpisode, view: View = PLAIN) -> Walk:
+    """Teleport through an episode that looks as the view says.
+
+    Raises:
+        ValueError: one of its sub-goals cannot be reached in one move.
+    """
+    with Tabletop(episode.scene) as env:
+        moments = [_moment(env, env.get_state())]
+        for goal in episode.goals:
+            moments.append(_moment(env, teleport(env, goal)))
+    return Walk(episode, tuple(moments), view)
+
+
+def walks(seeds: Sequence[int], progress: OnProgress, view: View = PLAIN) -> list[Walk]:
+    """Teleport through the episodes of all seeds; rare ones in which the solver throws a block off are left
+    out, with a warning.
+
+    Raises:
+        InputError: none is left.
+    """
+    made = []
+    for done, seed in enumerate(seeds, start=1):
+        try:
+            made.append(walk(seed, view))
+        except ValueError as e:
+            log.warning("episode %d is left out: %s", seed, e)
+        progress("scenes", done, len(seeds))
+    if not made:
+        raise InputError("none of the episodes can be carried out: choose others by --first and --episodes")
+    return made
+
+
+def _moment(env: Tabletop, state: TabletopState) -> SceneMoment:
+    return SceneMoment(state, env.layout(), Image(env.render(env.scene.camera, SIZE).copy()))
+
+
+@dataclass(frozen=True)
+class GoalOutcome:
+    """What a goal picture shows: the goal reached, and everything else where it was."""
+
+    reached: bool
+    untouched: bool
+
+    @property
+    def right(self) -> bool:
+        return self.reached and self.untouched
+
+
+NOTHING = GoalOutcome(False, False)
+"""The outcome of a picture that never came."""
+
+
+def look(
+    picture: Image | Failure | None, scene: TabletopScene, before: SceneLayout, moved: str
+) -> SceneLayout | None:
+    """Read the layout off a picture that should show one block moved from the layout `before`; None where
+    there is no picture, or it is not of this camera."""
+    if not isinstance(picture, Image):
+        return None
+    return _read(picture, scene, tuple((name, tuple(at)) for name, at in before.items()), moved)
+
+
+def look_rendered(
+    picture: Image | Failure | None, scene: TabletopScene, before: SceneLayout, moved: str
+) -> SceneLayout | None:
+    """Look at an editor's picture, brought to the size of the frame that it began with."""
+    picture = picture.resized((SIZE, SIZE)) if isinstance(picture, Image) else picture
+    return look(picture, scene, before, moved)
+
+
+@lru_cache(maxsize=4096)
+def _read(
+    picture: Image, scene: TabletopScene, before: tuple[tuple[str, tuple[float, ...]], ...], moved: str
+) -> SceneLayout | None:
+    # The arms of the loop come to the same pictures again and again.
+    try:
+        return read_after(picture.pixels, scene, {name: np.array(at) for name, at in before}, (moved,))
+    except ValueError:
+        return None
+
+
+def outcome(found: SceneLayout | None, before: SceneLayout, goal: SubGoal) -> GoalOutcome:
+    """Compare a layout that was read off a picture with the one `before` the goal.
+
+    A thing that is gone was touched, the goal's own target included.
+    """
+    if found is None:
+        return NOTHING
+    return GoalOutcome(shown(found, goal), not disturbed(found, before, {goal.object}))
+
+
+def disturbed(found: SceneLayout, before: SceneLayout, moved: Iterable[str]) -> list[str]:
+    """Name what is gone, or not where it was, though it was not to be moved."""
+    still = before.keys() - set(moved)
+    return [n for n in still if n not in found or displacement(found, before, n) > MOVED]

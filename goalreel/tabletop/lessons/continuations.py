@@ -1,0 +1,52 @@
+"""(first frame, done steps with their pictures, scene now) -> the rest of the plan, from true scenes.
+
+Asked as `ChatPlanner.continue_plan` asks: half the rows tell the earlier plan for the rest, half do not.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from goalreel.datasets.corpora.continuations import rest_lesson
+from goalreel.tabletop.sim.grammar import TabletopEpisode
+from goalreel.tabletop.lessons.composition import held_out
+from goalreel.tabletop.lessons.plans import explicit_step, thinking
+from goalreel.tabletop.lessons.rows import ContinuationRow, Origin
+from goalreel.tabletop.lessons.steps import Done, completed, walk
+from goalreel.tabletop.sim.variety import Variety
+from goalreel.image import Image
+from goalreel.planners.underway import Underway
+from goalreel.types import Attempt, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
+
+_STREAM = 7
+
+
+def continuation_rows(
+    seeds: Iterable[int], size: int = 128, variety: Variety = 0.0
+) -> Iterator[ContinuationRow]:
+    """One row an episode of two sub-goals or more, cut at a random one.
+
+    None for a training seed with a held-out composition, nor for an episode that cannot be teleported to its
+    end.
+    """
+    for episode, walked in completed(walk(seeds, size, _STREAM, variety, roomy=True)):
+        if len(walked) > 1:
+            yield _row(episode, walked)
+
+
+def _row(episode: TabletopEpisode, walked: Sequence[Done]) -> ContinuationRow:
+    rng = np.random.default_rng([episode.seed, _STREAM])
+    cut, told = int(rng.integers(1, len(walked))), bool(rng.random() < 0.5)
+    steps = list(map(explicit_step, walked))
+    behind = [_behind(step, done.target) for step, done in zip(steps[:cut], walked[:cut], strict=True)]
+    ahead = [StoryboardStep(step=step) for step in steps[cut:]] if told else []
+    goals = tuple(done.goal for done in walked)
+    task = Task(id=str(episode.seed), instruction=episode.instruction, image=walked[0].source)
+    progress = Underway(Storyboard(task=task, steps=(*behind, *ahead)), cut, walked[cut].source)
+    lesson = rest_lesson(progress, Plan(steps=tuple(steps[cut:])), thinking(walked[cut:]))
+    return ContinuationRow(lesson, goals, Origin(episode.seed, cut, held_out(goals), walked[0].origin.view))
+
+
+def _behind(step: Step, picture: Image) -> StoryboardStep:
+    attempt = Attempt(prompt=step.instruction, seed=0, image=picture, verdict=Verdict(success=True))
+    return StoryboardStep(step=step, attempts=(attempt,), status="verified", chosen=0)

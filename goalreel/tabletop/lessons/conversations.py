@@ -1,0 +1,41 @@
+"""Rows as conversations: exactly what the agents ask, with the reply in exactly the form that they read."""
+
+from goalreel.datasets.corpora.kind import Lesson
+from goalreel.tabletop.lessons.rows import PlanRow, VerdictRow
+from goalreel.planners import critic, planner
+from goalreel.planners.dialects import OWN, Dialect
+from goalreel.planners.replies import plan_reply, verdict_reply
+from goalreel.types import Candidate, Failure, Task
+
+
+def plan_lesson(row: PlanRow) -> Lesson:
+    """The conversation of `ChatPlanner`; the reply first says where everything stands and goes.
+
+    Raises:
+        ValueError: the row is no question, such as an instruction with an image mark.
+    """
+    asked = planner.question(task_of(row))
+    if isinstance(asked, Failure):
+        raise ValueError(asked.message)
+    return asked.conversation, plan_reply(row.plan, row.thinking)
+
+
+def verdict_lesson(row: VerdictRow, mode: critic.Mode = "strict", dialect: Dialect = OWN) -> Lesson:
+    """The conversation of `ChatCritic` in a mode; the reply is the true verdict."""
+    asked = critic.question(candidate_of(row), mode=mode, dialect=dialect)
+    return asked.conversation, verdict_reply(row.verdict)
+
+
+def task_of(row: PlanRow) -> Task:
+    return Task(id=str(row.origin.seed), instruction=row.instruction, image=row.image)
+
+
+def candidate_of(row: VerdictRow) -> Candidate:
+    return Candidate(
+        task_id=str(row.origin.seed),
+        step=row.origin.done,
+        source=row.source,
+        image=row.candidate,
+        instruction=row.instruction,
+        prompt=row.prompt,
+    )

@@ -1,0 +1,184 @@
+"""What changed between two layouts, and how a Critic says so: places first, then faults, then a better order.
+
+A place is a cell of 3 cm: `c0` .. from the left, `r0` .. from the back, as the front camera sees the table.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.tabletop.lessons.prompts import explicit, sentence, zone
+from goalreel.tabletop.sim.predicates import SubGoal, displacement, inside, on, shows
+from goalreel.tabletop.sim.scene import COLOURS, SceneLayout, colour, is_bowl
+from goalreel.tabletop.sim.sentences import state_of
+from goalreel.types import Verdict
+
+DISTURBED = 0.02
+"""What moved by more than this has moved (m)."""
+CELL = 0.03
+COLUMNS, ROWS = 22, 14
+AT_WORK = "The arm is not away."
+_LEFT, _BACK = -0.33, 0.31
+_CLOSE = 0.14
+"""A block this near to its wanted place just misses it (m)."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a picture shows against the one before. Names are in the order of the layout before."""
+
+    reached: bool
+    """The sub-goal holds."""
+    moved: tuple[str, ...]
+    gone: tuple[str, ...]
+    misshapen: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    """What the arm hides."""
+    away: bool = True
+    """The arm is out of the way, and its hand is empty."""
+
+    def success(self, goal: SubGoal) -> bool:
+        """The sub-goal holds, nothing else is other than it was, and the arm is out of the way."""
+        whole = not self.gone and not self.misshapen
+        return self.reached and not self.others(goal) and whole and self.away
+
+    def others(self, goal: SubGoal) -> tuple[str, ...]:
+        """The objects that moved and should not have."""
+        return tuple(name for name in self.moved if name != goal.object)
+
+
+def compare(before: SceneLayout, now: SceneLayout, goal: SubGoal, misshapen: Sequence[str] = ()) -> Change:
+    """The change between two layouts; an object left out of `now` is gone."""
+    both = [name for name in before if name in now]
+    return Change(
+        reached=goal.object in now and goal.target in now and shows(now, goal),
+        moved=tuple(n for n in both if displacement(now, before, n) > DISTURBED),
+        gone=tuple(n for n in before if n not in now),
+        misshapen=tuple(misshapen),
+    )
+
+
+def verdict_of(
+    before: SceneLayout, now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change
+) -> Verdict:
+    """The Critic's true answer. `after` is the layout wanted; a rejection carries an explicit order.
+
+    While the arm is at work there is nothing to mend: the rejection only says so.
+    """
+    if not change.away:
+        return Verdict(success=False, reasoning=f"{_places(before, now, change)} {AT_WORK}")
+    if change.success(goal):
+        words = f"{_places(before, now, change)} {sentence(state_of(goal))} {_ELSE}"
+        return Verdict(success=True, reasoning=words)
+    faults = (fault for fault, _ in _faults(now, after, goal, change))
+    return Verdict(
+        success=False,
+        reasoning=" ".join([_places(before, now, change), *faults]),
+        refined_prompt=explicit(goal, before, after, advice(now, after, goal, change)),
+    )
+
+
+def whole_verdict(
+    before: SceneLayout, now: SceneLayout, after: SceneLayout, goals: Sequence[SubGoal], change: Change
+) -> Verdict:
+    """The true answer about a frame at the end of a whole task, said sub-goal by sub-goal.
+
+    Of several sub-goals of one block the last counts. `change` is that since `before`, the layout at the
+    task's start; `after` is the layout wanted. No rejection has an order: there is nothing to draw again.
+    """
+    places = _places(before, now, change)
+    if not change.away:
+        return Verdict(success=False, reasoning=f"{places} {AT_WORK}")
+    wanted = {goal.object: goal for goal in goals}
+    missed = {g: _missed(now, after, block, change)[0] for block, g in wanted.items() if not shows(now, g)}
+    told = [missed.get(goal) or sentence(state_of(goal)) for goal in wanted.values()]
+    moved = [fault for fault, _ in _touched([name for name in change.moved if name not in wanted])]
+    success = not missed and not moved
+    words = " ".join([places, *told, *moved, *([_ELSE] if success else [])])
+    return Verdict(success=success, reasoning=words)
+
+
+def advice(now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change) -> str:
+    """What to mind when a picture is drawn again, as sentences; `after` is the layout wanted."""
+    return " ".join(against for _, against in _faults(now, after, goal, change))
+
+
+def warnings_for(goal: SubGoal, others: Sequence[str], start: NDArray[np.float64]) -> list[str]:
+    """Every warning an order may carry: about the block itself, and about each of the others."""
+    own = [_REALLY.format(goal.object), _SHAPE.format(goal.object), _LOSE.format(goal.object)]
+    about = [form.format(name) for name in others for form in (_STAY, _LOSE, _SHAPE)]
+    return [*own, _NOT_AT.format(zone(start)), *about]
+
+
+_ELSE = "All else is as it was."
+_REALLY = "Really move the {}."
+_SHAPE = "Keep the shape of the {}."
+_LOSE = "Do not lose the {}."
+_STAY = "Do not move the {}."
+_NOT_AT = "It must not stay at the {}."
+_NEAR = "Go all the way: it only just missed."
+
+
+def _faults(now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change) -> list[tuple[str, str]]:
+    """Every fault of a picture in words, each with the advice against it."""
+    block = goal.object
+    faults = [(f"The {name} is gone.", _LOSE.format(name)) for name in change.gone]
+    faults += [(f"The {name} is misshapen.", _SHAPE.format(name)) for name in change.misshapen]
+    if not change.reached and block in now:
+        faults.append(_missed(now, after, block, change))
+    return faults + _touched(change.others(goal))
+
+
+def _missed(now: SceneLayout, after: SceneLayout, block: str, change: Change) -> tuple[str, str]:
+    """What is wrong with a block that is not where its sub-goal wants it, and the advice against it."""
+    if block not in change.moved:
+        return f"The {block} did not move.", _REALLY.format(block)
+    if displacement(now, after, block) < _CLOSE:
+        return f"The {block} only just misses its place.", _NEAR
+    return f"The {block} is in the wrong place.", _NOT_AT.format(zone(now[block]))
+
+
+def _touched(names: Sequence[str]) -> list[tuple[str, str]]:
+    return [(f"The {name} was moved.", _STAY.format(name)) for name in names]
+
+
+def _places(before: SceneLayout, now: SceneLayout, change: Change) -> str:
+    """`red block c3 r5 -> c9 r4 in blue bowl; green block c1 r1 stays.`, blocks first, in colour order."""
+    told = (f"{name} {place(before, name)} {_fate(now, name, change)}" for name in in_order(before))
+    return "; ".join(told) + "."
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names as they are told: blocks first, in the order of colours."""
+    return sorted(names, key=lambda name: (is_bowl(name), list(COLOURS).index(colour(name))))
+
+
+def _fate(now: SceneLayout, name: str, change: Change) -> str:
+    if name in change.gone:
+        return "gone"
+    if name in (*change.held, *change.hidden):
+        return "held" if name in change.held else "hidden"
+    where = f"-> {place(now, name)}" if name in change.moved else "stays"
+    return f"{where}, misshapen" if name in change.misshapen else where
+
+
+def place(layout: SceneLayout, name: str) -> str:
+    """The cell, and what the block is in or on, such as `c9 r4 in blue bowl`."""
+    x, y, _ = layout[name]
+    column = int(np.clip((y - _LEFT) // CELL, 0, COLUMNS - 1))
+    row = int(np.clip((x - _BACK) // CELL, 0, ROWS - 1))
+    return f"c{column} r{row}{_support(layout, name)}"
+
+
+def _support(layout: SceneLayout, name: str) -> str:
+    if is_bowl(name):
+        return ""
+    for other in layout:
+        if is_bowl(other) and inside(layout, name, other):
+            return f" in {other}"
+        if other != name and not is_bowl(other) and on(layout, name, other):
+            return f" on {other}"
+    return ""

@@ -1,0 +1,140 @@
+"""Verdict rows from an editor's own pictures, judged by reading them back; the unreadable is left out.
+
+On made candidates of 70 validation sub-goals: of 453 without a misshapen block 442 were judged, all rightly;
+of 67 with one 19 were recognised, 3 passed as right and 45 were left out.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import batched
+from typing import Self
+from zlib import crc32
+
+import cv2
+import numpy as np
+
+from goalreel.tabletop.lessons.edits import order
+from goalreel.tabletop.lessons.grounding import compare
+from goalreel.tabletop.lessons.mistakes import Made
+from goalreel.tabletop.lessons.prompts import terse
+from goalreel.tabletop.lessons.rows import VerdictRow
+from goalreel.tabletop.lessons.steps import Done, walk
+from goalreel.tabletop.lessons.verdicts import verdict_row
+from goalreel.tabletop.sim.predicates import SubGoal, displacement
+from goalreel.tabletop.sim.readback import MOVED, STILL, PixelMask, possible, segment
+from goalreel.tabletop.sim.scene import SceneLayout, colour
+from goalreel.tabletop.sim.second_look import read_after
+from goalreel.tabletop.sim.turns import fit_cubes
+from goalreel.image import Image
+from goalreel.types import Edit, Editor
+
+type Draw = Callable[[Sequence[Image], Sequence[str]], Sequence[Image | None]]
+"""(sources, prompts) -> pictures of the same size, one each; None where there is none."""
+
+WHOLE, BROKEN = (0.7, 1.4), (0.5, 2.0)
+"""Area of a colour against the target's: within WHOLE it is in order, outside BROKEN it is not."""
+WORSE = 0.10
+"""A block whose outline fits a cube by this much less than in the target may be misshapen (IoU)."""
+_STREAM = 4
+
+
+def editor_rows(
+    seeds: Iterable[int], draw: Draw, size: int = 128, batch: int = 32, variety: float = 0.0
+) -> Iterator[VerdictRow]:
+    """Two rows a sub-goal at most, one a register: what the editor made of it, right or wrong.
+
+    Raises:
+        ValueError: the editor did not give one picture a prompt.
+    """
+    for some in batched(walk(seeds, size, _STREAM, variety), batch):
+        judges = [judge for done in some if (judge := Judge.of(done))]
+        asked = [(j, p) for j in judges for p in (terse(j.done.goal, j.done.rng), order(j.done))]
+        pictures = draw([j.done.source for j, _ in asked], [prompt for _, prompt in asked])
+        for (judge, prompt), picture in zip(asked, pictures, strict=True):
+            if picture is not None and (made := judge.read(picture)):
+                done = judge.done
+                change = compare(done.layout, made.layout, done.goal, made.misshapen)
+                yield verdict_row(done, made, None if change.success(done.goal) else "editor", prompt)
+
+
+def drawn_by(editor: Editor) -> Draw:
+    """How an editor draws. A prompt has its own seed, so that rows do not depend on their order.
+
+    Raises (when called):
+        goalreel.errors.BackendError: it cannot be called at all.
+    """
+
+    def draw(sources: Sequence[Image], prompts: Sequence[str]) -> list[Image | None]:
+        asked = [
+            Edit(task_id=str(i), step=0, attempt=0, image=source, prompt=prompt, seed=crc32(prompt.encode()))
+            for i, (source, prompt) in enumerate(zip(sources, prompts, strict=True))
+        ]
+        return [answer if isinstance(answer, Image) else None for answer in editor.edit(asked)]
+
+    return draw
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Reads pictures that should show a sub-goal reached. `fits`: how well each block in the target fits a
+    cube's outline (IoU)."""
+
+    done: Done
+    fits: dict[str, float]
+
+    @classmethod
+    def of(cls, done: Done) -> Self | None:
+        """Prepare to judge pictures of a sub-goal; None where not even its true target can be read."""
+        found = _look(done, done.target)
+        if any(n not in found or displacement(found, done.reached, n) > STILL for n in done.reached):
+            return None
+        return cls(done, _fits(done.target, found, done.env.scene.camera))
+
+    def read(self, picture: Image) -> Made | None:
+        """What a picture shows; None where that is in doubt: hidden, on a limit, or of odd shape."""
+        layout, goal = self.done.layout, self.done.goal
+        found = _look(self.done, picture)
+        shifts = [displacement(found, layout, name) for name in found if name != goal.object]
+        if any(STILL < shift < MOVED for shift in shifts) or not sure(found, goal):
+            return None
+        now = {n: layout[n] if displacement(found, layout, n) <= STILL else at for n, at in found.items()}
+        if not compare(layout, now, goal).success(goal):
+            return Made(picture, now)
+        odd = self._odd(picture, found)
+        return None if odd is None else Made(picture, now, odd)
+
+    def _odd(self, picture: Image, found: SceneLayout) -> tuple[str, ...] | None:
+        """The blocks whose colour covers far more or less than in the target; None where one is in doubt."""
+        seen, wanted = segment(picture.pixels), segment(self.done.target.pixels)
+        shares = {b: seen[colour(b)].sum() / max(wanted[colour(b)].sum(), 1) for b in self.fits}
+        if odd := tuple(b for b, share in shares.items() if not BROKEN[0] < share < BROKEN[1]):
+            return odd
+        fits = _fits(picture, found, self.done.env.scene.camera)
+        doubt = any(fits[block] < fit - WORSE for block, fit in self.fits.items())
+        doubt |= not all(WHOLE[0] < share < WHOLE[1] for share in shares.values())
+        return None if doubt or self._strays(seen, wanted) else ()
+
+    def _strays(self, seen: dict[str, PixelMask], wanted: dict[str, PixelMask]) -> bool:
+        """Whether a block that was to stay has another outline, edges and what the moved one hides aside."""
+        moved = colour(self.done.goal.object)
+        near = cv2.dilate((seen[moved] | wanted[moved]).astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
+        for block in (b for b in self.fits if b != self.done.goal.object):
+            differs = (seen[colour(block)] ^ wanted[colour(block)]) & ~near
+            if cv2.morphologyEx(differs.astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8)).any():
+                return True
+        return False
+
+
+def _look(done: Done, picture: Image) -> SceneLayout:
+    return read_after(picture.pixels, done.env.scene, done.layout, (done.goal.object,))
+
+
+def _fits(picture: Image, layout: SceneLayout, camera: str) -> dict[str, float]:
+    return {block: fit for block, (_, fit) in fit_cubes(picture.pixels, layout, camera).items()}
+
+
+def sure(found: SceneLayout, goal: SubGoal) -> bool:
+    """Whether the sub-goal's answer is the same all around where the block was read."""
+    if goal.object not in found or goal.target not in found:
+        return True
+    return len(possible(found, goal)) == 1

@@ -1,0 +1,133 @@
+"""What is said of a sub-goal: the state it brings about, and the order to the editor in two registers.
+
+Left, right, front and back are as the front camera sees the table.
+"""
+
+from operator import itemgetter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.tabletop.sim.grammar import ROOM
+from goalreel.tabletop.sim.predicates import SubGoal
+from goalreel.tabletop.sim.scene import SceneLayout
+from goalreel.tabletop.sim.sentences import state_of
+from goalreel.tabletop.sim.spots import room_at, spots
+from goalreel.types import Step
+
+NAMES = {
+    "inside": "{object} in {target}",
+    "on": "{object} on {target}",
+    "left_of": "{object} left of {target}",
+    "right_of": "{object} right of {target}",
+    "in_front_of": "{object} in front of {target}",
+    "behind": "{object} behind {target}",
+    "out_of": "{object} out of {target}",
+}
+TERSE: dict[str, tuple[str, ...]] = {
+    "inside": (
+        "put the {object} in the {target}",
+        "put the {object} in the bowl",
+        "put the block in the {target}",
+        "drop the block in the bowl",
+        "put the {object} over there",
+    ),
+    "on": (
+        "stack the {object} on the {target}",
+        "stack the {object} on the other block",
+        "put a block on the {target}",
+        "stack the blocks",
+        "put the {object} up there",
+    ),
+    "left_of": (
+        "move the {object} left of the {target}",
+        "move the {object} to the left",
+        "move the block left of the {target}",
+        "put the {object} next to the {target}",
+        "put the {object} over there",
+    ),
+    "right_of": (
+        "move the {object} right of the {target}",
+        "move the {object} to the right",
+        "move the block right of the {target}",
+        "put the {object} next to the {target}",
+        "put the {object} over there",
+    ),
+    "in_front_of": (
+        "move the {object} in front of the {target}",
+        "move the {object} to the front",
+        "move the block in front of the {target}",
+        "put the {object} next to the {target}",
+        "put the {object} over there",
+    ),
+    "behind": (
+        "move the {object} behind the {target}",
+        "move the {object} to the back",
+        "move the block behind the {target}",
+        "put the {object} next to the {target}",
+        "put the {object} over there",
+    ),
+    "out_of": (
+        "take the {object} out of the {target}",
+        "take the {object} out",
+        "empty the {target}",
+        "take the block out of the bowl",
+        "put the {object} over there",
+    ),
+}
+"""Kind -> orders as they are first said: the first is plain, the others leave something out."""
+
+FIXED = "table, the camera and the light"
+"""What no order moves."""
+COLUMNS = ("far left", "left", "centre", "right", "far right")
+ROWS = ("back", "middle", "front")
+_AROUND = 0.01 * np.array([[1, 1, 0], [1, -1, 0], [-1, 1, 0], [-1, -1, 0]])
+_ROW_EDGES, _COLUMN_EDGES = (0.47, 0.57), (-0.18, -0.06, 0.06, 0.18)
+
+
+def step_of(goal: SubGoal, prompt: str) -> Step:
+    """The step as a Planner says it, with an order of either register."""
+    name = NAMES[goal.kind].format(object=goal.object, target=goal.target)
+    return Step(name=name, instruction=state_of(goal), prompt=prompt)
+
+
+def terse(goal: SubGoal, rng: np.random.Generator) -> str:
+    """A short order, one of several; it may leave open which block, which place or which side."""
+    template = str(rng.choice(TERSE[goal.kind]))
+    return sentence(template.format(object=goal.object, target=goal.target))
+
+
+def explicit(goal: SubGoal, before: SceneLayout, after: SceneLayout, warning: str = "") -> str:
+    """An order that leaves nothing open: what, from where to where, and what must stay.
+
+    `before` and `after` hold the block's place now and wanted. `warning`: what to mind, as sentences.
+    """
+    start, end = zone(before[goal.object]), zone(after[goal.object])
+    way = f"from the {start} to the {end}" if start != end else f"within the {end}"
+    stay = ", the ".join([*(name for name in before if name != goal.object), FIXED])
+    sentences = (sentence(goal.text), warning, f"It goes {way}.", f"Leave the {stay} as they are.")
+    return " ".join(s for s in sentences if s)
+
+
+def zone(at: NDArray[np.float64]) -> str:
+    """A fifteenth of the table in words, such as `front far left`, from a position (3,) in m."""
+    row, column = np.searchsorted(_ROW_EDGES, at[0]), np.searchsorted(_COLUMN_EDGES, at[1])
+    return f"{ROWS[row]} {COLUMNS[column]}"
+
+
+def zones(layout: SceneLayout, goal: SubGoal) -> dict[str, NDArray[np.float64]]:
+    """The zones in which the goal's block finds room, the roomiest first, each with its roomiest place (3,).
+
+    No place is nearer than a centimetre to its zone's border.
+    """
+    inner = [p for p in spots(layout, goal) if len({zone(p + by) for by in _AROUND}) == 1]
+    found = [(room, p) for p in inner if (room := room_at(layout, goal, p)) >= ROOM]
+    places: dict[str, NDArray[np.float64]] = {}
+    for _, place in sorted(found, key=itemgetter(0), reverse=True):
+        places.setdefault(zone(place), place)
+    return places
+
+
+def sentence(clause: str) -> str:
+    """The clause with a capital and a full stop."""
+    return f"{clause[0].upper()}{clause[1:]}."

@@ -1,0 +1,197 @@
+"""(frame at a task's start, frame at its end, all that should hold, the task) -> verdict: is all of it done?
+
+The candidate is a camera's picture, as the ROS node asks about it once the last step is reached.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import numpy as np
+
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.lessons.composition import held_out
+from goalreel.tabletop.lessons.executions import (
+    FAULTS,
+    Fault,
+    LiveFrame,
+    LiveMoment,
+    carried_out,
+    failed,
+    frame_of,
+)
+from goalreel.tabletop.lessons.grounding import whole_verdict
+from goalreel.tabletop.lessons.live import LAST, plain
+from goalreel.tabletop.lessons.mistakes import alternatives
+from goalreel.tabletop.lessons.rows import Mistake, Origin, VerdictRow
+from goalreel.tabletop.lessons.steps import Done, completed, walk
+from goalreel.tabletop.sim.phrases import JOINS, PARAPHRASES, join
+from goalreel.tabletop.sim.predicates import SubGoal, shows
+from goalreel.tabletop.sim.scene import SceneLayout
+from goalreel.tabletop.sim.sentences import state_of
+from goalreel.tabletop.sim.spots import find_spot
+from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.sim.variety import Variety
+from goalreel.planners.whole import whole_state
+
+EXPERT = 0.2
+"""Share of the sub-goals that the expert carries out, anywhere within tolerance; others are teleported."""
+WORKING = 0.08
+"""Share of the wrong ends at which the arm is still at work."""
+KEPT, CHANGED, CALLED = 0.45, 0.4, 0.2
+"""Of the sub-goals of a relabelled end: the share that stays, that has another place for its block; and how
+often one is added for a block that stayed."""
+_STREAM = 10
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What is asked about: the task in its words, its sub-goals in order, and the layout that they want."""
+
+    task: str
+    goals: tuple[SubGoal, ...]
+    after: SceneLayout
+
+    @classmethod
+    def of(cls, walked: Sequence[Done]) -> Self:
+        """Tell it of an episode."""
+        task = sample_episode(walked[0].origin.seed).instruction
+        return cls(task, tuple(done.goal for done in walked), walked[-1].reached)
+
+
+def whole_rows(
+    seeds: Iterable[int], size: int = 128, variety: Variety = 0.0, relabelled: float = 0.0
+) -> Iterator[VerdictRow]:
+    """A right end of every episode, and one that is wrong in one way.
+
+    None for a training seed with a held-out composition, nor for an episode that cannot be teleported to its
+    end, nor where a picture of the right or of the wrong end would not tell. `relabelled`: that share of the
+    wrong ones are the right end, asked about sub-goals of which some hold and some do not. One wrong way in
+    many teaches slowly to look at every sub-goal; for training alone.
+    """
+    for episode, walked in completed(walk(seeds, size, _STREAM, variety)):
+        rng = np.random.default_rng([episode.seed, _STREAM])
+        other = bool(relabelled) and rng.random() < relabelled
+        right, wrong = _right(walked, rng), (_relabelled if other else _wrong)(walked, rng)
+        if right and wrong:
+            yield from (right, wrong)
+
+
+def _right(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | None:
+    for moment in (_end(walked, rng), LiveMoment(walked[-1].after, "retreat")):
+        row = None if moment is None else _row(walked, moment, None)
+        if row is not None:
+            return row
+    return None
+
+
+def _wrong(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | None:
+    """The first mistake, in random order, that the episode offers."""
+    if rng.random() < WORKING:
+        return _at_work(walked, rng)
+    mistakes: tuple[Fault | Literal["undone"], ...] = (*FAULTS, "undone")
+    for i in rng.permutation(len(mistakes)):
+        mistake, at = mistakes[i], int(rng.integers(len(walked)))
+        moment = _undone(walked, at) if mistake == "undone" else _end(walked, rng, at, mistake)
+        row = None if moment is None else _row(walked, moment, mistake)
+        if row is not None:
+            return row
+    return None
+
+
+def _end(
+    walked: Sequence[Done], rng: np.random.Generator, at: int = -1, fault: Fault | None = None
+) -> LiveMoment | None:
+    """The end of the episode, sub-goal `at` carried out with a fault; None where it does not get there."""
+    env, moments = walked[0].env, [LiveMoment(walked[0].before, "retreat")]
+    for number, done in enumerate(walked):
+        env.set_state(moments[-1].state)
+        now = replace(done, before=moments[-1].state, layout=env.layout())
+        some = failed(now, fault) if fault and number == at else _done(now, rng)
+        if some is None:
+            return None
+        moments = some
+    return moments[-min(len(moments), 1 + int(rng.integers(LAST)))]
+
+
+def _done(now: Done, rng: np.random.Generator) -> list[LiveMoment] | None:
+    if rng.random() < EXPERT:
+        return carried_out(now, precise=False)
+    try:
+        return [LiveMoment(teleport(now.env, now.goal), "retreat")]
+    except ValueError:
+        return None
+
+
+def _undone(walked: Sequence[Done], at: int) -> LiveMoment | None:
+    """All was done; then sub-goal `at` was undone."""
+    last = walked[-1]
+    moments = failed(replace(walked[at], before=last.after, layout=last.reached), "wrong_place")
+    return None if moments is None else moments[-1]
+
+
+def _at_work(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | None:
+    moments = carried_out(walked[-1], precise=False)[:-LAST]
+    frame = _frame(walked, moments[int(rng.integers(len(moments)))])
+    return None if frame.stage == "home" else _told(walked, frame, frame.stage, Whole.of(walked))
+
+
+def _relabelled(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | None:
+    """The exact end, asked about other sub-goals; None where it is right all the same, or cannot be told."""
+    frame = _frame(walked, LiveMoment(walked[-1].after, "retreat"))
+    goals = _others(walked, frame.layout, rng)
+    if not goals or held_out(goals) or not plain(walked[0].layout, frame.layout, goals):
+        return None
+    said = [str(rng.choice(PARAPHRASES[g.kind])).format(object=g.object, target=g.target) for g in goals]
+    wanted = {g.object: find_spot(frame.layout, g)[0] for g in goals if not shows(frame.layout, g)}
+    task = join(said, int(rng.integers(JOINS)))
+    row = _told(walked, frame, "relabelled", Whole(task, goals, walked[-1].reached | wanted))
+    return None if row.verdict.success else row
+
+
+def _others(walked: Sequence[Done], layout: SceneLayout, rng: np.random.Generator) -> tuple[SubGoal, ...]:
+    """The episode's sub-goals in another order: some kept, some left out, some with another place for the
+    block; now and then one for a block that stayed."""
+    moved = [walked[i] for i in rng.permutation(len(walked))]
+    stayed = [b for b in walked[0].env.blocks if b not in {done.goal.object for done in walked}]
+    goals: list[SubGoal | None] = []
+    for done in moved:
+        choice = rng.random()
+        if choice < KEPT:
+            goals.append(done.goal)
+        elif choice < KEPT + CHANGED:
+            goals.append(_false(done, done.goal.object, layout))
+    if stayed and rng.random() < CALLED:
+        goals.append(_false(moved[0], str(rng.choice(stayed)), layout))
+    return tuple(goal for goal in goals if goal is not None)
+
+
+def _false(done: Done, block: str, layout: SceneLayout) -> SubGoal | None:
+    return next((goal for goal in alternatives(done, [block]) if not shows(layout, goal)), None)
+
+
+def _row(walked: Sequence[Done], moment: LiveMoment, mistake: Mistake | None) -> VerdictRow | None:
+    """The row of an end; None where a picture cannot tell, or where the end is not the one that was meant."""
+    frame = _frame(walked, moment)
+    told = frame.stage == "home" and plain(walked[0].layout, frame.layout, [done.goal for done in walked])
+    row = _told(walked, frame, mistake, Whole.of(walked)) if told else None
+    return row if row is not None and row.verdict.success == (mistake is None) else None
+
+
+def _frame(walked: Sequence[Done], moment: LiveMoment) -> LiveFrame:
+    """What has changed counts from the episode's start."""
+    return frame_of(replace(walked[-1], layout=walked[0].layout), moment)
+
+
+def _told(walked: Sequence[Done], frame: LiveFrame, mistake: Mistake | None, whole: Whole) -> VerdictRow:
+    first = walked[0]
+    return VerdictRow(
+        source=first.source,
+        candidate=frame.image,
+        instruction=whole_state(whole.task, [state_of(goal) for goal in whole.goals]),
+        prompt=whole.task,
+        goal=whole.goals[-1],
+        verdict=whole_verdict(first.layout, frame.layout, whole.after, whole.goals, frame.change),
+        mistake=mistake,
+        origin=Origin(first.origin.seed, 0, held_out([d.goal for d in walked]), first.origin.view),
+    )

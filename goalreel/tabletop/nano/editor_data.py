@@ -1,0 +1,219 @@
+"""Edits as tensors: every picture once, as pixels and as latents."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet as pq
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from goalreel.tabletop.lessons.rows import EditRow
+from goalreel.errors import InputError
+from goalreel.files import atomic
+from goalreel.image import Image
+from goalreel.progress import OnProgress
+from goalreel.tabletop.nano.editor import NanoEditor
+
+COLUMNS = ("source", "target", "prompt", "register", "goal")
+BATCH = 16
+"""Pictures at a time that go through the VAE."""
+VISIBLE = 24
+"""Least difference of a colour value (of 255) that counts as a change."""
+
+
+@dataclass(frozen=True)
+class Edits:
+    """n rows over m pictures. `pictures` (m, 3, size, size) uint8; `source` and `target` (n,) index them;
+    `explicit` (n,) tells rows whose prompt leaves nothing open; `kinds` (n,) numbers the kinds of goals."""
+
+    pictures: Tensor
+    source: Tensor
+    target: Tensor
+    prompts: tuple[str, ...]
+    explicit: Tensor
+    kinds: Tensor
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.blake2b(self.pictures.numpy(), digest_size=16).hexdigest()
+
+    def chances(self, explicit: float, balance: float) -> Tensor:
+        """How often each row is to be drawn, (n,), summing to 1: explicit rows have the share `explicit`,
+        where there are terse ones. In each register `balance` 0 draws every row equally often, 1 every kind
+        of goal, between them something between."""
+        chances = torch.zeros(len(self.prompts), dtype=torch.double)
+        for rows, share in ((self.explicit, explicit), (~self.explicit, 1 - explicit)):
+            _, kinds, counts = self.kinds[rows].unique(return_inverse=True, return_counts=True)
+            often = (counts.double() ** -balance)[kinds]
+            chances[rows] = often / often.sum() * (1 if rows.all() else share)
+        return chances
+
+    def weights(self, cell: int, change: float) -> Tensor:
+        """Of every cell of so many pixels a side, (n, (size / cell)^2): `change` where an explicit row's
+        pictures differ, else 1.
+
+        A terse prompt may have several answers. Were its changed cells weighted, every place where something
+        MAY appear would weigh more with than without it, and the editor would learn to draw all answers at
+        once instead of choosing one.
+        """
+        parts = []
+        for rows in torch.arange(len(self.prompts)).split(1024):
+            before, after = (self.pictures[side[rows]].short() for side in (self.source, self.target))
+            differs = ((after - before).abs().amax(1) > VISIBLE).half()
+            parts.append(F.max_pool2d(differs, cell).flatten(1))
+        return 1 + (change - 1) * torch.cat(parts).float() * self.explicit[:, None]
+
+
+def read_edits(data: Path | Iterable[EditRow], size: int) -> Edits:
+    """Load a corpus folder (its training split) or rows; pictures must be `size` px square.
+
+    Raises:
+        InputError: no such corpus, a column is missing, it is empty, or a picture has another size.
+    """
+    if isinstance(data, Path):
+        return _from_folder(data, size)
+    rows, found = list(data), _Once()
+    pairs = [[found.place(image.pixels.tobytes(), image) for image in (r.source, r.target)] for r in rows]
+    texts = [(r.prompt, r.register, r.goal.kind) for r in rows]
+    return _edits([image.pixels for image in found.items], pairs, texts, size)
+
+
+class _Once:
+    """Things in the order of their first appearance, told apart by their bytes."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self._places: dict[bytes, int] = {}
+
+    def place(self, data: bytes, item: Any) -> int:
+        key = hashlib.blake2b(data, digest_size=16).digest()
+        if key not in self._places:
+            self._places[key] = len(self.items)
+            self.items.append(item)
+        return self._places[key]
+
+
+def _from_folder(folder: Path, size: int) -> Edits:
+    shards = sorted(folder.glob("data/train-*.parquet"))
+    if not shards:
+        raise InputError(f"{folder} is not a corpus: it has no data/train-*.parquet")
+    found, pairs, texts = _Once(), [], []
+    for shard in shards:
+        file = _opened(shard)
+        for part in file.iter_batches(256, columns=list(COLUMNS)):
+            for row in part.to_pylist():
+                pictures = row["source"]["bytes"], row["target"]["bytes"]
+                pairs.append([found.place(data, data) for data in pictures])
+                texts.append((row["prompt"], row["register"], row["goal"]["kind"]))
+    try:
+        with ThreadPoolExecutor() as pool:
+            decoded = list(pool.map(lambda data: Image.decode(data).pixels, found.items))
+    except ValueError as e:
+        raise InputError(f"{folder}: {e}") from e
+    return _edits(decoded, pairs, texts, size)
+
+
+def _opened(shard: Path) -> pq.ParquetFile:
+    try:
+        file = pq.ParquetFile(shard)
+    except pyarrow.ArrowInvalid as e:
+        raise InputError(f"{shard} cannot be read: {str(e).splitlines()[0][:200]}") from e
+    missing = [c for c in COLUMNS if c not in file.schema_arrow.names]
+    if missing:
+        raise InputError(f"{shard} has no column {missing[0]!r}: an edit has {', '.join(COLUMNS)}")
+    return file
+
+
+def _edits(
+    pictures: Sequence[NDArray[np.uint8]],
+    pairs: list[list[int]],
+    texts: list[tuple[str, str, str]],
+    size: int,
+) -> Edits:
+    if not pairs:
+        raise InputError("there are no edits to learn from")
+    odd = next((p.shape for p in pictures if p.shape != (size, size, 3)), None)
+    if odd is not None:
+        raise InputError(f"the editor works at {size}x{size} px, a picture has {odd[1]}x{odd[0]}")
+    pixels = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2).contiguous()
+    source, target = torch.tensor(pairs).unbind(1)
+    prompts, registers, kinds = zip(*texts, strict=True)
+    explicit = torch.tensor([register == "explicit" for register in registers])
+    numbers = {kind: n for n, kind in enumerate(sorted(set(kinds)))}
+    return Edits(pixels, source, target, prompts, explicit, torch.tensor([numbers[k] for k in kinds]))
+
+
+def latents(
+    editor: NanoEditor[Any],
+    edits: Edits,
+    cache: Path | None,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> Tensor:
+    """Latents (m, ...) as the editor's loss takes them, float16, of every picture; kept in the file `cache`,
+    if one is given."""
+
+    def make() -> Tensor:
+        made, parts = [], edits.pictures.split(BATCH)
+        for part in parts:
+            made.append(editor.encode(part).half().cpu())
+            progress("latents", len(made), len(parts))
+        return torch.cat(made).contiguous()
+
+    return _kept(editor, edits, "", cache, make)
+
+
+def sources(
+    editor: NanoEditor[Any],
+    edits: Edits,
+    codes: Tensor,
+    share: float,
+    cache: Path | None,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> Tensor:
+    """Latents (m, ...) to edit from: `codes`, but a `share` of the sources as the VAE draws them, half of
+    these drawn twice. They are kept as `latents` keeps its own."""
+
+    def make() -> Tensor:
+        made, found = codes.clone(), edits.source.unique()
+        order = torch.randperm(len(found), generator=torch.Generator().manual_seed(0))
+        halves = found[order[: round(share * len(found))]].tensor_split(2)
+        parts = [(times, rows) for times, half in enumerate(halves, 1) for rows in half.split(BATCH)]
+        for done, (times, rows) in enumerate(parts, start=1):
+            pictures = edits.pictures[rows]
+            for _ in range(times):
+                pictures = editor.redraw(pictures)
+            made[rows] = editor.encode(pictures).half().cpu()
+            progress("redrawn", done, len(parts))
+        return made
+
+    return _kept(editor, edits, f"redrawn {share}", cache, make) if share else codes
+
+
+@torch.no_grad()
+def _kept(
+    editor: NanoEditor[Any], edits: Edits, what: str, cache: Path | None, make: Callable[[], Tensor]
+) -> Tensor:
+    """What `cache` holds, if it is of these edits and this VAE; else what `make` makes, kept there."""
+    key = hashlib.blake2b((edits.digest + what).encode(), digest_size=16)
+    for value in editor.vae.state_dict().values():
+        key.update(value.cpu().numpy().tobytes())
+    if cache is not None and cache.exists():
+        with safe_open(cache, "pt") as file:
+            if (file.metadata() or {}).get("key") == key.hexdigest():
+                return file.get_tensor("latents")
+    made = make()
+    if cache is not None:
+        with atomic(cache) as part:
+            save_file({"latents": made}, part, metadata={"key": key.hexdigest()})
+    return made

@@ -1,0 +1,165 @@
+"""Trains the nano editor: first its VAE, then denoiser and text encoder.
+
+Velocities are learnt from independent noise (never the picture itself), and at sampling the noise
+levels are crowded where a choice between answers is made. That is meant to let seeds lead to different
+answers where a prompt leaves room, as the data's terse ones do, and to one where it does not; docs/nano.md
+says what came of it.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from goalreel.checkpoints import located
+from goalreel.tabletop.lessons.rows import EditRow
+from goalreel.errors import InputError
+from goalreel.progress import OnProgress
+from goalreel.training.card import Card, file_facts, went_on_from, write_card
+from goalreel.training.compiling import compile_parts
+from goalreel.tabletop.nano.editor_config import Architecture, DenoiserTraining, EditorConfig
+from goalreel.tabletop.nano.editor_data import Edits, latents, read_edits, sources
+from goalreel.training.fitting import CHECKPOINT, Batch, MakeBatch, fit
+from goalreel.tabletop.nano.editor import NanoEditor
+from goalreel.tabletop.nano.klein import Klein
+from goalreel.tabletop.nano.pix2pix import Pix2Pix
+from goalreel.training.run import hold, processes
+from goalreel.tabletop.nano.vae import train_vae
+
+log = logging.getLogger(__name__)
+
+CLASSES: Mapping[Architecture, type[NanoEditor[Any]]] = {"pix2pix": Pix2Pix, "klein": Klein}
+
+
+def train(
+    config: EditorConfig,
+    out: Path,
+    resume: bool = False,
+    rows: Iterable[EditRow] | None = None,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> Path:
+    """Train an editor on `rows` or else `config.data`; the folder that `diffusers:` loads.
+
+    `out` gets `vae/`, unless the editor goes on from another, and `denoiser/`, with checkpoints and
+    TensorBoard's events, and `editor/`, the result. `resume` continues where the folder stands, if it holds
+    anything. On several devices start it with `accelerate launch`.
+
+    Raises:
+        InputError: no data, or not the editor's; a prompt too long; `out` holds another run, or one trains
+            there now; no such model.
+    """
+    data = config.data if rows is None else rows
+    if data is None:
+        raise InputError("the editor's configuration names no data: set `data` to a dataset folder")
+    if not resume and any((out / part / CHECKPOINT).exists() for part in ("vae", "denoiser")):
+        raise InputError(f"{out} holds a training run: resume it, or choose another folder")
+    edits = read_edits(data, config.shape.size)
+    hold(out)
+    kind = CLASSES[config.architecture]
+    editor = kind.build(config, edits.prompts) if config.model is None else kind.load(config)
+    words = editor.tokens(edits.prompts)
+    log.info("%d edits over %d pictures", len(edits.prompts), len(edits.pictures))
+    if config.model is None:
+        train_vae(editor, edits, out / "vae", resume=resume, progress=progress)
+    train_denoiser(editor, edits, words, out / "denoiser", resume=resume, progress=progress)
+    state = processes()
+    if state.is_main_process:
+        editor.save(out / "editor")
+        write_card(out / "editor", _card(editor, edits))
+    state.wait_for_everyone()
+    return out / "editor"
+
+
+def _card(editor: NanoEditor[Any], edits: Edits) -> Card:
+    config = editor.config
+    order = None if config.data is None else config.data / "corpus.json"
+    return Card(
+        title="goalreel nano editor",
+        summary=f"Draws the goal image of a sub-goal: a small {editor.pipeline_class.__name__}, trained "
+        f"{'from scratch' if config.model is None else 'further'} on {len(edits.prompts):,} edits over "
+        f"{len(edits.pictures):,} pictures of a simulated tabletop.",
+        use="goalreel plan --editor diffusers:DIR",
+        library="diffusers",
+        task="image-to-image",
+        seed=config.seed,
+        corpora=(file_facts(order),) if order and order.is_file() else (),
+        numbers={
+            **_before(editor),
+            "denoiser": f"{config.denoiser.steps} steps of {config.denoiser.batch}",
+        },
+        limits=_LIMITS,
+    )
+
+
+def _before(editor: NanoEditor[Any]) -> dict[str, str]:
+    """Say, for the card, what came before: the VAE's training, or another editor's."""
+    config = editor.config
+    if config.model is None:
+        return {"VAE": f"{config.vae.steps} steps of {config.vae.batch}"}
+    part = editor.denoiser_name
+    return went_on_from(Path(located(config.model)) / part / "diffusion_pytorch_model.safetensors")
+
+
+_LIMITS = (
+    "It knows goalreel's simulated tabletop alone: its blocks and bowls as its corpus shows them, the "
+    "arm at home, and orders in that corpus's words. Other pictures come out wrong, and other "
+    "words are not understood. It was trained to move one block at a time."
+)
+
+
+def train_denoiser(
+    editor: NanoEditor[Any],
+    edits: Edits,
+    words: tuple[Tensor, ...],
+    out: Path,
+    *,
+    resume: bool = False,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> None:
+    """Train the editor's denoiser and text encoder. `words`: the prompts' tokens, as `editor.tokens` says.
+
+    Raises:
+        InputError: see `goalreel.training.fitting.fit`.
+    """
+    config = editor.config
+    with processes().main_process_first():  # the others find them kept
+        codes = latents(editor, edits, out / "latents.safetensors", progress)
+        share, cache = config.denoiser.redrawn, out / "sources.safetensors"
+        starts = sources(editor, edits, codes, share, cache, progress)
+    if config.compile:
+        compile_parts([editor.denoiser])
+    batch = batches(editor, edits, codes, starts, words)
+    training, seed = config.denoiser, config.seed + 1
+    fit(editor.loss(), batch, training, out, seed=seed, resume=resume, progress=progress)
+
+
+def batches(
+    editor: NanoEditor[Any], edits: Edits, codes: Tensor, starts: Tensor, words: tuple[Tensor, ...]
+) -> MakeBatch:
+    """Draws rows as the editor's loss takes them. `codes`, `starts`: the pictures' latents (m, ...), as
+    targets and as sources."""
+    training = editor.config.denoiser
+    weights = edits.weights(editor.cell, training.change_weight)
+    chances = edits.chances(training.explicit, training.balance)
+
+    def batch(step: int, count: int, generator: torch.Generator) -> Batch:
+        device = generator.device
+        at = torch.multinomial(chances.to(device), count, replacement=True, generator=generator).cpu()
+        source = starts[edits.source[at]].to(device).float()
+        target = codes[edits.target[at]].to(device).float()
+        noise = torch.randn(target.shape, generator=generator, device=device)
+        level = noise_levels(count, training, generator)
+        rest = (part[at].to(device) for part in (*words, weights))
+        return source, target, noise, level, *rest
+
+    return batch
+
+
+def noise_levels(count: int, training: DenoiserTraining, generator: torch.Generator) -> Tensor:
+    """Levels (count,) from 0, the picture, to 1, noise alone."""
+    draw, pick = torch.rand(2, count, generator=generator, device=generator.device)
+    level = training.shift * draw / (1 + (training.shift - 1) * draw)
+    return torch.where(pick < training.noisiest, 1.0, level)

@@ -1,0 +1,76 @@
+"""What a policy is told of its sub-goals, by arm."""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+
+from goalreel.tabletop.sim.policy_tasks import WORDS, instruction, sub_task
+from goalreel.tabletop.policy.acting import GoalCue
+from goalreel.tabletop.bench.loop import NoCritic, TruePlanner, boards
+from goalreel.tabletop.bench.scenes import Walk
+from goalreel.image import Image
+from goalreel.models.load import Trio
+from goalreel.types import Storyboard
+
+type GoalArm = Literal["instruction", "text", "true", "predicted", "predicted_once", "placebo", "black"]
+ARMS: tuple[GoalArm, ...] = get_args(GoalArm.__value__)
+"""`instruction`: all of it in words, no picture. `text`: the present sub-task in words, no picture. `true`:
+its true goal image. `predicted`: as editor and Critic make it. `predicted_once`: the editor's first attempt.
+`placebo`: the goal image of another task. `black`: no picture where there could be one."""
+PICTURED: tuple[GoalArm, ...] = ("true", "predicted", "predicted_once", "placebo")
+"""They show a picture; whether the sub-task's words come with it is the caller's choice."""
+PREDICTED: tuple[GoalArm, ...] = ("predicted", "predicted_once")
+SILENT = np.zeros(WORDS, np.float32)
+
+
+def cues_of(arm: GoalArm, walk: Walk, pictures: Sequence[Image | None], words: bool) -> list[GoalCue]:
+    """Make what is told of each sub-goal of a walk. `pictures` are the goal images of a pictured arm."""
+    if arm == "instruction":
+        told = GoalCue(walk.episode.instruction, instruction(walk.episode.missions))
+        return [told] * len(walk.goals)
+    if arm not in PICTURED:
+        return [GoalCue(goal.text, sub_task(goal)) for goal in walk.goals]
+    return [
+        GoalCue(goal.text if words else "", sub_task(goal) if words else SILENT, picture)
+        for goal, picture in zip(walk.goals, pictures, strict=True)
+    ]
+
+
+def pictures_of(
+    arm: GoalArm, walks: Sequence[Walk], trio: Trio | None, attempts: int
+) -> list[list[Image | None]]:
+    """Make the goal images of every walk's sub-goals; None where there is none.
+
+    Predicted ones are a storyboard: rendered ahead, each from the one before, by the true orders, so that
+    editor and Critic alone count. A step without any picture keeps the one before.
+    """
+    match arm:
+        case "true":
+            return [[m.picture for m in walk.moments[1:]] for walk in walks]
+        case "placebo":
+            return [_others(walk, walks[i - 1]) for i, walk in enumerate(walks)]
+        case "predicted" | "predicted_once":
+            assert trio is not None
+            once = arm == "predicted_once"
+            critic = NoCritic() if once else trio.critic
+            planner = TruePlanner({w.task.id: w for w in walks})
+            made = boards(walks, planner, trio.editor, critic, 1 if once else attempts, trio.called.keep)
+            return [_shown(w, b) for w, b in zip(walks, made, strict=True)]
+        case _:
+            return [[None] * len(walk.goals) for walk in walks]
+
+
+def _others(walk: Walk, other: Walk) -> list[Image | None]:
+    """Take another task's goal images, the last of them for all that it has not."""
+    theirs = [m.picture for m in other.moments[1:]]
+    return [theirs[min(i, len(theirs) - 1)] for i in range(len(walk.goals))]
+
+
+def _shown(walk: Walk, board: Storyboard) -> list[Image | None]:
+    pictures: list[Image | None] = []
+    before: Image | None = walk.moments[0].picture
+    for step in board.steps:
+        before = step.goal_image or before
+        pictures.append(before)
+    return pictures

@@ -1,0 +1,45 @@
+"""Several training seeds on the same tasks: values with intervals over both."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.evaluation.intervals import DRAWS
+from goalreel.evaluation.measured import Measured
+from goalreel.tabletop.policy.rollout import Rolled
+
+type Ends = Sequence[Sequence[Rolled]]
+"""By training seed, then by task."""
+
+
+def pooled(ends: Ends, measure: str) -> Measured:
+    """Compute the share of tasks (`success`, `first_right`) or of sub-goals (`reached`), 0-1."""
+    return _measured(_counts(ends, measure))
+
+
+def difference(one: Ends, two: Ends, measure: str) -> Measured:
+    """Compute by how many points (0-100) one is ahead of two, seed by seed and task by task."""
+    ahead, behind = _counts(one, measure), _counts(two, measure)
+    if ahead.shape != behind.shape:
+        raise ValueError(f"not the same seeds and tasks: {ahead.shape[:2]} and {behind.shape[:2]}")
+    return _measured(np.stack([100 * (ahead[..., 0] - behind[..., 0]), ahead[..., 1]], -1))
+
+
+def _counts(ends: Ends, measure: str) -> NDArray[np.float64]:
+    """Hits and how many there could be, (seeds, tasks, 2)."""
+    if measure == "reached":
+        return np.array([[(e.reached, e.goals) for e in row] for row in ends], np.float64)
+    return np.array([[(getattr(e, measure), 1) for e in row] for row in ends], np.float64)
+
+
+def _measured(counts: NDArray[np.float64]) -> Measured:
+    """Divide the sums; the interval draws seeds and tasks again, each with all that belongs to it."""
+    seeds, tasks = counts.shape[:2]
+    rng = np.random.default_rng(0)
+    rows = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=DRAWS)
+    columns = rng.multinomial(tasks, np.full(tasks, 1 / tasks), size=DRAWS)
+    sums = np.einsum("ds,stk,dt->dk", rows, counts, columns, optimize=True)
+    low, high = np.percentile(sums[:, 0] / sums[:, 1], [2.5, 97.5])
+    value = counts[..., 0].sum() / counts[..., 1].sum()
+    return Measured(value=float(value), low=float(low), high=float(high))

@@ -1,0 +1,118 @@
+"""One task carried out by a policy: sub-goal after sub-goal, the next one when the last is reached."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.sim.keyposes import approach
+from goalreel.tabletop.sim.predicates import SubGoal
+from goalreel.tabletop.policy.acting import Acts, GoalCue
+from goalreel.tabletop.bench.closed import go_home
+from goalreel.tabletop.bench.scenes import Walk
+
+MOST_POSES = 4
+"""Key poses of one try: a policy that never lets go is stopped."""
+
+
+class Actor(Protocol):
+    """What acts: `LeRobotActor`, or a script."""
+
+    acts: Acts
+
+    def reset(self) -> None: ...
+
+    def act(self, env: Tabletop, cue: GoalCue) -> NDArray[np.float32]: ...
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How long a policy may take for a sub-goal: tries of key poses, or control steps."""
+
+    tries: int = 3
+    steps: int = 150
+
+
+class Rolled(BaseModel):
+    """How a task ended."""
+
+    model_config = ConfigDict(frozen=True)
+
+    reached: int
+    """Sub-goals reached in their order, before the first that was not."""
+    goals: int
+    success: bool
+    """All of them hold at the end."""
+    first_right: bool
+    """The first block that a finger touched is the first sub-goal's."""
+
+
+def roll(
+    walk: Walk,
+    actor: Actor,
+    cues: Sequence[GoalCue],
+    bounds: Bounds,
+    film: Callable[[Tabletop, GoalCue], None] = lambda *_: None,
+) -> Rolled:
+    """Carry out a task; `cues[i]` is what the actor is told of sub-goal i, and `film` sees every step.
+
+    Whether a sub-goal is reached the simulator says, alike for every arm. A policy that samples its actions
+    draws the same ones whenever the task is carried out.
+    """
+    with torch.random.fork_rng(), Tabletop(walk.episode.scene) as env:
+        torch.manual_seed(walk.seed)
+        hand = _Hand(env, cues[0], film)
+        reached = 0
+        for goal, cue in zip(walk.goals, cues, strict=True):
+            actor.reset()
+            hand.cue = cue
+            _pursue(hand, actor, goal, bounds)
+            if not env.holds(goal):
+                break
+            reached += 1
+        return Rolled(
+            reached=reached,
+            goals=len(walk.goals),
+            success=all(env.holds(g) for g in walk.goals),
+            first_right=hand.first == walk.goals[0].object,
+        )
+
+
+class _Hand:
+    """Steps the environment for what it is told now, and notes which block is touched first."""
+
+    def __init__(self, env: Tabletop, cue: GoalCue, film: Callable[[Tabletop, GoalCue], None]) -> None:
+        self.env, self.cue, self._film = env, cue, film
+        self.first: str | None = None
+
+    def step(self, action: NDArray[np.float32]) -> None:
+        self.env.step(action)
+        if self.first is None:
+            self.first = next(iter(self.env.touched()), None)
+        self._film(self.env, self.cue)
+
+
+def _pursue(hand: _Hand, actor: Actor, goal: SubGoal, bounds: Bounds) -> None:
+    env, cue = hand.env, hand.cue
+    if actor.acts == "steps":
+        for _ in range(bounds.steps):
+            if env.holds(goal) and env.still(goal.object):
+                return
+            hand.step(actor.act(env, cue))
+        return
+    for _ in range(bounds.tries):
+        if env.holds(goal):
+            return
+        actor.reset()
+        for _ in range(MOST_POSES):
+            pose = actor.act(env, cue)
+            for action, _ in approach(env, pose):
+                hand.step(action)
+            if pose[5] >= 0:
+                break
+        go_home(env)

@@ -1,0 +1,167 @@
+"""From two pictures, the scene now and the scene wanted, to the robot's actions. It knows nothing of ROS.
+
+The ROS follower and the closed loop of TabletopBench act by it; in its place stands your own policy: anything
+that takes a goal image.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.tabletop.sim.arm import HOME_TIP
+from goalreel.tabletop.sim.env import STATE_NAMES, Tabletop
+from goalreel.tabletop.sim.expert import OPEN, SPEED, TURN, carry
+from goalreel.tabletop.sim.predicates import LEVEL, SubGoal, free, inside
+from goalreel.tabletop.sim.readback import read_back
+from goalreel.tabletop.sim.scene import HALF, SceneLayout, TabletopScene, is_bowl
+from goalreel.tabletop.sim.second_look import read_after
+from goalreel.tabletop.sim.spots import find_spot
+from goalreel.tabletop.sim.turns import read_turns
+from goalreel.image import Image
+
+MOVED = 0.03
+"""A block farther than this from where the goal image shows it has to be moved (m). Pictures drawn one after
+the other drift by less."""
+AT_HOME = 0.005
+"""The arm hides nothing when its tip is this near to its home (m)."""
+STILL = 0.002
+"""Least change of the state (rad, m) between two readings of an arm that moves."""
+ASIDE = np.array([-0.3, 0.5, 0.025])
+"""Off the table: where a block is kept that the picture does not show."""
+
+type ArmAction = NDArray[np.float32]
+
+_TIP = slice(STATE_NAMES.index("x"), STATE_NAMES.index("x") + 3)
+_YAW = STATE_NAMES.index("yaw")
+
+
+@dataclass(frozen=True)
+class SceneReading:
+    """What a picture shows: where the things are (m), and how the blocks are turned (rad)."""
+
+    layout: SceneLayout
+    turns: dict[str, float]
+
+    @classmethod
+    def read(cls, picture: Image, scene: TabletopScene) -> Self:
+        """Read a picture of the scene's own camera.
+
+        Raises:
+            ValueError: it is not square.
+        """
+        return cls.of(picture, read_back(picture.pixels, scene), scene)
+
+    @classmethod
+    def read_after(cls, picture: Image, scene: TabletopScene, now: Self) -> Self:
+        """Read a picture in which one block at most should be elsewhere than `now`; errors as `read`."""
+        return cls.of(picture, read_after(picture.pixels, scene, now.layout, now.turns), scene)
+
+    @classmethod
+    def of(cls, picture: Image, layout: SceneLayout, scene: TabletopScene) -> Self:
+        return cls(layout, read_turns(picture.pixels, layout, scene.camera))
+
+
+@dataclass(frozen=True)
+class BlockMotion:
+    """Which block goes where, and the actions (5,) that take it there."""
+
+    block: str
+    actions: list[ArmAction]
+
+
+class Reacher:
+    """Moves a block until it is where the goal image shows it.
+
+    Of the scene it knows which blocks and bowls there are, not where: that it reads off the pictures.
+    """
+
+    def __init__(self, scene: TabletopScene) -> None:
+        self._scene = scene
+        self._rehearsal = Tabletop(scene)
+        self._seen: SceneReading | None = None
+        self._goal: Image | None = None
+        self._block: str | None = None
+
+    def motion(self, live: Image, goal: Image) -> BlockMotion | None:
+        """What to do next; None when the block to move is where the goal shows it.
+
+        For one goal image one block is moved: the one farthest from where it is shown, of those that nothing
+        stands on. What stands on a block, or in a bowl, goes to the middle of where that is now.
+
+        Raises:
+            ValueError: a picture cannot be read, or shows no block.
+        """
+        now = self._look(live)
+        wanted = SceneReading.read_after(goal, self._scene, now)
+        blocks = now.turns.keys() & wanted.turns.keys()
+        if not blocks:
+            raise ValueError("the pictures have no block in common")
+        if goal != self._goal:
+            self._goal, self._block = goal, None
+        movable = [b for b in blocks if self._block in (b, None) and free(now.layout, b)]
+        places = {b: _place(now.layout, wanted.layout[b], b) for b in movable}
+        away = {b: float(np.linalg.norm(now.layout[b] - place)) for b, place in places.items()}
+        block = max(away, key=away.__getitem__, default=None)
+        if block is None or away[block] <= MOVED:
+            return None
+        self._block = block
+        return BlockMotion(block, self._rehearse(now, block, places[block], wanted.turns[block]))
+
+    def _look(self, live: Image) -> SceneReading:
+        """Read the scene now; what a tower hides is where it was last seen."""
+        if self._seen is None:
+            self._seen = SceneReading.read(live, self._scene)
+        else:
+            now = SceneReading.read_after(live, self._scene, self._seen)
+            self._seen = SceneReading(self._seen.layout | now.layout, self._seen.turns | now.turns)
+        return self._seen
+
+    def _rehearse(
+        self, now: SceneReading, block: str, place: NDArray[np.float64], turn: float
+    ) -> list[ArmAction]:
+        """The expert's actions on a table of our own that is laid out as the camera sees it."""
+        table = self._rehearsal
+        table.reset()
+        for name in table.blocks:
+            table.place(name, now.layout.get(name, ASIDE), now.turns.get(name, 0.0))
+        table.settle(0.2)
+        actions = []
+        for action, _ in carry(table, block, lambda: (place, turn)):
+            actions.append(action)
+            table.step(action)
+        return actions
+
+
+def _place(now: SceneLayout, shown: NDArray[np.float64], block: str) -> NDArray[np.float64]:
+    """Where a block goes (3,) that a picture shows at `shown`, in m: to the middle of what it is in or on."""
+    there = now | {block: shown}
+    for bowl in filter(is_bowl, now):
+        if inside(there, block, bowl):
+            return find_spot(now, SubGoal("inside", block, bowl))[0]
+    # What is shown a block higher stands on one, however far off centre it looks.
+    below = {b: shown - now[b] for b in now.keys() - {block} if not is_bowl(b)}
+    off = {b: float(np.linalg.norm(d[:2])) for b, d in below.items() if abs(d[2] - 2 * HALF) < LEVEL}
+    base = min(off, key=off.__getitem__, default=None)
+    if base is not None and off[base] < 2 * HALF:
+        return find_spot(now, SubGoal("on", block, base))[0]
+    return shown
+
+
+def at_home(state: NDArray[np.floating]) -> bool:
+    """Whether the arm is out of the camera's way. `state` (12,) as `STATE_NAMES` says."""
+    return bool(np.linalg.norm(state[_TIP] - HOME_TIP) < AT_HOME)
+
+
+def still(state: NDArray[np.floating], before: NDArray[np.floating]) -> bool:
+    """Whether the arm has come to rest, which is some ticks after its last command."""
+    return bool(np.abs(state - before).max() < STILL)
+
+
+def homeward(state: NDArray[np.floating]) -> ArmAction:
+    """One action (5,) towards home from an arm that is still, the hand open."""
+    away = HOME_TIP - state[_TIP]
+    step = away * min(1.0, SPEED / float(np.linalg.norm(away)))
+    turn = np.clip(-state[_YAW], -TURN, TURN)
+    return np.array([*step, turn, OPEN], np.float32)

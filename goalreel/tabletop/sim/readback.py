@@ -1,0 +1,254 @@
+"""Reads a picture back into object positions: colour segmentation, then analysis by synthesis.
+
+Every block is drawn as the convex outline of its cube, nearest last, and moved until the outline's visible
+part lies where its colour was seen. What a block stands on is the support under which all outlines fit best.
+Bowls never move: one is reported where the scene has it, if the picture still shows it there.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations, permutations, product
+from typing import Self
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.tabletop.sim.cameras import FIXED, PinholeCamera
+from goalreel.tabletop.sim.predicates import SubGoal, shows
+from goalreel.tabletop.sim.scene import (
+    BOWL_FLOOR,
+    BOWL_HEIGHT,
+    BOWL_LIP,
+    BOWL_RADIUS,
+    COLOURS,
+    HALF,
+    Floats,
+    SceneLayout,
+    TabletopScene,
+    colour,
+)
+
+type PixelMask = NDArray[np.bool_]
+
+SATURATION, VALUE = 105, 45
+"""Less than this (of 255) is table, arm or glaze, never an object."""
+HUE_SLACK = 11
+"""Largest distance to a colour's hue (OpenCV's half degrees)."""
+LEAST = 0.15
+"""A block is missing when less than this share of its outline shows its colour."""
+
+STILL, MOVED = 0.012, 0.035
+"""What seems to have shifted by less stayed, by more moved; between them a picture cannot tell (m)."""
+UNSURE = 0.008
+"""A block may be so far from where it is read (m)."""
+_CUBE = HALF * np.array(list(product((-1, 1), repeat=3)))
+_CIRCLE = np.array([[np.cos(a), np.sin(a)] for a in np.linspace(0, 2 * np.pi, 24, endpoint=False)])
+
+
+def read_back(picture: NDArray[np.uint8], scene: TabletopScene, camera: str | None = None) -> SceneLayout:
+    """Positions of what the picture shows; an object that is not seen is left out.
+
+    `picture` is (size, size, 3) RGB from a fixed camera, by default the scene's own, at least 64 px, arm out
+    of the way. From the top a block under another is invisible, so read stacks from the front or the side.
+
+    Raises:
+        ValueError: the camera is not fixed, or the picture not square.
+    """
+    return SceneReader.of(picture, scene, camera).read()
+
+
+def segment(picture: NDArray[np.uint8]) -> dict[str, PixelMask]:
+    """Where every colour of COLOURS shows, (size, size) each."""
+    hue, saturation, value = (c.astype(int) for c in cv2.split(cv2.cvtColor(picture, cv2.COLOR_RGB2HSV)))
+    names = list(COLOURS)
+    paint = np.array([[COLOURS[n] for n in names]], np.float32)
+    hues = cv2.cvtColor((255 * paint).astype(np.uint8), cv2.COLOR_RGB2HSV)[0, :, 0].astype(int)
+    away = np.abs(hue[..., None] - hues)
+    away = np.minimum(away, 180 - away)
+    nearest = np.where((saturation > SATURATION) & (value > VALUE), away.argmin(-1), -1)
+    nearest[away.min(-1) > HUE_SLACK] = -1
+    return {name: nearest == i for i, name in enumerate(names)}
+
+
+def bowl_rings(scene: TabletopScene, size: int) -> PixelMask:
+    """Where the coloured outside of the scene's bowls is, (size, size), through the scene's own camera."""
+    blank = np.zeros((size, size, 3), np.uint8)
+    return SceneReader(blank, scene, FIXED[scene.camera]).draw({}) > 0
+
+
+def shown(found: SceneLayout, goal: SubGoal) -> bool:
+    """Whether a layout read off a picture, where objects may be missing, satisfies the sub-goal."""
+    return goal.object in found and goal.target in found and shows(found, goal)
+
+
+def possible(found: SceneLayout, goal: SubGoal) -> set[bool]:
+    """Whether the sub-goal holds, for every place where its block might be within UNSURE of its reading."""
+    shifts = [np.array([x, y, 0]) for x, y in product((-UNSURE, 0, UNSURE), repeat=2)]
+    return {shows(found | {goal.object: found[goal.object] + shift}, goal) for shift in shifts}
+
+
+class SceneReader:
+    """One picture under inspection.
+
+    `bowls`: where the scene has them; `seen`: where the colour of each block shows that is not missing.
+    """
+
+    @classmethod
+    def of(cls, picture: NDArray[np.uint8], scene: TabletopScene, camera: str | None = None) -> Self:
+        """Inspect a picture; arguments and errors are those of `read_back`."""
+        camera = scene.camera if camera is None else camera
+        if camera not in FIXED:
+            raise ValueError(f"cannot read camera {camera!r}: choose from {', '.join(FIXED)}")
+        if picture.ndim != 3 or picture.shape[0] != picture.shape[1]:
+            raise ValueError(f"a tabletop picture is square RGB, got {picture.shape}")
+        return cls(picture, scene, FIXED[camera])
+
+    def __init__(self, picture: NDArray[np.uint8], scene: TabletopScene, camera: PinholeCamera) -> None:
+        self.picture, self.size, self.camera = picture, picture.shape[0], camera
+        self.bowls = {b.name: np.array([b.x, b.y, 0.0]) for b in scene.bowls}
+        seen = segment(picture)
+        rings = self.draw({})
+        self.shown = {
+            name
+            for i, name in enumerate(self.bowls, 1)
+            if np.mean(seen[colour(name)][rings == i]) > 0.4  # a block in front hides a part
+        }
+        self.seen = {}
+        for block in scene.blocks:
+            mask = seen[colour(block.name)].copy()
+            for i, name in enumerate(self.bowls, 1):
+                if colour(name) == colour(block.name) and name in self.shown:
+                    mask &= ~grown(rings == i)
+            mask = _largest(mask)
+            if mask.sum() >= LEAST * self._outline_area():
+                self.seen[block.name] = mask
+
+    def read(self) -> SceneLayout:
+        """Try every way the blocks could stand on each other, keep what fits best."""
+        fits = [self._fit(under) for under in self._stackings()]
+        best, _ = max(fits, key=lambda fit: fit[1])
+        return best | {name: self.bowls[name] for name in self.shown}
+
+    def _stackings(self) -> Iterator[dict[str, str]]:
+        """Block -> the block it stands on, none first; only stacks whose blocks line up in the picture."""
+        centres = {block: centre(mask) for block, mask in self.seen.items()}
+        pairs = [
+            (block, base)
+            for block, base in permutations(centres, 2)
+            if any(self._lined_up(centres[block], centres[base], height) for height in (HALF, 3 * HALF))
+        ]
+        for count in range(min(len(pairs), 4) + 1):
+            for chosen in combinations(pairs, count):
+                under = dict(chosen)
+                if len(under) == len(set(under.values())) == count and all(
+                    _grounded(under, b) for b in under
+                ):
+                    yield under
+
+    def _lined_up(self, block: Floats, base: Floats, height: float) -> bool:
+        """Whether the pixels fit a block one storey above a base at `height`."""
+        apart = self._at(block, height + 2 * HALF) - self._at(base, height)
+        return bool(np.linalg.norm(apart[:2]) < 1.7 * HALF)
+
+    def _fit(self, under: dict[str, str]) -> tuple[SceneLayout, float]:
+        """The layout whose outlines lie where the colours were seen, given what stands on what, and how
+        well they overlap (mean intersection over union, 0-1)."""
+        order = sorted(self.seen, key=lambda b: len(_below(under, b)))
+        centres = {block: centre(self.seen[block]) for block in order}
+        for last in (False, False, False, True):
+            layout: SceneLayout = {}
+            for block in order:
+                layout[block] = self.stand(centres[block], layout.get(under.get(block, "")))
+            drawn = self.draw(layout)
+            visible = {b: drawn == i for i, b in enumerate(layout, 1 + len(self.bowls))}
+            if last:
+                break
+            for block in order:
+                if visible[block].sum() > 2:
+                    centres[block] = centres[block] + centre(self.seen[block]) - centre(visible[block])
+        overlaps = [(self.seen[b] & v).sum() / (self.seen[b] | v).sum() for b, v in visible.items()]
+        return layout, float(np.mean(overlaps)) if overlaps else 0.0
+
+    def stand(self, centre: Floats, base: Floats | None) -> Floats:
+        """A block's position from the pixel its centre projects to: on its base, in a bowl, on the table."""
+        if base is not None:
+            return self._at(centre, base[2] + 2 * HALF)
+        held = self._at(centre, BOWL_FLOOR + HALF)
+        if any(np.linalg.norm(held[:2] - p[:2]) < 0.8 * BOWL_RADIUS for p in self.bowls.values()):
+            return held
+        return self._at(centre, HALF)
+
+    def _at(self, centre: Floats, height: float) -> Floats:
+        return self.camera.on_plane(centre, height, self.size)
+
+    def _outline_area(self) -> float:
+        """Pixels of a cube in the middle of the table."""
+        corners = self.camera.project(np.array([0.5, 0, HALF]) + _CUBE, self.size)
+        return float(cv2.contourArea(cv2.convexHull(corners.astype(np.float32))))
+
+    def draw(self, layout: SceneLayout) -> NDArray[np.uint8]:
+        """Label image: 0 nothing, 1 .. the rings of the bowls, then the blocks in the layout's order."""
+        image = np.zeros((self.size, self.size), np.uint8)
+        labels = {name: i for i, name in enumerate([*self.bowls, *layout], 1)}
+        everything = self.bowls | layout
+        for name in sorted(everything, key=lambda n: -self._distance(everything[n], n in self.bowls)):
+            at = everything[name]
+            if name in self.bowls:
+                rim = np.c_[at[:2] + BOWL_RADIUS * _CIRCLE, np.full(len(_CIRCLE), BOWL_HEIGHT)]
+                foot = np.c_[at[:2] + 0.8 * BOWL_RADIUS * _CIRCLE, np.zeros(len(_CIRCLE))]
+                self._fill(image, np.r_[rim, foot], labels[name])
+                image[self._glaze(at)] = 0
+            else:
+                self._fill(image, at + _CUBE, labels[name])
+        return image
+
+    def _glaze(self, at: Floats) -> PixelMask:
+        """Where a bowl is white: seen through its opening, below the coloured lip."""
+        opening = np.ones((self.size, self.size), np.uint8)
+        for radius, height in ((0.90, BOWL_HEIGHT), (0.86, BOWL_HEIGHT - BOWL_LIP)):
+            circle = np.c_[at[:2] + radius * BOWL_RADIUS * _CIRCLE, np.full(len(_CIRCLE), height)]
+            inside = np.zeros_like(opening)
+            self._fill(inside, circle, 1)
+            opening &= inside
+        return opening.astype(bool)
+
+    def _distance(self, at: Floats, is_bowl: bool) -> float:
+        """For drawing far to near; a bowl counts as farther, since its content stands in front of it."""
+        return float(np.linalg.norm(at - self.camera.position)) + (0.5 * BOWL_RADIUS if is_bowl else 0.0)
+
+    def _fill(self, image: NDArray[np.uint8], points: Floats, label: int) -> None:
+        # Four fractional bits; OpenCV puts pixel centres, the camera pixel corners, on whole numbers.
+        pixels = np.round(16 * (self.camera.project(points, self.size) - 0.5)).astype(np.int32)
+        cv2.fillConvexPoly(image, cv2.convexHull(pixels), label, shift=4)
+
+
+def _below(under: dict[str, str], block: str) -> list[str]:
+    """What a block stands on, from the top down; stops where it would come round again."""
+    found: list[str] = []
+    while block in under and under[block] not in found:
+        block = under[block]
+        found.append(block)
+    return found
+
+
+def _grounded(under: dict[str, str], block: str) -> bool:
+    return block not in _below(under, block)
+
+
+def centre(mask: PixelMask) -> Floats:
+    """Mean (column, row) of a mask, in the camera's pixel coordinates."""
+    rows, columns = np.nonzero(mask)
+    return np.array([columns.mean() + 0.5, rows.mean() + 0.5])
+
+
+def grown(mask: PixelMask) -> PixelMask:
+    """The mask, and all pixels that touch it."""
+    return cv2.dilate(mask.astype(np.uint8), np.ones((3, 3), np.uint8)).astype(bool)
+
+
+def _largest(mask: PixelMask) -> PixelMask:
+    """The largest connected part."""
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
+    if count == 1:
+        return mask
+    return labels == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())

@@ -1,0 +1,157 @@
+"""A second look at a picture in which one block alone should have moved.
+
+Where a tower hides a bowl, or red runs into yellow, colours alone are misread (`readback`). So the scene is
+painted twice, as it was read and with everything else where it was before, and the picture decides.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.tabletop.sim.predicates import displacement
+from goalreel.tabletop.sim.readback import STILL, PixelMask, SceneReader, centre, segment
+from goalreel.tabletop.sim.scene import HALF, Floats, SceneLayout, TabletopScene, is_bowl
+
+SOFT = 1.2, 1.7
+"""The pictures are blurred by the first, the sharp paintings by the second, to be alike (px at 128)."""
+SHADE = 0.85
+"""What light leaves of a paint, on average over a block's faces."""
+DIM = 90
+"""In a pixel darker than this (of 255) a colour counts for less."""
+EDGE = 5
+"""Pixels around what differs between two paintings that are compared (at 128)."""
+STEPS = (0.01, 0.005, 0.0025)
+"""By these the moved block is shifted to where it explains the picture best (m)."""
+STACKED = 0.05
+"""How far off its base's middle a block may be seen and still be tried on top of it (m)."""
+
+type Chroma = NDArray[np.float32]
+"""(size, size, 2): hue as a direction, saturation as length; shading leaves it as it is."""
+
+
+def read_after(
+    picture: NDArray[np.uint8], scene: TabletopScene, before: SceneLayout, moved: Iterable[str]
+) -> SceneLayout:
+    """Read a picture (size, size, 3) of the scene's own camera, taken after one of the blocks `moved` may
+    have been moved from the layout `before`.
+
+    As `read_back`, but for pictures that seem to show anything else gone or elsewhere: there, all else is
+    where it was if the picture is explained at least as well so, and by each such thing.
+
+    Raises:
+        ValueError: as `read_back`.
+    """
+    reader = SceneReader.of(picture, scene)
+    found = reader.read()
+    blocks = [b for b in moved if b in before]
+    if any(not _strange(found, before, block) for block in blocks):
+        return found
+    painter = _Painter(reader, scene)
+    explained = [_explained(painter, reader, before, block) for block in blocks]
+    for layout in sorted((e for e in explained if e), key=painter.error):
+        if painter.prefers(layout, found):
+            return layout
+    return found
+
+
+def _strange(found: SceneLayout, before: SceneLayout, moved: str) -> bool:
+    """Whether the block, or a thing beside it that was to stay, is gone or elsewhere."""
+    return any(n not in found or (n != moved and displacement(found, before, n) > STILL) for n in before)
+
+
+def _tried(reader: SceneReader, before: SceneLayout, moved: str) -> Iterator[SceneLayout]:
+    """Everything else where it was, and the block where its colour is seen, on the table or on any base."""
+    rest = {name: at for name, at in before.items() if name != moved}
+    seen = centre(reader.seen[moved]) if moved in reader.seen else None
+    if seen is not None:
+        yield rest | {moved: reader.stand(seen, None)}
+    for base in (name for name in rest if not is_bowl(name)):
+        top = rest[base] + np.array([0, 0, 2 * HALF])
+        if all(np.linalg.norm(at - top) > HALF for at in rest.values()):
+            yield rest | {moved: top}
+            if seen is not None and np.linalg.norm((at := reader.stand(seen, rest[base])) - top) < STACKED:
+                yield rest | {moved: at}
+
+
+def _explained(
+    painter: "_Painter", reader: SceneReader, before: SceneLayout, block: str
+) -> SceneLayout | None:
+    """The layout, one block moved, that explains the picture best; None where the block is nowhere."""
+    layout = min(_tried(reader, before, block), key=painter.error, default=None)
+    if layout is None:
+        return None
+    least = painter.error(layout)
+    for step in STEPS:
+        better = True
+        while better:
+            better = False
+            for way in ((step, 0, 0), (-step, 0, 0), (0, step, 0), (0, -step, 0)):
+                shifted = layout | {block: layout[block] + np.array(way)}
+                if (error := painter.error(shifted)) < least:
+                    layout, least, better = shifted, error, True
+    return layout
+
+
+class _Painter:
+    """Paints layouts in flat colours, and compares them with the picture."""
+
+    def __init__(self, reader: SceneReader, scene: TabletopScene) -> None:
+        self._reader = reader
+        self._scale = reader.size / 128
+        self._names = [o.name for o in (*scene.bowls, *scene.blocks)]
+        self._paints = {o.name: 255 * SHADE * np.array(o.rgb) for o in (*scene.bowls, *scene.blocks)}
+        self._seen = _chroma(self._soft(reader.picture.astype(np.float32), SOFT[0]))
+
+    @cached_property
+    def _table(self) -> Floats:
+        """The median colour of the lower part of the picture, where nothing is seen."""
+        things = np.logical_or.reduce([*segment(self._reader.picture).values(), self._reader.draw({}) > 0])
+        free = ~self._around(things)
+        free[: self._reader.size // 3] = False
+        return np.median(self._reader.picture[free], axis=0) if free.any() else np.full(3, 128.0)
+
+    def error(self, layout: SceneLayout) -> float:
+        return float(self._errors(layout)[0].sum())
+
+    def prefers(self, layout: SceneLayout, found: SceneLayout) -> bool:
+        """Whether a layout explains the picture as well as the one that was read, and all that it has
+        elsewhere or beside that, as well as if it were not there."""
+        added = [n for n in layout if n not in found or displacement(layout, found, n) > STILL]
+        return self._as_well(layout, found) and all(
+            self._as_well(layout, {n: at for n, at in layout.items() if n != name}) for name in added
+        )
+
+    def _as_well(self, layout: SceneLayout, other: SceneLayout) -> bool:
+        (ours, here), (theirs, there) = self._errors(layout), self._errors(other)
+        differs = self._around(here != there)
+        return bool(ours[differs].sum() <= theirs[differs].sum())
+
+    def _errors(self, layout: SceneLayout) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+        """Squared distance of the colours, (size, size), and which thing is painted where."""
+        blocks = {name: at for name, at in layout.items() if not is_bowl(name)}
+        drawn = self._reader.draw(blocks)
+        order = [*self._reader.bowls, *blocks]
+        labels = np.zeros(1 + len(order), np.uint8)
+        paints = np.tile(self._table, (1 + len(order), 1))
+        for i, name in enumerate(order, 1):
+            if name in layout:
+                labels[i], paints[i] = 1 + self._names.index(name), self._paints[name]
+        painted = self._soft(paints.astype(np.float32)[drawn], SOFT[1])
+        return ((_chroma(painted) - self._seen) ** 2).sum(-1), labels[drawn]
+
+    def _soft(self, picture: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
+        return np.asarray(cv2.GaussianBlur(picture, (0, 0), sigma * self._scale), np.float32)
+
+    def _around(self, mask: PixelMask) -> PixelMask:
+        side = 2 * round(EDGE * self._scale / 2) + 1
+        return cv2.dilate(mask.astype(np.uint8), np.ones((side, side), np.uint8)).astype(bool)
+
+
+def _chroma(rgb: NDArray[np.float32]) -> Chroma:
+    hue, saturation, value = cv2.split(cv2.cvtColor(rgb / 255, cv2.COLOR_RGB2HSV))
+    strength = saturation * np.minimum(1, value * (255 / DIM))
+    angle = np.radians(hue)
+    return np.stack([strength * np.cos(angle), strength * np.sin(angle)], -1).astype(np.float32)

@@ -1,0 +1,123 @@
+"""Critiques as GRPO reads them: from disk, one at a time, and none that results are measured on."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import datasets
+import PIL.Image
+import pyarrow
+from datasets.exceptions import DatasetGenerationError
+
+from goalreel.datasets.corpora.columns import features, from_columns
+from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow, candidate_of
+from goalreel.tabletop.sim.scoring import task_of
+from goalreel.tabletop.sim.splits import split_of
+from goalreel.errors import InputError
+from goalreel.planners.critic import question
+from goalreel.planners.dialects import Dialect, Mode
+
+_RECENT = 64
+"""Rows kept decoded: a rollout asks for each several times."""
+
+
+class Critiques:
+    """The rows of some folders, by number.
+
+    Raises:
+        InputError: a folder holds no critiques, or a row is of a validation or test episode.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        shards: list[Any] = [str(shard) for folder in folders for shard in shards_of(folder)]
+        if not shards:
+            raise InputError("no critiques to train on: give --corpus")
+        kind = features(CRITIQUES)
+        try:
+            stored: Any = datasets.Dataset.from_parquet(shards, columns=list(CRITIQUES.columns))
+            stored = stored.cast(kind)
+        except (ValueError, pyarrow.ArrowInvalid, DatasetGenerationError) as e:
+            raise InputError(f"{shards[0]} and others hold no critiques: {_cause(e)}") from e
+        for name in CRITIQUES.pictures:
+            stored = stored.cast_column(name, datasets.Image(decode=False))
+        _refuse_held_out(stored["task_id"])
+        self._stored = stored
+        self.row = lru_cache(_RECENT)(self._row)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def _row(self, number: int) -> CritiqueRow:
+        return from_columns(CRITIQUES, self._stored[number])
+
+    @property
+    def successes(self) -> list[bool]:
+        """What is true of each row."""
+        return list(self._stored["success"])
+
+    def as_dataset(self, dialect: Dialect, mode: Mode) -> datasets.Dataset:
+        """What TRL takes: `prompt` with places for two images, `images`, and the row's number."""
+
+        def asked(batch: Mapping[str, list[int]]) -> dict[str, list[Any]]:
+            made = [asked_of(self.row(number), dialect, mode) for number in batch["number"]]
+            return {
+                "number": batch["number"],
+                "prompt": [prompt for prompt, _ in made],
+                "images": [images for _, images in made],
+            }
+
+        return datasets.Dataset.from_dict({"number": range(len(self))}).with_transform(asked)
+
+
+def asked_of(
+    row: CritiqueRow, dialect: Dialect, mode: Mode
+) -> tuple[list[dict[str, Any]], list[PIL.Image.Image]]:
+    """The conversation of the Critic agent about a row, and its pictures in order: always two."""
+    conversation = question(candidate_of(row), mode=mode, dialect=dialect).conversation
+    pictures: list[PIL.Image.Image] = []
+    messages = []
+    for message in conversation:
+        content: list[dict[str, str]] = []
+        for part in message.parts:
+            if isinstance(part, str):
+                content.append({"type": "text", "text": part})
+            else:
+                content.append({"type": "image"})
+                pictures.append(PIL.Image.fromarray(part.pixels))
+        messages.append({"role": message.role, "content": content})
+    return messages, pictures
+
+
+def shards_of(folder: Path) -> list[Path]:
+    """The files of a corpus of critiques, in order.
+
+    Raises:
+        InputError: there are none.
+    """
+    shards = sorted((folder / "data").glob("[!.]*.parquet"))
+    if not shards:
+        raise InputError(f"{folder} holds no corpus: `goalreel corpus make --kind critiques` writes one")
+    return shards
+
+
+def _refuse_held_out(task_ids: Sequence[str]) -> None:
+    found = Counter(split for name in task_ids if (split := _split(name)) not in (None, "train"))
+    if found:
+        told = ", ".join(f"{count} of {split}" for split, count in found.items())
+        raise InputError(f"the corpus has rows of held-out episodes ({told}): make it of training seeds")
+
+
+def _split(task_id: str) -> str | None:
+    """The split of a simulated episode; None for any other task."""
+    try:
+        return split_of(task_of(task_id)[0])
+    except InputError:
+        return None
+
+
+def _cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error).strip().splitlines()[0][:200]

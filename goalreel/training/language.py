@@ -1,0 +1,203 @@
+"""Supervised fine-tuning of a Planner or a Critic with TRL's `SFTTrainer`; only the reply is learned."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from trl import (
+    SFTConfig,  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
+    SFTTrainer,  # pyright: ignore[reportPrivateImportUsage]
+)
+
+from goalreel.checkpoints import located
+from goalreel.errors import InputError
+from goalreel.training.card import Card, file_facts, went_on_from, write_card
+from goalreel.training.compiling import compile_parts
+from goalreel.training.conversations import Collator, as_dataset, read_rows
+from goalreel.training.language_config import LanguageConfig
+from goalreel.training.loading import adapters, freeze, load
+from goalreel.tabletop.nano.language import build_model, build_processor, build_tokenizer
+from goalreel.training.optim import MuonAdamW
+from goalreel.training.precision import computes_bf16
+from goalreel.training.results import check_savable, last_checkpoint, save, tensorboard
+from goalreel.training.run import begin, from_scratch, processes
+from goalreel.training.sampling import Length, LengthSampler, length
+
+log = logging.getLogger(__name__)
+
+
+class _Trainer(SFTTrainer):
+    """Weighs the tokens of verdicts and phrases, shows rows of one length together, and knows Muon."""
+
+    def __init__(self, *args: Any, config: LanguageConfig, lengths: Sequence[Length], **options: Any) -> None:
+        self._config, self._lengths = config, lengths
+        super().__init__(*args, **options)
+
+    def compute_loss(
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> Any:
+        """TRL's loss, but when training with some tokens weighed."""
+        weights = inputs.pop("weights")
+        if not self._config.phrase_weights or not model.training:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        outputs = model(**inputs, use_cache=False, fused_lm_head=True)
+        learned = outputs.label_mask.sum()
+        tokens = learned if num_items_in_batch is None else num_items_in_batch
+        # The log-probabilities are 0 where nothing is learned.
+        loss = -(outputs.log_probs * weights[:, 1:]).sum() / torch.as_tensor(tokens).clamp(min=1)
+        if self.args.average_tokens_across_devices and num_items_in_batch is not None:
+            loss = loss * self.accelerator.num_processes
+        self._metrics["train"]["mean_token_accuracy"].append((outputs.is_top1.sum() / learned).item())
+        return loss
+
+    def _get_train_sampler(self, train_dataset: object = None) -> LengthSampler:
+        size = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
+        return LengthSampler(self._lengths, size, self._config.seed)
+
+    def create_optimizer(self, model: torch.nn.Module | None = None) -> torch.optim.Optimizer:
+        if self._config.optimizer != "muon":
+            return super().create_optimizer(model)
+        if self.optimizer is None:
+            c, trained = self._config, model or self.model
+            assert trained is not None
+            self.optimizer = MuonAdamW(
+                trained.named_parameters(),
+                lr=c.learning_rate,
+                betas=c.betas,
+                weight_decay=c.weight_decay,
+                muon_lr=c.muon_learning_rate,
+                muon_weight_decay=c.muon_weight_decay,
+            )
+        return self.optimizer
+
+
+def train(config: LanguageConfig, out: Path, resume: bool) -> None:
+    """Train, and leave in `out` a checkpoint that `HfChat.load(out)` takes, with its model card.
+
+    `out` also holds `training.yaml` (the settings), `logs/` (TensorBoard) and `checkpoints/` to resume from.
+    On several devices start it with `accelerate launch`.
+
+    Raises:
+        InputError: a setting, a row or a checkpoint that cannot be used; `out` holds another run, or, with
+            `resume`, no checkpoint.
+    """
+    rows = read_rows(config.corpus)
+    held_out = read_rows(config.validation) if config.validation else None
+    state = processes()
+    check_savable(config)
+    begin(config, out, resume)
+    last = last_checkpoint(out / "checkpoints") if resume else None
+    if resume and last is None:
+        raise InputError(f"{out} has no checkpoint to resume from: run without --resume, to another folder")
+    with state.main_process_first():
+        source = _start(config, rows, out / "checkpoints" / "start")
+    model, processor = load(source, config)
+    frozen = freeze(model, config)
+    if config.compile:
+        # Not the tower: it cuts the batch into its pictures, and another number of them is another program.
+        compile_parts(model.get_decoder().get_submodule("layers").children(), dynamic=True)
+    trainer = _Trainer(
+        model=model,
+        args=_arguments(config, out, evaluates=held_out is not None),
+        data_collator=Collator(processor, config.max_length, config.phrase_weights),
+        train_dataset=as_dataset(rows),
+        eval_dataset=as_dataset(held_out) if held_out else None,
+        processing_class=processor,
+        peft_config=adapters(model, config, frozen) if config.method == "lora" else None,
+        callbacks=tensorboard(out),
+        config=config,
+        lengths=[length(row) for row in rows],
+    )
+    result = trainer.train(resume_from_checkpoint=last)
+    numbers = {"train_loss": result.training_loss, "steps": result.global_step}
+    if held_out:
+        numbers |= {
+            k: v for k, v in trainer.evaluate().items() if k in ("eval_loss", "eval_mean_token_accuracy")
+        }
+    save(trainer, processor, config.save_dtype, out)
+    if trainer.is_world_process_zero():
+        write_card(out, _card(config, rows_in=len(rows), numbers=numbers))
+
+
+def _start(config: LanguageConfig, rows: list[dict[str, Any]], folder: Path) -> str | Path:
+    """Name what to load: the checkpoint given, or a nano model, made once and kept for whoever resumes."""
+    if config.model != "nano":
+        return located(config.model)
+    if not (folder / "model.safetensors").is_file():
+        told = [*rows, *(read_rows(config.words) if config.words else ())]
+        tokenizer = build_tokenizer(told, config.nano.vocabulary)
+        build_processor(tokenizer, config.nano.side).save_pretrained(folder)
+        build_model(tokenizer, config.nano, config.seed).save_pretrained(folder)
+    return folder
+
+
+def _arguments(config: LanguageConfig, out: Path, *, evaluates: bool) -> SFTConfig:
+    schedule: dict[str, Any] = {}
+    if config.schedule == "warmup_stable_decay" and config.steps is not None:
+        falling = max(1, round(config.decay * config.steps))
+        schedule = {"num_decay_steps": falling, "decay_type": "linear", "min_lr_ratio": 0.01}
+    try:
+        return SFTConfig(
+            output_dir=str(out / "checkpoints"),
+            seed=config.seed,
+            max_steps=config.steps or -1,
+            num_train_epochs=config.epochs or 1.0,
+            per_device_train_batch_size=config.batch_size,
+            per_device_eval_batch_size=config.batch_size,
+            gradient_accumulation_steps=config.accumulate,
+            learning_rate=config.learning_rate,
+            adam_beta1=config.betas[0],
+            adam_beta2=config.betas[1],
+            weight_decay=config.weight_decay,
+            max_grad_norm=config.max_grad_norm,
+            lr_scheduler_type=config.schedule,
+            lr_scheduler_kwargs=schedule,
+            warmup_steps=config.warmup,
+            bf16=config.bf16 and computes_bf16(),
+            use_cpu=not torch.cuda.is_available(),
+            gradient_checkpointing=config.gradient_checkpointing,
+            dataloader_num_workers=config.workers,
+            dataloader_persistent_workers=config.workers > 0,
+            prediction_loss_only=True,
+            remove_unused_columns=False,
+            dataset_kwargs={"skip_prepare_dataset": True},
+            max_length=None,  # the collator refuses what is too long; nothing is cut
+            logging_steps=config.log_every,
+            report_to=[],  # the TensorBoard callback is given a folder of its own
+            save_steps=config.save_every,
+            save_total_limit=config.keep,
+            eval_strategy="steps" if evaluates else "no",
+            eval_steps=config.save_every,
+        )
+    except ValueError as e:  # such as bf16 on a device without it
+        raise InputError(f"the trainer refuses these settings: {str(e).strip().splitlines()[0][:300]}") from e
+
+
+def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) -> Card:
+    nano, before = from_scratch(config.model), Path(located(config.model)) / "model.safetensors"
+    return Card(
+        title=f"goalreel {'nano ' if nano else ''}{config.role}",
+        summary=f"The {config.role.capitalize()} agent of goalreel, trained on {rows_in:,} conversations "
+        "with loss on the reply only.",
+        use=f"goalreel plan --{config.role} hf:DIR",
+        library="transformers",
+        task="image-text-to-text",
+        base_model=None if nano or Path(located(config.model)).is_dir() else config.model,
+        seed=config.seed,
+        corpora=tuple(file_facts(path) for path in dict.fromkeys((*config.corpus, *config.validation))),
+        numbers=(went_on_from(before) if before.is_file() else {}) | numbers,
+        limits=_LIMITS if nano else "What the base model cannot do, and whatever lies outside the corpus.",
+    )
+
+
+_LIMITS = (
+    "It knows goalreel's simulated tabletop alone: its blocks and bowls as its corpora show them, "
+    "and the instructions of its grammar. On any other picture or wording its answers mean nothing. It reads "
+    "goalreel's own prompts; other prompts are not understood."
+)

@@ -1,0 +1,224 @@
+"""Demonstrations, backbone and policies of the policy study, small; and its script as a whole."""
+
+import os
+
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+import copy
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+
+import policy_report
+import policy_study
+
+from goalreel.datasets.build import SUBGOAL
+from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.lessons.composition import PAIRS
+from goalreel.tabletop.sim.policy_tasks import ENVIRONMENT, NEW_WORD, sub_task
+from goalreel.tabletop.sim.predicates import SubGoal
+from goalreel.errors import InputError
+from goalreel.tabletop.policy.acting import GoalCue, LeRobotActor
+from goalreel.tabletop.policy.rollout import Rolled
+from goalreel.tabletop.policy.study import PolicyReport
+from goalreel.image import Image
+from goalreel.tabletop.policy import demos
+from goalreel.tabletop.policy.backbone import Reader, batches, loss_of, off_by, train
+from goalreel.tabletop.policy.editor_vae import round_trip
+from goalreel.tabletop.policy.fit import ARMS, bank, batch_of, fit, home, misses, save
+
+
+def unchanged(pictures):
+    return pictures
+
+
+@pytest.fixture(scope="module")
+def made():
+    return demos.Demos.join([d for d in map(demos.demonstrate, range(6)) if d is not None])
+
+
+@pytest.fixture(scope="module")
+def reader():
+    torch.manual_seed(0)
+    return Reader().eval()
+
+
+@pytest.fixture(scope="module")
+def features(made, reader):
+    return bank(reader, made, unchanged, seed=0, drawn=0.0)
+
+
+def test_demonstrations_are_the_same_for_ever_and_hold_nothing_back_but_what_is_held_out(made):
+    again = demos.demonstrate(0)
+    assert again is not None
+    first = len(again.live)
+    assert (made.actions[:first] == again.actions).all()
+    assert (made.pictures[: len(again.pictures)] == again.pictures).all()
+    kept_back = [sub_task(g) for g in PAIRS] + [
+        sub_task(SubGoal("inside", NEW_WORD, f"{c} bowl")) for c in ("red", "green", "blue")
+    ]
+    assert not any((made.sub_tasks == words).all(axis=1).any() for words in kept_back)
+    assert (made.goal == made.live + 1).all()
+
+
+def test_the_second_key_pose_is_where_the_goal_image_has_the_block(made):
+    for sample in range(len(made.live)):
+        before, after = (made.poses[i[sample]] for i in (made.live, made.goal))
+        moved = int(np.linalg.norm(after[:, 1:4] - before[:, 1:4], axis=1).argmax())
+        pick, place = made.actions[sample]
+        assert np.linalg.norm(pick[:2] - before[moved, 1:3]) < 0.01
+        assert np.linalg.norm(place[:2] - after[moved, 1:3]) < 0.01
+
+
+def test_files_of_demonstrations_are_made_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(demos, "PART", 1)
+    said = []
+    with ThreadPoolExecutor(1) as pool:
+        paths = demos.make(tmp_path, range(2), pool, lambda *told: said.append(told))
+        stamps = [p.stat().st_mtime_ns for p in paths]
+        assert said[-1] == ("demonstrations", 2, 2)
+        assert demos.make(tmp_path, range(2), pool, lambda *_: None) == paths
+    assert [p.stat().st_mtime_ns for p in paths] == stamps
+    parts = [d for d in map(demos.demonstrate, range(2)) if d is not None]
+    assert len(demos.read(paths).pictures) == sum(len(d.pictures) for d in parts)
+
+
+def test_the_backbone_learns_where_things_are_and_goes_on_where_it_was(made):
+    torch.manual_seed(0)
+    lesson = next(batches(made, 8, seed=1))
+    whole = Reader()
+    before = loss_of(whole, lesson).item()
+    steps = [(done, copy.deepcopy(state)) for done, _, state in train(whole, made, 6, 8, 1e-3)]
+    assert loss_of(whole.train(), lesson).item() < before
+    assert [done for done, _ in steps] == [1, 2, 3, 4, 5, 6]
+    assert [done for done, _, _ in train(Reader(), made, 6, 8, 1e-3, steps[3][1])] == [5, 6]
+    assert [done for done, _, _ in train(Reader(), made, 3, 8, 1e-3, steps[3][1])] == [1, 2, 3]
+    assert off_by(whole, made, np.arange(4), goals=True).ndim == 1
+
+
+def test_an_arm_is_told_what_it_says_and_nothing_more(features):
+    rows = torch.arange(len(features))
+    for arm in ARMS:
+        told = batch_of(features, rows, arm, None)
+        words = features.instructions if arm == "instruction" else features.sub_tasks
+        assert (told[ENVIRONMENT] == words).all()
+        dark = (told[SUBGOAL] == features.black.float()).flatten(1).all(1)
+        assert dark.all() == (arm != "picture")
+    left_out = batch_of(features, rows.repeat(20), "picture", torch.Generator().manual_seed(0))
+    silent = ~left_out[ENVIRONMENT].any(1)
+    dark = (left_out[SUBGOAL] == features.black.float()).flatten(1).all(1)
+    assert 0.3 < silent.float().mean() < 0.6
+    assert 0.08 < dark.float().mean() < 0.25
+    assert not (silent & dark).any()
+
+
+def test_a_policy_learns_and_its_checkpoint_does_the_same_with_pictures_as_with_features(
+    made, reader, features, tmp_path, monkeypatch
+):
+    steps = list(fit(features, "picture", len(features), seed=0, steps=30, batch=32, rate=1e-3))
+    assert np.mean([s[1] for s in steps[-5:]]) < 0.85 * steps[0][1]
+    policy, scale = steps[-1][2:]
+    assert misses(policy, scale, features, "picture")["pick_cm"] < 30
+    plain = made.pictures[made.live[0]], made.pictures[made.goal[0]]
+    with torch.inference_mode():
+        chunk = policy.predict_action_chunk(batch_of(features, torch.tensor([0]), "picture", None))[0]
+    by_features = (chunk * scale.std + scale.mean).numpy()
+    save(policy, scale, reader, home(), tmp_path / "policy")
+    actor = LeRobotActor.load(tmp_path / "policy", "bordered")
+
+    actor.reset()
+    cue = GoalCue("", made.sub_tasks[0], Image(plain[1]))
+    with Tabletop(sample_episode(0).scene) as env:
+        monkeypatch.setattr(env, "render", lambda *_: plain[0])
+        by_pictures = np.stack([actor.act(env, cue) for _ in range(2)])
+    # Features are of pictures that were worn a little, and in half precision.
+    assert np.abs(by_pictures - by_features).max() < 0.2 * np.abs(by_features - scale.mean.numpy()).max()
+
+
+def test_the_editors_vae_gives_back_almost_the_same_picture(made):
+    pictures = made.pictures[:2]
+    again = round_trip()(pictures)
+    assert again.shape == pictures.shape
+    away = np.abs(again.astype(float) - pictures)
+    assert 0 < away.mean() < 8
+
+
+def test_what_the_study_has_trained_and_measured_stays(tmp_path):
+    there = ("policies/text-all-0-10/curve.json", "results/text-all-0-10-seen-test-5.json", "bank/000000.pt")
+    for name in there:
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("kept")
+    policy_study._policy(tmp_path, "text", 0, 0, 10)
+    policy_study._rolled(tmp_path, "text", 0, (0,), 10, "seen", "test", 5)
+    policy_study._features(tmp_path, "bank", tmp_path / "000000.npz", 0.5)
+    assert [(tmp_path / name).read_text() for name in there] == ["kept"] * 3
+
+
+def test_a_folder_of_other_demonstrations_is_refused(tmp_path):
+    policy_study._settled(tmp_path, {"scenes": 5, "checks": 1})
+    policy_study._settled(tmp_path, {"scenes": 5, "checks": 1})
+    with pytest.raises(InputError, match="was made with scenes 5: choose another --out"):
+        policy_study._settled(tmp_path, {"scenes": 6, "checks": 1})
+
+
+def test_sizes_that_are_no_numbers_end_in_one_line():
+    assert policy_study._sizes("1000, 0") == [1000, 0]
+    for text in ("abc", "1000,", "-5"):
+        with pytest.raises(InputError, match="give whole numbers of samples"):
+            policy_study._sizes(text)
+
+
+@pytest.mark.process
+def test_the_study_goes_from_nothing_to_results_and_tables(tmp_path, capsys):
+    policy_study.main(
+        tmp_path,
+        scenes=2,
+        checks=1,
+        conditions="seen",
+        backbone_steps=2,
+        steps=2,
+        sizes="0",
+        repeats=1,
+        split="validation",
+        episodes=1,
+        others=2,
+        arms="text,picture",
+        workers=1,
+    )
+    found = sorted((tmp_path / "results").glob("*.json"))
+    runs = {"text", "picture", "picture_alone", "checks", "checks_alone", "predicted"}
+    assert {p.name.partition("-")[0] for p in found} == runs
+    assert json.loads(found[0].read_text())["values"]
+    policy_report.main(tmp_path, steps=2, split="validation", drawn=tmp_path / "curves.png")
+    told = capsys.readouterr().out
+    shown = ("A1, the present", "G+ - G-, success", "| G - A1, reached |", "| G, all, 0 |", "cm off")
+    assert all(name in told for name in shown)
+    assert (tmp_path / "curves.png").stat().st_size > 1000
+
+
+def test_tables_are_of_one_split_and_of_the_most_tasks(tmp_path):
+    (tmp_path / "results").mkdir()
+    for split, count in (("test", 2), ("test", 10), ("test", 9), ("validation", 30)):
+        ended = Rolled(reached=1, goals=1, success=True, first_right=True)
+        report = PolicyReport(
+            condition="seen",
+            split=split,
+            first=0,
+            episodes=count,
+            words=True,
+            form="plain",
+            policies={},
+            values={},
+            rolled={"text": [ended] * count},
+        )
+        name = f"text-all-0-2000-seen-{split}-{count}.json"
+        (tmp_path / "results" / name).write_text(report.model_dump_json())
+    for split, most in (("test", 10), ("validation", 30)):
+        [ends] = policy_report.read(tmp_path, 2000, split)["all", "seen"]["text"].values()
+        assert len(ends) == most

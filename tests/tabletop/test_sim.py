@@ -1,0 +1,210 @@
+"""The simulator: state, expert, teleport, pictures and what they read back to."""
+
+import os
+
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+import cv2
+import numpy as np
+import pytest
+from support import tabletop_measure as measure
+
+pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+
+from goalreel.tabletop.sim import splits
+from goalreel.tabletop.sim.cameras import NAMES as CAMERAS
+from goalreel.tabletop.sim.env import ACTION_NAMES, STATE_NAMES, Tabletop
+from goalreel.tabletop.sim.expert import LONGEST, PHASES
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.sim.predicates import KINDS, SubGoal
+from goalreel.tabletop.sim.readback import read_back
+from goalreel.tabletop.sim.rollout import rollout
+from goalreel.tabletop.sim.teleport import teleport
+
+SEEDS = splits.seeds("validation", 12, first=1000)
+
+
+def of_kind(kind: str):
+    """The first training episode that begins with a sub-goal of the kind."""
+    return next(e for e in map(sample_episode, range(500)) if e.goals[0].kind == kind)
+
+
+@pytest.fixture
+def env():
+    with Tabletop(sample_episode(0).scene) as made:
+        yield made
+
+
+def test_objects_start_where_the_scene_says_and_at_rest(env):
+    for name, at in env.scene.layout().items():
+        np.testing.assert_allclose(env.layout()[name], at, atol=2e-3)
+    assert all(map(env.still, env.blocks))
+    assert not any(map(env.grasped, env.blocks))
+    assert env.observation().shape == (len(STATE_NAMES),)
+
+
+def test_a_snapshot_continues_bit_for_bit(env):
+    actions = np.random.default_rng(0).uniform(-1, 1, (20, len(ACTION_NAMES))) * [0.03, 0.03, 0.03, 0.2, 1]
+    for action in actions[:10]:
+        env.step(action)
+    state = env.get_state()
+    picture = env.render("front", 64)
+    first = [env.step(action) for action in actions[10:]]
+    env.set_state(state)
+    assert np.array_equal(env.render("front", 64), picture)
+    again = [env.step(action) for action in actions[10:]]
+    assert np.array_equal(first, again)
+
+
+def test_a_snapshot_renders_in_another_environment_of_the_scene(env):
+    goal = sample_episode(0).goals[0]
+    state = teleport(env, goal)
+    with Tabletop(env.scene) as other:
+        assert not other.holds(goal)
+        other.set_state(state)
+        assert other.holds(goal)
+        assert np.array_equal(other.render("side", 64), env.render("side", 64))
+
+
+def test_grasped_and_still_follow_the_expert(env):
+    goal = sample_episode(0).goals[0]
+    seen = {phase: [] for phase in PHASES}
+    for tick in rollout(env, (goal,)):
+        seen[tick.phase].append((env.grasped(goal.object), env.still(goal.object), env.holds(goal)))
+    assert not any(held for held, _, _ in seen["reach"])
+    assert all(held for held, _, _ in seen["move"])
+    assert not all(still for _, still, _ in seen["lift"])
+    assert all(still and holds for _, still, holds in seen["retreat"][2:])
+    assert not any(holds for phase in ("reach", "grasp", "lift") for _, _, holds in seen[phase])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_expert_reaches_every_kind_of_goal(kind):
+    episode = of_kind(kind)
+    with Tabletop(episode.scene) as env:
+        phases = [tick.phase for tick in rollout(env, episode.goals[:1])]
+        assert env.holds(episode.goals[0])
+        np.testing.assert_allclose(env.tip, env.observation()[7:10], atol=0.01)
+    order = [p for i, p in enumerate(phases) if i == 0 or p != phases[i - 1]]
+    assert tuple(order) == PHASES
+    assert all(2 <= phases.count(p) <= 20 < LONGEST for p in PHASES)
+
+
+def test_controls_fail_where_the_expert_succeeds():
+    for seed in SEEDS[:2]:
+        assert measure.run(seed).success
+        assert not measure.run(seed, measure.never_closing).success
+        assert not measure.run(seed, measure.random_actions(seed)).success
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_teleport_makes_the_goal_hold_and_moves_nothing_else(seed):
+    episode = sample_episode(seed)
+    with Tabletop(episode.scene) as env:
+        for goal in episode.goals:
+            assert not env.holds(goal)
+            before = env.layout()
+            teleport(env, goal)
+            assert env.holds(goal)
+            assert all(map(env.still, env.blocks))
+            for name, at in env.layout().items():
+                if name != goal.object:
+                    np.testing.assert_allclose(at, before[name], atol=1.5e-3)
+        assert all(map(env.holds, episode.goals))
+
+
+def test_teleport_builds_a_tower_that_the_solver_throws_off_when_it_is_set_down_exactly():
+    episode = sample_episode(950_035)
+    with Tabletop(episode.scene) as env:
+        for goal in episode.goals:
+            teleport(env, goal)
+        assert all(map(env.holds, episode.goals))
+
+
+def test_teleport_gives_the_picture_the_expert_ends_with():
+    episode = of_kind("on")
+    with Tabletop(episode.scene) as env:
+        start = env.get_state()
+        before = env.render("front", 128).astype(int)
+        teleport(env, episode.goals[0])
+        goal_image = env.render("front", 128).astype(int)
+        env.set_state(start)
+        assert all(tick for tick in rollout(env, episode.goals[:1]))
+        end = env.render("front", 128).astype(int)
+    assert np.mean(np.abs(goal_image - end) > 40) < 0.004
+    assert np.mean(np.abs(goal_image - before) > 40) > 0.008
+
+
+def test_an_impossible_teleport_says_so_and_changes_nothing():
+    episode = of_kind("inside")
+    bowl = episode.goals[0].target
+    with Tabletop(episode.scene) as env:
+        teleport(env, episode.goals[0])
+        state = env.get_state()
+        other = next(b for b in env.blocks if b != episode.goals[0].object)
+        with pytest.raises(ValueError, match=f"cannot put the {other} in the {bowl} from here in one move"):
+            teleport(env, SubGoal("inside", other, bowl))
+        assert np.array_equal(env.get_state().physics, state.physics)
+
+
+def test_pictures_from_every_camera(env):
+    pictures = {camera: env.render(camera, 64) for camera in CAMERAS}
+    for picture in pictures.values():
+        assert picture.shape == (64, 64, 3)
+        assert picture.dtype == np.uint8
+        assert picture.std() > 15
+    assert len({p.tobytes() for p in pictures.values()}) == len(CAMERAS)
+    assert env.render("front", 96).shape == (96, 96, 3)
+    with pytest.raises(ValueError, match="front, side, corner, left, top, wrist"):
+        env.render("behind")
+
+
+@pytest.mark.parametrize("size", [96, 128])
+def test_goal_images_read_back_to_their_predicates(size):
+    reading = measure.measure_reading(SEEDS[:7], size)
+    assert reading.goals.true > 15
+    assert reading.goals.right_true / reading.goals.true >= 0.97
+    assert reading.goals.right_false / reading.goals.false >= 0.99
+    assert reading.predicates.accuracy >= 0.95
+    assert reading.missing == 0
+    assert np.median(reading.errors) < 0.005
+
+
+def test_a_compressed_goal_image_reads_back_too():
+    def compress(picture: np.ndarray) -> np.ndarray:
+        return cv2.imdecode(
+            cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, 85])[1], cv2.IMREAD_COLOR
+        )
+
+    reading = measure.measure_reading(SEEDS[:3], change=compress)
+    assert reading.goals.accuracy >= 0.95
+
+
+def test_what_a_picture_does_not_show_is_not_read():
+    scene = sample_episode(0).scene
+    with Tabletop(scene) as env:
+        block, other = env.blocks[0], env.blocks[1]
+        env.place(block, np.array([0.5, 0.1, -0.5]))  # under the table
+        found = read_back(env.render("front", 128), scene)
+    assert block not in found
+    assert other in found
+    assert read_back(np.full((128, 128, 3), 128, np.uint8), scene) == {}
+
+
+def test_read_back_refuses_what_it_cannot_read():
+    scene = sample_episode(0).scene
+    with pytest.raises(ValueError, match="front, side, corner, left, top"):
+        read_back(np.zeros((64, 64, 3), np.uint8), scene, "wrist")
+    with pytest.raises(ValueError, match="square"):
+        read_back(np.zeros((64, 48, 3), np.uint8), scene)
+
+
+@pytest.mark.slow
+def test_the_expert_succeeds_and_the_controls_do_not():
+    seeds = splits.seeds("validation", 200)
+    outcomes = [measure.run(seed) for seed in seeds]
+    assert sum(o.success for o in outcomes) >= 0.99 * len(seeds)
+    assert max(n for o in outcomes for _, n in o.visits) <= 20
+    assert sum(measure.run(seed, measure.never_closing).success for seed in seeds) <= 0.02 * len(seeds)
+    controls = (measure.run(seed, measure.random_actions(seed)) for seed in seeds)
+    assert sum(o.success for o in controls) <= 0.02 * len(seeds)
