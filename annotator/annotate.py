@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goalreel import __version__
-from goalreel.annotator.cost import say_cost
+from goalreel.annotator.circuit_breaker import Retry, fixed_roles, to_retry
+from goalreel.annotator.corrected_plans import pinned_plans, take_corrections
+from goalreel.annotator.cost_estimate import say_cost
 from goalreel.annotator.job import AnnotationJob
+from goalreel.annotator.label_guard import check_rows
 from goalreel.annotator.options import Options
-from goalreel.annotator.outage import Retry, fixed_roles, to_retry
-from goalreel.annotator.pinned import pinned_plans, take_corrections
-from goalreel.annotator.rows import check_rows
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
-from goalreel.datasets.build import build
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import Records
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.build import check_form
 from goalreel.datasets.writing.copies import check_apart
+from goalreel.datasets.writing.pipeline import build
+from goalreel.datasets.writing.plan import check_form
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress

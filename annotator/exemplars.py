@@ -7,7 +7,7 @@ from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
-from goalreel.planners.exemplars import Exemplar, ExemplarSegment, numbers_of
+from goalreel.planners.watch.exemplars import Exemplar, ExemplarSegment, numbers_of
 
 
 def accepted(reviewed: Path) -> tuple[Exemplar, ...]:

@@ -10,20 +10,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
-from goalreel.annotator.addresses import without_addresses
 from goalreel.annotator.align import align
-from goalreel.annotator.guard import Guarded, reported
+from goalreel.annotator.circuit_breaker import Outage, Watched, fixed_roles, spoiled
+from goalreel.annotator.corrected_plans import Pinned
+from goalreel.annotator.crash_isolation import Guarded, reported
 from goalreel.annotator.options import Options
-from goalreel.annotator.outage import Outage, Watched, fixed_roles, spoiled
-from goalreel.annotator.pinned import Pinned
-from goalreel.aside import ahead
+from goalreel.annotator.redaction import without_addresses
 from goalreel.batch import Limits, run
+from goalreel.concurrency import ahead
 from goalreel.datasets.episode import Episode, episode_id
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, UserError
 from goalreel.image import Image
 from goalreel.models.journal import Journal
-from goalreel.models.recorded import Recorded
+from goalreel.models.recording_context import Recorded
 from goalreel.models.trio import Trio
 from goalreel.types import Plan, Storyboard, Task
 

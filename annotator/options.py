@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from goalreel.datasets.build import SUBGOAL
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import InputError
 from goalreel.loop import OnUnverified
-from goalreel.models.recorded import Recorded
-from goalreel.planners.exemplars import Exemplar
+from goalreel.models.recording_context import Recorded
 from goalreel.planners.kinematic import Granularity, Layout
-from goalreel.subgoal import DEFAULT_FORM, SubGoalForm
+from goalreel.planners.watch.exemplars import Exemplar
+from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Options:
     subgoal_key: str = SUBGOAL
     """The feature that the goal images are written to."""
     subgoal_form: SubGoalForm = DEFAULT_FORM
-    """How a goal is shown there (`goalreel.subgoal.in_form`)."""
+    """How a goal is shown there (`goalreel.subgoal_camera.in_form`)."""
     granularity: Granularity = "event"
     layout: str | None = None
     """State dimensions, such as `gripper=6,position=0:3`; None finds them."""

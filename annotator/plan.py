@@ -10,16 +10,16 @@ OUT/answers/            what the models said, so that a killed run goes on where
 from collections.abc import Sequence
 from pathlib import Path
 
-from goalreel.annotator.order import order
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.write import write_report
+from goalreel.annotator.task_input import order
 from goalreel.batch import Limits, Observer, run
 from goalreel.files import exclusive
-from goalreel.folder import save_storyboard
 from goalreel.image import Image
 from goalreel.loop import OnUnverified
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
+from goalreel.storyboard_io import save_storyboard
 from goalreel.types import DoneStep, Storyboard, Task
 
 PREVIEW_SIDE = 480

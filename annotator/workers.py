@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from goalreel.annotator.annotate import count, record
+from goalreel.annotator.corrected_plans import pinned_plans
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
-from goalreel.annotator.pinned import pinned_plans
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.fingerprint import Fingerprint
@@ -28,7 +28,7 @@ from goalreel.errors import DatasetError, UserError
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
 from goalreel.models.presets import Preset
-from goalreel.models.recorded import Recorded
+from goalreel.models.recording_context import Recorded
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 

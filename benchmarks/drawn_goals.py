@@ -7,7 +7,7 @@ The nano editor draws each sub-goal of validation episodes from its true source,
 the node has it. Where the picture shows the sub-goal, the block is set down where it shows it (`reached`),
 and the expert carries the sub-goal out badly (`failed`): drops the block, takes another, or another place.
 
-One JSON line. By the least pixels over which a difference counts (THIN in `goalreel/streaming/vision.py`; 1 is none):
+One JSON line. By the least pixels over which a difference counts (THIN in `streaming/closeness.py`; 1 is none):
 [median, 10th percentile] of `closeness` to the goal image; `asked`, the share of views at or above the usual
 `gate`; `changed`, the median share of the picture that differs from the goal image; `rerendered`, the share
 of views above the usual `rerender`, from which the next goal would be drawn anew.
@@ -24,17 +24,17 @@ import numpy as np
 import typer
 
 from goalreel.checkpoints import NANO
+from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.image import Image
+from goalreel.streaming import closeness
+from goalreel.streaming.closeness import Closeness, changed
+from goalreel.streaming.settings import EngineSettings
 from goalreel.tabletop.lessons.executions import FAULTS, failed, frame_of
 from goalreel.tabletop.lessons.steps import Done, walk
 from goalreel.tabletop.lessons.verdicts import prompt_for
 from goalreel.tabletop.sim.predicates import shows
 from goalreel.tabletop.sim.readback import read_back
 from goalreel.tabletop.sim.splits import seeds
-from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.image import Image
-from goalreel.streaming import vision
-from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.vision import Closeness, changed
 from goalreel.types import Edit
 
 CAMERA = 256
@@ -64,7 +64,7 @@ def views(editor: DiffusersEditor, done: Done) -> Iterator[View]:
 
 
 def scores(found: list[View], thin: int) -> dict[str, dict[str, object]]:
-    vision.THIN = thin
+    closeness.THIN = thin
     scored = {}
     for what in ("reached", "failed"):
         some = [(source, goal, view) for became, source, goal, view in found if became == what]
@@ -84,7 +84,7 @@ def main(episodes: Annotated[int, typer.Option(min=1)] = 30) -> None:
     editor = DiffusersEditor.load(NANO / "editor", device="cpu")
     chosen = seeds("validation", episodes, first=800)
     found = [view for done in walk(chosen, CAMERA, STREAM) for view in views(editor, done)]
-    usual = vision.THIN
+    usual = closeness.THIN
     print(json.dumps({f"thin {thin}": scores(found, thin) for thin in (1, usual)}))
 
 

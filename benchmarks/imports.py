@@ -21,7 +21,7 @@ WAYS = {
     "none": "import gc; gc.disable()",
 }
 IMPORTS = """
-import goalreel.planners.hf, goalreel.editors.diffusers
+import goalreel.planners.chat.hf, goalreel.editors.diffusers
 from diffusers import AutoencoderKLFlux2, Flux2KleinPipeline, Flux2Transformer2DModel
 import time
 print(time.process_time())

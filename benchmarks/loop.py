@@ -33,7 +33,7 @@ import torch
 from goalreel.batch import Limits, run
 from goalreel.image import Image
 from goalreel.loop import attempt_seed
-from goalreel.planners.chat import Chat, Message
+from goalreel.planners.chat.conversation import Chat, Message
 from goalreel.types import Candidate, Edit, Editor, Plan, Step, Task, Verdict
 
 sys.path.insert(0, str(Path(__file__).parent))  # the model builders beside this file

@@ -9,7 +9,7 @@ import torch
 
 from goalreel.editors.catalogue import Entry, find
 from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.planners.hf import HfChat
+from goalreel.planners.chat.hf import HfChat
 from goalreel.types import Editor
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # its builders of tiny checkpoints

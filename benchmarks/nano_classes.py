@@ -20,20 +20,20 @@ import torch
 import typer
 
 from goalreel.checkpoints import NANO
-from goalreel.tabletop.lessons.edits import edit_rows
-from goalreel.tabletop.sim.splits import seeds
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.tabletop.bench.asking import in_batches
 from goalreel.tabletop.bench.edit import EditCase, edit_cases
 from goalreel.tabletop.bench.scenes import walk
 from goalreel.tabletop.bench.words import prompt_of
-from goalreel.training.compiling import compile_parts
-from goalreel.training.config import read_config
-from goalreel.tabletop.nano.editor_training import CLASSES, batches
+from goalreel.tabletop.lessons.edits import edit_rows
+from goalreel.tabletop.nano.editor import NanoEditor
 from goalreel.tabletop.nano.editor_config import EditorConfig
 from goalreel.tabletop.nano.editor_data import Edits, latents, read_edits
-from goalreel.training.fitting import Batch, MakeBatch, fit
-from goalreel.tabletop.nano.editor import NanoEditor
+from goalreel.tabletop.nano.editor_training import CLASSES, batches
+from goalreel.tabletop.sim.splits import seeds
+from goalreel.training.compiling import compile_parts
+from goalreel.training.config import read_config
+from goalreel.training.training_loop import Batch, MakeBatch, fit
 from goalreel.types import Editor
 
 TIMED = 12

@@ -26,21 +26,21 @@ import typer
 from goalreel.checkpoints import located
 from goalreel.datasets.corpora.kind import RowKind
 from goalreel.datasets.corpora.write import Corpus, write_corpus
-from goalreel.tabletop.lessons.conversations import verdict_lesson
-from goalreel.tabletop.lessons.kinds import VERDICTS
-from goalreel.tabletop.lessons.rows import VerdictRow
-from goalreel.tabletop.lessons.verdicts import verdict_rows
-from goalreel.tabletop.sim.splits import seeds
 from goalreel.evaluation.measured import Measured
-from goalreel.tabletop.bench.critic import judge_all, measure_critic
-from goalreel.tabletop.bench.edit import Edited, edit_all
-from goalreel.tabletop.bench.scenes import SIZE, walks
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
 from goalreel.models.registry import Role
 from goalreel.models.trio import Trio
-from goalreel.planners.dialects import OwnDialect
+from goalreel.planners.agents.dialects import OwnDialect
+from goalreel.tabletop.bench.critic import judge_all, measure_critic
+from goalreel.tabletop.bench.edit import Edited, edit_all
+from goalreel.tabletop.bench.scenes import SIZE, walks
+from goalreel.tabletop.lessons.conversations import verdict_lesson
+from goalreel.tabletop.lessons.kinds import VERDICTS
+from goalreel.tabletop.lessons.rows import VerdictRow
+from goalreel.tabletop.lessons.verdicts import verdict_rows
+from goalreel.tabletop.sim.splits import seeds
 from goalreel.training.config import read_config
 from goalreel.training.language import last_checkpoint, train
 from goalreel.training.language_config import LanguageConfig

@@ -14,12 +14,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.image import Image
-from goalreel.training.config import read_config
-from goalreel.tabletop.nano.editor_training import CLASSES
-from goalreel.tabletop.nano.editor_config import EditorConfig
 from goalreel.tabletop.nano.editor import NanoEditor
-from goalreel.tabletop.nano.words import phrases
+from goalreel.tabletop.nano.editor_config import EditorConfig
+from goalreel.tabletop.nano.editor_training import CLASSES
 from goalreel.tabletop.nano.vae import Reconstruction
+from goalreel.tabletop.nano.words import phrases
+from goalreel.training.config import read_config
 from goalreel.types import Edit
 
 KLEIN = read_config("nano-editor-klein", EditorConfig)

@@ -17,13 +17,13 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 
 import typer
 
+from goalreel.files import write_bytes
+from goalreel.planners.agents.critic import ChatCritic
+from goalreel.planners.chat.hf import HfChat
+from goalreel.tabletop.bench.critic import judge_all, measure_critic
 from goalreel.tabletop.lessons.rows import VerdictRow
 from goalreel.tabletop.lessons.verdicts import verdict_rows
 from goalreel.tabletop.sim.splits import seeds
-from goalreel.tabletop.bench.critic import judge_all, measure_critic
-from goalreel.files import write_bytes
-from goalreel.planners.critic import ChatCritic
-from goalreel.planners.hf import HfChat
 from goalreel.training.config import read_config
 from goalreel.training.language import train
 from goalreel.training.language_config import LanguageConfig

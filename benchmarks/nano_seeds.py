@@ -16,14 +16,14 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 import typer
 
 from goalreel.checkpoints import NANO
-from goalreel.tabletop.lessons.rows import Register
-from goalreel.tabletop.sim.splits import seeds
 from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.image import Image
 from goalreel.tabletop.bench.asking import in_batches
 from goalreel.tabletop.bench.edit import EditCase, edit_cases
 from goalreel.tabletop.bench.scenes import disturbed, walk
 from goalreel.tabletop.bench.words import REGISTERS, prompt_of
-from goalreel.image import Image
+from goalreel.tabletop.lessons.rows import Register
+from goalreel.tabletop.sim.splits import seeds
 from goalreel.types import Editor, Failure
 
 

@@ -20,20 +20,20 @@ import numpy as np
 import typer
 
 from goalreel.batch import run
-from goalreel.tabletop.lessons.verdicts import verdict_rows
-from goalreel.tabletop.sim.splits import seeds
 from goalreel.evaluation.intervals import area, balanced, measured, measured_share, points
 from goalreel.evaluation.measured import Measured
-from goalreel.tabletop.bench.critic import MADE, REAL, Judged, judge_all
-from goalreel.tabletop.bench.edit import edit_all
-from goalreel.tabletop.bench.loop import TruePlanner, right_steps
-from goalreel.tabletop.bench.scenes import SIZE, Walk, walks
 from goalreel.loop import Keep
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
 from goalreel.models.trio import Trio
-from goalreel.planners.critic import decided
+from goalreel.planners.agents.critic import decided
+from goalreel.tabletop.bench.critic import MADE, REAL, Judged, judge_all
+from goalreel.tabletop.bench.edit import edit_all
+from goalreel.tabletop.bench.loop import TruePlanner, right_steps
+from goalreel.tabletop.bench.scenes import SIZE, Walk, walks
+from goalreel.tabletop.lessons.verdicts import verdict_rows
+from goalreel.tabletop.sim.splits import seeds
 from goalreel.types import Candidate, Critic, Failure, Verdict
 
 ATTEMPTS = 5

@@ -17,13 +17,13 @@ import typer
 
 from goalreel.checkpoints import NANO
 from goalreel.cli.console import progress_bars
-from goalreel.tabletop.sim.readback import shown
-from goalreel.tabletop.sim.splits import seeds
 from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.image import Image
 from goalreel.tabletop.bench.edit import EditCase, edit_cases
 from goalreel.tabletop.bench.scenes import disturbed, walks
-from goalreel.image import Image
 from goalreel.tabletop.nano.editor import redraw
+from goalreel.tabletop.sim.readback import shown
+from goalreel.tabletop.sim.splits import seeds
 
 NEAR = 0.01
 """Largest move of an object in a round trip that leaves it where it was (m)."""

@@ -15,10 +15,10 @@ from unittest.mock import patch
 import torch
 from torch.nn import Parameter
 
-from goalreel.training import optim
-from goalreel.training.config import read_config
 from goalreel.tabletop.nano.editor_config import EditorConfig
 from goalreel.tabletop.nano.pix2pix import Pix2Pix
+from goalreel.training import optim
+from goalreel.training.config import read_config
 from goalreel.training.precision import computes_bf16, product_seconds
 
 ROUNDS = 5

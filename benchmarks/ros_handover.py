@@ -50,7 +50,7 @@ from goalreel.tabletop.sim.splits import seeds
 from goalreel_interfaces.action import GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardStep, SubGoal
 from goalreel_ros.client import GoalreelClient
-from goalreel_ros.client.beside import Beside
+from goalreel_ros.client.background_node import Beside
 from goalreel_ros.qos import LATCHED
 
 RATE = 30.0

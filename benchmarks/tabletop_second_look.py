@@ -29,13 +29,13 @@ from nano_vae import redraw
 
 from goalreel.checkpoints import NANO
 from goalreel.cli.console import progress_bars
+from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.tabletop.bench.scenes import SIZE, outcome
 from goalreel.tabletop.lessons.mistakes import MADE, make, vary
 from goalreel.tabletop.lessons.steps import Done, walk
 from goalreel.tabletop.sim.readback import read_back
 from goalreel.tabletop.sim.second_look import read_after
 from goalreel.tabletop.sim.splits import seeds
-from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.tabletop.bench.scenes import SIZE, outcome
 
 _STREAM = 3
 type Change = Callable[[np.ndarray], np.ndarray]

@@ -30,11 +30,6 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.expert import OPEN
-from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
-from goalreel.tabletop.sim.reach import Reacher, at_home, homeward
-from goalreel.tabletop.sim.splits import seeds
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.models import presets
@@ -46,6 +41,11 @@ from goalreel.streaming.board import Board, ErrorCode, Frame, Goal
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import TaskOutcome, TaskRequest
 from goalreel.streaming.settings import EngineSettings
+from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.sim.expert import OPEN
+from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
+from goalreel.tabletop.sim.reach import Reacher, at_home, homeward
+from goalreel.tabletop.sim.splits import seeds
 
 SIZE = 128
 HOLD = np.array([0, 0, 0, 0, OPEN], np.float32)

@@ -27,13 +27,13 @@ import torch
 import typer
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from goalreel import threads
-from goalreel.tabletop.sim.sentences import state_of
-from goalreel.tabletop.sim.splits import seeds
+from goalreel import torch_threads
+from goalreel.models.load import load
 from goalreel.tabletop.bench.edit import EditCase
 from goalreel.tabletop.bench.scenes import walk
 from goalreel.tabletop.bench.words import prompt_of
-from goalreel.models.load import load
+from goalreel.tabletop.sim.sentences import state_of
+from goalreel.tabletop.sim.splits import seeds
 from goalreel.types import Candidate, Edit, Task
 
 LANGUAGE = {(512, 8): 20, (1024, 12): 12, (1536, 24): 6}
@@ -58,7 +58,7 @@ def language(width: int, layers: int, new: int) -> tuple[float, Call]:
 
     @torch.inference_mode()
     def call() -> None:
-        with threads.threads_for([model]):
+        with torch_threads.threads_for([model]):
             model.generate(ids, min_new_tokens=new, max_new_tokens=new, do_sample=False, pad_token_id=0)
 
     return sum(p.numel() for p in model.parameters()) / 1e6, call
@@ -107,7 +107,7 @@ def timed(call: Call, rounds: int) -> dict[str, float]:
     took: dict[str, list[float]] = {"one": [], "all": []}
     for _ in range(rounds + 1):
         for threads_taken, seconds in took.items():
-            threads.SMALL = sys.maxsize if threads_taken == "one" else 0
+            torch_threads.SMALL = sys.maxsize if threads_taken == "one" else 0
             began = time.perf_counter()
             call()
             seconds.append(time.perf_counter() - began)

@@ -27,13 +27,13 @@ from transformers import PreTrainedModel
 
 from goalreel.checkpoints import NANO
 from goalreel.tabletop.lessons.corpus import CorpusOrder, make_corpus
+from goalreel.tabletop.nano.editor_config import EditorConfig
+from goalreel.tabletop.nano.pix2pix import unet
 from goalreel.training.compiling import compile_parts
 from goalreel.training.config import read_config
 from goalreel.training.conversations import Collator, read_rows
-from goalreel.tabletop.nano.editor_config import EditorConfig
 from goalreel.training.language_config import LanguageConfig
 from goalreel.training.loading import load
-from goalreel.tabletop.nano.pix2pix import unet
 from goalreel.training.precision import half
 from goalreel.training.sampling import LengthSampler, length
 

@@ -22,12 +22,12 @@ import typer
 from lerobot.configs.video import RGBEncoderConfig
 from numpy.typing import NDArray
 
+from goalreel.datasets.writing.video import recording_encoder
 from goalreel.tabletop.sim.cameras import NAMES as CAMERAS
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.rollout import rollout
 from goalreel.tabletop.sim.splits import seeds
-from goalreel.datasets.writing.video import recording_encoder
 
 FRAMES = 240
 

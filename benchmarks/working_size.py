@@ -25,11 +25,11 @@ import typer
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.same_picture import same_picture_editor
 
+from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.image import Image
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.splits import seeds
-from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.image import Image
 from goalreel.types import Edit
 
 CAMERAS = ((640, 480), (1280, 720))

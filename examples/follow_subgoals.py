@@ -24,7 +24,7 @@ from lerobot.policies.utils import prepare_observation_for_inference
 from lerobot_camera_goalreel.picture import fit
 from numpy.typing import NDArray
 
-from goalreel.subgoal import DEFAULT_FORM, SubGoalForm, in_form
+from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm, in_form
 from goalreel_ros.client import GoalreelClient, GoalreelError, NodeGoneError
 
 PERIOD = 0.1

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from goalreel.annotator.show import read_storyboards
     from goalreel.batch import Limits, run
     from goalreel.errors import BackendError, DatasetError, InputError, UserError
-    from goalreel.folder import load_storyboard, save_storyboard
     from goalreel.image import Image
     from goalreel.loop import storyboard
     from goalreel.models.load import load as load_models
     from goalreel.models.trio import Trio
+    from goalreel.storyboard_io import load_storyboard, save_storyboard
     from goalreel.types import (
         Attempt,
         Candidate,
@@ -69,12 +69,12 @@ _WHERE = {
     "Verdict": "goalreel.types",
     "annotate": "goalreel.annotator.annotate",
     "load_models": "goalreel.models.load",
-    "load_storyboard": "goalreel.folder",
+    "load_storyboard": "goalreel.storyboard_io",
     "open_dataset": "goalreel.annotator.annotate",
     "plan": "goalreel.annotator.plan",
     "read_storyboards": "goalreel.annotator.show",
     "run": "goalreel.batch",
-    "save_storyboard": "goalreel.folder",
+    "save_storyboard": "goalreel.storyboard_io",
     "storyboard": "goalreel.loop",
 }
 """Public name -> the module that holds it, imported when the name is first used."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 
-from goalreel.aside import aside
+from goalreel.concurrency import aside
 from goalreel.errors import BackendError, InputError
 from goalreel.loop import Answer, Keep, OnUnverified, Request, Trajectory, stage_of, storyboard
 from goalreel.types import Critic, Editor, Failure, Plan, Planner, Stage, Storyboard, Task

@@ -23,15 +23,15 @@ from pydantic import BaseModel
 from goalreel.cli.console import progress_bars
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import INTERRUPTED, SPLITS
-from goalreel.tabletop.sim.splits import Split, seeds
 from goalreel.evaluation.intervals import gap_closed, measured, points, share
 from goalreel.evaluation.measured import Measured
-from goalreel.tabletop.bench.loop import run_loops
-from goalreel.tabletop.bench.scenes import walks
 from goalreel.files import exclusive, write_bytes
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
+from goalreel.tabletop.bench.loop import run_loops
+from goalreel.tabletop.bench.scenes import walks
+from goalreel.tabletop.sim.splits import Split, seeds
 from goalreel.training.config import config_file
 
 ARMS: dict[str, tuple[str, dict[str, float]]] = {

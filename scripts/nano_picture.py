@@ -24,18 +24,18 @@ from goalreel.annotator.report.grid import INK, MUTED, Cell, Line, lay_out
 from goalreel.annotator.report.sheet import MARKS
 from goalreel.batch import Limits, run
 from goalreel.cli.errors import one_line_errors
+from goalreel.errors import InputError
+from goalreel.files import write_bytes
+from goalreel.image import Image
+from goalreel.models import presets
+from goalreel.models.load import Trio, load
+from goalreel.tabletop.bench.scenes import Walk, look_rendered, outcome, walk
+from goalreel.tabletop.bench.words import read_plan
 from goalreel.tabletop.sim.cameras import FIXED
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.readback import segment
 from goalreel.tabletop.sim.scene import HALF, is_bowl
 from goalreel.tabletop.sim.splits import seeds
-from goalreel.errors import InputError
-from goalreel.tabletop.bench.scenes import Walk, look_rendered, outcome, walk
-from goalreel.tabletop.bench.words import read_plan
-from goalreel.files import write_bytes
-from goalreel.image import Image
-from goalreel.models import presets
-from goalreel.models.load import Trio, load
 from goalreel.types import Attempt, Plan, Storyboard, StoryboardStep, Verdict
 
 PRESET: Final = "nano"

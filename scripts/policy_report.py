@@ -17,12 +17,12 @@ import matplotlib.pyplot as plt
 import typer
 
 from goalreel.cli.options import SPLITS
-from goalreel.tabletop.sim.policy_tasks import CONDITIONS
 from goalreel.evaluation.measured import Measured
+from goalreel.tabletop.policy.fit import PICK_NEAR, PLACE_NEAR
 from goalreel.tabletop.policy.pooled import difference, pooled
 from goalreel.tabletop.policy.rollout import Rolled
 from goalreel.tabletop.policy.study import PolicyReport
-from goalreel.tabletop.policy.fit import PICK_NEAR, PLACE_NEAR
+from goalreel.tabletop.sim.policy_tasks import CONDITIONS
 
 ROWS = {
     "instruction": "A0, the instruction in words",

@@ -25,19 +25,19 @@ import typer
 from goalreel.cli.console import progress_bars
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import INTERRUPTED, SPLITS, named
-from goalreel.tabletop.sim.policy_tasks import CONDITIONS, Condition
-from goalreel.tabletop.sim.splits import Split, seeds
 from goalreel.errors import InputError
-from goalreel.tabletop.policy.arms import GoalArm
-from goalreel.tabletop.policy.rollout import Bounds
-from goalreel.tabletop.policy.study import PolicyOrder, measure
 from goalreel.files import exclusive, write_bytes
 from goalreel.models import presets
 from goalreel.progress import OnProgress
 from goalreel.tabletop.policy import demos
+from goalreel.tabletop.policy.arms import GoalArm
 from goalreel.tabletop.policy.backbone import Reader, off_by, train
 from goalreel.tabletop.policy.editor_vae import round_trip
 from goalreel.tabletop.policy.fit import ARMS, Bank, TrainedArm, bank, fit, home, misses, save
+from goalreel.tabletop.policy.rollout import Bounds
+from goalreel.tabletop.policy.study import PolicyOrder, measure
+from goalreel.tabletop.sim.policy_tasks import CONDITIONS, Condition
+from goalreel.tabletop.sim.splits import Split, seeds
 
 BATCH, RATE = 64, 1.5e-3
 """Of the backbone."""

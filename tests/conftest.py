@@ -147,9 +147,9 @@ def board():
 @pytest.fixture(scope="session")
 def annotated(board):
     """Annotate a dataset without any model: annotated(source, out, {episode: board keywords}, **build)."""
-    from goalreel.datasets.build import build
     from goalreel.datasets.records import Records
     from goalreel.datasets.source import Source
+    from goalreel.datasets.writing.pipeline import build
     from goalreel.datasets.writing.text import TextOptions
 
     def annotate(source: Path, out: Path, episodes: dict[int, dict], **options: object) -> Path:

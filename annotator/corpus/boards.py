@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalreel.annotator.show import episode_view, recording_of
-from goalreel.datasets.corpora.said import said
+from goalreel.datasets.corpora.human_verdicts import said
 from goalreel.datasets.corpora.trajectories import Said
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
 from goalreel.files import file_digest
-from goalreel.folder import load_storyboard
+from goalreel.storyboard_io import load_storyboard
 from goalreel.types import Storyboard
 
 _FILE = "storyboard.json"

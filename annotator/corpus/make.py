@@ -20,12 +20,12 @@ from goalreel.annotator.corpus.boards import StoredBoard
 from goalreel.annotator.corpus.report import CorpusReport, write_report
 from goalreel.annotator.corpus.scoring import NamedScorer, score_boards
 from goalreel.datasets.corpora.continuations import CONTINUATIONS, continuation_row
+from goalreel.datasets.corpora.conversations import TalkRow
 from goalreel.datasets.corpora.critiques import CRITIQUES
 from goalreel.datasets.corpora.judgements import JUDGEMENTS, JudgementRow
 from goalreel.datasets.corpora.kind import RowKind
 from goalreel.datasets.corpora.recipe import Pick, Selection, select
 from goalreel.datasets.corpora.sequences import EASY, REFLECTION, sequence_row
-from goalreel.datasets.corpora.talks import TalkRow
 from goalreel.datasets.corpora.trajectories import critique_row
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import DatasetError

@@ -10,7 +10,7 @@ from typing import Any, Self, get_args
 import jinja2
 
 from goalreel.annotator.report.pictures import data_uri
-from goalreel.datasets.corpora import judgements, scored, trends
+from goalreel.datasets.corpora import judgements, scored, trend_filter
 from goalreel.datasets.corpora.recipe import RecipeStage, Selection
 from goalreel.datasets.corpora.trajectories import Outline, StepSample, picture, source_of
 from goalreel.files import write_bytes
@@ -62,15 +62,15 @@ class CorpusReport:
             samples=len(samples),
             thresholds={
                 "good": scored.GOOD,
-                "poor": trends.POOR,
-                "fall": trends.FALL,
+                "poor": trend_filter.POOR,
+                "fall": trend_filter.FALL,
                 "better": judgements.BETTER,
                 "rl_variance": chosen.threshold,
             },
             scores=marks,
             trends={
                 name: sum((step.fault or "kept") == name for step in chosen.steps)
-                for name in ("kept", *get_args(trends.TrendFault.__value__))
+                for name in ("kept", *get_args(trend_filter.TrendFault.__value__))
             },
             parts={part: sum(step.part == part for step in chosen.steps) for part in ("sft", "rl")},
             success=_success(samples, chosen),

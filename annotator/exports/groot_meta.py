@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from goalreel.annotator.exports.numbers import FrameNumbers, camera_stats
 from goalreel.annotator.exports.parts import parts
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.build import FORM, picture_size
 from goalreel.datasets.writing.card import CARD, before_goalreel
 from goalreel.datasets.writing.copies import dataset_files
 from goalreel.datasets.writing.goals import Goals
+from goalreel.datasets.writing.plan import FORM, picture_size
 from goalreel.files import copy, write_bytes
 
 DATA = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"

@@ -6,11 +6,10 @@ from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from goalreel.annotator.review.desk import ReviewDesk
-from goalreel.annotator.review.here import Desk, InList, Known, Rendering
+from goalreel.annotator.review.dependencies import Desk, InList, Known, Rendering
 from goalreel.annotator.review.queue import Listed
 from goalreel.annotator.review.rerender import Busy
-from goalreel.annotator.review.wire import (
+from goalreel.annotator.review.schemas import (
     ChangeRequest,
     ConflictAnswer,
     DatasetAnswer,
@@ -19,6 +18,7 @@ from goalreel.annotator.review.wire import (
     RenderRequest,
     Wire,
 )
+from goalreel.annotator.review.session import ReviewDesk
 from goalreel.datasets.corrections.log import ConflictError
 
 router = APIRouter(prefix="/api")

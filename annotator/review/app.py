@@ -11,9 +11,9 @@ from starlette.staticfiles import StaticFiles
 
 from goalreel import __version__
 from goalreel.annotator.review import api, pictures
-from goalreel.annotator.review.desk import ReviewDesk
-from goalreel.annotator.review.gate import Access, ReviewGate
+from goalreel.annotator.review.auth import Access, ReviewGate
 from goalreel.annotator.review.rerender import Rerenderer
+from goalreel.annotator.review.session import ReviewDesk
 from goalreel.errors import InputError, UserError
 from goalreel.models.trio import Trio
 

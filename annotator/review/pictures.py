@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
 from goalreel.annotator.report.pictures import jpeg
-from goalreel.annotator.review.desk import ReviewDesk
-from goalreel.annotator.review.here import Desk, Known
+from goalreel.annotator.review.dependencies import Desk, Known
+from goalreel.annotator.review.session import ReviewDesk
 from goalreel.files import digest
 
 WIDEST = 1920

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Literal, get_args
 
-from goalreel.annotator.review.doubt import Doubt, EpisodeFacts, doubts, facts
+from goalreel.annotator.review.priority import Doubt, EpisodeFacts, doubts, facts
 from goalreel.datasets.corrections.events import GiveVerdict, Opinion
 from goalreel.datasets.corrections.replay import standing
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from goalreel.annotator.review.desk import ReviewDesk
+from goalreel.annotator.review.session import ReviewDesk
 from goalreel.datasets.corrections.state import FRAME, Review
 from goalreel.datasets.episode import Episode
 from goalreel.errors import DatasetError, InputError

@@ -19,9 +19,9 @@ from goalreel.annotator.show import episode_view, recording_of, select
 from goalreel.datasets.episode import episode_id
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.files import write_bytes
-from goalreel.folder import load_storyboard
 from goalreel.planners.kinematic import Layout
 from goalreel.progress import OnProgress
+from goalreel.storyboard_io import load_storyboard
 
 
 def write_rrd(

@@ -5,7 +5,14 @@ import math
 import numpy as np
 
 from goalreel.datasets.bags.excerpts import Excerpt
-from goalreel.datasets.bags.shown import ACCEPTED, REJECTED, RecordedPanel, Shown, ShownSpan, Storyboards
+from goalreel.datasets.bags.streamed_goals import (
+    ACCEPTED,
+    REJECTED,
+    RecordedPanel,
+    Shown,
+    ShownSpan,
+    Storyboards,
+)
 from goalreel.pixels import decode_compressed
 from goalreel.types import (
     Attempt,

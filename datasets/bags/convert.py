@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalreel import __version__
+from goalreel.datasets.bags.decode import picture
 from goalreel.datasets.bags.excerpts import Cut, Excerpt, cut
 from goalreel.datasets.bags.reader import Bag, find_bags, fingerprint
 from goalreel.datasets.bags.topics import TopicRequest
-from goalreel.datasets.bags.values import picture
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import DatasetError
 from goalreel.files import exclusive

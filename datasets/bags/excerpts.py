@@ -8,9 +8,9 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.datasets.bags.first_pass import Numbers, Track, number_readers, numbers, survey
 from goalreel.datasets.bags.reader import Bag
-from goalreel.datasets.bags.shown import Sheet, Shown, ShownSpan, Storyboards, spans
-from goalreel.datasets.bags.survey import Numbers, Track, number_readers, numbers, survey
+from goalreel.datasets.bags.streamed_goals import Sheet, Shown, ShownSpan, Storyboards, spans
 from goalreel.datasets.bags.timeline import Indices, Stamps, Timeline, as_of, common_rate, staleness, timeline
 from goalreel.datasets.bags.topics import TopicChoice, TopicRequest, choose
 from goalreel.errors import DatasetError

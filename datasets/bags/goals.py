@@ -8,13 +8,13 @@ from goalreel import __version__
 from goalreel.datasets.bags.boards import board
 from goalreel.datasets.bags.convert import cameras_of
 from goalreel.datasets.bags.excerpts import Cut, Excerpt
-from goalreel.datasets.bags.shown import Storyboards
+from goalreel.datasets.bags.streamed_goals import Storyboards
 from goalreel.datasets.bags.topics import TopicRequest
-from goalreel.datasets.build import build
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.pipeline import build
 from goalreel.errors import DatasetError
-from goalreel.subgoal import DEFAULT_FORM, SubGoalForm
+from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
 from goalreel.types import Storyboard, Task
 
 

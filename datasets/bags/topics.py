@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from goalreel.datasets.bags.decode import IMAGE_TYPES, NUMBERS, STORYBOARD, STRING, SUBGOAL
 from goalreel.datasets.bags.reader import Bag, Topic
-from goalreel.datasets.bags.values import IMAGE_TYPES, NUMBERS, STORYBOARD, STRING, SUBGOAL
 from goalreel.errors import DatasetError
 
 type StampClock = Literal["received", "header"]

@@ -9,12 +9,12 @@ from typing import Literal
 
 import numpy as np
 
+from goalreel.datasets.corpora.conversations import TalkRow, said_in_short, talks
 from goalreel.datasets.corpora.kind import Lesson
-from goalreel.datasets.corpora.talks import TalkRow, said_in_short, talks
 from goalreel.datasets.corpora.trajectories import Outline
-from goalreel.planners.planner import rest_question
-from goalreel.planners.replies import plan_reply
-from goalreel.planners.underway import Underway
+from goalreel.planners.agents.planner import rest_question
+from goalreel.planners.agents.replan import Underway
+from goalreel.planners.agents.reply_format import plan_reply
 from goalreel.types import Failure, Plan, Storyboard
 
 CONTINUATIONS = talks("continuations")

@@ -7,7 +7,7 @@ from typing import Any
 
 from goalreel.datasets.corpora.kind import PICTURE, Lesson, RowKind
 from goalreel.image import Image
-from goalreel.planners.critic import question
+from goalreel.planners.agents.critic import question
 from goalreel.types import Candidate
 
 

@@ -13,7 +13,7 @@ from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow, critique
 from goalreel.datasets.corpora.kind import Lesson, RowKind
 from goalreel.datasets.corpora.trajectories import StepSample
 from goalreel.datasets.corrections.board import critic_words
-from goalreel.planners.replies import verdict_reply
+from goalreel.planners.agents.reply_format import verdict_reply
 from goalreel.types import Verdict
 
 BETTER = 0.5

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from goalreel.planners.chat import Conversation
+from goalreel.planners.chat.conversation import Conversation
 
 type Lesson = tuple[Conversation, str]
 """What is asked, and the reply to learn."""

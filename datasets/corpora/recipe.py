@@ -11,7 +11,7 @@ from goalreel.datasets.corpora.judgements import judgement
 from goalreel.datasets.corpora.sequences import easy_fault, reflection_fault
 from goalreel.datasets.corpora.split import rl_threshold, variance
 from goalreel.datasets.corpora.trajectories import Outline, Reason, StepSample
-from goalreel.datasets.corpora.trends import TrendFault, trend_fault
+from goalreel.datasets.corpora.trend_filter import TrendFault, trend_fault
 from goalreel.types import Verdict
 
 type RecipeStage = Literal[

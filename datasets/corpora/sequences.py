@@ -8,14 +8,14 @@ say.
 from collections.abc import Iterator
 from typing import Literal
 
-from goalreel.datasets.corpora.talks import TalkRow, said_in_short, talks
+from goalreel.datasets.corpora.conversations import TalkRow, said_in_short, talks
 from goalreel.datasets.corpora.trajectories import Outline, plan_of
 from goalreel.datasets.corrections.board import critic_words
 from goalreel.image import Image
-from goalreel.planners.chat import Message
-from goalreel.planners.interleave import plain
-from goalreel.planners.planner import question
-from goalreel.planners.replies import plan_reply, verdict_reply
+from goalreel.planners.agents.planner import question
+from goalreel.planners.agents.reply_format import plan_reply, verdict_reply
+from goalreel.planners.chat.conversation import Message
+from goalreel.planners.chat.interleave import plain
 from goalreel.types import Failure, Storyboard, Verdict
 
 EASY, REFLECTION = talks("easy"), talks("reflection")

@@ -11,7 +11,7 @@ from typing import Any
 from goalreel.datasets.corpora.kind import Lesson, RowKind
 from goalreel.files import write_bytes
 from goalreel.image import Image
-from goalreel.planners.interleave import MARK
+from goalreel.planners.chat.interleave import MARK
 
 _TAGS = {
     "role_tag": "role",

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.datasets.episode import stored
-from goalreel.datasets.writing.build import Build, picture_size
 from goalreel.datasets.writing.cut import AT_ONCE
 from goalreel.datasets.writing.layout import VideoFile
 from goalreel.datasets.writing.meta import VIDEO_PATH
+from goalreel.datasets.writing.plan import Build, picture_size
 from goalreel.datasets.writing.stats import PictureLevels, Stats
 from goalreel.datasets.writing.video import PictureRun, fit, write_video
 from goalreel.errors import DatasetError
 from goalreel.image import Image
-from goalreel.subgoal import in_form
+from goalreel.subgoal_camera import in_form
 
 
 def make_video(build: Build, video: VideoFile) -> tuple[Path, dict[int, Stats]]:

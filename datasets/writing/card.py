@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from goalreel.datasets.writing.build import Build
+from goalreel.datasets.writing.plan import Build
 from goalreel.files import write_bytes
 
 CARD = Path("README.md")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.writing.goals import Goals
 from goalreel.errors import DatasetError
-from goalreel.planners.kinematic.wordings import wordings
+from goalreel.planners.kinematic.paraphrases import wordings
 
 type LanguageRow = dict[str, Any]
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.episode import SUB_TASKS
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.build import FORM, Build
 from goalreel.datasets.writing.layout import EpisodePlace
+from goalreel.datasets.writing.plan import FORM, Build
 from goalreel.datasets.writing.shards import put_column
 from goalreel.datasets.writing.stats import Stats
 from goalreel.datasets.writing.tasks import listed

@@ -12,6 +12,6 @@ class TextOptions:
     replace_rows: bool = False
     """Write our subtask and plan rows in the place of those of an episode of IN that has subtask rows."""
     task_aug: bool = False
-    """Add `task_aug` rows: the instruction in other words (`goalreel.planners.kinematic.wordings`)."""
+    """Add `task_aug` rows: the instruction in other words (`goalreel.planners.kinematic.paraphrases`)."""
     task_per_frame: bool = False
     """Let `task_index` tell each frame's sub-task: openpi and GR00T read no other words."""

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from goalreel import __version__, checkpoints
-from goalreel.cli import probe
-from goalreel.installed import (
+from goalreel.cli import subprocess_probe
+from goalreel.extras import (
     EXTRAS,
     install,
     install_goalreel,
@@ -74,7 +74,7 @@ def _native(name: str, module: str, script: str, absent: str, broken: str, **env
     """A module with native code: `absent` and `broken` are the advice when it is so."""
     if not present(module):
         return Check(name, "missing", f"{module} is not installed", absent)
-    outcome = probe.python(script, environment=environment)
+    outcome = subprocess_probe.python(script, environment=environment)
     return Check(name, "ok" if outcome.ok else "warning", outcome.text, "" if outcome.ok else broken)
 
 
@@ -88,7 +88,7 @@ def _nano() -> Check:
 
 def _models(role: "Role") -> Check:
     """The kinds of models there are for a role, those of plugins by their packages."""
-    from goalreel.models.lookup import broken_plugins, kinds
+    from goalreel.models.discovery import broken_plugins, kinds
 
     shown = (f"{k.form} ({k.plugin})" if k.plugin else k.form for k in kinds(role))
     found, name = ", ".join(shown), f"models: {role}s"
@@ -122,20 +122,27 @@ def _lacking(preset: str) -> Iterator[str]:
 
 def _pyav() -> Check:
     again = install("--force-reinstall --no-deps av")
-    return _native("video: PyAV", "av", probe.PYAV, install_goalreel("lerobot"), again, SVT_LOG="1")
+    return _native(
+        "video: PyAV", "av", subprocess_probe.PYAV, install_goalreel("lerobot"), again, SVT_LOG="1"
+    )
 
 
 def _torchcodec() -> Check:
     broken = f"{_system('ffmpeg')}   (or pass video_backend='pyav' to LeRobotDataset)"
     return _native(
-        "video: torchcodec", "torchcodec", probe.TORCHCODEC, install_goalreel("lerobot"), broken, SVT_LOG="1"
+        "video: torchcodec",
+        "torchcodec",
+        subprocess_probe.TORCHCODEC,
+        install_goalreel("lerobot"),
+        broken,
+        SVT_LOG="1",
     )
 
 
 def _ffmpeg() -> Check:
     if shutil.which("ffmpeg") is None:
         return Check("ffmpeg", "missing", "not on the PATH", _system("ffmpeg"))
-    outcome = probe.run(["ffmpeg", "-version"])
+    outcome = subprocess_probe.run(["ffmpeg", "-version"])
     # ffmpeg prints its libraries last, and they say nothing to a user.
     found = shutil.which("ffmpeg") if outcome.ok else outcome.text
     return Check(
@@ -145,13 +152,23 @@ def _ffmpeg() -> Check:
 
 def _mujoco() -> Check:
     libraries = _system("libegl1 libegl-mesa0 libgl1-mesa-dri")
-    return _native("rendering: MuJoCo", "mujoco", probe.MUJOCO, install_goalreel("sim"), libraries, **EGL)
+    return _native(
+        "rendering: MuJoCo", "mujoco", subprocess_probe.MUJOCO, install_goalreel("sim"), libraries, **EGL
+    )
 
 
 def _gpu() -> Check:
     query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
-    card = probe.run(query) if shutil.which("nvidia-smi") else probe.Outcome(False, "no NVIDIA driver")
-    seen = probe.python(probe.GPU) if present("torch") else probe.Outcome(False, "torch is not installed")
+    card = (
+        subprocess_probe.run(query)
+        if shutil.which("nvidia-smi")
+        else subprocess_probe.Outcome(False, "no NVIDIA driver")
+    )
+    seen = (
+        subprocess_probe.python(subprocess_probe.GPU)
+        if present("torch")
+        else subprocess_probe.Outcome(False, "torch is not installed")
+    )
     if seen.ok:
         return Check("GPU", "ok", seen.text)
     if not card.ok:
@@ -168,12 +185,12 @@ def _gpu() -> Check:
 def _ros() -> Check:
     setups = sorted(Path("/opt/ros").glob("*/setup.bash"))
     absent = f"source {setups[-1]}" if setups else install_ros()
-    return _native("ROS 2", "rclpy", probe.ROS, absent, absent)
+    return _native("ROS 2", "rclpy", subprocess_probe.ROS, absent, absent)
 
 
 def _goalreel_ros() -> Check:
     fix = f"source the workspace you built ros_pkg/ in, or {install_ros()}"
-    return _native("ROS 2: goalreel's packages", "goalreel_ros", probe.GOALREEL_ROS, fix, fix)
+    return _native("ROS 2: goalreel's packages", "goalreel_ros", subprocess_probe.GOALREEL_ROS, fix, fix)
 
 
 def _raw_frames() -> Check:

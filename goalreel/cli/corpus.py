@@ -172,8 +172,8 @@ def filter_groups(
         from goalreel.cli.console import progress_bars
         from goalreel.models.load import build_chat, dialect_of
         from goalreel.models.names import ModelName
-        from goalreel.planners.dialects import OWN
-        from goalreel.training.groups import GroupSampling, filter_groups
+        from goalreel.planners.agents.dialects import OWN
+        from goalreel.training.grpo_filter import GroupSampling, filter_groups
 
         name = ModelName.parse(critic)
         if "temperature" not in name.options:
@@ -208,9 +208,9 @@ def _judging(kind: str, name: str, variety: float) -> "Maker":
     Raises:
         UserError: it cannot be built.
     """
+    from goalreel.models.load import build_editor
     from goalreel.tabletop.lessons.critiques import critique_rows
     from goalreel.tabletop.lessons.judged import drawn_by, editor_rows
-    from goalreel.models.load import build_editor
 
     draw = drawn_by(build_editor(name))
     if kind == "critiques":

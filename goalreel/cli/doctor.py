@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from goalreel.cli import checks
+from goalreel.cli.doctor_models import trial
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.models import (
     Critic,
@@ -21,7 +22,6 @@ from goalreel.cli.models import (
     choices,
 )
 from goalreel.cli.options import Json
-from goalreel.cli.trial import trial
 from goalreel.errors import InputError
 
 

@@ -27,7 +27,7 @@ def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
         log.info("the trace of this error:", exc_info=e)
         fail((str(e) or type(e).__name__).splitlines()[0])
     except ModuleNotFoundError as e:
-        from goalreel.installed import absent
+        from goalreel.extras import absent
 
         log.info("the trace of this error:", exc_info=e)
         fail(absent(e) or _bug(e))

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.cli import agreement
-from goalreel.cli.bench import tabletop
+from goalreel.cli import eval_review
 from goalreel.cli.errors import one_line_errors
+from goalreel.cli.eval_policy import EPILOG as POLICY_EPILOG
+from goalreel.cli.eval_policy import policy
+from goalreel.cli.eval_published import EPILOG, HELP, published
+from goalreel.cli.eval_tabletop import tabletop
 from goalreel.cli.models import ModelCommand, RecordingCommand
 from goalreel.cli.options import Json
-from goalreel.cli.policy import EPILOG as POLICY_EPILOG
-from goalreel.cli.policy import policy
-from goalreel.cli.published import EPILOG, HELP, published
 
 if TYPE_CHECKING:
     from goalreel.tabletop.bench.kinematic import SegmentationReport
@@ -49,7 +49,7 @@ app.command(
     "- `goalreel eval tabletop --parts plan,edit,critic,loop --look unseen --camera left`\n\n"
     "- `goalreel eval tabletop --preset hindsight --parts annotate`",
 )(tabletop)
-app.command(epilog=agreement.EPILOG)(agreement.review)
+app.command(epilog=eval_review.EPILOG)(eval_review.review)
 app.command(cls=ModelCommand, epilog=POLICY_EPILOG)(policy)
 for _name in HELP:
     app.command(_name, cls=ModelCommand, epilog=EPILOG.format(name=_name))(published(_name))
@@ -81,9 +81,9 @@ def segmentation(
     with one_line_errors():
         import json
 
-        from goalreel.tabletop.bench.kinematic import evaluate
         from goalreel.evaluation.measured import flattened
         from goalreel.planners.kinematic import Layout
+        from goalreel.tabletop.bench.kinematic import evaluate
 
         report = evaluate(dataset, tolerance, Layout.parse(layout) if layout else None)
     if as_json:

@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from goalreel.cli import (
-    adopt,
     annotate,
     bags,
     build,
+    carry_over,
     doctor,
     export,
     node,
@@ -43,7 +43,7 @@ app.command(epilog=node.EPILOG, cls=ModelCommand)(node.node)
 app.command(epilog=rollout.EPILOG, cls=ModelCommand)(rollout.rollout)
 app.command(epilog=bags.EPILOG)(bags.bag2lerobot)
 app.command(epilog=annotate.EPILOG, cls=RecordingCommand)(annotate.annotate)
-app.command(epilog=adopt.EPILOG)(adopt.adopt)
+app.command(epilog=carry_over.EPILOG)(carry_over.adopt)
 app.command(epilog=build.EPILOG)(build.build)
 app.command(epilog=export.EPILOG)(export.export)
 app.command(epilog=plan.EPILOG, cls=ModelCommand)(plan.plan)

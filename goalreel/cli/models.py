@@ -83,7 +83,7 @@ class ModelCommand(TyperCommand):
         super().format_help(ctx, formatter)
 
     def _forms(self, role: "Role") -> str:
-        from goalreel.models.lookup import forms
+        from goalreel.models.discovery import forms
 
         return ", ".join(forms(role, recordings=self.recordings, plugins=True))
 

@@ -76,7 +76,7 @@ def plan(
     """Render a storyboard nobody has filmed, from a frame and an instruction or from text alone."""
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.plan import plan_task
-        from goalreel.cli.live import live_view
+        from goalreel.cli.plan_progress import live_view
         from goalreel.models import presets
         from goalreel.models.load import load
 
@@ -90,8 +90,8 @@ def plan(
 
 
 def _fresh(words: list[str], done: int | None, seed: int) -> "Task":
-    from goalreel.annotator.order import order
-    from goalreel.planners.interleave import MARK
+    from goalreel.annotator.task_input import order
+    from goalreel.planners.chat.interleave import MARK
 
     if not words:
         raise InputError("say what is to be done: goalreel plan [FRAME...] INSTRUCTION")
@@ -110,8 +110,8 @@ def _fresh(words: list[str], done: int | None, seed: int) -> "Task":
 
 
 def _rest(folder: Path, words: list[str], done: int | None, out: Path, seed: int) -> "Task":
-    from goalreel.annotator.order import going_on
-    from goalreel.folder import load_storyboard
+    from goalreel.annotator.task_input import going_on
+    from goalreel.storyboard_io import load_storyboard
 
     if len(words) > 1:
         raise InputError("with --continue the instruction is the folder's: give one FRAME at most")

@@ -31,14 +31,14 @@ def review(
 ) -> None:
     """Look at the sub-goals of a dataset in your browser, correct them, and accept or reject them."""
     with one_line_errors():
-        from goalreel.annotator.review.gate import TOKEN_VARIABLE, Access
+        from goalreel.annotator.review.auth import TOKEN_VARIABLE, Access
         from goalreel.annotator.review.serve import listen, serve_review
         from goalreel.cli.console import progress_bars
 
         access = Access(host, os.environ.get(TOKEN_VARIABLE) or None)
         with listen(host, port) as socket:
             from goalreel.annotator.review.app import create_review
-            from goalreel.annotator.review.desk import ReviewDesk
+            from goalreel.annotator.review.session import ReviewDesk
 
             with progress_bars() as progress:
                 desk = ReviewDesk.open(dataset, source=source, reviewer=by or _login(), progress=progress)

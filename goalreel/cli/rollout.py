@@ -84,7 +84,7 @@ def rollout(
         from lerobot.utils.process import ProcessSignalHandler
 
         from goalreel.models.load import load
-        from goalreel.streaming.names import preset_of
+        from goalreel.streaming.preset_settings import preset_of
         from goalreel.streaming.rollout.configure import read_options
         from goalreel.streaming.rollout.run import RolloutOrder, lead
 

@@ -50,11 +50,11 @@ def scene(
 ) -> None:
     """Write the first picture of a scene, the arm at home, and say what is asked for in it."""
     with one_line_errors():
+        from goalreel.files import write_bytes
+        from goalreel.image import Image
         from goalreel.tabletop.sim.env import Tabletop
         from goalreel.tabletop.sim.grammar import sample_episode
         from goalreel.tabletop.sim.splits import split_of
-        from goalreel.files import write_bytes
-        from goalreel.image import Image
 
         split_of(seed)
         episode = sample_episode(seed)

@@ -94,7 +94,7 @@ def _grpo(config: str, out: Path, resume: bool, **given: object) -> None:
 
 def _is_local(editor: "ModelName") -> bool:
     """Whether no part of an editor is behind a server."""
-    from goalreel.models.lookup import is_remote
+    from goalreel.models.discovery import is_remote
 
     if editor.parts:
         return all(_is_local(part) for part in editor.parts)
@@ -183,9 +183,9 @@ def editor(
     """Train the nano image editor."""
     with one_line_errors(INTERRUPTED):
         from goalreel.cli.console import progress_bars
-        from goalreel.training.config import read_config
-        from goalreel.tabletop.nano.editor_training import train
         from goalreel.tabletop.nano.editor_config import EditorConfig
+        from goalreel.tabletop.nano.editor_training import train
+        from goalreel.training.config import read_config
 
         settings = read_config(config, EditorConfig, data=data, model=model or None)
         with progress_bars() as told:

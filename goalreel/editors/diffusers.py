@@ -159,7 +159,7 @@ class DiffusersEditor:
         """One call; if it fails, two calls of half the edits each, down to the one that is to blame."""
         import torch
 
-        from goalreel.threads import threads_for
+        from goalreel.torch_threads import threads_for
 
         half, refused = len(edits) // 2, False
         try:

@@ -9,7 +9,7 @@ from threading import Semaphore
 
 import httpx2
 
-from goalreel.aside import each_aside
+from goalreel.concurrency import each_aside
 from goalreel.editors.protocols import (
     InterleaveThinkerServer,
     OpenAIImages,

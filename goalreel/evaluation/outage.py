@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from goalreel.annotator.outage import Watched, fixed_roles
+from goalreel.annotator.circuit_breaker import Watched, fixed_roles
 from goalreel.errors import BackendError, UserError
 from goalreel.image import Image
 from goalreel.models.trio import Trio

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from goalreel.checkpoints import located
 from goalreel.models.registry import Asked, DialectOptions, ModelOptions, chats, critics, editors, planners
-from goalreel.planners.chat import Chat
+from goalreel.planners.chat.conversation import Chat
 from goalreel.types import Critic, Editor, Planner
 
 CATALOGUE, SPLIT = "NAME[@FOLDER]", "NAME+EDITOR"
@@ -15,7 +15,7 @@ CATALOGUE, SPLIT = "NAME[@FOLDER]", "NAME+EDITOR"
 
 
 class HfOptions(DialectOptions):
-    """What may follow `hf:DIR?`; see `goalreel.planners.hf.HfChat.load`."""
+    """What may follow `hf:DIR?`; see `goalreel.planners.chat.hf.HfChat.load`."""
 
     device: str | None = None
     dtype: str | None = None
@@ -28,7 +28,7 @@ class HfOptions(DialectOptions):
 
 
 class HttpOptions(DialectOptions):
-    """What may follow `openai:MODEL@URL?` and `server:URL?`; see `goalreel.planners.openai.OpenAIChat`."""
+    """What may follow `openai:MODEL@URL?` and `server:URL?`; see `planners.chat.openai.OpenAIChat`."""
 
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
     max_tokens: int | None = None
@@ -61,7 +61,7 @@ class RemoteEditorOptions(ModelOptions):
     "hf:DIR", "A vision-language checkpoint, loaded by transformers.", HfOptions, extra="gpu", shared=True
 )
 def _hf(asked: Asked[HfOptions]) -> Chat:
-    from goalreel.planners.hf import HfChat
+    from goalreel.planners.chat.hf import HfChat
 
     return HfChat.load(located(asked.name.target), **asked.options.loading)
 
@@ -74,7 +74,7 @@ def _hf(asked: Asked[HfOptions]) -> Chat:
     remote=True,
 )
 def _openai(asked: Asked[HttpOptions]) -> Chat:
-    from goalreel.planners.openai import OpenAIChat
+    from goalreel.planners.chat.openai import OpenAIChat
 
     return OpenAIChat(asked.name.model, base_url=asked.name.url, **asked.options.loading)
 
@@ -87,7 +87,7 @@ def _openai(asked: Asked[HttpOptions]) -> Chat:
     remote=True,
 )
 def _server(asked: Asked[HttpOptions]) -> Chat:
-    from goalreel.planners.openai import OpenAIChat
+    from goalreel.planners.chat.openai import OpenAIChat
 
     keys = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
     url = f"{asked.name.target.rstrip('/')}/v1"
@@ -111,7 +111,7 @@ def _kinematic(asked: Asked[ModelOptions]) -> Planner:
     needs_recording=True,
 )
 def _rows(asked: Asked[ModelOptions]) -> Planner:
-    from goalreel.planners.rows import RowsPlanner
+    from goalreel.planners.recorded.rows import RowsPlanner
 
     return RowsPlanner(asked.recorded.recordings)
 
@@ -124,7 +124,7 @@ def _rows(asked: Asked[ModelOptions]) -> Planner:
     asks_chat=True,
 )
 def _watch(asked: Asked[ModelOptions]) -> Planner:
-    from goalreel.planners.watching import WatchingPlanner
+    from goalreel.planners.watch.planner import WatchingPlanner
 
     given = asked.recorded
     return WatchingPlanner(
@@ -136,11 +136,11 @@ def _watch(asked: Asked[ModelOptions]) -> Planner:
     "difference", "Rejects pictures that are unusable or show no change.", ModelOptions, predicts=False
 )
 def _difference(asked: Asked[ModelOptions]) -> Critic:
-    from goalreel.planners.difference import DifferenceCritic
+    from goalreel.planners.recorded.difference import DifferenceCritic
 
     if asked.given is None:
         return DifferenceCritic()
-    from goalreel.planners.recorded_critic import RecordedCritic
+    from goalreel.planners.recorded.motion_critic import RecordedCritic
 
     return RecordedCritic(asked.given.recordings, asked.given.layout)
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 from goalreel.errors import InputError
 from goalreel.models import presets
+from goalreel.models.discovery import AnyKind, find, is_remote, kinds
 from goalreel.models.journal import Journal
-from goalreel.models.later import LaterCritic, LaterEditor, LaterPlanner
-from goalreel.models.lookup import AnyKind, find, is_remote, kinds
+from goalreel.models.lazy import LaterCritic, LaterEditor, LaterPlanner
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
-from goalreel.models.recorded import Recorded
+from goalreel.models.recording_context import Recorded
 from goalreel.models.registry import (
     ROLES,
     STAGES,
@@ -26,13 +26,13 @@ from goalreel.models.registry import (
     read_options,
 )
 from goalreel.models.trio import Names, Trio
-from goalreel.planners.chat import Chat
-from goalreel.planners.exemplars import digest_of
+from goalreel.planners.chat.conversation import Chat
+from goalreel.planners.watch.exemplars import digest_of
 from goalreel.types import Critic, Editor, Planner, Stage
 
 if TYPE_CHECKING:
-    from goalreel.planners.critic import Mode
-    from goalreel.planners.dialects import Dialect
+    from goalreel.planners.agents.critic import Mode
+    from goalreel.planners.agents.dialects import Dialect
 
 type Thinker = Literal["planner", "critic"]
 """The roles of chat models."""
@@ -213,7 +213,7 @@ def dialect_of(name: str, role: Thinker) -> "Dialect | None":
     kind = chats.get(find(role, parsed).name)
     if kind is None:
         return None
-    from goalreel.planners.dialects import default_dialect, dialect
+    from goalreel.planners.agents.dialects import default_dialect, dialect
 
     options = read_options(parsed, kind.options)
     if not isinstance(options, DialectOptions):
@@ -260,9 +260,9 @@ def build_planner(
         return kind.build(parsed, "planner", recordings, chat if through is None else through(chat))
     if kind is not None:
         return kind.build(parsed, "planner", recordings)
-    from goalreel.planners.dialects import OWN
-    from goalreel.planners.parsing import MAX_STEPS
-    from goalreel.planners.planner import ChatPlanner
+    from goalreel.planners.agents.dialects import OWN
+    from goalreel.planners.agents.parsing import MAX_STEPS
+    from goalreel.planners.agents.planner import ChatPlanner
 
     chat = build_chat(name, role="planner", shared=shared)
     chat = chat if through is None else through(chat)
@@ -296,14 +296,14 @@ def build_critic(
     kind = critics.get(find("critic", parsed, recordings=recordings is not None).name)
     if kind is not None:
         return kind.build(parsed, "critic", recordings)
-    from goalreel.planners.critic import ChatCritic
-    from goalreel.planners.dialects import OWN
+    from goalreel.planners.agents.critic import ChatCritic
+    from goalreel.planners.agents.dialects import OWN
 
     chat = build_chat(name, role="critic", shared=shared)
     chat = chat if through is None else through(chat)
     words = spoken or dialect_of(name, "critic") or OWN
     if observing and words.name == "own":
-        from goalreel.planners.observing import ObservingCritic
+        from goalreel.planners.agents.observing import ObservingCritic
 
         if words.overlay:
             raise InputError(

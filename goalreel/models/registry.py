@@ -26,8 +26,8 @@ from pydantic import ValidationError
 
 from goalreel.errors import InputError
 from goalreel.models.names import ModelName
-from goalreel.models.recorded import Recorded
-from goalreel.planners.chat import Chat
+from goalreel.models.recording_context import Recorded
+from goalreel.planners.chat.conversation import Chat
 from goalreel.types import Critic, Editor, Frozen, Planner, Stage
 
 type Role = Literal["planner", "editor", "critic"]
@@ -44,7 +44,7 @@ class ModelOptions(Frozen):
 
 
 class DialectOptions(ModelOptions):
-    """How a chat model is asked (see `goalreel.planners.dialects`): the base of every chat kind's options."""
+    """How a chat model is asked (see `planners.agents.dialects`): the base of every chat kind's options."""
 
     dialect: Literal["own", "interleavethinker"] | None = None
     """A `DialectName`, whose module loads templates; None goes by the model's name."""
@@ -114,7 +114,7 @@ class Kind[M]:
     module: str
     """The module that registered it."""
     extra: str | None = None
-    """The extra of goalreel that it needs (see `goalreel.installed.EXTRAS`)."""
+    """The extra of goalreel that it needs (see `goalreel.extras.EXTRAS`)."""
     needs_recording: bool = False
     """It reads its answers off a recording."""
     predicts: bool = True

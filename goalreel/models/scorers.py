@@ -19,7 +19,7 @@ def build_scorer(name: str) -> Scorer:
         from goalreel.tabletop.sim.scoring import SimulatorScorer
 
         return SimulatorScorer()
-    from goalreel.planners.viescore import VieScore
+    from goalreel.planners.agents.viescore import VieScore
 
     try:
         return VieScore(build_chat(name, role="critic"))

@@ -1,6 +1,6 @@
 """The kinds of models that come with goalreel as a Markdown table, for docs/models.md."""
 
-from goalreel.models.lookup import AnyKind, kinds
+from goalreel.models.discovery import AnyKind, kinds
 from goalreel.models.registry import ROLES, Role
 
 

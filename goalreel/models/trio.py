@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from goalreel.loop import Keep
 from goalreel.models.journal import Journal
-from goalreel.models.later import Later
+from goalreel.models.lazy import Later
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.models.registry import ROLES, Role
 from goalreel.types import Critic, Editor, Planner, Stage
 
 if TYPE_CHECKING:
-    from goalreel.planners.critic import Mode
+    from goalreel.planners.agents.critic import Mode
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Names:
     max_steps: int = 40
     preset: str | None = None
     notes: tuple[tuple[Role, str], ...] = ()
-    """What there is to know about how a model is asked (`goalreel.planners.dialects`)."""
+    """What there is to know about how a model is asked (`goalreel.planners.agents.dialects`)."""
     unkept: frozenset[Role] = frozenset()
     """Roles whose answers no journal keeps: fixed rules, and models that nothing tells from others."""
     exemplars: str | None = None

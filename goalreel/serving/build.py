@@ -5,8 +5,8 @@ from typing import Literal
 from goalreel.errors import InputError
 from goalreel.models.load import Shared, build_chat, build_editor, dialect_of
 from goalreel.models.names import ModelName
-from goalreel.planners.critic import Mode
-from goalreel.planners.dialects import OWN, Dialect
+from goalreel.planners.agents.critic import Mode
+from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.serving.settings import Models
 
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from goalreel.image import Image
-from goalreel.planners.chat import Message, NoReply, Token
+from goalreel.planners.chat.conversation import Message, NoReply, Token
 from goalreel.serving.errors import Utf8, Wording, responses, unanswered
 from goalreel.serving.pictures import decode_all, from_base64
 from goalreel.serving.service import ChatRequest, Here, ask_while_connected

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal
 
-from goalreel.asynchronous import drive
+from goalreel.async_driver import drive
 from goalreel.batch import as_failure
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.loop import Answer, OnUnverified, Request, stage_of
-from goalreel.planners.chat import Conversation, NoReply, Reply, Spoken
-from goalreel.planners.critic import ChatCritic
-from goalreel.planners.planner import ChatPlanner
+from goalreel.planners.agents.critic import ChatCritic
+from goalreel.planners.agents.planner import ChatPlanner
+from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, Spoken
 from goalreel.serving.service import ChatBatcher, ChatRequest, Service
 from goalreel.types import Candidate, Edit, Failure, Plan, Task, Verdict
 

@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
 from goalreel.image import Image
-from goalreel.planners.chat import Chat, Conversation, NoReply, Spoken, TokenChat
+from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, Spoken, TokenChat
 from goalreel.serving.batcher import BatchBounds, Batcher
 from goalreel.serving.errors import CLIENT_GONE
 from goalreel.serving.metrics import Metrics

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from goalreel.errors import InputError
 from goalreel.loop import Keep
 from goalreel.loopback import is_loopback
-from goalreel.planners.chat import Chat
-from goalreel.planners.critic import Mode
-from goalreel.planners.dialects import OWN, Dialect
+from goalreel.planners.agents.critic import Mode
+from goalreel.planners.agents.dialects import OWN, Dialect
+from goalreel.planners.chat.conversation import Chat
 from goalreel.types import Editor
 
 TOKEN_VARIABLE = "GOALREEL_TOKEN"

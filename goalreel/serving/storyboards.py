@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
-from goalreel.annotator.order import order
+from goalreel.annotator.task_input import order
 from goalreel.errors import InputError
 from goalreel.loop import OnUnverified
 from goalreel.serving.errors import Wording, responses

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 
 from goalreel.streaming.board import ErrorCode, Frame
-from goalreel.streaming.ending import TaskEnded
 from goalreel.streaming.settings import EngineSettings
+from goalreel.streaming.task_end import TaskEnded
 
 POLL = 0.02
 

@@ -19,9 +19,9 @@ from goalreel.streaming.board import Board, BoardProgress, CodedText, ErrorCode,
 from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.engine_loop import EngineLoop, one_line
 from goalreel.streaming.execution import Execution
-from goalreel.streaming.live import LiveBoard
-from goalreel.streaming.names import completed, names_of, preset_of
-from goalreel.streaming.orders import Orders, Override
+from goalreel.streaming.live_board import LiveBoard
+from goalreel.streaming.operator_commands import Orders, Override
+from goalreel.streaming.preset_settings import completed, names_of, preset_of
 from goalreel.streaming.request import EXCERPT, BoardListener, TaskOutcome, TaskRequest, excerpt
 from goalreel.streaming.session import Session
 from goalreel.streaming.settings import EngineSettings

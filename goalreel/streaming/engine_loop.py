@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from goalreel.installed import absent
+from goalreel.extras import absent
 from goalreel.models.load import Trio
 from goalreel.models.registry import Role
 from goalreel.streaming.board import ErrorCode, ModelNames
-from goalreel.streaming.caller import Caller, ModelThread
-from goalreel.streaming.ending import TaskEnded
 from goalreel.streaming.execution import Execution
+from goalreel.streaming.model_caller import Caller, ModelThread
+from goalreel.streaming.task_end import TaskEnded
 
 
 class EngineLoop:

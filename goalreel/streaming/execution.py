@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 from goalreel.streaming.board import ErrorCode
-from goalreel.streaming.live import LiveBoard
-from goalreel.streaming.orders import Orders
+from goalreel.streaming.live_board import LiveBoard
+from goalreel.streaming.operator_commands import Orders
 from goalreel.streaming.request import TaskOutcome
 from goalreel.streaming.session import Session
 from goalreel.streaming.ticket import Ticket

@@ -5,14 +5,14 @@ The inner loop is the paper's, `goalreel.loop.render_step`; here its course show
 
 from dataclasses import replace
 
-from goalreel.asynchronous import advance
+from goalreel.async_driver import advance
 from goalreel.image import Image
 from goalreel.loop import Answer, Keep, Request, render_step
 from goalreel.streaming.board import Frame, StepPanel
-from goalreel.streaming.caller import Caller
-from goalreel.streaming.ending import TaskEnded, unacceptable
-from goalreel.streaming.live import LiveBoard
+from goalreel.streaming.live_board import LiveBoard
+from goalreel.streaming.model_caller import Caller
 from goalreel.streaming.settings import EngineSettings
+from goalreel.streaming.task_end import TaskEnded, unacceptable
 from goalreel.types import Edit, StoryboardStep, Task
 
 

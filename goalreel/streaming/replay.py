@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 
 from goalreel.image import Image
+from goalreel.streaming.closeness import Closeness
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracker import Tracker
-from goalreel.streaming.vision import Closeness
 
 
 def asked_about(

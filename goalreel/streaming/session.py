@@ -1,6 +1,6 @@
 """One task from its first frame to its end: plan, render ahead, stream sub-goals, re-plan.
 
-Everything here runs on one event loop; models run elsewhere (`goalreel.streaming.caller`).
+Everything here runs on one event loop; models run elsewhere (`goalreel.streaming.model_caller`).
 """
 
 import asyncio
@@ -9,19 +9,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from goalreel.image import Image
-from goalreel.planners.planner import Underway
+from goalreel.planners.agents.planner import Underway
 from goalreel.streaming.board import BoardProgress, BoardState, CodedText, ErrorCode, Frame, StepPanel
-from goalreel.streaming.caller import Caller, Waiting
 from goalreel.streaming.camera import LiveCamera
-from goalreel.streaming.confirm import confirm
-from goalreel.streaming.ending import TaskEnded, in_one_step, of_failure
-from goalreel.streaming.follow import StepFollower, Turn
-from goalreel.streaming.live import LiveBoard
-from goalreel.streaming.orders import Orders
+from goalreel.streaming.closeness import changed
+from goalreel.streaming.final_check import confirm
+from goalreel.streaming.live_board import LiveBoard
+from goalreel.streaming.model_caller import Caller, Waiting
+from goalreel.streaming.operator_commands import Orders
 from goalreel.streaming.renderer import Renderer
 from goalreel.streaming.request import TaskOutcome, TaskRequest
 from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.vision import changed
+from goalreel.streaming.step_follower import StepFollower, Turn
+from goalreel.streaming.task_end import TaskEnded, in_one_step, of_failure
 from goalreel.types import Failure, Plan, Storyboard, Task, Verdict
 
 ENDS: dict[ErrorCode, BoardState] = {

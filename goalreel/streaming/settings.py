@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
-from goalreel.models.lookup import forms
+from goalreel.models.discovery import forms
 from goalreel.models.registry import Role
 
 READ_ONLY: JsonDict = {"read_only": True}

@@ -18,7 +18,7 @@ import torch
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.planners.interleave import MARK, interleave
+from goalreel.planners.chat.interleave import MARK, interleave
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin

@@ -13,11 +13,11 @@ from datasets.exceptions import DatasetGenerationError
 
 from goalreel.datasets.corpora.columns import features, from_columns
 from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow, candidate_of
+from goalreel.errors import InputError
+from goalreel.planners.agents.critic import question
+from goalreel.planners.agents.dialects import Dialect, Mode
 from goalreel.tabletop.sim.scoring import task_of
 from goalreel.tabletop.sim.splits import split_of
-from goalreel.errors import InputError
-from goalreel.planners.critic import question
-from goalreel.planners.dialects import Dialect, Mode
 
 _RECENT = 64
 """Rows kept decoded: a rollout asks for each several times."""

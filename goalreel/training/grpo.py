@@ -16,7 +16,7 @@ from trl import (
 
 from goalreel.checkpoints import located
 from goalreel.errors import BackendError, InputError, UserError
-from goalreel.planners.dialects import dialect
+from goalreel.planners.agents.dialects import dialect
 from goalreel.scoring import Scorer
 from goalreel.training.card import write_card
 from goalreel.training.critiques import Critiques
@@ -24,9 +24,9 @@ from goalreel.training.grpo_card import card
 from goalreel.training.grpo_config import CollapseSettings, GrpoConfig, OutageSettings, RunCost, cost
 from goalreel.training.loading import adapters, freeze, load, quicken
 from goalreel.training.precision import computes_bf16
+from goalreel.training.prompt_limit import fits_in
 from goalreel.training.results import check_savable, last_checkpoint, save, tensorboard
 from goalreel.training.rewards import CriticReward, RewardWeights, summary
-from goalreel.training.room import fits_in
 from goalreel.training.run import begin, processes
 from goalreel.types import Editor
 

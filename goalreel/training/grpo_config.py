@@ -8,10 +8,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from goalreel.errors import InputError
-from goalreel.planners.dialects import DialectName, Mode
+from goalreel.planners.agents.dialects import DialectName, Mode
 from goalreel.training.config import Count, TrainingConfig
-from goalreel.training.forms import FormName
 from goalreel.training.language_config import ModelSettings, Rate, Share
+from goalreel.training.reward_variants import FormName
 
 Portion = Annotated[float, Field(ge=0, le=1)]
 Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]

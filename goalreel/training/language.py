@@ -13,12 +13,12 @@ from trl import (
 
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
+from goalreel.tabletop.nano.language import build_model, build_processor, build_tokenizer
 from goalreel.training.card import Card, file_facts, went_on_from, write_card
 from goalreel.training.compiling import compile_parts
 from goalreel.training.conversations import Collator, as_dataset, read_rows
 from goalreel.training.language_config import LanguageConfig
 from goalreel.training.loading import adapters, freeze, load
-from goalreel.tabletop.nano.language import build_model, build_processor, build_tokenizer
 from goalreel.training.optim import MuonAdamW
 from goalreel.training.precision import computes_bf16
 from goalreel.training.results import check_savable, last_checkpoint, save, tensorboard

@@ -16,10 +16,10 @@ from goalreel.datasets.corpora.critiques import CritiqueRow
 from goalreel.errors import BackendError
 from goalreel.files import digest
 from goalreel.image import Image
-from goalreel.planners.parsing import parse_verdict
-from goalreel.planners.reply import Problem
+from goalreel.planners.agents.json_reply import Problem
+from goalreel.planners.agents.parsing import parse_verdict
 from goalreel.scoring import PictureScores, Scorer
-from goalreel.training.forms import FORMS, FormName
+from goalreel.training.reward_variants import FORMS, FormName
 from goalreel.types import Candidate, Edit, Editor, Failure, Verdict
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from goalreel.planners.kinematic.align import ClauseSpan
-from goalreel.planners.kinematic.contacts import contacts, pushed
+from goalreel.planners.kinematic.grasp_events import contacts, pushed
 from goalreel.planners.kinematic.grasps import Try
 from goalreel.planners.kinematic.motion import ArmMotion
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from goalreel.planners.kinematic.align import ClauseSpan
-from goalreel.planners.kinematic.looks import FrameStack, Moved, look, sample
 from goalreel.planners.kinematic.motion import ArmMotion
-from goalreel.planners.kinematic.open_words import opened
+from goalreel.planners.kinematic.object_colour import FrameStack, Moved, look, sample
+from goalreel.planners.kinematic.underspecified import opened
 from goalreel.types import Recording
 
 SEEN = "The instruction does not name this object; its colour was seen in the recording."

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from goalreel.planners.kinematic.align import ClauseSpan
 from goalreel.planners.kinematic.clauses import Clause
-from goalreel.planners.kinematic.contacts import Contact, contacts, pushed, thing
+from goalreel.planners.kinematic.grasp_events import Contact, contacts, pushed, thing
 from goalreel.planners.kinematic.grasps import Try
 from goalreel.planners.kinematic.motion import ArmMotion
 

@@ -20,7 +20,7 @@ from goalreel.annotator.summary import Summary
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.models.load import load
-from goalreel.subgoal import DEFAULT_FORM, in_form
+from goalreel.subgoal_camera import DEFAULT_FORM, in_form
 
 KEY = "observation.images.subgoal"
 STOPS = (signal.SIGKILL, signal.SIGINT)

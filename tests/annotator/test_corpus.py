@@ -28,11 +28,11 @@ from goalreel.datasets.corrections.events import FlagIssue, GiveVerdict, TakeFra
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.tabletop.sim.truth import TrueEpisode, Truth, write_truth
 from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.files import exclusive
-from goalreel.folder import load_storyboard, save_storyboard
 from goalreel.scoring import PictureScores
+from goalreel.storyboard_io import load_storyboard, save_storyboard
+from goalreel.tabletop.sim.truth import TrueEpisode, Truth, write_truth
 
 
 def tried(number):

@@ -8,10 +8,10 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from goalreel.datasets.corpora.columns import read_rows
 from goalreel.datasets.corpora.judgements import JUDGEMENTS
+from goalreel.storyboard_io import save_storyboard
 from goalreel.tabletop.lessons.steps import walk
 from goalreel.tabletop.sim.sentences import state_of
 from goalreel.tabletop.sim.splits import seeds
-from goalreel.folder import save_storyboard
 
 (SEED,) = seeds("train", 1, first=12)
 

@@ -29,7 +29,7 @@ from goalreel import (
     load_models,
     open_dataset,
 )
-from goalreel.annotator.outage import Retry
+from goalreel.annotator.circuit_breaker import Retry
 from goalreel.annotator.summary import Summary
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError

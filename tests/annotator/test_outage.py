@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from goalreel import Edit, Failure, Image, Options, Plan, Step, Task, Trio, Verdict, annotate, open_dataset
-from goalreel.annotator.outage import REFUSED_IN_A_ROW, Outage, Retry, Watched, spoiled
+from goalreel.annotator.circuit_breaker import REFUSED_IN_A_ROW, Outage, Retry, Watched, spoiled
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.records import FOLDER, LOCAL, Records

@@ -5,10 +5,10 @@ from support.cli import fails, goalreel
 from support.serving_models import CriticChat, PlannerChat, TintEditor, picture, serving
 
 from goalreel import InputError, load_models, load_storyboard, plan
-from goalreel.annotator.order import accepted, going_on, order
-from goalreel.folder import save_storyboard
+from goalreel.annotator.task_input import accepted, going_on, order
 from goalreel.models import presets
 from goalreel.serving.settings import Models
+from goalreel.storyboard_io import save_storyboard
 from goalreel.types import Attempt, DoneStep, Failure, Step, Storyboard, StoryboardStep, Task, Verdict
 
 A, B, NOW = picture(1), picture(2), picture(3)

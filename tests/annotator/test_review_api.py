@@ -14,8 +14,8 @@ from support.scripted_trio import Scripted
 
 from goalreel import Options, annotate, load_models, open_dataset
 from goalreel.annotator.review.app import create_review
-from goalreel.annotator.review.desk import ReviewDesk
-from goalreel.annotator.review.gate import COOKIE, MAX_BODY, Access
+from goalreel.annotator.review.auth import COOKIE, MAX_BODY, Access
+from goalreel.annotator.review.session import ReviewDesk
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError

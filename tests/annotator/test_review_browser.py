@@ -13,9 +13,9 @@ from support.browser import CONTRAST, chromium, needs_chromium
 from support.recordings import make_dataset, storyboard
 from support.wait import until
 
-from goalreel.datasets.build import build
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.image import Image
 from goalreel.models import presets

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.recordings import storyboard
 
-from goalreel.annotator.review.doubt import ENOUGH, EpisodeFacts, doubts, facts, unmoved
+from goalreel.annotator.review.priority import ENOUGH, EpisodeFacts, doubts, facts, unmoved
 from goalreel.annotator.review.queue import BREAK, pace
 from goalreel.types import Alignment, Failure, Storyboard, Task, Verdict
 

@@ -16,8 +16,8 @@ from support.rrd import entities, name_of, values, verify
 
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
-from goalreel.folder import save_storyboard
 from goalreel.image import Image
+from goalreel.storyboard_io import save_storyboard
 from goalreel.types import Attempt, Failure, Step, Storyboard, StoryboardStep, Task, Verdict
 
 pytestmark = pytest.mark.process

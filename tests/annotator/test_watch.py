@@ -14,7 +14,7 @@ from support.cli import invoke
 from support.watcher import segments, text_of, watch
 
 from goalreel import Edit, Image, Options, Trio, annotate, open_dataset
-from goalreel.annotator.cost import watching
+from goalreel.annotator.cost_estimate import watching
 from goalreel.datasets.records import FOLDER
 from goalreel.models import presets
 from goalreel.models.load import load
@@ -82,7 +82,7 @@ def test_garbage_and_errors_cost_no_episode(sharded_dataset, tmp_path):
 
 
 def test_garbage_to_the_end_leaves_one_episode_to_do(video_dataset, tmp_path, caplog):
-    caplog.set_level(logging.INFO, "goalreel.planners.ask")
+    caplog.set_level(logging.INFO, "goalreel.planners.agents.ask")
 
     def stubborn(request: Request) -> Reply:
         return said("{ sorry") if "Frames 0 to 8" in text_of(request) else watch(request)
@@ -143,7 +143,7 @@ def test_what_a_run_will_cost(sharded_dataset, monkeypatch):
     assert given.watched == ("observation.images.front", "observation.images.wrist")
     whole = watching(source, given, source.indices)
     assert (whole.calls, whole.pictures) == (4, 4)
-    monkeypatch.setattr("goalreel.annotator.cost.SAMPLE", 2)
+    monkeypatch.setattr("goalreel.annotator.cost_estimate.SAMPLE", 2)
     reckoned = watching(source, given, source.indices)
     assert abs(reckoned.text_tokens - whole.text_tokens) < 0.2 * whole.text_tokens
     assert watching(source, given, []).calls == 0

@@ -18,7 +18,7 @@ from goalreel.annotator.report.sheet import MARKS, contact_sheet
 from goalreel.annotator.show import show
 from goalreel.annotator.summary import Summary
 from goalreel.cli.console import show_summary
-from goalreel.cli.live import live_view
+from goalreel.cli.plan_progress import live_view
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.image import Image
 from goalreel.models.trio import Names, Trio

@@ -12,7 +12,7 @@ from support.cli import goalreel, invoke
 from support.places import ROOT
 
 from goalreel.cli import checks as module
-from goalreel.cli import probe
+from goalreel.cli import subprocess_probe
 from goalreel.cli.checks import Check
 
 PROFILES = module.PROFILES
@@ -156,12 +156,14 @@ def test_commands_are_not_wrapped(monkeypatch):
     ids=["fine", "crash", "import", "exit", "hang"],
 )
 def test_a_probe_survives_anything(script, ok, words):
-    assert probe.python(script, timeout=60 if "sleep" not in script else 1) == probe.Outcome(ok, words)
+    assert subprocess_probe.python(
+        script, timeout=60 if "sleep" not in script else 1
+    ) == subprocess_probe.Outcome(ok, words)
 
 
 @pytest.mark.process
 def test_a_program_that_is_not_there_is_no_error():
-    assert not probe.run(["/nowhere/program"]).ok
+    assert not subprocess_probe.run(["/nowhere/program"]).ok
 
 
 @pytest.mark.process

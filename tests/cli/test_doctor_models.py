@@ -9,11 +9,11 @@ from support.chat_server import ChatServer, Reply, Request, error, said
 from support.cli import fails, goalreel, invoke
 from support.serving_models import TintEditor, picture, plan_of, serving
 
-from goalreel.annotator.trial import INSTRUCTION, drawn_scene
+from goalreel.annotator.model_check import INSTRUCTION, drawn_scene
 from goalreel.image import Image
-from goalreel.planners.chat import Spoken, Token, TokenChat
-from goalreel.planners.overhear import overhear
-from goalreel.planners.parsing import parse_plan, parse_verdict
+from goalreel.planners.agents.parsing import parse_plan, parse_verdict
+from goalreel.planners.chat.conversation import Spoken, Token, TokenChat
+from goalreel.planners.chat.recording import overhear
 from goalreel.serving.settings import Models
 
 KEY = "sk-s3cret"

@@ -3,7 +3,7 @@
 import pytest
 
 from goalreel.errors import InputError
-from goalreel.literals import MAX_BYTES, string_constants
+from goalreel.planners.agents.dialects.source_strings import MAX_BYTES, string_constants
 
 SOURCE = '''
 """A docstring is no name's."""

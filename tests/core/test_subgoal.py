@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from goalreel.errors import InputError
-from goalreel.subgoal import DEFAULT_FORM, FOLLOWING, NO_CHANGE, SubGoalForm, in_form
+from goalreel.subgoal_camera import DEFAULT_FORM, FOLLOWING, NO_CHANGE, SubGoalForm, in_form
 
 FORMS = get_args(SubGoalForm)
 RNG = np.random.default_rng(0)

@@ -5,18 +5,18 @@ import torch
 from support.serving_models import picture
 from torch import nn
 
-from goalreel import threads
+from goalreel import torch_threads
 from goalreel.checkpoints import NANO
 from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.planners.chat import Message
-from goalreel.planners.hf import HfChat
-from goalreel.threads import threads_for
+from goalreel.planners.chat.conversation import Message
+from goalreel.planners.chat.hf import HfChat
+from goalreel.torch_threads import threads_for
 from goalreel.types import Edit
 
 
 @pytest.fixture(autouse=True)
 def three(monkeypatch):
-    """Three threads, which nobody asked for."""
+    """Three torch_threads, which nobody asked for."""
     monkeypatch.delenv("OMP_NUM_THREADS")
     before = torch.get_num_threads()
     torch.set_num_threads(3)
@@ -38,7 +38,7 @@ def test_a_small_model_takes_one_whatever_happens_in_it():
 
 def test_models_that_are_large_together_take_all(monkeypatch):
     model = nn.Linear(3, 4)
-    monkeypatch.setattr(threads, "SMALL", 16 + 16)
+    monkeypatch.setattr(torch_threads, "SMALL", 16 + 16)
     assert (taken(model, model), taken(model, model, nn.Linear(1, 1))) == (1, 3)
 
 

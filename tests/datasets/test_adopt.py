@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from goalreel.annotator.show import read_storyboards, show
-from goalreel.datasets.adopt import adopt
+from goalreel.datasets.carry_over import adopt
 from goalreel.datasets.corrections.events import GiveVerdict, RenameStep
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.records import FOLDER, Records

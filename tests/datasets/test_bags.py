@@ -13,7 +13,7 @@ from support import bags as b
 from typer.testing import CliRunner
 
 from goalreel.cli.main import app
-from goalreel.datasets.bags.shown import Sheet
+from goalreel.datasets.bags.streamed_goals import Sheet
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 

@@ -24,11 +24,11 @@ from goalreel.datasets.corpora.sequences import (
 from goalreel.datasets.corpora.sharegpt import messages_of
 from goalreel.datasets.corpora.split import rl_threshold, variance
 from goalreel.datasets.corpora.trajectories import SaidVerdict, candidate, critique_row, outline
-from goalreel.datasets.corpora.trends import trend_fault
-from goalreel.planners.critic import ChatCritic
-from goalreel.planners.parsing import parse_plan, parse_verdict
-from goalreel.planners.planner import ChatPlanner
-from goalreel.planners.underway import Underway
+from goalreel.datasets.corpora.trend_filter import trend_fault
+from goalreel.planners.agents.critic import ChatCritic
+from goalreel.planners.agents.parsing import parse_plan, parse_verdict
+from goalreel.planners.agents.planner import ChatPlanner
+from goalreel.planners.agents.replan import Underway
 from goalreel.scoring import PictureScores
 from goalreel.types import Verdict
 

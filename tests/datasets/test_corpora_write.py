@@ -18,7 +18,12 @@ from goalreel.cli.corpus import app
 from goalreel.datasets.corpora.columns import read_rows
 from goalreel.datasets.corpora.critiques import CRITIQUES
 from goalreel.datasets.corpora.sharegpt import messages_of
-from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.errors import DatasetError
+from goalreel.image import Image
+from goalreel.planners.agents.critic import ChatCritic
+from goalreel.planners.agents.parsing import parse_plan
+from goalreel.planners.agents.planner import ChatPlanner
+from goalreel.planners.agents.replan import Underway
 from goalreel.tabletop.lessons.continuations import continuation_rows
 from goalreel.tabletop.lessons.conversations import (
     candidate_of,
@@ -32,14 +37,9 @@ from goalreel.tabletop.lessons.grounding import in_order, place
 from goalreel.tabletop.lessons.kinds import EDITS, PLANS, VERDICTS
 from goalreel.tabletop.lessons.prompts import NAMES
 from goalreel.tabletop.lessons.steps import walk
+from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.sentences import state_of
 from goalreel.tabletop.sim.splits import seeds
-from goalreel.errors import DatasetError
-from goalreel.image import Image
-from goalreel.planners.critic import ChatCritic
-from goalreel.planners.parsing import parse_plan
-from goalreel.planners.planner import ChatPlanner
-from goalreel.planners.underway import Underway
 from goalreel.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
 
 SEEDS = seeds("validation", 4, first=30)

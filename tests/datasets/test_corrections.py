@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalreel.datasets.build import build
 from goalreel.datasets.corrections import board as boards
 from goalreel.datasets.corrections.changes import changed
 from goalreel.datasets.corrections.events import (
@@ -41,6 +40,7 @@ from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.goals import read_goals
+from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image

@@ -16,7 +16,7 @@ from support.policies import GOAL, LIVE, POLICIES, make, tiny
 from support.recordings import moving_square
 from support.tiny import tiny_smolvlm
 
-from goalreel.subgoal import DEFAULT_FORM, FOLLOWING, SubGoalForm, in_form
+from goalreel.subgoal_camera import DEFAULT_FORM, FOLLOWING, SubGoalForm, in_form
 
 FORMS = get_args(SubGoalForm)
 SIZE = (48, 48)

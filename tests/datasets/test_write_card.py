@@ -5,9 +5,9 @@ import shutil
 import pytest
 from huggingface_hub import DatasetCard
 
-from goalreel.datasets.build import build
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.text import TextOptions
 
 THEIRS = """---

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.build import FORM
+from goalreel.datasets.writing.plan import FORM
 from goalreel.errors import DatasetError
-from goalreel.subgoal import SubGoalForm, in_form
+from goalreel.subgoal_camera import SubGoalForm, in_form
 
 KEY, FRONT = "observation.images.subgoal", "observation.images.front"
 FORMS = get_args(SubGoalForm)

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from goalreel.datasets.build import build
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.pipeline import build
 from goalreel.errors import DatasetError
 
 KEY = "observation.images.subgoal"
@@ -416,7 +416,7 @@ def test_segments_beyond_the_episode_are_refused(video_dataset, board, tmp_path)
 
 
 def test_goals_of_another_shape_are_letterboxed():
-    from goalreel.datasets.writing.build import picture_size
+    from goalreel.datasets.writing.plan import picture_size
     from goalreel.datasets.writing.video import fit
 
     white = np.full((20, 40, 3), 255, np.uint8)

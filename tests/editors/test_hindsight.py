@@ -9,7 +9,7 @@ import pytest
 from goalreel.editors.hindsight import HindsightEditor, rank, sharpness
 from goalreel.errors import DatasetError
 from goalreel.image import Image
-from goalreel.planners.difference import DifferenceCritic
+from goalreel.planners.recorded.difference import DifferenceCritic
 from goalreel.types import Candidate, Edit, Failure, Segment
 
 RNG = np.random.default_rng(0)

@@ -374,7 +374,7 @@ HANGING = """
 import sys
 from goalreel import Image, Plan, Step, Task, run
 from goalreel.models.load import build_editor
-from goalreel.planners.difference import DifferenceCritic
+from goalreel.planners.recorded.difference import DifferenceCritic
 
 class OneStep:
     def plan(self, tasks):

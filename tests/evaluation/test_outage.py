@@ -14,10 +14,10 @@ from goalreel.errors import BackendError, UserError
 from goalreel.evaluation.outage import stopping
 from goalreel.evaluation.published.answers import FOLDER, generate
 from goalreel.evaluation.published.benchmark import Sample
-from goalreel.tabletop.bench import job
-from goalreel.folder import load_storyboard
 from goalreel.image import Image
 from goalreel.models.trio import Trio
+from goalreel.storyboard_io import load_storyboard
+from goalreel.tabletop.bench import job
 from goalreel.types import Candidate, Edit, Failure, Plan, Step, Task, Verdict
 
 PICTURE = Image(np.full((8, 8, 3), 90, np.uint8))

@@ -24,7 +24,7 @@ from goalreel.evaluation.published.report import PublishedReport
 from goalreel.evaluation.published.run import PublishedOrder, run_benchmark
 from goalreel.evaluation.published.ueval import UEval, read_met
 from goalreel.files import exclusive
-from goalreel.folder import save_storyboard
+from goalreel.storyboard_io import save_storyboard
 from goalreel.types import Failure, Storyboard, Task
 
 ANSWER = BenchAnswer((AnswerPart("a text", None),))

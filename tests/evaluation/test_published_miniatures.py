@@ -12,8 +12,8 @@ from support.miniatures import COMM_ROW, RISE_ROWS, comm_clone, comm_data, rise_
 from support.published import editor as tiny_editor
 from support.published import pictures
 
-from goalreel.folder import load_storyboard
 from goalreel.image import Image
+from goalreel.storyboard_io import load_storyboard
 
 
 @pytest.fixture(scope="module")

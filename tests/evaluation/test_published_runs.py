@@ -15,9 +15,9 @@ from support import published as bench
 from support.chat_server import ChatServer, said
 from support.cli import fails, goalreel, invoke
 
-from goalreel.folder import load_storyboard
 from goalreel.image import Image
-from goalreel.planners.openai import OpenAIChat
+from goalreel.planners.chat.openai import OpenAIChat
+from goalreel.storyboard_io import load_storyboard
 
 RUN = "from goalreel.cli.main import app; app()"
 

@@ -8,18 +8,18 @@ from support.places import ROOT
 
 from goalreel.errors import InputError
 from goalreel.models import presets
+from goalreel.models.discovery import find, forms, is_remote, kinds
 from goalreel.models.journal import Journal
 from goalreel.models.kinds import EditorOptions, HfOptions
 from goalreel.models.load import build_chat, build_critic, build_editor, build_planner, dialect_of, load
-from goalreel.models.lookup import find, forms, is_remote, kinds
 from goalreel.models.names import SHOWN, ModelName
-from goalreel.models.recorded import Recorded
+from goalreel.models.recording_context import Recorded
 from goalreel.models.registry import ROLES, Asked, ModelOptions, Registry, read_options
 from goalreel.models.table import table
 from goalreel.models.trio import Names, Trio
-from goalreel.planners.difference import DifferenceCritic
-from goalreel.planners.observing import ObservingCritic
-from goalreel.planners.watching import WatchingPlanner
+from goalreel.planners.agents.observing import ObservingCritic
+from goalreel.planners.recorded.difference import DifferenceCritic
+from goalreel.planners.watch.planner import WatchingPlanner
 from goalreel.serving.build import build_models
 from goalreel.streaming.engine_loop import one_line
 from goalreel.types import Task
@@ -368,7 +368,7 @@ def test_which_models_are_asked_while_others_are_at_work(planner, editor, critic
 
 
 def test_a_local_chat_model_for_both_agents_is_loaded_once(monkeypatch):
-    from goalreel.planners.hf import HfChat
+    from goalreel.planners.chat.hf import HfChat
 
     loaded = []
     monkeypatch.setattr(HfChat, "load", lambda folder, **options: loaded.append(folder) or object())
@@ -380,7 +380,7 @@ def test_a_local_chat_model_for_both_agents_is_loaded_once(monkeypatch):
 
 
 def test_only_the_roles_asked_for_are_loaded(monkeypatch):
-    from goalreel.planners.hf import HfChat
+    from goalreel.planners.chat.hf import HfChat
 
     loaded = []
     monkeypatch.setattr(HfChat, "load", lambda folder, **options: loaded.append(folder) or object())
@@ -395,7 +395,7 @@ def test_only_the_roles_asked_for_are_loaded(monkeypatch):
 def test_models_without_names_are_called_by_their_classes():
     critic = DifferenceCritic()
     called = Trio(critic, critic, critic).called
-    assert called.critic == "goalreel.planners.difference.DifferenceCritic"
+    assert called.critic == "goalreel.planners.recorded.difference.DifferenceCritic"
     assert called.unkept == {"planner", "editor", "critic"}
 
 

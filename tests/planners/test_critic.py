@@ -12,9 +12,9 @@ from support.scripted import ScriptedChat, words
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.load import build_critic
-from goalreel.planners.chat import NoReply
-from goalreel.planners.critic import ChatCritic, question
-from goalreel.planners.dialects import OwnDialect
+from goalreel.planners.agents.critic import ChatCritic, question
+from goalreel.planners.agents.dialects import OwnDialect
+from goalreel.planners.chat.conversation import NoReply
 from goalreel.types import Candidate, Failure, Verdict
 
 REPLIES = DATA / "replies"

@@ -8,10 +8,10 @@ from support.scripted import ScriptedChat
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.planners.chat import Conversation
-from goalreel.planners.critic import ChatCritic
-from goalreel.planners.dialects import OWN, Dialect, default_dialect, dialect, interleavethinker
-from goalreel.planners.planner import ChatPlanner, Underway
+from goalreel.planners.agents.critic import ChatCritic
+from goalreel.planners.agents.dialects import OWN, Dialect, default_dialect, dialect, interleavethinker
+from goalreel.planners.agents.planner import ChatPlanner, Underway
+from goalreel.planners.chat.conversation import Conversation
 from goalreel.types import (
     Attempt,
     Candidate,

@@ -8,9 +8,9 @@ from support.places import DATA
 from support.scripted import ScriptedChat, words
 
 from goalreel.image import Image
-from goalreel.planners.chat import Conversation
-from goalreel.planners.critic import ChatCritic
-from goalreel.planners.planner import ChatPlanner, Underway
+from goalreel.planners.agents.critic import ChatCritic
+from goalreel.planners.agents.planner import ChatPlanner, Underway
+from goalreel.planners.chat.conversation import Conversation
 from goalreel.types import Attempt, Candidate, DoneStep, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from goalreel.annotator.annotate import open_dataset
-from goalreel.planners.exemplars import Exemplar, ExemplarSegment, digest_of, likest, numbers_of
-from goalreel.planners.watching import watch_cost
+from goalreel.planners.watch.exemplars import Exemplar, ExemplarSegment, digest_of, likest, numbers_of
+from goalreel.planners.watch.planner import watch_cost
 
 ORDER = "Put the red block in the bowl."
 

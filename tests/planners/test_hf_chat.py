@@ -14,8 +14,8 @@ from support import tiny
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.models.load import build_chat
-from goalreel.planners.chat import Message, NoReply
-from goalreel.planners.hf import HfChat
+from goalreel.planners.chat.conversation import Message, NoReply
+from goalreel.planners.chat.hf import HfChat
 
 BUILDERS = {
     "qwen3-vl": tiny.tiny_vlm,

@@ -10,8 +10,8 @@ import torch
 from support import tiny
 
 from goalreel.image import Image
-from goalreel.planners.chat import Message, NoReply, TokenChat
-from goalreel.planners.hf import HfChat
+from goalreel.planners.chat.conversation import Message, NoReply, TokenChat
+from goalreel.planners.chat.hf import HfChat
 
 WORDS = 24
 CONVERSATIONS = (

@@ -7,9 +7,9 @@ from goalreel.image import Image
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.colours import NAMES, name_colours
-from goalreel.planners.kinematic.looks import Moved, look, sample
 from goalreel.planners.kinematic.naming import SEEN
-from goalreel.planners.kinematic.open_words import Open, opened, singular
+from goalreel.planners.kinematic.object_colour import Moved, look, sample
+from goalreel.planners.kinematic.underspecified import Open, opened, singular
 from goalreel.types import Recording, Task
 
 RGB = {

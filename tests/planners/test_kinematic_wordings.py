@@ -3,7 +3,7 @@
 import pytest
 
 from goalreel.planners.kinematic.clauses import read
-from goalreel.planners.kinematic.wordings import wordings
+from goalreel.planners.kinematic.paraphrases import wordings
 
 
 @pytest.mark.parametrize(

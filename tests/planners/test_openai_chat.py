@@ -19,8 +19,8 @@ from support.chat_server import ChatServer, Reply, error, said
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.models.load import build_chat
-from goalreel.planners.chat import Message, NoReply
-from goalreel.planners.openai import OpenAIChat
+from goalreel.planners.chat.conversation import Message, NoReply
+from goalreel.planners.chat.openai import OpenAIChat
 from goalreel.retries import hearing_retries
 
 KEY = "sk-top-secret-0123456789"
@@ -339,7 +339,8 @@ def test_ctrl_c_gets_through(serve):
 
     server = serve(hang)
     code = (
-        "from goalreel.planners.openai import OpenAIChat; from goalreel.planners.chat import Message;"
+        "from goalreel.planners.chat.openai import OpenAIChat;"
+        "from goalreel.planners.chat.conversation import Message;"
         f"OpenAIChat('m', {server.url!r}, timeout_s=300).complete([(Message('user', ('a',)),)] * 3)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as process:

@@ -5,8 +5,8 @@ from support.chat_server import ChatServer, Request, error, logprobs, said
 from support.scripted import spelled
 
 from goalreel.errors import BackendError
-from goalreel.planners.chat import Message, NoReply, Spoken, TokenChat
-from goalreel.planners.openai import OpenAIChat
+from goalreel.planners.chat.conversation import Message, NoReply, Spoken, TokenChat
+from goalreel.planners.chat.openai import OpenAIChat
 
 REPLY = spelled("{'a': ", {"True": 0.5, "False": 0.25}, "}")
 SCHEMA = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}

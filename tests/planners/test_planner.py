@@ -11,9 +11,9 @@ from support.scripted import ScriptedChat, words
 from goalreel.batch import run
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.planners.chat import NoReply
-from goalreel.planners.interleave import interleave, plain, shrink
-from goalreel.planners.planner import ChatPlanner, Underway
+from goalreel.planners.agents.planner import ChatPlanner, Underway
+from goalreel.planners.chat.conversation import NoReply
+from goalreel.planners.chat.interleave import interleave, plain, shrink
 from goalreel.types import (
     Attempt,
     Failure,

@@ -9,7 +9,7 @@ from support.places import ROOT, SHARED
 
 from goalreel.image import Image
 from goalreel.planners.kinematic import Layout
-from goalreel.planners.recorded_critic import RecordedCritic
+from goalreel.planners.recorded.motion_critic import RecordedCritic
 from goalreel.types import Candidate
 
 GROUND = np.random.default_rng(0).integers(60, 180, (60, 80, 3), np.uint8)

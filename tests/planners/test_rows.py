@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from goalreel.planners.rows import RowsPlanner
+from goalreel.planners.recorded.rows import RowsPlanner
 from goalreel.types import Failure, Task
 
 

@@ -6,10 +6,10 @@ from support.scripted import ScriptedTokens, spelled
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.planners.chat import NoReply, Spoken, Token
-from goalreel.planners.critic import ChatCritic
-from goalreel.planners.planner import ChatPlanner
-from goalreel.planners.tokens import chance_of_yes, spoken
+from goalreel.planners.agents.critic import ChatCritic
+from goalreel.planners.agents.planner import ChatPlanner
+from goalreel.planners.chat.conversation import NoReply, Spoken, Token
+from goalreel.planners.chat.token_probability import chance_of_yes, spoken
 from goalreel.types import Candidate, Task, Verdict
 
 KEY = "previous_step_success"

@@ -12,9 +12,9 @@ from support.scripted import ScriptedChat, words
 
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.planners.chat import NoReply
-from goalreel.planners.openai import OpenAIChat
-from goalreel.planners.viescore import VieScore
+from goalreel.planners.agents.viescore import VieScore
+from goalreel.planners.chat.conversation import NoReply
+from goalreel.planners.chat.openai import OpenAIChat
 from goalreel.scoring import PictureScores
 from goalreel.types import Candidate
 

@@ -10,14 +10,14 @@ from support.watcher import segments
 
 from goalreel.annotator.annotate import open_dataset
 from goalreel.errors import BackendError
-from goalreel.planners import watching
-from goalreel.planners.chat import NoReply
+from goalreel.planners.agents.json_reply import Problem
+from goalreel.planners.chat.conversation import NoReply
 from goalreel.planners.kinematic import Layout
 from goalreel.planners.kinematic.proposals import Proposal
-from goalreel.planners.reply import Problem
-from goalreel.planners.sheet import contact_sheet, moments
-from goalreel.planners.watched import parse_watched, snapped
-from goalreel.planners.watching import WatchingPlanner, watch_cost
+from goalreel.planners.watch import planner
+from goalreel.planners.watch.contact_sheet import contact_sheet, moments
+from goalreel.planners.watch.parsing import parse_watched, snapped
+from goalreel.planners.watch.planner import WatchingPlanner, watch_cost
 from goalreel.types import Failure, Plan, Segment, Task
 
 FRONT, WRIST = "observation.images.front", "observation.images.wrist"
@@ -162,7 +162,7 @@ def test_garbage_to_the_end_is_a_failure_with_the_reply(episodes):
 
 
 def test_a_long_episode_is_watched_in_windows(episodes, monkeypatch):
-    monkeypatch.setattr(watching, "MOMENTS", 5)
+    monkeypatch.setattr(planner, "MOMENTS", 5)
     only = {"episode_000000": episodes["episode_000000"]}
     # Frames worth a look: 0, 4, 5, 6, 7, 8, 11 (of which 0 to 7 are shown at first, to the contact at 6).
     chat = ScriptedChat(
@@ -178,7 +178,7 @@ def test_a_long_episode_is_watched_in_windows(episodes, monkeypatch):
 
 
 def test_what_goes_on_behind_a_window_is_one_segment(episodes, monkeypatch):
-    monkeypatch.setattr(watching, "MOMENTS", 4)
+    monkeypatch.setattr(planner, "MOMENTS", 4)
     only = {"episode_000000": episodes["episode_000000"]}
 
     def one(asked):
@@ -194,7 +194,7 @@ def test_what_goes_on_behind_a_window_is_one_segment(episodes, monkeypatch):
 
 
 def test_a_back_end_that_dies_costs_only_what_is_open(episodes, monkeypatch):
-    monkeypatch.setattr(watching, "MOMENTS", 6)
+    monkeypatch.setattr(planner, "MOMENTS", 6)
     chat = ScriptedChat(lambda asked: [segments(words(c)) for c in asked], BackendError("cannot reach it"))
     plans = WatchingPlanner(episodes, chat, [FRONT]).plan(tasks(episodes))
     assert [isinstance(plan, Plan) for plan in plans] == [False, True, False]
@@ -226,4 +226,4 @@ def test_the_cost_is_known_before(episodes):
     assert (cost.calls, cost.pictures) == (1, 1)
     sent = len(re.sub(r"\[\d+x\d+\]", "", words(chat.calls[0][0]))) / 4
     assert abs(cost.text_tokens - sent) < 0.02 * sent
-    assert cost + cost == watching.WatchCost(2, 2, 2 * cost.text_tokens)
+    assert cost + cost == planner.WatchCost(2, 2, 2 * cost.text_tokens)

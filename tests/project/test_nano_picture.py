@@ -15,12 +15,12 @@ from support import tabletop_models as models
 
 from goalreel.batch import run
 from goalreel.cli.tabletop import app
-from goalreel.tabletop.sim.readback import segment
 from goalreel.errors import InputError
-from goalreel.tabletop.bench.loop import TruePlanner
-from goalreel.tabletop.bench.scenes import walk
 from goalreel.image import Image
 from goalreel.models.load import Trio
+from goalreel.tabletop.bench.loop import TruePlanner
+from goalreel.tabletop.bench.scenes import walk
+from goalreel.tabletop.sim.readback import segment
 
 ONE = 0.5
 """The share of wrong edits with which the scene's seed makes one, in the first step."""

@@ -12,8 +12,8 @@ import pytest
 from support.cli import goalreel
 from support.places import ROOT
 
+from goalreel.extras import EXTRAS
 from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.installed import EXTRAS
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text()

@@ -15,8 +15,8 @@ from support.cli import goalreel
 from support.places import ROOT
 from support.rrd import verify
 
-from goalreel.folder import save_storyboard
 from goalreel.image import Image
+from goalreel.storyboard_io import save_storyboard
 from goalreel.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
 
 TEXT = (ROOT / "docs" / "ros_see.md").read_text(encoding="utf-8")

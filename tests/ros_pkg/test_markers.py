@@ -18,9 +18,9 @@ from goalreel.annotator.report.pictures import jpeg
 from goalreel.image import Image
 from goalreel.streaming.board import Board, StepPanel
 from goalreel.types import Step
+from goalreel_ros.ascii import to_ascii
 from goalreel_ros.marker_rules import MarkerRules
 from goalreel_ros.markers import MarkerBoard, Strip, build
-from goalreel_ros.plain import to_ascii
 from goalreel_ros.texture_rules import points_of
 
 FILM = "r0/film"

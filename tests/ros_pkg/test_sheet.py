@@ -16,7 +16,7 @@ from goalreel.image import Image
 from goalreel.streaming import board as words
 from goalreel.streaming.board import Board, Frame, StepPanel
 from goalreel.types import Attempt, Failure, Step, Verdict
-from goalreel_ros.sheet import ACTIVE, compose, state
+from goalreel_ros.contact_sheet import ACTIVE, compose, state
 
 WIDTH = 1280
 

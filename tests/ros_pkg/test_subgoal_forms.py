@@ -10,11 +10,11 @@ from support.recordings import make_dataset, moving_square, storyboard
 from support.ros_bench import RED, Robot, painted
 from support.wait import until
 
-from goalreel.datasets.build import build
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.pipeline import build
 from goalreel.image import Image
-from goalreel.subgoal import FOLLOWING
+from goalreel.subgoal_camera import FOLLOWING
 
 pytestmark = pytest.mark.process
 

@@ -12,14 +12,14 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
 
 from goalreel.batch import run as run_batch
+from goalreel.image import Image
+from goalreel.planners.agents.critic import ChatCritic
+from goalreel.planners.agents.planner import ChatPlanner, Underway
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.phrases import PARAPHRASES
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.reach import Reacher, at_home
 from goalreel.tabletop.sim.sentences import order_of, read_order, read_wanted, state_of
-from goalreel.image import Image
-from goalreel.planners.critic import ChatCritic
-from goalreel.planners.planner import ChatPlanner, Underway
 from goalreel.types import Candidate, Edit, Failure, Storyboard, StoryboardStep, Task
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
 from goalreel_ros.tabletop.world import World

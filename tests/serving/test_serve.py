@@ -29,8 +29,8 @@ from goalreel.editors.remote import remote_editor
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.load import build_chat
-from goalreel.planners.chat import Message, NoReply
-from goalreel.planners.hf import HfChat
+from goalreel.planners.chat.conversation import Message, NoReply
+from goalreel.planners.chat.hf import HfChat
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure
 

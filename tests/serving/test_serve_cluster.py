@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from goalreel.cli.serve import serve
 from goalreel.editors.remote import RemoteEditor
-from goalreel.planners.openai import OpenAIChat
+from goalreel.planners.chat.openai import OpenAIChat
 from goalreel.serving.settings import Models
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -27,10 +27,10 @@ from support.serving_models import (
     until,
 )
 
-from goalreel.asynchronous import drive
+from goalreel.async_driver import drive
 from goalreel.batch import run
-from goalreel.planners.critic import ChatCritic
-from goalreel.planners.planner import ChatPlanner
+from goalreel.planners.agents.critic import ChatCritic
+from goalreel.planners.agents.planner import ChatPlanner
 from goalreel.serving.pictures import to_base64
 from goalreel.serving.settings import Models
 from goalreel.types import Candidate, DoneStep, Failure, Storyboard, Task

@@ -21,7 +21,7 @@ from support.serving_models import (
 )
 
 from goalreel.models.load import build_chat
-from goalreel.planners.critic import ChatCritic
+from goalreel.planners.agents.critic import ChatCritic
 from goalreel.serving.settings import Models
 from goalreel.types import Candidate, Storyboard
 

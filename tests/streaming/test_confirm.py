@@ -6,7 +6,7 @@ import pytest
 from support.streaming_world import World, picture, result
 from support.wait import until
 
-from goalreel.planners.whole import states_in, whole_state
+from goalreel.planners.agents.task_check import states_in, whole_state
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.request import TaskRequest
 from goalreel.types import Failure

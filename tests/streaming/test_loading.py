@@ -7,7 +7,7 @@ import pytest
 from support.streaming_world import QUICK, Listening, World, result
 from support.wait import until
 
-from goalreel.models.later import LaterCritic, LaterEditor, LaterPlanner
+from goalreel.models.lazy import LaterCritic, LaterEditor, LaterPlanner
 from goalreel.models.trio import Trio
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine

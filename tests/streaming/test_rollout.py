@@ -19,16 +19,16 @@ from support.wait import until
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.tabletop.sim.arm import HOME_TIP
-from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.streaming.board import Board, Goal, StepPanel
 from goalreel.streaming.rollout.configure import add_camera, read_options
 from goalreel.streaming.rollout.following import Following, SubgoalWords
 from goalreel.streaming.rollout.goals import PresentGoal
-from goalreel.streaming.rollout.subgoalcamera import SubgoalCamera, SubgoalCameraConfig
-from goalreel.subgoal import in_form
+from goalreel.streaming.rollout.subgoal_camera import SubgoalCamera, SubgoalCameraConfig
+from goalreel.subgoal_camera import in_form
+from goalreel.tabletop.sim.arm import HOME_TIP
+from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.types import Attempt, Step, Verdict
 
 SEED = 21

@@ -12,12 +12,12 @@ from support.streaming_world import World, picture
 
 from goalreel.image import Image
 from goalreel.models.load import Trio
-from goalreel.planners.planner import Underway
-from goalreel.streaming.caller import Caller, ModelThread
+from goalreel.planners.agents.planner import Underway
+from goalreel.streaming.closeness import Closeness, changed
 from goalreel.streaming.frames import FrameSlot
+from goalreel.streaming.model_caller import Caller, ModelThread
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracker import Tracker
-from goalreel.streaming.vision import Closeness, changed
 from goalreel.types import Candidate, Failure, Plan, Storyboard, StoryboardStep, Task, Verdict
 
 # -- the frame slot
@@ -268,7 +268,7 @@ def test_a_dead_model_is_left_alone_for_a_while(monkeypatch):
     first, second = asyncio.run(_twice(caller, task))
     assert first == second == Failure(stage="plan", message="server gone")
     assert len(world.calls) == 1
-    monkeypatch.setattr("goalreel.streaming.caller.COOL_DOWN", 0.0)
+    monkeypatch.setattr("goalreel.streaming.model_caller.COOL_DOWN", 0.0)
     world.fails.clear()
     assert isinstance(asyncio.run(_twice(caller, task))[0], Plan)
 

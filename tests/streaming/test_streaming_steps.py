@@ -9,7 +9,7 @@ from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.frames import FrameSlot
-from goalreel.streaming.names import completed, preset_of
+from goalreel.streaming.preset_settings import completed, preset_of
 from goalreel.streaming.request import TaskRequest
 from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Verdict

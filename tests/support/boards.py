@@ -5,11 +5,11 @@ import itertools
 from dataclasses import replace
 from uuid import UUID
 
+from goalreel.image import Image
+from goalreel.streaming.board import Board, Frame, StepPanel
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.teleport import teleport
-from goalreel.image import Image
-from goalreel.streaming.board import Board, Frame, StepPanel
 from goalreel.types import Attempt, Step, Verdict
 
 FRAME = "camera_optical_frame"

@@ -13,9 +13,9 @@ import av  # noqa: F401  (imported before forking)
 import lerobot.annotations.steerable_pipeline.validator
 import lerobot.datasets.lerobot_dataset  # noqa: F401
 
-from goalreel.datasets.build import build
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.pipeline import build
 from support.killing import Killer, finish, tree
 from support.recordings import storyboard
 

@@ -22,11 +22,11 @@ from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
 
 from goalreel.image import Image
-from goalreel.planners.chat import Conversation
+from goalreel.planners.chat.conversation import Conversation
 from goalreel.serving.settings import Models
 from goalreel.types import Edit
 from goalreel_ros.client.action import FeedbackActionClient
-from goalreel_ros.client.beside import Beside
+from goalreel_ros.client.background_node import Beside
 from support.ros import Other, other
 from support.serving_models import serving
 from support.wait import until

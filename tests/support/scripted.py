@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from goalreel.planners.chat import Conversation, NoReply, Spoken, Token
+from goalreel.planners.chat.conversation import Conversation, NoReply, Spoken, Token
 
 type Reply = str | NoReply
 type Batch = Sequence[Reply] | Exception | Callable[[Sequence[Conversation]], Sequence[Reply]]

@@ -23,7 +23,7 @@ from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import ErrorCode, Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
 from goalreel_ros.qos import GOAL, LATCHED
-from goalreel_ros.stop import Stop
+from goalreel_ros.signals import Stop
 
 COLOURS = ((250, 20, 20), (20, 250, 20))
 

@@ -11,7 +11,7 @@ import uvicorn
 
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.planners.chat import Conversation, NoReply, Spoken, Token
+from goalreel.planners.chat.conversation import Conversation, NoReply, Spoken, Token
 from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure

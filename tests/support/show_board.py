@@ -8,11 +8,11 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from visualization_msgs.msg import MarkerArray
 
+from goalreel_ros.contact_sheet import compose
 from goalreel_ros.markers import MarkerBoard
 from goalreel_ros.pictures import raw
 from goalreel_ros.qos import LATCHED
-from goalreel_ros.sheet import compose
-from goalreel_ros.stop import Stop
+from goalreel_ros.signals import Stop
 from support.boards import FRAME, under_way
 
 if __name__ == "__main__":

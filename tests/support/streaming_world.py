@@ -10,7 +10,7 @@ import numpy as np
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.models.load import Trio
-from goalreel.planners.whole import states_in
+from goalreel.planners.agents.task_check import states_in
 from goalreel.retries import retrying
 from goalreel.streaming.board import Board, Frame, Goal
 from goalreel.streaming.engine import Engine

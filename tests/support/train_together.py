@@ -11,12 +11,12 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from goalreel.training import language
 from goalreel.tabletop.nano import editor_training
 from goalreel.tabletop.nano.editor_config import EditorConfig, Schedule
-from goalreel.training.fitting import fit
+from goalreel.training import language
 from goalreel.training.language_config import LanguageConfig
 from goalreel.training.run import processes
+from goalreel.training.training_loop import fit
 
 ROWS = torch.linspace(-1, 1, 32).view(8, 4).sin()
 WANTED = ROWS @ torch.tensor([[1.0], [2.0], [-1.0], [0.5]])

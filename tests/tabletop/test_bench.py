@@ -11,14 +11,10 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from support import tabletop_models as models
 
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.lessons.composition import held_out
-from goalreel.tabletop.lessons.prompts import explicit, zones
-from goalreel.tabletop.lessons.verdicts import verdict_rows
-from goalreel.tabletop.sim.splits import seeds
-from goalreel.tabletop.sim.teleport import teleport
-from goalreel.tabletop.sim.variety import View
 from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel.models.journal import Journal
+from goalreel.models.trio import Names, Trio
 from goalreel.tabletop.bench import scenes as walking
 from goalreel.tabletop.bench.bench import PARTS, Bench
 from goalreel.tabletop.bench.closed import (
@@ -43,9 +39,13 @@ from goalreel.tabletop.bench.plan import chance_of_order, measure_plans, score_p
 from goalreel.tabletop.bench.report import HEADLINES
 from goalreel.tabletop.bench.scenes import SIZE, walks
 from goalreel.tabletop.bench.words import read_plan
-from goalreel.image import Image
-from goalreel.models.journal import Journal
-from goalreel.models.trio import Names, Trio
+from goalreel.tabletop.lessons.composition import held_out
+from goalreel.tabletop.lessons.prompts import explicit, zones
+from goalreel.tabletop.lessons.verdicts import verdict_rows
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.sim.teleport import teleport
+from goalreel.tabletop.sim.variety import View
 from goalreel.types import Candidate, Plan
 
 ASIDE = View("unseen", "left")

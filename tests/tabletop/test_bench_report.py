@@ -12,11 +12,9 @@ from typer.testing import CliRunner
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 pytest.importorskip("lerobot", reason="needs lerobot: pip install 'goalreel[lerobot]'")
 
-from goalreel.cli import bench
+from goalreel.cli import eval_tabletop
 from goalreel.cli.evaluate import app
 from goalreel.datasets.source import Source
-from goalreel.tabletop.sim.splits import seeds
-from goalreel.tabletop.sim.truth import read_truth
 from goalreel.evaluation.intervals import (
     area,
     balanced,
@@ -27,13 +25,15 @@ from goalreel.evaluation.intervals import (
     share,
 )
 from goalreel.evaluation.measured import Measured
+from goalreel.models.load import load
+from goalreel.models.presets import Preset
+from goalreel.models.trio import Names
 from goalreel.tabletop.bench.bench import PARTS
 from goalreel.tabletop.bench.job import annotated, score_job
 from goalreel.tabletop.bench.report import BenchReport
 from goalreel.tabletop.bench.scenes import walks
-from goalreel.models.load import load
-from goalreel.models.presets import Preset
-from goalreel.models.trio import Names
+from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.sim.truth import read_truth
 from goalreel.types import Alignment, Step
 
 
@@ -126,7 +126,7 @@ def test_new_weights_are_another_model(tmp_path):
 
 
 def test_the_command_knows_the_benchs_parts():
-    assert bench.PARTS == PARTS
+    assert eval_tabletop.PARTS == PARTS
 
 
 @pytest.mark.parametrize(

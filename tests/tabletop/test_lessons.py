@@ -12,8 +12,6 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.lessons import composition
 from goalreel.tabletop.lessons.composition import FOLLOWS, PAIRS, held_out, held_out_step
 from goalreel.tabletop.lessons.edits import edit_rows
@@ -25,6 +23,8 @@ from goalreel.tabletop.lessons.prompts import TERSE, explicit, terse, zone, zone
 from goalreel.tabletop.lessons.steps import walk
 from goalreel.tabletop.lessons.studio import Studio
 from goalreel.tabletop.lessons.verdicts import verdict_rows
+from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.predicates import KINDS, SubGoal, shows
 from goalreel.tabletop.sim.readback import read_back
 from goalreel.tabletop.sim.sentences import read_order, state_of

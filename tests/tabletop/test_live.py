@@ -11,8 +11,6 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.tabletop.sim.arm import HOME_TIP
-from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.lessons.composition import held_out
 from goalreel.tabletop.lessons.executions import (
     FAULTS,
@@ -23,6 +21,8 @@ from goalreel.tabletop.lessons.executions import (
 )
 from goalreel.tabletop.lessons.live import UNDERWAY, live_rows
 from goalreel.tabletop.lessons.steps import walk
+from goalreel.tabletop.sim.arm import HOME_TIP
+from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.predicates import shows
 from goalreel.tabletop.sim.readback import segment
 from goalreel.tabletop.sim.scene import colour

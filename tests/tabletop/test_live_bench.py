@@ -10,8 +10,11 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.tabletop.sim.splits import seeds
 from goalreel.errors import InputError
+from goalreel.models import presets
+from goalreel.models.trio import Trio
+from goalreel.streaming.replay import asked_about
+from goalreel.streaming.settings import EngineSettings
 from goalreel.tabletop.bench.bench import Bench, BenchOrder, evaluate
 from goalreel.tabletop.bench.live import (
     CONFIRMED,
@@ -27,10 +30,7 @@ from goalreel.tabletop.bench.live import (
     measure_kinds,
 )
 from goalreel.tabletop.bench.scenes import walks
-from goalreel.models import presets
-from goalreel.models.trio import Trio
-from goalreel.streaming.replay import asked_about
-from goalreel.streaming.settings import EngineSettings
+from goalreel.tabletop.sim.splits import seeds
 from goalreel.types import Verdict
 
 SOME = seeds("validation", 1, first=400)

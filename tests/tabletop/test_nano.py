@@ -23,13 +23,13 @@ if not NANO.is_dir():
 
 from typer.testing import CliRunner
 
-from goalreel.tabletop.sim.grammar import MAX_GOALS, sample_episode
+from goalreel.tabletop.bench.plan import measure_plans
+from goalreel.tabletop.bench.scenes import SIZE, Walk, walks
 from goalreel.tabletop.lessons.conversations import plan_lesson
 from goalreel.tabletop.lessons.plans import plan_rows
 from goalreel.tabletop.lessons.verdicts import verdict_rows
+from goalreel.tabletop.sim.grammar import MAX_GOALS, sample_episode
 from goalreel.tabletop.sim.splits import seeds
-from goalreel.tabletop.bench.plan import measure_plans
-from goalreel.tabletop.bench.scenes import SIZE, Walk, walks
 
 ROLES = ("critic", "editor", "planner")
 MAX_MB = 60

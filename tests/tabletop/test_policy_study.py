@@ -18,10 +18,21 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 from support.cli import fails, goalreel
 from support.table_policies import key_pose_policy, step_policy
 
-from goalreel.cli.policy import policy as policy_command
+from goalreel.cli.eval_policy import policy as policy_command
+from goalreel.errors import DatasetError, InputError
+from goalreel.evaluation.measured import Measured
+from goalreel.files import exclusive
+from goalreel.image import Image
+from goalreel.models import presets
+from goalreel.tabletop.lessons.composition import PAIRS as NEW_PAIRS
+from goalreel.tabletop.policy.acting import Acts, GoalCue, LeRobotActor
+from goalreel.tabletop.policy.arms import ARMS, SILENT, cues_of, pictures_of
+from goalreel.tabletop.policy.films import BANNER, SIDE
+from goalreel.tabletop.policy.pooled import difference, pooled
+from goalreel.tabletop.policy.rollout import Bounds, Rolled, roll
+from goalreel.tabletop.policy.study import PolicyOrder, compare, measure, tasks
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.keyposes import key_poses
-from goalreel.tabletop.lessons.composition import PAIRS as NEW_PAIRS
 from goalreel.tabletop.sim.policy_tasks import (
     CONDITIONS,
     LONGEST,
@@ -34,17 +45,6 @@ from goalreel.tabletop.sim.policy_tasks import (
     trained,
 )
 from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.errors import DatasetError, InputError
-from goalreel.evaluation.measured import Measured
-from goalreel.tabletop.policy.acting import Acts, GoalCue, LeRobotActor
-from goalreel.tabletop.policy.arms import ARMS, SILENT, cues_of, pictures_of
-from goalreel.tabletop.policy.films import BANNER, SIDE
-from goalreel.tabletop.policy.pooled import difference, pooled
-from goalreel.tabletop.policy.rollout import Bounds, Rolled, roll
-from goalreel.tabletop.policy.study import PolicyOrder, compare, measure, tasks
-from goalreel.files import exclusive
-from goalreel.image import Image
-from goalreel.models import presets
 
 
 def quiet(stage, done, total):

@@ -17,21 +17,21 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 import policy_report
 import policy_study
 
-from goalreel.datasets.build import SUBGOAL
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.lessons.composition import PAIRS
-from goalreel.tabletop.sim.policy_tasks import ENVIRONMENT, NEW_WORD, sub_task
-from goalreel.tabletop.sim.predicates import SubGoal
+from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.errors import InputError
-from goalreel.tabletop.policy.acting import GoalCue, LeRobotActor
-from goalreel.tabletop.policy.rollout import Rolled
-from goalreel.tabletop.policy.study import PolicyReport
 from goalreel.image import Image
+from goalreel.tabletop.lessons.composition import PAIRS
 from goalreel.tabletop.policy import demos
+from goalreel.tabletop.policy.acting import GoalCue, LeRobotActor
 from goalreel.tabletop.policy.backbone import Reader, batches, loss_of, off_by, train
 from goalreel.tabletop.policy.editor_vae import round_trip
 from goalreel.tabletop.policy.fit import ARMS, bank, batch_of, fit, home, misses, save
+from goalreel.tabletop.policy.rollout import Rolled
+from goalreel.tabletop.policy.study import PolicyReport
+from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.sim.policy_tasks import ENVIRONMENT, NEW_WORD, sub_task
+from goalreel.tabletop.sim.predicates import SubGoal
 
 
 def unchanged(pictures):

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from goalreel.datasets.corpora.columns import read_rows
-from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.errors import InputError
 from goalreel.tabletop.lessons.corpus import CorpusOrder, make_corpus
 from goalreel.tabletop.lessons.edits import edit_rows
 from goalreel.tabletop.lessons.kinds import EDITS
+from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.readback import read_back, shown
 from goalreel.tabletop.sim.splits import seeds
 from goalreel.tabletop.sim.variety import CAMERAS, PLAIN, View, seen, view_of
-from goalreel.errors import InputError
 
 SOME = seeds("validation", 12, first=700)
 

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.planners.agents.task_check import states_in, whole_state
 from goalreel.tabletop.lessons.composition import held_out
 from goalreel.tabletop.lessons.conversations import verdict_lesson
 from goalreel.tabletop.lessons.executions import FAULTS
@@ -19,12 +19,12 @@ from goalreel.tabletop.lessons.grounding import AT_WORK, compare, whole_verdict
 from goalreel.tabletop.lessons.live import UNDERWAY
 from goalreel.tabletop.lessons.prompts import sentence
 from goalreel.tabletop.lessons.wholes import whole_rows
+from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.predicates import SubGoal, shows
 from goalreel.tabletop.sim.readback import read_back
 from goalreel.tabletop.sim.scene import HALF, TabletopScene
 from goalreel.tabletop.sim.sentences import read_wanted, state_of
 from goalreel.tabletop.sim.splits import seeds
-from goalreel.planners.whole import states_in, whole_state
 
 SOME = seeds("validation", 8, first=402)
 TRAINING = [s for s in range(120) if held_out(sample_episode(s).goals)][:5]

@@ -21,10 +21,10 @@ from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import BackendError, DatasetError, InputError
 from goalreel.image import Image
-from goalreel.planners.chat import Conversation, NoReply, Reply
-from goalreel.planners.replies import verdict_reply
-from goalreel.training import groups
-from goalreel.training.groups import GroupSampling, filter_groups
+from goalreel.planners.agents.reply_format import verdict_reply
+from goalreel.planners.chat.conversation import Conversation, NoReply, Reply
+from goalreel.training import grpo_filter
+from goalreel.training.grpo_filter import GroupSampling, filter_groups
 from goalreel.types import Verdict
 
 GROUP = 4
@@ -138,7 +138,7 @@ def test_rows_about_which_all_replies_are_right_or_all_wrong_are_left_out(source
 
 
 def test_a_broken_run_goes_on_and_ends_as_an_unbroken_one(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(groups, "SHARD", 3)
+    monkeypatch.setattr(grpo_filter, "SHARD", 3)
     whole = Critic()
     filter_groups(source, tmp_path / "whole", sampling(whole))
     broken, later = Critic(dies_at=2), Critic()
@@ -152,7 +152,7 @@ def test_a_broken_run_goes_on_and_ends_as_an_unbroken_one(source, tmp_path, monk
 
 
 def test_a_server_that_dies_within_a_shard_loses_no_row(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(groups, "SHARD", 3)
+    monkeypatch.setattr(grpo_filter, "SHARD", 3)
     filter_groups(source, tmp_path / "whole", sampling(Critic()))
     dying = Critic(dies_at=2, answers=GROUP + 1)
     with pytest.raises(BackendError):

@@ -27,12 +27,12 @@ from goalreel.checkpoints import NANO
 from goalreel.cli.train import app
 from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.write import Corpus, write_corpus
-from goalreel.tabletop.lessons.critiques import critique_rows
-from goalreel.tabletop.sim.scoring import SimulatorScorer, task_id_of
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
-from goalreel.planners.dialects import OWN
-from goalreel.planners.hf import HfChat
+from goalreel.planners.agents.dialects import OWN
+from goalreel.planners.chat.hf import HfChat
+from goalreel.tabletop.lessons.critiques import critique_rows
+from goalreel.tabletop.sim.scoring import SimulatorScorer, task_id_of
 from goalreel.training import grpo
 from goalreel.training.config import read_config
 from goalreel.training.critiques import Critiques, asked_of

@@ -17,12 +17,12 @@ from goalreel.datasets.corpora.critiques import CritiqueRow
 from goalreel.editors.remote import Patience, remote_editor
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.planners.openai import OpenAIChat
-from goalreel.planners.replies import verdict_reply
-from goalreel.planners.viescore import VieScore
+from goalreel.planners.agents.reply_format import verdict_reply
+from goalreel.planners.agents.viescore import VieScore
+from goalreel.planners.chat.openai import OpenAIChat
 from goalreel.scoring import PictureScores
 from goalreel.serving.settings import Models
-from goalreel.training.forms import FORMS
+from goalreel.training.reward_variants import FORMS
 from goalreel.training.rewards import CriticReward, Marks, RewardWeights, summary
 from goalreel.types import Candidate, Edit, Failure, Verdict
 

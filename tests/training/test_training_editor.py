@@ -22,26 +22,26 @@ from safetensors.torch import load_file
 from torch import nn
 
 from goalreel.datasets.corpora.columns import read_rows
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.lessons.corpus import CorpusOrder, make_corpus
-from goalreel.tabletop.lessons.kinds import EDITS
-from goalreel.tabletop.lessons.rows import EditRow, Origin
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.scene import TabletopScene
-from goalreel.tabletop.sim.teleport import teleport
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.errors import InputError
 from goalreel.image import Image
+from goalreel.tabletop.lessons.corpus import CorpusOrder, make_corpus
+from goalreel.tabletop.lessons.kinds import EDITS
+from goalreel.tabletop.lessons.rows import EditRow, Origin
 from goalreel.tabletop.nano import editor_training as trainer
-from goalreel.training.config import read_config
 from goalreel.tabletop.nano.editor_config import EditorConfig, Schedule
 from goalreel.tabletop.nano.editor_data import latents, read_edits, sources
-from goalreel.training.fitting import fit
 from goalreel.tabletop.nano.klein import Klein
 from goalreel.tabletop.nano.pix2pix import Pix2Pix
-from goalreel.tabletop.nano.words import phrases
 from goalreel.tabletop.nano.vae import windows
+from goalreel.tabletop.nano.words import phrases
+from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.sim.predicates import SubGoal
+from goalreel.tabletop.sim.scene import TabletopScene
+from goalreel.tabletop.sim.teleport import teleport
+from goalreel.training.config import read_config
+from goalreel.training.training_loop import fit
 from goalreel.types import Edit
 
 pytestmark = pytest.mark.long

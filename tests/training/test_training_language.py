@@ -21,6 +21,11 @@ from typer.testing import CliRunner
 from goalreel.checkpoints import located
 from goalreel.cli.train import app
 from goalreel.datasets.corpora.sharegpt import messages_of
+from goalreel.planners.agents.critic import ChatCritic, question
+from goalreel.planners.agents.dialects import OwnDialect
+from goalreel.planners.agents.planner import ChatPlanner
+from goalreel.planners.chat.conversation import NoReply
+from goalreel.planners.chat.hf import HfChat
 from goalreel.tabletop.lessons.conversations import (
     candidate_of,
     plan_lesson,
@@ -29,17 +34,12 @@ from goalreel.tabletop.lessons.conversations import (
 )
 from goalreel.tabletop.lessons.plans import plan_rows
 from goalreel.tabletop.lessons.verdicts import verdict_rows
-from goalreel.planners.chat import NoReply
-from goalreel.planners.critic import ChatCritic, question
-from goalreel.planners.dialects import OwnDialect
-from goalreel.planners.hf import HfChat
-from goalreel.planners.planner import ChatPlanner
+from goalreel.tabletop.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
 from goalreel.training.config import presets, read_config
 from goalreel.training.conversations import IGNORED, Collator, read_rows
 from goalreel.training.language import train
 from goalreel.training.language_config import LanguageConfig
 from goalreel.training.loading import adapters, freeze, load
-from goalreel.tabletop.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
 from goalreel.training.optim import MuonAdamW
 from goalreel.training.results import last_checkpoint
 from goalreel.training.sampling import LengthSampler

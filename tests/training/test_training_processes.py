@@ -18,9 +18,9 @@ import torch
 from safetensors.torch import load_file
 from support import train_together
 
-from goalreel.tabletop.lessons.corpus import CorpusOrder, make_corpus
 from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.planners.hf import HfChat
+from goalreel.planners.chat.hf import HfChat
+from goalreel.tabletop.lessons.corpus import CorpusOrder, make_corpus
 
 pytestmark = pytest.mark.process
 

@@ -11,10 +11,10 @@ from goalreel.errors import DatasetError
 from goalreel.evaluation.outage import stopping
 from goalreel.evaluation.published.benchmark import BenchAnswer, Sample
 from goalreel.files import digest
-from goalreel.folder import load_storyboard, save_storyboard
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
+from goalreel.storyboard_io import load_storyboard, save_storyboard
 
 FOLDER = "samples"
 

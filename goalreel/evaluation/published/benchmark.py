@@ -9,7 +9,7 @@ import numpy as np
 
 from goalreel.evaluation.measured import Measured
 from goalreel.image import Image
-from goalreel.planners.chat import Conversation
+from goalreel.planners.chat.conversation import Conversation
 from goalreel.types import DoneStep, Storyboard, Task
 
 _PIXEL = Image(np.zeros((1, 1, 3), np.uint8))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalreel.errors import InputError
-from goalreel.literals import string_constants
+from goalreel.planners.agents.dialects.source_strings import string_constants
 
 
 @dataclass(frozen=True)

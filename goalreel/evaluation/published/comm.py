@@ -38,7 +38,7 @@ from goalreel.evaluation.published.comm_marks import (
 from goalreel.evaluation.published.pictures import Unread, fitted, jpeg
 from goalreel.files import write_bytes
 from goalreel.image import Image
-from goalreel.planners.chat import Conversation, Message, MessagePart
+from goalreel.planners.chat.conversation import Conversation, Message, MessagePart
 from goalreel.types import DoneStep
 
 REPOSITORY = "https://github.com/HKUST-LongGroup/CoMM"

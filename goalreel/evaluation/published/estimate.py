@@ -6,7 +6,7 @@ from typing import Any
 
 from goalreel.evaluation.published.benchmark import BenchAnswer, Benchmark, Sample
 from goalreel.evaluation.published.judging import Asker
-from goalreel.planners.chat import Conversation
+from goalreel.planners.chat.conversation import Conversation
 
 LOOKED_AT = 32
 """Samples that are looked at; the others are taken to be like them."""

@@ -30,7 +30,7 @@ from goalreel.evaluation.published.rise_rules import (
     sees_first,
 )
 from goalreel.files import write_bytes
-from goalreel.planners.chat import Message, MessagePart
+from goalreel.planners.chat.conversation import Message, MessagePart
 
 FILE = "datav2_total_w_subtask.json"
 DATA = "https://huggingface.co/datasets/PhoenixZ/RISEBench"

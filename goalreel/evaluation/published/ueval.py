@@ -19,7 +19,7 @@ from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
 from goalreel.evaluation.published.clone import Clone
 from goalreel.files import write_bytes
-from goalreel.planners.chat import Conversation, Message
+from goalreel.planners.chat.conversation import Conversation, Message
 
 REPOSITORY = "https://github.com/zlab-princeton/UEval"
 WHERE = "hf download zlab-princeton/UEval --repo-type dataset --local-dir UEval-data"

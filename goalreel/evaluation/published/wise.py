@@ -20,8 +20,8 @@ from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
 from goalreel.evaluation.published.clone import Clone
 from goalreel.files import write_bytes
-from goalreel.literals import strings_under
-from goalreel.planners.chat import Message
+from goalreel.planners.agents.dialects.source_strings import strings_under
+from goalreel.planners.chat.conversation import Message
 
 REPOSITORY = "https://github.com/PKU-YuanGroup/WISE"
 WHERE = (

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goalreel.errors import InputError
-from goalreel.models.lookup import find
+from goalreel.models.discovery import find
 from goalreel.models.names import ModelName
 from goalreel.models.registry import ROLES
 
@@ -43,7 +43,7 @@ class Preset(BaseModel):
     """Accept where the Critic's probability of success is at least this; None takes its word."""
     critic_live: Literal["candidate", "observed"] = "candidate"
     """How the Critic is asked about a robot's live frames: in a candidate's words, as the nano Critic learns
-    them, or as about a camera's frame in which nothing was edited (`goalreel.planners.observing`); no
+    them, or as about a camera's frame in which nothing was edited (`goalreel.planners.agents.observing`); no
     threshold applies then."""
     confirm: bool = True
     """Ask the Critic about a live frame at the end of a task whether all of it is done; one that knows

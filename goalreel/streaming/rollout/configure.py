@@ -14,7 +14,7 @@ from lerobot.utils.import_utils import register_third_party_plugins
 
 from goalreel.errors import InputError
 from goalreel.streaming.rollout.goals import PresentGoal
-from goalreel.subgoal import SubGoalForm
+from goalreel.subgoal_camera import SubGoalForm
 
 IMAGES = "observation.images."
 
@@ -49,7 +49,7 @@ def add_camera(config: RolloutConfig, goals: PresentGoal, name: str, form: SubGo
     Raises:
         InputError: the robot has that camera, or takes none at all.
     """
-    from goalreel.streaming.rollout.subgoalcamera import SubgoalCameraConfig
+    from goalreel.streaming.rollout.subgoal_camera import SubgoalCameraConfig
 
     assert config.policy is not None
     assert config.robot is not None

@@ -22,7 +22,7 @@ from goalreel.streaming.rollout.configure import add_camera
 from goalreel.streaming.rollout.following import Following, SubgoalWords
 from goalreel.streaming.rollout.goals import PresentGoal
 from goalreel.streaming.settings import EngineSettings
-from goalreel.subgoal import DEFAULT_FORM, FOLLOWING, SubGoalForm
+from goalreel.subgoal_camera import DEFAULT_FORM, FOLLOWING, SubGoalForm
 
 
 @dataclass(frozen=True)

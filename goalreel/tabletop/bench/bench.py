@@ -7,13 +7,18 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
-from goalreel.tabletop.lessons.rows import Register
-from goalreel.tabletop.lessons.verdicts import verdict_rows
-from goalreel.tabletop.sim.splits import Split, seeds
-from goalreel.tabletop.sim.variety import PLAIN, View
 from goalreel.errors import InputError
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.outage import stopping
+from goalreel.files import exclusive
+from goalreel.models.journal import Journal
+from goalreel.models.lazy import Later
+from goalreel.models.load import load, reading
+from goalreel.models.presets import Preset
+from goalreel.models.recording_context import Recorded
+from goalreel.models.registry import ROLES, Role
+from goalreel.models.trio import Names, Trio
+from goalreel.progress import OnProgress
 from goalreel.tabletop.bench.closed import CourseFollower, measure_closed_loop
 from goalreel.tabletop.bench.critic import judge_all, measure_critic, measure_rewriting
 from goalreel.tabletop.bench.edit import edit_all, measure_edits
@@ -31,15 +36,10 @@ from goalreel.tabletop.bench.loop import measure_loops, run_loops
 from goalreel.tabletop.bench.plan import measure_plans
 from goalreel.tabletop.bench.report import BenchReport
 from goalreel.tabletop.bench.scenes import SIZE, Walk, walks
-from goalreel.files import exclusive
-from goalreel.models.journal import Journal
-from goalreel.models.later import Later
-from goalreel.models.load import load, reading
-from goalreel.models.presets import Preset
-from goalreel.models.recorded import Recorded
-from goalreel.models.registry import ROLES, Role
-from goalreel.models.trio import Names, Trio
-from goalreel.progress import OnProgress
+from goalreel.tabletop.lessons.rows import Register
+from goalreel.tabletop.lessons.verdicts import verdict_rows
+from goalreel.tabletop.sim.splits import Split, seeds
+from goalreel.tabletop.sim.variety import PLAIN, View
 
 type BenchPart = Literal["plan", "edit", "critic", "loop", "closed_loop", "live", "annotate"]
 PARTS: tuple[BenchPart, ...] = get_args(BenchPart.__value__)

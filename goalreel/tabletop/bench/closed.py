@@ -6,21 +6,21 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.expert import OPEN
-from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.lessons.rows import Register
-from goalreel.tabletop.sim.reach import Reacher, at_home, homeward
-from goalreel.tabletop.sim.variety import PLAIN, View, seen
 from goalreel.evaluation.intervals import measured, measured_share, points
 from goalreel.evaluation.measured import Measured
-from goalreel.tabletop.bench.loop import boards
-from goalreel.tabletop.bench.scenes import SIZE, Walk
-from goalreel.tabletop.bench.words import tersely
 from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.load import Trio
 from goalreel.progress import OnProgress
+from goalreel.tabletop.bench.loop import boards
+from goalreel.tabletop.bench.scenes import SIZE, Walk
+from goalreel.tabletop.bench.words import tersely
+from goalreel.tabletop.lessons.rows import Register
+from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.sim.expert import OPEN
+from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.tabletop.sim.reach import Reacher, at_home, homeward
+from goalreel.tabletop.sim.variety import PLAIN, View, seen
 from goalreel.types import Failure, Plan, Planner, Task
 
 MOTIONS = 3

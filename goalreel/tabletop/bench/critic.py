@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from goalreel.tabletop.lessons.rows import VerdictRow
-from goalreel.tabletop.sim.sentences import state_of
 from goalreel.evaluation.intervals import area, balanced, measured, measured_share
 from goalreel.evaluation.measured import Measured
-from goalreel.tabletop.bench.asking import in_batches
-from goalreel.tabletop.bench.edit import Edited
 from goalreel.image import Image
 from goalreel.progress import OnProgress
+from goalreel.tabletop.bench.asking import in_batches
+from goalreel.tabletop.bench.edit import Edited
+from goalreel.tabletop.lessons.rows import VerdictRow
+from goalreel.tabletop.sim.sentences import state_of
 from goalreel.types import Candidate, Critic, Editor, Failure, Verdict
 
 MADE, REAL = "made", "editor"

@@ -3,18 +3,18 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from goalreel.evaluation.intervals import measured_share
+from goalreel.evaluation.measured import Measured
+from goalreel.image import Image
+from goalreel.loop import attempt_seed
+from goalreel.progress import OnProgress
+from goalreel.tabletop.bench.asking import in_batches
+from goalreel.tabletop.bench.scenes import GoalOutcome, Walk, look_rendered, outcome
+from goalreel.tabletop.bench.words import REGISTERS, prompt_of
 from goalreel.tabletop.lessons.composition import held_out_step
 from goalreel.tabletop.lessons.rows import Register
 from goalreel.tabletop.sim.predicates import KINDS, SubGoal
 from goalreel.tabletop.sim.scene import SceneLayout
-from goalreel.evaluation.intervals import measured_share
-from goalreel.evaluation.measured import Measured
-from goalreel.tabletop.bench.asking import in_batches
-from goalreel.tabletop.bench.scenes import GoalOutcome, Walk, look_rendered, outcome
-from goalreel.tabletop.bench.words import REGISTERS, prompt_of
-from goalreel.image import Image
-from goalreel.loop import attempt_seed
-from goalreel.progress import OnProgress
 from goalreel.types import Edit, Editor, Failure
 
 

@@ -8,19 +8,19 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.show import episode_view
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.sim.record import quiet, record
-from goalreel.tabletop.sim.truth import TrueEpisode, TrueSegment, read_truth
-from goalreel.tabletop.sim.variety import PLAIN
 from goalreel.errors import UserError
 from goalreel.evaluation.intervals import measured, measured_share, share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.segmentation import best_matches, boundary_counts, label_hits
-from goalreel.tabletop.bench.scenes import SIZE, Walk, look, outcome
-from goalreel.tabletop.bench.words import read_step
-from goalreel.models.recorded import Recorded
+from goalreel.models.recording_context import Recorded
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
+from goalreel.tabletop.bench.scenes import SIZE, Walk, look, outcome
+from goalreel.tabletop.bench.words import read_step
+from goalreel.tabletop.sim.predicates import SubGoal
+from goalreel.tabletop.sim.record import quiet, record
+from goalreel.tabletop.sim.truth import TrueEpisode, TrueSegment, read_truth
+from goalreel.tabletop.sim.variety import PLAIN
 from goalreel.types import Segment, Storyboard, StoryboardStep
 
 TOLERANCE = 0.5

@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict
 
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.source import Source
-from goalreel.tabletop.sim.truth import TrueEpisode, TrueSegment, read_truth
 from goalreel.evaluation.intervals import measured, share
 from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.segmentation import (
@@ -27,6 +26,7 @@ from goalreel.evaluation.segmentation import (
     segment_iou,
 )
 from goalreel.planners.kinematic import Granularity, KinematicPlanner, Layout
+from goalreel.tabletop.sim.truth import TrueEpisode, TrueSegment, read_truth
 from goalreel.types import Failure, Plan, Segment, Task
 
 _GRASPED = -2

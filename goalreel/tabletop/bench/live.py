@@ -8,7 +8,12 @@ it reached (`goalreel/tabletop/lessons/executions.py`).
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from goalreel.tabletop.sim.env import CONTROL_HZ
+from goalreel.evaluation.intervals import balanced, measured, measured_share
+from goalreel.evaluation.measured import Measured
+from goalreel.image import Image
+from goalreel.progress import OnProgress
+from goalreel.tabletop.bench.asking import in_batches
+from goalreel.tabletop.bench.scenes import SIZE
 from goalreel.tabletop.lessons.conversations import candidate_of
 from goalreel.tabletop.lessons.executions import (
     FAULTS,
@@ -23,14 +28,9 @@ from goalreel.tabletop.lessons.rows import VerdictRow
 from goalreel.tabletop.lessons.steps import Done, walk
 from goalreel.tabletop.lessons.verdicts import prompt_for
 from goalreel.tabletop.lessons.wholes import whole_rows
+from goalreel.tabletop.sim.env import CONTROL_HZ
 from goalreel.tabletop.sim.sentences import state_of
 from goalreel.tabletop.sim.variety import PLAIN, View
-from goalreel.evaluation.intervals import balanced, measured, measured_share
-from goalreel.evaluation.measured import Measured
-from goalreel.tabletop.bench.asking import in_batches
-from goalreel.tabletop.bench.scenes import SIZE
-from goalreel.image import Image
-from goalreel.progress import OnProgress
 from goalreel.types import Candidate, Critic, Failure, Verdict
 
 type Asks = Callable[[Image, Image | None, Sequence[Image], float], list[int]]

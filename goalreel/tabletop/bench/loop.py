@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from goalreel.batch import run
+from goalreel.evaluation.intervals import gap_closed, measured, measured_share, points
+from goalreel.evaluation.measured import Measured
+from goalreel.image import Image
+from goalreel.loop import Keep, attempt_seed
+from goalreel.progress import OnProgress
+from goalreel.tabletop.bench.scenes import Walk, look_rendered, outcome
+from goalreel.tabletop.bench.words import step_of
 from goalreel.tabletop.lessons.grounding import advice, compare
 from goalreel.tabletop.lessons.prompts import explicit
 from goalreel.tabletop.lessons.rows import Register
 from goalreel.tabletop.sim.scene import SceneLayout
 from goalreel.tabletop.sim.scoring import task_of
-from goalreel.evaluation.intervals import gap_closed, measured, measured_share, points
-from goalreel.evaluation.measured import Measured
-from goalreel.tabletop.bench.scenes import Walk, look_rendered, outcome
-from goalreel.tabletop.bench.words import step_of
-from goalreel.image import Image
-from goalreel.loop import Keep, attempt_seed
-from goalreel.progress import OnProgress
 from goalreel.types import (
     Candidate,
     Critic,

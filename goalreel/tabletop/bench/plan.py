@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import factorial, prod
 
-from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.grammar import TabletopEpisode
-from goalreel.tabletop.lessons.composition import held_out
-from goalreel.tabletop.lessons.prompts import zone, zones
-from goalreel.tabletop.sim.predicates import KINDS, GoalKind, SubGoal
-from goalreel.tabletop.sim.teleport import teleport
 from goalreel.evaluation.intervals import measured, measured_share, share
 from goalreel.evaluation.measured import Measured
+from goalreel.progress import OnProgress
 from goalreel.tabletop.bench.asking import in_batches
 from goalreel.tabletop.bench.scenes import Walk, disturbed
 from goalreel.tabletop.bench.words import read_plan
-from goalreel.progress import OnProgress
+from goalreel.tabletop.lessons.composition import held_out
+from goalreel.tabletop.lessons.prompts import zone, zones
+from goalreel.tabletop.sim.env import Tabletop
+from goalreel.tabletop.sim.grammar import TabletopEpisode
+from goalreel.tabletop.sim.predicates import KINDS, GoalKind, SubGoal
+from goalreel.tabletop.sim.teleport import teleport
 from goalreel.types import Failure, Plan, Planner
 
 

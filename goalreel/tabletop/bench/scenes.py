@@ -7,6 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel.progress import OnProgress
 from goalreel.tabletop.sim.env import Tabletop, TabletopState
 from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
 from goalreel.tabletop.sim.predicates import SubGoal, displacement
@@ -16,9 +19,6 @@ from goalreel.tabletop.sim.scoring import task_id_of
 from goalreel.tabletop.sim.second_look import read_after
 from goalreel.tabletop.sim.teleport import teleport
 from goalreel.tabletop.sim.variety import PLAIN, View, seen
-from goalreel.errors import InputError
-from goalreel.image import Image
-from goalreel.progress import OnProgress
 from goalreel.types import Failure, Task
 
 log = logging.getLogger(__name__)

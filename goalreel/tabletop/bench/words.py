@@ -5,11 +5,11 @@ from typing import get_args
 
 import numpy as np
 
+from goalreel.tabletop.bench.scenes import Walk
 from goalreel.tabletop.lessons import prompts
 from goalreel.tabletop.lessons.rows import Register
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.sentences import read_order, read_wanted
-from goalreel.tabletop.bench.scenes import Walk
 from goalreel.types import Plan, Step
 
 REGISTERS: tuple[Register, ...] = get_args(Register.__value__)

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from goalreel.datasets.corpora.continuations import rest_lesson
-from goalreel.tabletop.sim.grammar import TabletopEpisode
+from goalreel.image import Image
+from goalreel.planners.agents.replan import Underway
 from goalreel.tabletop.lessons.composition import held_out
 from goalreel.tabletop.lessons.plans import explicit_step, thinking
 from goalreel.tabletop.lessons.rows import ContinuationRow, Origin
 from goalreel.tabletop.lessons.steps import Done, completed, walk
+from goalreel.tabletop.sim.grammar import TabletopEpisode
 from goalreel.tabletop.sim.variety import Variety
-from goalreel.image import Image
-from goalreel.planners.underway import Underway
 from goalreel.types import Attempt, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
 
 _STREAM = 7

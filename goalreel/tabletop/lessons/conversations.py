@@ -1,10 +1,10 @@
 """Rows as conversations: exactly what the agents ask, with the reply in exactly the form that they read."""
 
 from goalreel.datasets.corpora.kind import Lesson
+from goalreel.planners.agents import critic, planner
+from goalreel.planners.agents.dialects import OWN, Dialect
+from goalreel.planners.agents.reply_format import plan_reply, verdict_reply
 from goalreel.tabletop.lessons.rows import PlanRow, VerdictRow
-from goalreel.planners import critic, planner
-from goalreel.planners.dialects import OWN, Dialect
-from goalreel.planners.replies import plan_reply, verdict_reply
 from goalreel.types import Candidate, Failure, Task
 
 

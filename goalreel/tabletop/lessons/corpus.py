@@ -9,6 +9,8 @@ from typing import Any, Literal
 from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.kind import RowKind
 from goalreel.datasets.corpora.write import Corpus, write_corpus
+from goalreel.errors import InputError
+from goalreel.progress import OnCount
 from goalreel.tabletop.lessons.continuations import continuation_rows
 from goalreel.tabletop.lessons.edits import edit_rows
 from goalreel.tabletop.lessons.kinds import CONTINUATIONS, EDITS, LIVE, PLANS, VERDICTS, WHOLES
@@ -18,8 +20,6 @@ from goalreel.tabletop.lessons.rows import ContinuationRow, EditRow, PlanRow, Ve
 from goalreel.tabletop.lessons.verdicts import verdict_rows
 from goalreel.tabletop.lessons.wholes import whole_rows
 from goalreel.tabletop.sim.splits import Split, seeds
-from goalreel.errors import InputError
-from goalreel.progress import OnCount
 
 type CorpusKind = Literal["plans", "continuations", "edits", "verdicts", "live", "wholes", "critiques"]
 type LessonRow = PlanRow | ContinuationRow | EditRow | VerdictRow | CritiqueRow

@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import batched
 
 from goalreel.datasets.corpora.critiques import CritiqueRow, candidate_of
+from goalreel.image import Image
+from goalreel.scoring import PictureScores
 from goalreel.tabletop.lessons.edits import order
 from goalreel.tabletop.lessons.judged import Draw
 from goalreel.tabletop.lessons.mistakes import MADE, Made, make, vary
@@ -13,8 +15,6 @@ from goalreel.tabletop.lessons.prompts import terse
 from goalreel.tabletop.lessons.steps import Done, walk
 from goalreel.tabletop.sim.scoring import SimulatorScorer, success_of, task_id_of
 from goalreel.tabletop.sim.sentences import state_of
-from goalreel.image import Image
-from goalreel.scoring import PictureScores
 
 _STREAM = 8
 

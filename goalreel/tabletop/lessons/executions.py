@@ -9,19 +9,19 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from goalreel.tabletop.sim.arm import HOME_TIP
-from goalreel.tabletop.sim.env import STATE_NAMES, TabletopState
-from goalreel.tabletop.sim.expert import OPEN, Move, carry, pick_and_place
+from goalreel.image import Image
 from goalreel.tabletop.lessons.composition import held_out
 from goalreel.tabletop.lessons.covered import hidden
 from goalreel.tabletop.lessons.grounding import Change, compare
 from goalreel.tabletop.lessons.mistakes import CLEARLY, TRIES, Made, alternatives
 from goalreel.tabletop.lessons.nearby import BlockPlace, hits, misses
 from goalreel.tabletop.lessons.steps import Done
+from goalreel.tabletop.sim.arm import HOME_TIP
+from goalreel.tabletop.sim.env import STATE_NAMES, TabletopState
+from goalreel.tabletop.sim.expert import OPEN, Move, carry, pick_and_place
 from goalreel.tabletop.sim.predicates import SubGoal, free
 from goalreel.tabletop.sim.scene import HALF, Floats, SceneLayout
 from goalreel.tabletop.sim.spots import find_spot, room_at
-from goalreel.image import Image
 
 type Fault = Literal["nothing_moved", "dropped", "wrong_object", "wrong_place", "near_miss", "also_moved"]
 FAULTS: tuple[Fault, ...] = get_args(Fault.__value__)

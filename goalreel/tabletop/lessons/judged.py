@@ -13,6 +13,7 @@ from zlib import crc32
 import cv2
 import numpy as np
 
+from goalreel.image import Image
 from goalreel.tabletop.lessons.edits import order
 from goalreel.tabletop.lessons.grounding import compare
 from goalreel.tabletop.lessons.mistakes import Made
@@ -25,7 +26,6 @@ from goalreel.tabletop.sim.readback import MOVED, STILL, PixelMask, possible, se
 from goalreel.tabletop.sim.scene import SceneLayout, colour
 from goalreel.tabletop.sim.second_look import read_after
 from goalreel.tabletop.sim.turns import fit_cubes
-from goalreel.image import Image
 from goalreel.types import Edit, Editor
 
 type Draw = Callable[[Sequence[Image], Sequence[str]], Sequence[Image | None]]

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from goalreel.datasets.corpora.conversations import TALK, decode_lesson, encode_lesson
 from goalreel.datasets.corpora.kind import PICTURE, Column, Lesson, RowKind
-from goalreel.datasets.corpora.talks import TALK, decode_lesson, encode_lesson
 from goalreel.tabletop.lessons.conversations import plan_lesson, verdict_lesson
 from goalreel.tabletop.lessons.rows import ContinuationRow, EditRow, Origin, PlanRow, VerdictRow
 from goalreel.tabletop.sim.predicates import SubGoal

@@ -11,18 +11,18 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.tabletop.sim.env import TabletopState
-from goalreel.tabletop.sim.grammar import ROOM
+from goalreel.image import Image
 from goalreel.tabletop.lessons.composition import held_out
 from goalreel.tabletop.lessons.grounding import Change, compare
 from goalreel.tabletop.lessons.nearby import hits, misses
 from goalreel.tabletop.lessons.rows import Mistake
 from goalreel.tabletop.lessons.steps import Done
+from goalreel.tabletop.sim.env import TabletopState
+from goalreel.tabletop.sim.grammar import ROOM
 from goalreel.tabletop.sim.predicates import KINDS, SubGoal, shows
 from goalreel.tabletop.sim.scene import HALF, SceneLayout, is_bowl
 from goalreel.tabletop.sim.spots import find_spot
 from goalreel.tabletop.sim.teleport import teleport
-from goalreel.image import Image
 
 TRIES = 4
 SAME = 0.004

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from goalreel.datasets.corpora.kind import Lesson
+from goalreel.image import Image
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.variety import PLAIN, View
-from goalreel.image import Image
 from goalreel.types import Plan, Verdict
 
 type Register = Literal["terse", "explicit"]

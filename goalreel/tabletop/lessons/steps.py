@@ -7,18 +7,18 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.tabletop.sim.env import Tabletop, TabletopState
-from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
+from goalreel.image import Image
 from goalreel.tabletop.lessons.composition import held_out_step, skipped
 from goalreel.tabletop.lessons.prompts import zones
 from goalreel.tabletop.lessons.rows import Origin
 from goalreel.tabletop.lessons.studio import Studio
+from goalreel.tabletop.sim.env import Tabletop, TabletopState
+from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.scene import SceneLayout
 from goalreel.tabletop.sim.spots import find_spot
 from goalreel.tabletop.sim.teleport import teleport
 from goalreel.tabletop.sim.variety import Variety, View, seen, view_of
-from goalreel.image import Image
 
 
 @dataclass(frozen=True)

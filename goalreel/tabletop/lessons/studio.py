@@ -4,8 +4,8 @@ from typing import Self
 
 import numpy as np
 
-from goalreel.tabletop.sim.env import Tabletop  # first: it chooses how mujoco renders
 from goalreel.image import Image
+from goalreel.tabletop.sim.env import Tabletop  # first: it chooses how mujoco renders
 
 # isort: split
 import mujoco

@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from goalreel.tabletop.sim.grammar import sample_episode
+from goalreel.planners.agents.task_check import whole_state
 from goalreel.tabletop.lessons.composition import held_out
 from goalreel.tabletop.lessons.executions import (
     FAULTS,
@@ -25,6 +25,7 @@ from goalreel.tabletop.lessons.live import LAST, plain
 from goalreel.tabletop.lessons.mistakes import alternatives
 from goalreel.tabletop.lessons.rows import Mistake, Origin, VerdictRow
 from goalreel.tabletop.lessons.steps import Done, completed, walk
+from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.phrases import JOINS, PARAPHRASES, join
 from goalreel.tabletop.sim.predicates import SubGoal, shows
 from goalreel.tabletop.sim.scene import SceneLayout
@@ -32,7 +33,6 @@ from goalreel.tabletop.sim.sentences import state_of
 from goalreel.tabletop.sim.spots import find_spot
 from goalreel.tabletop.sim.teleport import teleport
 from goalreel.tabletop.sim.variety import Variety
-from goalreel.planners.whole import whole_state
 
 EXPERT = 0.2
 """Share of the sub-goals that the expert carries out, anywhere within tolerance; others are teleported."""

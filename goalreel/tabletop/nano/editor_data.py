@@ -18,11 +18,11 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from goalreel.tabletop.lessons.rows import EditRow
 from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.image import Image
 from goalreel.progress import OnProgress
+from goalreel.tabletop.lessons.rows import EditRow
 from goalreel.tabletop.nano.editor import NanoEditor
 
 COLUMNS = ("source", "target", "prompt", "register", "goal")

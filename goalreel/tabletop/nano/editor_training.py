@@ -15,19 +15,19 @@ import torch
 from torch import Tensor
 
 from goalreel.checkpoints import located
-from goalreel.tabletop.lessons.rows import EditRow
 from goalreel.errors import InputError
 from goalreel.progress import OnProgress
-from goalreel.training.card import Card, file_facts, went_on_from, write_card
-from goalreel.training.compiling import compile_parts
+from goalreel.tabletop.lessons.rows import EditRow
+from goalreel.tabletop.nano.editor import NanoEditor
 from goalreel.tabletop.nano.editor_config import Architecture, DenoiserTraining, EditorConfig
 from goalreel.tabletop.nano.editor_data import Edits, latents, read_edits, sources
-from goalreel.training.fitting import CHECKPOINT, Batch, MakeBatch, fit
-from goalreel.tabletop.nano.editor import NanoEditor
 from goalreel.tabletop.nano.klein import Klein
 from goalreel.tabletop.nano.pix2pix import Pix2Pix
-from goalreel.training.run import hold, processes
 from goalreel.tabletop.nano.vae import train_vae
+from goalreel.training.card import Card, file_facts, went_on_from, write_card
+from goalreel.training.compiling import compile_parts
+from goalreel.training.run import hold, processes
+from goalreel.training.training_loop import CHECKPOINT, Batch, MakeBatch, fit
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ def train_denoiser(
     """Train the editor's denoiser and text encoder. `words`: the prompts' tokens, as `editor.tokens` says.
 
     Raises:
-        InputError: see `goalreel.training.fitting.fit`.
+        InputError: see `goalreel.training.training_loop.fit`.
     """
     config = editor.config
     with processes().main_process_first():  # the others find them kept

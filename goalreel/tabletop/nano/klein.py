@@ -16,8 +16,8 @@ from tokenizers import AddedToken, pre_tokenizers
 from torch import Tensor, nn
 
 from goalreel.editors.catalogue import Entry
-from goalreel.tabletop.nano.editor_config import EditorConfig, EditorShape
 from goalreel.tabletop.nano.editor import NanoEditor
+from goalreel.tabletop.nano.editor_config import EditorConfig, EditorShape
 from goalreel.tabletop.nano.words import tabletop_words, token_id
 from goalreel.training.precision import half
 

@@ -25,13 +25,13 @@ from transformers import (
 )
 
 from goalreel.image import Image
-from goalreel.planners.chat import Conversation, NoReply
-from goalreel.planners.critic import ChatCritic
-from goalreel.planners.dialects import OWN, OwnDialect
-from goalreel.planners.interleave import MARK
-from goalreel.planners.planner import ChatPlanner, Underway
-from goalreel.training.language_config import HEAD, NanoShape
+from goalreel.planners.agents.critic import ChatCritic
+from goalreel.planners.agents.dialects import OWN, OwnDialect
+from goalreel.planners.agents.planner import ChatPlanner, Underway
+from goalreel.planners.chat.conversation import Conversation, NoReply
+from goalreel.planners.chat.interleave import MARK
 from goalreel.tabletop.nano.words import tabletop_words, token_id
+from goalreel.training.language_config import HEAD, NanoShape
 from goalreel.types import Candidate, Step, Storyboard, StoryboardStep, Task
 
 SPECIAL = (

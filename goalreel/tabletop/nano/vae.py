@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from goalreel.progress import OnProgress
+from goalreel.tabletop.nano.editor import NanoEditor, to_model
 from goalreel.tabletop.nano.editor_config import VaeTraining
 from goalreel.tabletop.nano.editor_data import Edits
-from goalreel.training.fitting import Batch, fit
-from goalreel.tabletop.nano.editor import NanoEditor, to_model
 from goalreel.training.precision import half
 from goalreel.training.run import processes
+from goalreel.training.training_loop import Batch, fit
 
 SATURATED = 0.25
 """Least spread between a pixel's colour values (0-1) for it to count as an object's."""
@@ -31,7 +31,7 @@ def train_vae(
     """Train the editor's VAE on the edits' pictures, measure its latents, and save it in `out`.
 
     Raises:
-        InputError: see `goalreel.training.fitting.fit`.
+        InputError: see `goalreel.training.training_loop.fit`.
     """
     config, pictures = editor.config, edits.pictures
     training, shape = config.vae, config.shape

@@ -13,17 +13,17 @@ from lerobot.policies.utils import prepare_observation_for_inference
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from goalreel.datasets.build import SUBGOAL
+from goalreel.datasets.writing.pipeline import SUBGOAL
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel.subgoal_camera import FOLLOWING, SubGoalForm, in_form
 from goalreel.tabletop.sim.cameras import NAMES as CAMERAS
 from goalreel.tabletop.sim.env import ACTION_NAMES, STATE_NAMES, Tabletop
 from goalreel.tabletop.sim.keyposes import KEY_POSE_NAMES
 from goalreel.tabletop.sim.policy_tasks import ENVIRONMENT, IMAGES, STATE, WORDS
-from goalreel.errors import InputError
-from goalreel.image import Image
-from goalreel.subgoal import FOLLOWING, SubGoalForm, in_form
 
 type Acts = Literal["steps", "key_poses"]
-"""Whether an action is a control step of `Tabletop.step` or a key pose (goalreel/tabletop/sim/keyposes.py)."""
+"""Whether an action is a control step of `Tabletop.step` or a key pose (`sim/keyposes.py`)."""
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from goalreel.tabletop.sim.policy_tasks import WORDS, instruction, sub_task
-from goalreel.tabletop.policy.acting import GoalCue
-from goalreel.tabletop.bench.loop import NoCritic, TruePlanner, boards
-from goalreel.tabletop.bench.scenes import Walk
 from goalreel.image import Image
 from goalreel.models.load import Trio
+from goalreel.tabletop.bench.loop import NoCritic, TruePlanner, boards
+from goalreel.tabletop.bench.scenes import Walk
+from goalreel.tabletop.policy.acting import GoalCue
+from goalreel.tabletop.sim.policy_tasks import WORDS, instruction, sub_task
 from goalreel.types import Storyboard
 
 type GoalArm = Literal["instruction", "text", "true", "predicted", "predicted_once", "placebo", "black"]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torchvision.models._utils import IntermediateLayerGetter
 
-from goalreel.subgoal import in_form
+from goalreel.subgoal_camera import in_form
 from goalreel.tabletop.policy.demos import POSE, THINGS, Demos
 from goalreel.training.precision import half
 

@@ -14,6 +14,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.files import write_bytes
+from goalreel.progress import OnProgress
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.grammar import Mission, sample_missions
 from goalreel.tabletop.sim.keyposes import key_poses
@@ -21,8 +23,6 @@ from goalreel.tabletop.sim.policy_tasks import LONGEST_TRAINED, SIZE, instructio
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.scene import COLOURS, HALF, sample_scene
 from goalreel.tabletop.sim.teleport import teleport
-from goalreel.files import write_bytes
-from goalreel.progress import OnProgress
 
 CAMERA = "front"
 WALK = 12

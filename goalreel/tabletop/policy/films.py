@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Picture
 
-from goalreel.tabletop.sim.env import Tabletop
+from goalreel.files import write_bytes
+from goalreel.tabletop.bench.scenes import Walk
 from goalreel.tabletop.policy.acting import GoalCue
 from goalreel.tabletop.policy.rollout import Actor, Bounds, roll
-from goalreel.tabletop.bench.scenes import Walk
-from goalreel.files import write_bytes
+from goalreel.tabletop.sim.env import Tabletop
 
 SIDE, LINE, LINES, LETTERS = 160, 13, 3, 56
 """Pixels of a picture's side and of a line of text; how many lines there are, of so many letters."""

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torchvision.ops.misc import FrozenBatchNorm2d
 
-from goalreel.datasets.build import SUBGOAL
+from goalreel.datasets.writing.pipeline import SUBGOAL
+from goalreel.subgoal_camera import in_form
+from goalreel.tabletop.policy.backbone import MEAN, STD, Reader, as_input, device, resnet, worn
+from goalreel.tabletop.policy.demos import CAMERA, Demos
+from goalreel.tabletop.policy.editor_vae import Pictures
 from goalreel.tabletop.sim.env import STATE_NAMES, Tabletop
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.keyposes import KEY_POSE_NAMES
 from goalreel.tabletop.sim.policy_tasks import ENVIRONMENT, IMAGES, SIZE, STATE, WORDS
-from goalreel.subgoal import in_form
-from goalreel.tabletop.policy.backbone import MEAN, STD, Reader, as_input, device, resnet, worn
-from goalreel.tabletop.policy.demos import CAMERA, Demos
-from goalreel.tabletop.policy.editor_vae import Pictures
 from goalreel.training.precision import half
 
 type TrainedArm = Literal["instruction", "text", "picture"]

@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from goalreel.tabletop.bench.closed import go_home
+from goalreel.tabletop.bench.scenes import Walk
+from goalreel.tabletop.policy.acting import Acts, GoalCue
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.keyposes import approach
 from goalreel.tabletop.sim.predicates import SubGoal
-from goalreel.tabletop.policy.acting import Acts, GoalCue
-from goalreel.tabletop.bench.closed import go_home
-from goalreel.tabletop.bench.scenes import Walk
 
 MOST_POSES = 4
 """Key poses of one try: a policy that never lets go is stopped."""

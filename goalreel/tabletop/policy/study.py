@@ -9,25 +9,25 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
-from goalreel.datasets.build import SUBGOAL
-from goalreel.tabletop.sim.policy_tasks import Condition, sample_task
-from goalreel.tabletop.sim.splits import SEEDS, Split
+from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.errors import InputError
 from goalreel.evaluation.intervals import measured, measured_share, points, share
 from goalreel.evaluation.measured import Measured, one_line, values_table
 from goalreel.evaluation.outage import stopping
-from goalreel.tabletop.policy.acting import GoalCue, LeRobotActor
-from goalreel.tabletop.policy.arms import PICTURED, PREDICTED, GoalArm, cues_of, pictures_of
-from goalreel.tabletop.policy.films import film
-from goalreel.tabletop.policy.rollout import Bounds, Rolled, roll
-from goalreel.tabletop.bench.scenes import Walk, walk_through
 from goalreel.files import exclusive
 from goalreel.models.journal import Journal
 from goalreel.models.load import load, reading
 from goalreel.models.names import fingerprint_of
 from goalreel.models.presets import Preset
 from goalreel.progress import OnProgress
-from goalreel.subgoal import SubGoalForm
+from goalreel.subgoal_camera import SubGoalForm
+from goalreel.tabletop.bench.scenes import Walk, walk_through
+from goalreel.tabletop.policy.acting import GoalCue, LeRobotActor
+from goalreel.tabletop.policy.arms import PICTURED, PREDICTED, GoalArm, cues_of, pictures_of
+from goalreel.tabletop.policy.films import film
+from goalreel.tabletop.policy.rollout import Bounds, Rolled, roll
+from goalreel.tabletop.sim.policy_tasks import Condition, sample_task
+from goalreel.tabletop.sim.splits import SEEDS, Split
 from goalreel.types import Failure
 
 PAIRS: Mapping[str, tuple[GoalArm, GoalArm]] = {

@@ -6,8 +6,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.tabletop.sim.grammar import Mission, TabletopEpisode, sample_missions
 from goalreel.tabletop.lessons.composition import PAIRS
+from goalreel.tabletop.sim.grammar import Mission, TabletopEpisode, sample_missions
 from goalreel.tabletop.sim.phrases import JOINS, join
 from goalreel.tabletop.sim.predicates import KINDS, SubGoal
 from goalreel.tabletop.sim.scene import COLOURS, sample_scene

@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.image import Image
 from goalreel.tabletop.sim.arm import HOME_TIP
 from goalreel.tabletop.sim.env import STATE_NAMES, Tabletop
 from goalreel.tabletop.sim.expert import OPEN, SPEED, TURN, carry
@@ -19,7 +20,6 @@ from goalreel.tabletop.sim.scene import HALF, SceneLayout, TabletopScene, is_bow
 from goalreel.tabletop.sim.second_look import read_after
 from goalreel.tabletop.sim.spots import find_spot
 from goalreel.tabletop.sim.turns import read_turns
-from goalreel.image import Image
 
 MOVED = 0.03
 """A block farther than this from where the goal image shows it has to be moved (m). Pictures drawn one after

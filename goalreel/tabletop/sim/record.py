@@ -20,6 +20,9 @@ from av.logging import ERROR, set_libav_level
 from datasets.utils.logging import disable_progress_bar as disable_progress_bars
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
+from goalreel.datasets.writing.video import recording_encoder
+from goalreel.errors import InputError
+from goalreel.progress import OnCount
 from goalreel.tabletop.sim.cameras import NAMES as CAMERAS
 from goalreel.tabletop.sim.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES, Tabletop
 from goalreel.tabletop.sim.expert import PHASES
@@ -29,9 +32,6 @@ from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.rollout import ControlStep, rollout
 from goalreel.tabletop.sim.splits import split_of
 from goalreel.tabletop.sim.truth import TrueEpisode, TrueSegment, Truth, write_truth
-from goalreel.datasets.writing.video import recording_encoder
-from goalreel.errors import InputError
-from goalreel.progress import OnCount
 
 MAX_SIZE = 1024
 PREDICATE_NAMES = (*(f"holds_{i}" for i in range(MAX_GOALS)), "grasped", "still")

@@ -8,6 +8,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel.scoring import PictureScores
 from goalreel.tabletop.sim.cameras import FIXED
 from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
 from goalreel.tabletop.sim.predicates import (
@@ -41,9 +44,6 @@ from goalreel.tabletop.sim.second_look import read_after
 from goalreel.tabletop.sim.sentences import read_wanted
 from goalreel.tabletop.sim.turns import fit_cubes, outline
 from goalreel.tabletop.sim.variety import PLAIN, View, seen
-from goalreel.errors import InputError
-from goalreel.image import Image
-from goalreel.scoring import PictureScores
 from goalreel.types import Candidate
 
 NEAREST = 0.9

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from goalreel.errors import InputError
 from goalreel.tabletop.sim.phrases import PARAPHRASES
 from goalreel.tabletop.sim.predicates import KINDS, TEXTS, GoalKind, SubGoal
 from goalreel.tabletop.sim.scene import is_bowl
-from goalreel.errors import InputError
 
 STATES = {
     "inside": "the {object} is in the {target}",

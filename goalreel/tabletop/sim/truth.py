@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from goalreel.tabletop.sim.predicates import GoalKind
 from goalreel.errors import DatasetError
+from goalreel.tabletop.sim.predicates import GoalKind
 
 FILE = Path("meta/tabletop.json")
 

@@ -11,7 +11,7 @@ from std_msgs.msg import Header
 
 from goalreel.image import Image
 from goalreel.streaming.board import Frame, Goal
-from goalreel.subgoal import FOLLOWING, SubGoalForm, in_form
+from goalreel.subgoal_camera import FOLLOWING, SubGoalForm, in_form
 from goalreel_ros.convert import header
 from goalreel_ros.pictures import Jpegs, black, raw
 from goalreel_ros.qos import GOAL

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from goalreel.garbage import collect_seldom
-from goalreel_ros.stop import Stop
+from goalreel_ros.signals import Stop
 
 if TYPE_CHECKING:
     from goalreel_ros.node import GoalreelNode

@@ -18,7 +18,7 @@ from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 from goalreel.annotator.report.pictures import jpeg
 from goalreel.image import Image
 from goalreel.streaming.board import Board, StepPanel
-from goalreel_ros.plain import to_ascii
+from goalreel_ros.ascii import to_ascii
 
 type Rgb = tuple[float, float, float]
 

@@ -17,8 +17,8 @@ from goalreel.streaming.frames import FrameSlot
 from goalreel.streaming.settings import EngineSettings
 from goalreel_ros import parameters
 from goalreel_ros.cameras import CameraSlot
+from goalreel_ros.node_entities import Parts
 from goalreel_ros.parameters import NodeOptions
-from goalreel_ros.parts import Parts
 from goalreel_ros.pictures import decode
 from goalreel_ros.requests import Refused
 

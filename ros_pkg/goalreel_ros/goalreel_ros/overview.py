@@ -10,11 +10,11 @@ from sensor_msgs.msg import Image as RawImage
 from visualization_msgs.msg import MarkerArray
 
 from goalreel.streaming.board import Board
+from goalreel_ros.contact_sheet import compose
 from goalreel_ros.convert import header
 from goalreel_ros.markers import MarkerBoard
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.pictures import Jpegs, raw
-from goalreel_ros.sheet import compose
 
 
 class Overview:

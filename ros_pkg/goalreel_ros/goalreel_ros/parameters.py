@@ -14,7 +14,7 @@ from rclpy.parameter import Parameter
 
 from goalreel.errors import InputError
 from goalreel.streaming.settings import READ_ONLY, EngineSettings
-from goalreel.subgoal import DEFAULT_FORM, SubGoalForm
+from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
 
 
 class NodeOptions(BaseModel):

@@ -26,7 +26,7 @@ from rosbags.rosbag2 import StoragePlugin, Writer, WriterError
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
-from goalreel_ros.stop import Stop
+from goalreel_ros.signals import Stop
 
 LOOK_S = 0.1
 """How often to look for publishers of topics not yet heard."""

@@ -34,7 +34,7 @@ from goalreel.annotator.rrd.scene import (
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, SubGoal
 from goalreel_ros.client.terminal import IMAGES, STATES
 from goalreel_ros.pictures import decode
-from goalreel_ros.stop import Stop
+from goalreel_ros.signals import Stop
 
 APPLICATION = "goalreel_node"
 """Not that of datasets: their time begins at 0, and the viewer keeps one layout an application."""

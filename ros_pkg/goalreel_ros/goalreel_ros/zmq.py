@@ -23,9 +23,9 @@ from sensor_msgs.msg import CompressedImage
 
 from goalreel.datasets.writing.video import fit
 from goalreel.errors import InputError
-from goalreel_ros.client.beside import Beside
+from goalreel_ros.client.background_node import Beside
+from goalreel_ros.liveliness import Presence
 from goalreel_ros.pictures import decode
-from goalreel_ros.presence import Presence
 from goalreel_ros.qos import WATCHED
 
 app = typer.Typer(add_completion=False)

@@ -21,8 +21,8 @@ from lerobot.processor import ComplementaryDataProcessorStep, ProcessorStepRegis
 from lerobot.robots.config import RobotConfig
 from lerobot.robots.robot import Robot
 
-from goalreel.tabletop.sim.teleport import teleport
 from goalreel.serving.settings import Models
+from goalreel.tabletop.sim.teleport import teleport
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
 from goalreel_ros.tabletop.models import ModelServer
 from goalreel_ros.tabletop.world import World

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from goalreel_ros.client.beside import Beside
+from goalreel_ros.client.background_node import Beside
 
 
 class Calls:

@@ -17,12 +17,12 @@ from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardSt
 from goalreel_interfaces.srv import Command, SetActiveStep
 from goalreel_ros.client import lifecycle
 from goalreel_ros.client.action import FeedbackActionClient
-from goalreel_ros.client.beside import Beside
+from goalreel_ros.client.background_node import Beside
 from goalreel_ros.client.calls import Calls
 from goalreel_ros.client.errors import NodeGoneError, check
 from goalreel_ros.client.task import TaskHandle
+from goalreel_ros.liveliness import Presence
 from goalreel_ros.pictures import decode
-from goalreel_ros.presence import Presence
 from goalreel_ros.qos import LATCHED, WATCHED
 from goalreel_ros.times import to_duration
 

@@ -11,9 +11,9 @@ from rclpy.action.client import ClientGoalHandle
 
 from goalreel.streaming.board import ErrorCode
 from goalreel_ros.client.action import FeedbackActionClient
-from goalreel_ros.client.beside import Beside
+from goalreel_ros.client.background_node import Beside
 from goalreel_ros.client.errors import GoalreelError, NodeGoneError, check
-from goalreel_ros.presence import Presence
+from goalreel_ros.liveliness import Presence
 
 KEPT = 64
 """Feedback messages kept for a caller that does not ask."""

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from goalreel.image import Image
+from goalreel.planners.agents.task_check import states_in
+from goalreel.planners.chat.conversation import Conversation
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.sentences import order_of, read_order, read_wanted, state_of
-from goalreel.image import Image
-from goalreel.planners.chat import Conversation
-from goalreel.planners.whole import states_in
 from goalreel.types import Edit, Failure
 from goalreel_ros.tabletop.world import TableSnapshot, World
 

@@ -20,13 +20,13 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Float64MultiArray
 
+from goalreel.streaming.settings import READ_ONLY
 from goalreel.tabletop.sim.env import STATE_NAMES
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.reach import ArmAction, Reacher, at_home, homeward, still
-from goalreel.streaming.settings import READ_ONLY
 from goalreel_interfaces.msg import SubGoal
+from goalreel_ros.liveliness import Presence
 from goalreel_ros.pictures import decode
-from goalreel_ros.presence import Presence
 from goalreel_ros.qos import WATCHED
 from goalreel_ros.tabletop.running import parameters, run
 

@@ -24,12 +24,12 @@ from sensor_msgs.msg import CameraInfo
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiArrayLayout, String
 
-from goalreel.tabletop.sim.cameras import FIXED
-from goalreel.tabletop.sim.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.serving.settings import Models
 from goalreel.streaming.settings import READ_ONLY
+from goalreel.tabletop.sim.cameras import FIXED
+from goalreel.tabletop.sim.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
 from goalreel_ros.pictures import raw
 from goalreel_ros.qos import LATCHED
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor

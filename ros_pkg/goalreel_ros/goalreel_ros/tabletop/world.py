@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.image import Image
 from goalreel.tabletop.sim.arm import HOME_TIP
 from goalreel.tabletop.sim.env import Tabletop, TabletopState
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.predicates import SubGoal, shows
 from goalreel.tabletop.sim.scene import SceneLayout
 from goalreel.tabletop.sim.teleport import teleport
-from goalreel.image import Image
 
 CAMERA = "front"
 REMEMBERED = 10_000

@@ -1,0 +1,288 @@
+"""Ask each model of a preset one real question: a plan, an edit, a verdict. For the day of new weights."""
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from goalreel.annotator.task_input import order
+from goalreel.errors import InputError, UserError
+from goalreel.extras import absent
+from goalreel.image import Image
+from goalreel.models.load import Shared, Thinker, build_critic, build_editor, build_planner, dialect_of
+from goalreel.models.names import ModelName
+from goalreel.models.presets import Preset
+from goalreel.models.registry import Role
+from goalreel.planners.agents import critic, planner
+from goalreel.planners.agents.ask import Question
+from goalreel.planners.agents.dialects import Dialect
+from goalreel.planners.agents.json_reply import Problem
+from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, Reply
+from goalreel.planners.chat.recording import OverheardChat, overhear
+from goalreel.types import Candidate, Edit, Failure, Frozen, Plan, Task, Verdict
+
+INSTRUCTION = "put the red block in the blue bowl"
+SIDE = 512
+_GONE = re.compile(
+    r"\b404\b|not found|no such model|does not exist|(not a valid|invalid|unknown) model"
+    r"|no folder|no \w+ called",
+    re.IGNORECASE,
+)
+
+
+class ReplyHeard(Frozen):
+    """One reply of a chat model, and what it was read as: a plan's number of steps, or `yes` or `no`."""
+
+    text: str
+    read_as: str | None = None
+    problem: str | None = None
+    """Why it could not be read."""
+
+
+class RoleTrial(Frozen):
+    """How one model fared. `problem` is why it could not be used, None where it could."""
+
+    role: Role
+    model: str
+    how: str = ""
+    """How a chat model was asked: dialect, sampling, and what else decides its answer."""
+    note: str | None = None
+    load_s: float | None = None
+    ask_s: float | None = None
+    asked: str = ""
+    """The first conversation with a chat model, as text."""
+    replies: tuple[ReplyHeard, ...] = ()
+    gave: str = ""
+    problem: str | None = None
+
+    @property
+    def gone(self) -> bool:
+        """Whether the problem is that there is no model of that name."""
+        return self.problem is not None and bool(_GONE.search(self.problem))
+
+
+class Trial(Frozen):
+    """How all three fared with one task; `edited` is the editor's picture."""
+
+    preset: Preset
+    task: Task
+    roles: tuple[RoleTrial, ...]
+    edited: Image | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether every model could be used."""
+        return all(role.problem is None for role in self.roles)
+
+
+def trial_task(frame: Image | None = None, instruction: str | None = None) -> Task:
+    """Make the task of a trial; without either a drawn scene and what is to be done in it.
+
+    Raises:
+        InputError: a frame without an instruction.
+    """
+    if instruction is not None:
+        return order(instruction, frame)
+    if frame is not None:
+        raise InputError("--frame needs --instruction: say what is to be done in the picture")
+    return order(INSTRUCTION, drawn_scene())
+
+
+def drawn_scene() -> Image:
+    """A table with a red block and a blue bowl, SIDE x SIDE."""
+    import cv2
+    import numpy as np
+
+    pixels = np.full((SIDE, SIDE, 3), (203, 196, 186), np.uint8)
+    pixels[: SIDE // 3] = (228, 230, 232)
+    cv2.rectangle(pixels, (110, 290), (190, 370), (196, 44, 40), -1)
+    cv2.rectangle(pixels, (110, 290), (190, 306), (224, 92, 86), -1)
+    cv2.ellipse(pixels, (350, 340), (90, 62), 0, 0, 360, (44, 84, 190), -1, cv2.LINE_AA)
+    cv2.ellipse(pixels, (350, 322), (72, 36), 0, 0, 360, (26, 52, 128), -1, cv2.LINE_AA)
+    return Image(pixels)
+
+
+def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = lambda role: None) -> Trial:
+    """Ask the three models, each even where another could not be used; `tell` hears of each as it is done."""
+    shared: Shared = {}
+    tried: list[RoleTrial] = []
+
+    def done(role: RoleTrial) -> None:
+        tried.append(role)
+        tell(role)
+
+    plan = _plan(preset, task, shared, done)
+    steps = plan.steps if plan is not None else ()
+    prompt, goal = next(((s.prompt, s.instruction) for s in steps if s.prompt is not None), (None, None))
+    edit = Edit(
+        task_id=task.id, step=0, attempt=0, image=task.image, prompt=prompt or task.instruction, seed=0
+    )
+    edited = _edit(preset, edit, done)
+    picture = edited or task.image or drawn_scene()
+    candidate = Candidate(
+        task_id=task.id,
+        step=0,
+        source=task.image,
+        image=picture,
+        instruction=goal or task.instruction,
+        prompt=edit.prompt,
+        first_prompt=edit.prompt,
+    )
+    _judge(preset, candidate, shared, done)
+    return Trial(preset=preset, task=task, roles=tuple(tried), edited=edited)
+
+
+def _plan(preset: Preset, task: Task, shared: Shared, done: Callable[[RoleTrial], None]) -> Plan | None:
+    name = ModelName.parse(preset.planner)
+    # One that watches has no recording here, so its chat model is asked for a plan.
+    asked = name.inner.text if name.kind == "watch" else preset.planner
+    sitting = _Sitting("planner", asked)
+
+    def load() -> Callable[[], Plan | Failure]:
+        spoken = sitting.ready(f"at most {preset.max_steps} steps")
+        if spoken is not None:
+            sitting.question = planner.question(task, dialect=spoken, max_steps=preset.max_steps)
+        model = build_planner(
+            asked, None, shared, max_steps=preset.max_steps, spoken=spoken, through=sitting.listen
+        )
+        return lambda: model.plan([task])[0]
+
+    plan = sitting.hold(load)
+    told = "" if plan is None else "; ".join(f"{n}. {s.name}" for n, s in enumerate(plan.steps, start=1))
+    done(sitting.outcome(told))
+    return plan
+
+
+def _edit(preset: Preset, edit: Edit, done: Callable[[RoleTrial], None]) -> Image | None:
+    sitting = _Sitting("editor", preset.editor)
+
+    def load() -> Callable[[], Image | Failure]:
+        model = build_editor(preset.editor)
+        return lambda: model.edit([edit])[0]
+
+    picture = sitting.hold(load)
+    done(sitting.outcome("" if picture is None else f"a picture of {picture.size[0]} x {picture.size[1]}"))
+    return picture
+
+
+def _judge(
+    preset: Preset, candidate: Candidate, shared: Shared, done: Callable[[RoleTrial], None]
+) -> Verdict | None:
+    sitting = _Sitting("critic", preset.critic)
+    mode, scores, threshold = preset.critic_mode, preset.critic_scores, preset.critic_threshold
+
+    def load() -> Callable[[], Verdict | Failure]:
+        limit = "" if threshold is None else f", threshold {threshold:g}"
+        spoken = sitting.ready(f"{mode}{', scores' if scores else ''}{limit}")
+        if spoken is not None:
+            sitting.question = critic.question(candidate, mode=mode, scores=scores, dialect=spoken)
+        model = build_critic(
+            preset.critic,
+            None,
+            shared,
+            mode=mode,
+            scores=scores,
+            threshold=threshold,
+            spoken=spoken,
+            through=sitting.listen,
+        )
+        return lambda: model.judge([candidate])[0]
+
+    verdict = sitting.hold(load)
+    done(sitting.outcome("" if verdict is None else _told(verdict)))
+    return verdict
+
+
+def _told(verdict: Verdict) -> str:
+    sure = "" if verdict.probability is None else f", probability of success {verdict.probability:.3f}"
+    refined = f"; prompt anew: {verdict.refined_prompt}" if verdict.refined_prompt else ""
+    return f"{'accepted' if verdict.success else 'rejected'}{sure}{refined}"
+
+
+@dataclass
+class _Sitting:
+    """One model being tried."""
+
+    role: Role
+    name: str
+    how: str = ""
+    note: str | None = None
+    load_s: float | None = None
+    ask_s: float | None = None
+    problem: str | None = None
+    question: Question | Failure | None = None
+    ears: OverheardChat | None = None
+
+    def ready(self, more: str) -> Dialect | None:
+        """Note how the model is asked; None where it is no chat model."""
+        role: Thinker = "planner" if self.role == "planner" else "critic"
+        spoken = dialect_of(self.name, role)
+        if spoken is not None:
+            temperature = ModelName.parse(self.name).options.get("temperature", "0 (greedy)")
+            self.how = f"dialect {spoken.name}, temperature {temperature}, {more}"
+            self.note = spoken.note
+        return spoken
+
+    def listen(self, chat: Chat) -> Chat:
+        """Put ears around a chat model."""
+        self.ears = overhear(chat)
+        return self.ears
+
+    def hold[A: Plan | Image | Verdict](self, load: Callable[[], Callable[[], A | Failure]]) -> A | None:
+        """Load the model and ask it; None where it cannot be used, with the problem."""
+        started = time.perf_counter()
+        try:
+            ask = load()
+            self.load_s = time.perf_counter() - started
+            started = time.perf_counter()
+            answer = ask()
+            self.ask_s = time.perf_counter() - started
+        except (UserError, OSError) as e:
+            self.problem = (str(e) or type(e).__name__).splitlines()[0]
+            return None
+        except ModuleNotFoundError as e:
+            self.problem = absent(e)
+            if self.problem is None:
+                raise
+            return None
+        if isinstance(answer, Failure):
+            self.problem = answer.message
+            return None
+        return answer
+
+    def outcome(self, gave: str) -> RoleTrial:
+        """How the model fared; `gave` is what its answer comes to."""
+        heard = self.ears.heard if self.ears is not None else []
+        asked = self.question.conversation if isinstance(self.question, Question) else ()
+        return RoleTrial(
+            role=self.role,
+            model=ModelName.parse(self.name).public(),
+            how=self.how,
+            note=self.note,
+            load_s=self.load_s,
+            ask_s=self.ask_s,
+            asked=_as_text(asked),
+            replies=tuple(self._read(exchange.said) for exchange in heard),
+            gave=gave,
+            problem=self.problem,
+        )
+
+    def _read(self, said: Reply) -> ReplyHeard:
+        if isinstance(said, NoReply):
+            return ReplyHeard(text="", problem=said.reason)
+        match self.question.read(said) if isinstance(self.question, Question) else None:
+            case Problem(message=message):
+                return ReplyHeard(text=said, problem=message)
+            case Plan(steps=steps):
+                return ReplyHeard(text=said, read_as=str(len(steps)))
+            case Verdict(success=success):
+                return ReplyHeard(text=said, read_as="yes" if success else "no")
+        return ReplyHeard(text=said)
+
+
+def _as_text(conversation: Conversation) -> str:
+    turns = []
+    for message in conversation:
+        parts = [p if isinstance(p, str) else f"[{p.size[0]} x {p.size[1]} picture]" for p in message.parts]
+        turns.append(f"--- {message.role}\n" + "\n".join(parts))
+    return "\n".join(turns)

@@ -1,0 +1,162 @@
+"""An episode's review as the page is sent it. Pure."""
+
+from collections.abc import Iterator
+from typing import assert_never
+from urllib.parse import quote
+
+from goalreel.annotator.review.schemas import AttemptAnswer, HistoryLine, StepAnswer
+from goalreel.datasets.corrections.board import WORDS
+from goalreel.datasets.corrections.events import (
+    AddRendering,
+    BeginLog,
+    BlankGoal,
+    ChooseAttempt,
+    Correction,
+    DeleteStep,
+    FlagIssue,
+    GiveVerdict,
+    InsertStep,
+    Issue,
+    MergeSteps,
+    MoveBoundary,
+    PlaceStep,
+    RedoChange,
+    RenameStep,
+    SetOutcome,
+    SplitStep,
+    TakeFrame,
+    UndoChange,
+)
+from goalreel.datasets.corrections.replay import standing
+from goalreel.datasets.corrections.reviews import Reviewed
+from goalreel.datasets.corrections.state import FRAME, ReviewStep
+from goalreel.types import Attempt
+
+SHOWN = 480
+"""Pixels of a goal image's longest side, where it is a frame of the recording."""
+_SAID = {"accept": "accepted it", "reject": "rejected it", "unsure": "was unsure of it"}
+
+_PLAIN = {
+    "merge": "merged with the next step",
+    "delete": "deleted",
+    "blank": "left without a goal image",
+    "render": "rendered again",
+}
+
+
+def told_step(episode: int, step: ReviewStep) -> StepAnswer:
+    """A step with its attempts."""
+    words, segment = step.step, step.segment
+    return StepAnswer(
+        id=step.id,
+        name=words.name,
+        instruction=words.instruction,
+        prompt=words.prompt,
+        outcome=words.outcome,
+        start=segment.start if segment else None,
+        end=segment.end if segment else None,
+        unaligned=step.alignment.reason if step.alignment else None,
+        issues=step.issues,
+        chosen=step.chosen,
+        edited=sorted(step.edited),
+        attempts=[_attempt(episode, step, number) for number in range(len(step.attempts))],
+    )
+
+
+def _attempt(episode: int, step: ReviewStep, number: int) -> AttemptAnswer:
+    attempt = step.attempts[number]
+    verdict, failure = attempt.verdict, attempt.failure
+    picked = number in step.taken or (number == step.chosen and "goal" in step.edited)
+    outcome = "failed" if verdict is None else "accepted" if verdict.success else "rejected"
+    text = verdict.reasoning if verdict else f"{failure.stage}: {failure.message}" if failure else ""
+    return AttemptAnswer(
+        picture=_picture(episode, attempt),
+        prompt=attempt.prompt,
+        outcome="person" if picked else outcome,
+        text=text,
+        probability=verdict and verdict.probability,
+        semantics=verdict and verdict.semantics,
+        quality=verdict and verdict.quality,
+    )
+
+
+def _picture(episode: int, attempt: Attempt) -> str | None:
+    """Where the page finds the picture."""
+    reference = attempt.image and attempt.image.frame
+    if reference is None:
+        return None
+    if not reference.startswith(FRAME):
+        return "/pictures/" + reference.removeprefix("images/")
+    camera, _, frame = reference.removeprefix(FRAME).rpartition("#")
+    return f"/frames/{episode}/{quote(camera, safe='')}/{frame}.jpg?width={SHOWN}"
+
+
+def history(found: Reviewed) -> Iterator[HistoryLine]:
+    """Every change but what takes changes back, in order; those are marked that were taken back."""
+    stands = {entry.revision for entry in standing(found.entries)[0]}
+    names = {step.id: step.step.name for step in found.review.steps}
+    for entry in found.entries[1:]:
+        if not isinstance(entry.change, UndoChange | RedoChange):
+            yield HistoryLine(
+                revision=entry.revision,
+                at=entry.at,
+                by=entry.by,
+                words=_words(entry.change, names),
+                undone=entry.revision not in stands,
+            )
+
+
+def _words(change: BeginLog | Correction, names: dict[str, str]) -> str:
+    match change:
+        case InsertStep(start=start, end=end, name=name):
+            return f"“{name}” inserted at frames {start} to {end}"
+        case RenameStep(name=name):
+            return f"words set to “{name}”"
+        case FlagIssue(step=None, issue=issue, on=on):
+            return f"the episode: {_flag(issue, on)}"
+        case GiveVerdict(verdict=verdict):
+            return _SAID[verdict]
+        case BeginLog():
+            return "annotated again"
+        case UndoChange() | RedoChange():
+            return change.kind
+    step = names.get(change.step or "")
+    return f"{f'“{step}”' if step else 'a step that is gone'} {_done_to(change)}"
+
+
+def _done_to(
+    change: MoveBoundary
+    | PlaceStep
+    | SplitStep
+    | MergeSteps
+    | DeleteStep
+    | SetOutcome
+    | ChooseAttempt
+    | TakeFrame
+    | BlankGoal
+    | AddRendering
+    | FlagIssue,
+) -> str:
+    """What was done to a step, as the end of a sentence that begins with its name."""
+    match change:
+        case MoveBoundary(edge=edge, frame=frame):
+            return f"{edge}s at frame {frame}"
+        case PlaceStep(start=start, end=end):
+            return f"placed at frames {start} to {end}"
+        case SplitStep(frame=frame):
+            return f"split at frame {frame}"
+        case MergeSteps() | DeleteStep() | BlankGoal() | AddRendering():
+            return _PLAIN[change.kind]
+        case SetOutcome(outcome=outcome):
+            return "tried in vain" if outcome == "failed" else "done"
+        case ChooseAttempt(attempt=attempt):
+            return f"has attempt {attempt + 1} as its goal image"
+        case TakeFrame(frame=frame):
+            return f"has frame {frame} as its goal image"
+        case FlagIssue(issue=issue, on=on):
+            return _flag(issue, on)
+    assert_never(change)
+
+
+def _flag(issue: Issue, on: bool) -> str:
+    return WORDS[issue] if on else f"no longer {WORDS[issue]}"

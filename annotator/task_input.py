@@ -1,0 +1,79 @@
+"""What is asked of a run, put together: an instruction with its pictures, or a storyboard to go on from."""
+
+from collections.abc import Sequence
+
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel.planners.chat.interleave import MARK
+from goalreel.types import DoneStep, Storyboard, Task
+
+
+def order(
+    instruction: str,
+    image: Image | None = None,
+    *,
+    images: Sequence[Image] = (),
+    done: Sequence[DoneStep] = (),
+    seed: int = 0,
+) -> Task:
+    """Make a task of an instruction, the scene as it is now, and pictures for the instruction's marks.
+
+    Without `image` the scene is the last picture there is; one scene alone stands for one mark.
+
+    Raises:
+        InputError: an empty instruction, or not one picture a mark.
+    """
+    if not instruction.strip():
+        raise InputError("the instruction is empty: say what is to be done")
+    marks = instruction.count(MARK)
+    if not images and image is not None and marks == 1:
+        images = (image,)
+    if len(images) != marks:
+        raise InputError(
+            f"{_counted(len(images), 'picture')} for {_counted(marks, f'{MARK} mark')} in the instruction: "
+            "write one mark where each picture belongs"
+        )
+    shown = [*images, *(step.image for step in done if step.image is not None)]
+    scene = image or (shown[-1] if shown else None)
+    return Task(
+        id="task", instruction=instruction, image=scene, images=tuple(images), done=tuple(done), seed=seed
+    )
+
+
+def going_on(
+    board: Storyboard, image: Image | None = None, *, done: int | None = None, seed: int = 0
+) -> Task:
+    """Make the task of what remains of a storyboard after its first `done` steps; `image` is the scene now.
+
+    None takes the steps that were accepted from the start, and the goal image of the last of them. Goal
+    images are taken as they were handed out: what is planned next has the camera's size too.
+
+    Raises:
+        InputError: the storyboard has no plan, or fewer steps than are said to be done.
+    """
+    if not board.steps:
+        raise InputError("there is no plan to go on from: plan the task anew")
+    behind = accepted(board) if done is None else done
+    if not 0 <= behind <= len(board.steps):
+        raise InputError(f"{behind} steps done, but the plan has {len(board.steps)}")
+    shown = zip(board.steps[:behind], board.goal_images(), strict=False)
+    steps = [DoneStep(instruction=s.step.instruction, image=goal) for s, goal in shown]
+    before = board.task
+    return Task(
+        id="task",
+        instruction=before.instruction,
+        image=image or next((s.image for s in reversed(steps) if s.image is not None), before.image),
+        images=before.images,
+        done=(*before.done, *steps),
+        seed=seed,
+    )
+
+
+def accepted(board: Storyboard) -> int:
+    """How many steps from the start need nothing more: they are verified, or words alone."""
+    open_steps = (i for i, step in enumerate(board.steps) if step.status not in ("verified", "text"))
+    return next(open_steps, len(board.steps))
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

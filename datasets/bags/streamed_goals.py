@@ -1,0 +1,153 @@
+"""What a goalreel node streamed while the bag was recorded: sub-goals, and the storyboards behind them."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from goalreel.datasets.bags.first_pass import Track
+
+VERIFIED, UNVERIFIED = 3, 4
+ACCEPTED, REJECTED = 1, 2
+PENDING = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a SubGoal message said: the sub-goal that a node showed from then on."""
+
+    id: UUID
+    revision: int
+    index: int
+    active: bool
+    task: str
+    name: str
+    instruction: str
+    auxiliary: str
+    verified: bool
+    jpeg: bytes
+    """Empty: words only."""
+
+    @property
+    def in_words(self) -> bool:
+        """It was planned without a picture: a node verifies nothing else that has none."""
+        return self.verified and not self.jpeg and bool(self.auxiliary.strip())
+
+    @classmethod
+    def read(cls, m: Any) -> "Shown":
+        """Take over the fields of a goalreel_interfaces/msg/SubGoal."""
+        return cls(
+            id=UUID(bytes=bytes(m.storyboard_id.uuid)),
+            revision=m.revision,
+            index=m.index,
+            active=m.active,
+            task=m.task.strip(),
+            name=m.name.strip(),
+            instruction=m.instruction.strip(),
+            auxiliary=m.auxiliary_text,
+            verified=m.image_status == VERIFIED,
+            jpeg=bytes(m.goal_image.data),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPanel:
+    """What a StoryboardStep message said of one step, less its picture."""
+
+    index: int
+    name: str
+    instruction: str
+    auxiliary: str
+    prompt: str
+    pending: bool
+    verdict: int
+    scores: tuple[tuple[str, float], ...]
+    probability: float
+    """NaN where the Critic does not tell, or the recording is older than the field."""
+    reasoning: str
+    refined_prompt: str
+
+    @property
+    def in_words(self) -> bool:
+        """It was planned without a picture."""
+        return not self.prompt and bool(self.auxiliary.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What a Storyboard message said of a whole storyboard, less its pictures."""
+
+    id: UUID
+    revision: int
+    models: tuple[str, str, str]
+    panels: tuple[RecordedPanel, ...]
+
+    @classmethod
+    def read(cls, m: Any) -> "Sheet":
+        """Take over the fields of a goalreel_interfaces/msg/Storyboard."""
+        models = (m.planner_model, m.editor_model, m.critic_model)
+        return cls(UUID(bytes=bytes(m.id.uuid)), m.revision, models, tuple(_panel(s) for s in m.steps))
+
+
+def _panel(m: Any) -> RecordedPanel:
+    return RecordedPanel(
+        index=m.index,
+        name=m.name.strip(),
+        instruction=m.instruction.strip(),
+        auxiliary=m.auxiliary_text,
+        prompt=m.prompt.strip(),
+        pending=m.status == PENDING,
+        verdict=m.critic.verdict,
+        scores=tuple((s.criterion, float(s.score)) for s in m.critic.scores),
+        probability=float(getattr(m.critic, "probability", math.nan)),
+        reasoning=m.critic.reasoning,
+        refined_prompt=m.critic.refined_prompt.strip(),
+    )
+
+
+@dataclass(frozen=True)
+class ShownSpan:
+    """From `start` to `end` (exclusive, ns) this sub-goal stood."""
+
+    start: int
+    end: int
+    shown: Shown
+
+
+def spans(track: Track, end: int) -> list[ShownSpan]:
+    """When each active sub-goal stood, in order; gaps are pauses. The last may stand until `end` (ns).
+
+    A message that repeats its predecessor (a latched topic heard again) is no new span.
+    """
+    messages: list[tuple[int, Shown]] = []
+    for at, shown in zip(track.stamps.tolist(), track.payloads, strict=True):
+        if not messages or messages[-1][1] != shown:
+            messages.append((at, shown))
+    ends = [at for at, _ in messages[1:]] + [end]
+    return [ShownSpan(at, stop, s) for (at, s), stop in zip(messages, ends, strict=True) if s.active]
+
+
+class Storyboards:
+    """The Storyboard messages of a bag, to look a sub-goal's step up in."""
+
+    def __init__(self, sheets: Iterable[Sheet]) -> None:
+        self._last: dict[UUID, Sheet] = {}
+        self._panels: dict[tuple[UUID, int, int], RecordedPanel] = {}
+        for sheet in sheets:
+            self._last[sheet.id] = sheet
+            self._panels |= {(sheet.id, sheet.revision, panel.index): panel for panel in sheet.panels}
+
+    def panel(self, shown: Shown) -> RecordedPanel | None:
+        """The step as it was last told of in the sub-goal's own revision."""
+        return self._panels.get((shown.id, shown.revision, shown.index))
+
+    def pending(self, shown: Shown) -> tuple[RecordedPanel, ...]:
+        """The steps that the storyboard, as last told, has after this one and never came to."""
+        last = self._last.get(shown.id)
+        return () if last is None else tuple(p for p in last.panels if p.pending and p.index > shown.index)
+
+    def models(self, shown: Shown) -> tuple[str, str, str] | None:
+        """The planner, editor and critic that made the sub-goal; None if no Storyboard tells."""
+        last = self._last.get(shown.id)
+        return None if last is None else last.models

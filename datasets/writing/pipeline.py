@@ -1,0 +1,123 @@
+"""OUT from IN and the records: a valid LeRobot v3.0 dataset with language rows and a sub-goal camera.
+
+A pure function: run twice it changes no byte, killed and run again it ends with the same bytes. info.json
+goes first and comes last, so a half-built OUT is no dataset.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing import meta
+from goalreel.datasets.writing.camera import make_video, prune
+from goalreel.datasets.writing.card import CARD, write_card
+from goalreel.datasets.writing.copies import (
+    check_apart,
+    data_files,
+    drop_gone,
+    episode_files,
+    meta_digest,
+    pass_on,
+)
+from goalreel.datasets.writing.layout import VideoFile, arrange, places
+from goalreel.datasets.writing.plan import Build
+from goalreel.datasets.writing.shards import rewrite_shard
+from goalreel.datasets.writing.stats import Stats
+from goalreel.datasets.writing.tasks import TASKS, tasks_file
+from goalreel.datasets.writing.text import TextOptions
+from goalreel.files import file_digest, sweep, write_bytes
+from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
+
+SUBGOAL = "observation.images.subgoal"
+
+
+def build(
+    source: Source,
+    out: Path,
+    records: Records,
+    *,
+    camera: str | None = None,
+    camera_key: str = SUBGOAL,
+    use_unverified: bool = False,
+    text: TextOptions | None = None,
+    form: SubGoalForm = DEFAULT_FORM,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write the dataset `out` from the open dataset `source` and the open `records` of `out`.
+
+    `camera` is the camera of `source` that the goal images come from (None: its first fixed one) and gives
+    their size. The new camera `camera_key` shows, on every frame of a step, that step's goal in `form`
+    (`goalreel.subgoal_camera.in_form`), with what `camera` saw then as the live frame. Frames without one are
+    black, and True in the column `Build.pad_key`. Steps without an accepted picture have no sub-task row
+    either, unless `use_unverified`. An episode of `source` that has sub-task rows already keeps all its
+    language rows, unless `text` replaces them or a person corrected the episode; `text` says which words are
+    written, and where. `progress(done, total)` counts files.
+
+    Raises:
+        DatasetError: `source` or a record is broken, `source` has the camera in another form, `out` overlaps
+            `source`, or the disk is full.
+    """
+    root, out = source.root, Path(out)
+    check_apart(root, out)
+    text = text or TextOptions()
+    job = Build.prepare(source, out, records, camera, camera_key, use_unverified, text, form)
+    annotated = set(job.clock) if not job.had_camera else set(job.goals)
+    videos = arrange(job.source, job.clock, annotated, camera_key)
+    shards, episodes = data_files(root), episode_files(root)
+    total = len(shards) + len(videos) + len(episodes) + 3
+
+    with records.reviewing():  # what a review page is storing is no leftover
+        sweep(out)
+    info = out / "meta" / "info.json"
+    everything = job.made_from(meta_digest(root), episodes=sorted(job.clock))
+    if job.marks.fresh(info, everything) is None:
+        job.marks.drop(info)
+        info.unlink(missing_ok=True)
+    drop_gone(job.source, out, camera_key, job.marks)
+    pass_on(root, out, besides={CARD, TASKS} if text.task_per_frame else {CARD})
+    for done, _ in enumerate(_steps(job, shards, videos, episodes, everything), start=1):
+        if progress:
+            progress(done, total)
+
+
+def _steps(
+    job: Build, shards: list[Path], videos: list[VideoFile], episodes: list[Path], everything: str
+) -> Iterator[None]:
+    """Make one file after the other, skipping those that are made."""
+    root, meta_folder = job.source.root, job.out / "meta"
+    for path in shards:
+        _make_shard(job, path)
+        yield
+    stats: dict[int, Stats] = {}
+    files = {}
+    for video in videos:
+        path, found = make_video(job, video)
+        files[path] = video
+        stats |= found
+        yield
+    prune(job, set(files))
+    placed = places(videos, job.clock, job.source.fps)
+    for path in episodes:
+        target = job.out / path.relative_to(root)
+        write = partial(meta.write_episodes, path, target, placed, stats, job)
+        job.marks.once(target, everything, write)
+        yield
+    write_card(job)
+    if job.tasks:
+        write_bytes(job.out / TASKS, tasks_file(job.source.tasks, job.tasks))
+    yield
+    job.marks.once(meta_folder / "stats.json", everything, partial(meta.write_stats, root, job.out, job.key))
+    yield
+    probe = None if job.had_camera else min(files)
+    describe = partial(meta.write_info, job, probe)
+    job.marks.once(meta_folder / "info.json", everything, describe)
+    yield
+
+
+def _make_shard(job: Build, path: Path) -> None:
+    target = job.out / path.relative_to(job.source.root)
+    made_from = job.made_from(path.name, file_digest(path), episodes=job.inside.get(path, []))
+    write = partial(rewrite_shard, path, target, job.goals, job.pad_key, job.had_camera, job.text, job.tasks)
+    job.marks.once(target, made_from, write)

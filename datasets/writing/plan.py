@@ -1,0 +1,169 @@
+"""What a build of OUT reads, what it writes, and what each file is made from."""
+
+import json
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.copies import data_files
+from goalreel.datasets.writing.goals import Goals, read_goals
+from goalreel.datasets.writing.layout import TOLERANCE_S, EpisodeClock, clocks
+from goalreel.datasets.writing.marks import FileMarks
+from goalreel.datasets.writing.tasks import task_indices
+from goalreel.datasets.writing.text import TextOptions
+from goalreel.datasets.writing.video import encoder, recording_encoder
+from goalreel.errors import DatasetError
+from goalreel.files import digest
+from goalreel.subgoal_camera import FOLLOWING, SubGoalForm
+
+if TYPE_CHECKING:
+    from lerobot.configs.video import RGBEncoderConfig
+
+_CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
+log = logging.getLogger(__name__)
+
+FORMAT = "6"
+"""Counts up when the same records give other bytes (another encoder setting): an older OUT is built anew."""
+FORM = "goalreel.subgoal_form"
+"""What a sub-goal camera's `info` says of its pictures; one without it is from before there were forms."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """One build of OUT: the dataset IN, the records, and everything else it knows before it writes."""
+
+    source: Source
+    out: Path
+    records: Records
+    key: str
+    """The sub-goal camera."""
+    camera: str
+    """The camera of IN that gives its size."""
+    size: tuple[int, int]
+    """(width, height)."""
+    goals: dict[int, Goals]
+    clock: dict[int, EpisodeClock]
+    text: TextOptions
+    form: SubGoalForm
+
+    @property
+    def follows(self) -> bool:
+        """Whether the camera's picture changes with every frame."""
+        return self.form in FOLLOWING
+
+    @property
+    def encoder(self) -> "RGBEncoderConfig":
+        """How the camera is encoded."""
+        return recording_encoder(self.size) if self.follows else encoder(self.size)
+
+    @property
+    def pad_key(self) -> str:
+        """The mask: `subgoal_is_pad` for `observation.images.subgoal`; True on frames without a goal picture.
+
+        Named after lerobot's `action_is_pad`, whose suffix its processors pass on to every policy. Under
+        `observation.images.` some policies (evo1, xvla, molmoact2) would take it for a picture, and as
+        `{key}_padding_mask` SmolVLA's `embed_prefix` fails on the time axis that lerobot gives it.
+        """
+        return f"{self.key.rpartition('.')[2]}_is_pad"
+
+    @property
+    def marks(self) -> FileMarks:
+        return FileMarks(self.out)
+
+    @cached_property
+    def inside(self) -> dict[Path, list[int]]:
+        """The episodes of each data file."""
+        found: dict[Path, list[int]] = {}
+        for episode, clock in self.clock.items():
+            found.setdefault(clock.shard, []).append(episode)
+        return found
+
+    @property
+    def had_camera(self) -> bool:
+        return self.key in self.source.features
+
+    @cached_property
+    def tasks(self) -> dict[str, int]:
+        """Text -> task index, where every frame has its sub-task's; else empty."""
+        return task_indices(self.source.tasks, self.goals.values()) if self.text.task_per_frame else {}
+
+    def made_from(self, *parts: object, episodes: Sequence[int]) -> str:
+        """Digest of all that a file with these episodes is made from."""
+        marks = [f"{e} {self.goals[e].digest if e in self.goals else ''}" for e in episodes]
+        goals = [self.goals[e] for e in episodes if e in self.goals]
+        named = {name for g in goals for name in (g.instruction, *g.names)}
+        tasks = sorted((name, self.tasks[name]) for name in named & set(self.tasks))
+        shown = [self.key, self.camera, self.size, self.form]
+        how = [FORMAT, self.records.source, *shown, astuple(self.text), tasks]
+        return digest(json.dumps([*how, list(parts)]), *marks)
+
+    @classmethod
+    def prepare(
+        cls,
+        source: Source,
+        out: Path,
+        records: Records,
+        camera: str | None,
+        key: str,
+        use_unverified: bool,
+        text: TextOptions,
+        form: SubGoalForm,
+    ) -> Self:
+        """Read IN's clocks and the records of OUT.
+
+        Raises:
+            DatasetError: as `build`.
+        """
+        name = source.camera(camera)
+        feature = source.features.get(key)
+        taken = name == key or (feature and feature["dtype"] != "video")
+        if taken or not _CAMERA_KEY.fullmatch(key):
+            raise DatasetError(
+                f"{source.root}: {key!r} cannot hold the goal images: "
+                "name a new camera for them, observation.images.NAME"
+            )
+        check_form(source, key, form)
+        source.check_data()
+        clock = clocks(data_files(source.root), source.fps)
+        if late := [e for e, c in clock.items() if c.jitter_s > TOLERANCE_S]:
+            log.warning(
+                "%s: episode %d is not at a constant rate: lerobot's loader may refuse its frames",
+                source.root,
+                late[0],
+            )
+        chosen = sorted(records.done() & set(clock))
+        goals = read_goals(records, chosen, {e: c.frames for e, c in clock.items()}, use_unverified)
+        size = picture_size(feature or source.features[name])
+        return cls(source, out, records, key, name, size, goals, clock, text, form)
+
+
+def form_of(feature: dict[str, Any]) -> str:
+    """The form of a sub-goal camera's pictures, by its feature in info.json."""
+    return (feature.get("info") or {}).get(FORM, "plain")
+
+
+def check_form(source: Source, key: str, form: SubGoalForm) -> None:
+    """Hold a run to the form in which the dataset shows goals already, in the camera `key`.
+
+    Raises:
+        DatasetError: that is another form.
+    """
+    if key in source.features and (theirs := form_of(source.features[key])) != form:
+        raise DatasetError(
+            f"{source.root}: {key!r} shows goals in the form {theirs!r}, not {form!r}: "
+            f"take --subgoal-form {theirs}, or another --subgoal-key"
+        )
+
+
+def picture_size(feature: dict) -> tuple[int, int]:
+    """(width, height) of a camera's pictures."""
+    shape = list(feature["shape"])
+    if next(iter(feature.get("names") or ()), "") in ("channel", "channels"):
+        shape = shape[1:] + shape[:1]
+    return shape[1], shape[0]

@@ -1,0 +1,95 @@
+"""`goalreel eval tabletop`: TabletopBench. Imports mujoco and the models when it runs."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import typer
+
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.models import (
+    PRESET,
+    Critic,
+    CriticMode,
+    CriticScores,
+    CriticThreshold,
+    Editor,
+    Keep,
+    MaxAttempts,
+    MaxSteps,
+    Planner,
+    choices,
+)
+from goalreel.cli.options import First, Json, MeasuredSplit, named
+
+INTERRUPTED = "interrupted; the answers are kept: run the same command again to go on"
+type Part = Literal["plan", "edit", "critic", "loop", "closed_loop", "live", "annotate"]
+PARTS: tuple[Part, ...] = get_args(Part.__value__)
+"""Those of goalreel/tabletop/bench/bench.py, which is not imported for `--help`."""
+
+
+def tabletop(
+    preset: Annotated[str, typer.Option(help=f"The models under test. {PRESET}")] = "nano",
+    planner: Planner = None,
+    editor: Editor = None,
+    critic: Critic = None,
+    max_attempts: MaxAttempts = None,
+    critic_mode: CriticMode = None,
+    critic_scores: CriticScores = None,
+    critic_threshold: CriticThreshold = None,
+    max_steps: MaxSteps = None,
+    keep: Keep = None,
+    split: MeasuredSplit = "validation",
+    episodes: Annotated[int, typer.Option(min=1, help="How many; each has its own seed.")] = 100,
+    first: First = 0,
+    parts: Annotated[str, typer.Option(help=f"Of {', '.join(PARTS)}; comma-separated.")] = ",".join(PARTS),
+    orders: Annotated[
+        Literal["explicit", "terse", "both"],
+        typer.Option(
+            help="How steps are first said in loop and closed_loop; terse ones leave something open."
+        ),
+    ] = "both",
+    look: Annotated[
+        Literal["plain", "varied", "unseen"],
+        typer.Option(help="Shades, tables and light; training shows plain and varied ones."),
+    ] = "plain",
+    camera: Annotated[
+        Literal["front", "corner", "left"],
+        typer.Option(help="Where scenes are seen from; training shows front and corner."),
+    ] = "front",
+    out: Annotated[
+        Path, typer.Option(help="Answers and recordings are kept here, to go on after a kill.")
+    ] = Path("tabletop-bench"),
+    as_json: Json = False,
+) -> None:
+    """Score planner, editor, critic and the loop of them by the simulated tabletop's predicates."""
+    with one_line_errors(INTERRUPTED):
+        chosen = named(parts, PARTS, "part")
+        from rich.console import Console
+
+        from goalreel.cli.console import progress_bars
+        from goalreel.models import presets
+        from goalreel.streaming.replay import asked_about
+        from goalreel.streaming.settings import EngineSettings
+        from goalreel.tabletop.bench.bench import ORDERS, BenchOrder, evaluate
+        from goalreel.tabletop.sim.variety import View
+
+        names = presets.load(preset, **choices(locals()))
+        registers = ORDERS if orders == "both" else (orders,)
+        order = BenchOrder(
+            names,
+            split,
+            episodes,
+            first,
+            chosen,
+            out,
+            partial(asked_about, EngineSettings()),
+            orders=registers,
+            view=View(look, camera),
+        )
+        with progress_bars() as progress:
+            report = evaluate(order, progress)
+        if as_json:
+            typer.echo(report.as_json())
+        else:
+            Console().print(report.table())

@@ -1,0 +1,35 @@
+"""What models that read recordings look at."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from goalreel.types import Recordings
+
+if TYPE_CHECKING:
+    from goalreel.planners.kinematic import Granularity, Layout
+    from goalreel.planners.watch.exemplars import Exemplar
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Recordings by their ids, and how they are to be read."""
+
+    recordings: Recordings
+    camera: str
+    """The camera whose frames become goal images; one that stands still."""
+    words: tuple[str, ...] = ()
+    """All instructions of the dataset, to take nouns from."""
+    granularity: "Granularity" = "event"
+    layout: "Layout | None" = None
+    """Which state dimensions are the gripper and the position; None finds them."""
+    cameras: tuple[str, ...] = ()
+    """All cameras that show the episode: `camera`, then those on a wrist, then the others."""
+    with_phases: bool = False
+    """Let the planner that reads motion name the phases below its steps too."""
+    exemplars: "tuple[Exemplar, ...]" = ()
+    """What people have accepted, for a planner that watches to be shown."""
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The cameras that a model which watches is shown: `camera`, and one more where there is one."""
+        return self.cameras[:2] or (self.camera,)

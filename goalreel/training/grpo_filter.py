@@ -1,0 +1,122 @@
+"""Which critiques can teach by GRPO: those that a Critic judges rightly in some of its replies, not in all.
+
+Where all replies to a row earn the same, its group has no gradient (DAPO, arXiv 2503.14476, section 3.2). The
+verdicts alone decide here, as nothing is drawn: rows with pass@k between 0 and 1 are kept.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import batched
+from pathlib import Path
+
+import torch
+
+from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow, candidate_of
+from goalreel.datasets.corpora.write import Corpus, write_corpus
+from goalreel.errors import InputError
+from goalreel.files import digest, file_digest
+from goalreel.planners.agents.critic import question
+from goalreel.planners.agents.dialects import OWN, Dialect, Mode
+from goalreel.planners.agents.json_reply import Problem
+from goalreel.planners.agents.parsing import parse_verdict
+from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, Reply
+from goalreel.progress import OnCount
+from goalreel.training.critiques import Critiques, shards_of
+
+SHARD = 100
+"""Rows a file: what a killed run may have to ask for again."""
+
+
+@dataclass(frozen=True)
+class GroupSampling:
+    """How a Critic is asked about each row. `chat` samples; what is greedy says the same every time."""
+
+    chat: Chat
+    name: str
+    """What the corpus calls the Critic; another one does not go on with it."""
+    replies: int = 8
+    dialect: Dialect = OWN
+    mode: Mode = "strict"
+
+
+def filter_groups(
+    source: Path, out: Path, sampling: GroupSampling, *, progress: OnCount = lambda done, total: None
+) -> tuple[int, int]:
+    """Write the rows of `source` that can teach into the corpus `out`; returns how many, and of how many.
+
+    Finished shards are kept: the same call goes on after a kill. `progress` counts rows.
+
+    Raises:
+        InputError: `source` holds no critiques, or held-out ones, or no row of it is left.
+        DatasetError: `out` holds another corpus.
+        BackendError: the Critic cannot be called; what is finished is kept.
+    """
+    rows = Critiques([source])
+    parts = batched(range(len(rows)), SHARD)
+    corpus = Corpus(
+        kind=CRITIQUES,
+        split="train",
+        shards={f"train-{i:05d}": range(part[0], part[-1] + 1) for i, part in enumerate(parts)},
+        make=partial(_kept, rows.row, sampling),
+        asked={
+            "kind": "teaching critiques",
+            "source": digest(*(file_digest(shard) for shard in shards_of(source))),
+            "critic": sampling.name,
+            "replies": sampling.replies,
+            "dialect": sampling.dialect.name,
+            "mode": sampling.mode,
+        },
+        about=f"the {len(rows)} in another corpus: those that {sampling.name} judges rightly in some of "
+        f"{sampling.replies} replies, not in all. Made by `goalreel corpus filter-groups`.",
+    )
+    kept = write_corpus(corpus, out, text=False, progress=progress)
+    if not kept:
+        raise InputError(
+            f"no row of {source} is left: {sampling.name} is right in all replies to a row, or in none"
+        )
+    return kept, len(rows)
+
+
+def _kept(
+    row_of: Callable[[int], CritiqueRow], sampling: GroupSampling, part: range
+) -> Iterator[CritiqueRow]:
+    torch.manual_seed(part.start)  # a resumed run ends with the rows of an unbroken one
+    rows = [row_of(number) for number in part]
+    asked = [
+        question(candidate_of(row), mode=sampling.mode, dialect=sampling.dialect).conversation for row in rows
+    ]
+    replies = _replies(sampling.chat, [c for c in asked for _ in range(sampling.replies)])
+    for row, group in zip(rows, batched(replies, sampling.replies), strict=True):
+        if _teaches(row, group):
+            yield row
+
+
+def _replies(chat: Chat, asked: Sequence[Conversation]) -> list[Reply]:
+    """A reply to each conversation; those without one are asked once more.
+
+    Raises:
+        BackendError: the Critic cannot be called, or no longer.
+    """
+    replies = list(chat.complete(asked))
+    lost = [i for i, reply in enumerate(replies) if isinstance(reply, NoReply) and not reply.refused]
+    if lost:
+        # A server that died meanwhile looks like one that said nothing: asked anew, it shows. One that fails
+        # at these rows alone answers what it has answered before.
+        known = [i for i, reply in enumerate(replies) if isinstance(reply, str)][:1]
+        again = chat.complete([asked[i] for i in (*known, *lost)])
+        for i, reply in zip(lost, again[len(known) :], strict=True):
+            replies[i] = reply
+    return replies
+
+
+def _teaches(row: CritiqueRow, replies: Sequence[Reply]) -> bool:
+    """Whether some replies are right and some are not. What a server failed to answer tells nothing."""
+    return len(set(_passes(row, replies))) == 2
+
+
+def _passes(row: CritiqueRow, replies: Iterable[Reply]) -> Iterator[bool]:
+    for reply in replies:
+        if isinstance(reply, str):
+            verdict = parse_verdict(reply)
+            yield not isinstance(verdict, Problem) and verdict.success == row.success

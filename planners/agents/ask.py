@@ -1,0 +1,117 @@
+"""Ask a chat model a batch of questions until each answer can be read, a bounded number of times."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from goalreel.errors import BackendError
+from goalreel.planners.agents.json_reply import MAX_REPLY, Problem, clean, valid
+from goalreel.planners.chat.conversation import Chat, Conversation, Message, NoReply, Spoken, TokenChat
+from goalreel.planners.chat.interleave import plain
+from goalreel.types import Failure
+
+log = logging.getLogger(__name__)
+
+_ECHO = 8_000
+"""Characters of a bad reply that the model is shown again."""
+
+
+@dataclass(frozen=True)
+class Question[T]:
+    """A conversation, how its reply is read, and the turn that says what was wrong with a reply."""
+
+    conversation: Conversation
+    read: Callable[[str], T | Problem]
+    again: Callable[[Problem], str]
+    weigh: Callable[[T, Spoken], T] | None = None
+    """Adds to what was read what the reply's tokens tell; asks a TokenChat for them."""
+
+
+def ask[T](
+    chat: Chat,
+    questions: Sequence[Question[T] | Failure],
+    *,
+    stage: Literal["plan", "judge"],
+    replies: int,
+    schema: Mapping[str, Any],
+) -> list[T | Failure]:
+    """Answer i belongs to question i; a question that is already a Failure stays one.
+
+    Only what could not be read is asked again, in one batch: the question, the last bad reply and what was
+    wrong with it; where there was no reply, the same once more. After `replies` replies a Failure holds the
+    last one. The schema goes with repeats only, as enforcing it keeps a model from thinking aloud first.
+
+    Raises:
+        BackendError: the model could not be called the first time. Later, answers already read are kept.
+        ValueError: the back end did not give one reply a conversation.
+    """
+    unread = {i: q for i, q in enumerate(questions) if isinstance(q, Question)}
+    turns = {i: q.conversation for i, q in unread.items()}
+    answers: dict[int, T | Failure] = {i: q for i, q in enumerate(questions) if isinstance(q, Failure)}
+    raw: dict[int, str] = {}
+    call = partial(_complete, chat, any(q.weigh is not None for q in unread.values()))
+    for number in range(replies):
+        if not turns:
+            break
+        for i, reply in zip(list(turns), call(turns, schema if number else None), strict=True):
+            answer = Problem(reply.reason) if isinstance(reply, NoReply) else _read(unread[i], reply)
+            if not isinstance(answer, Problem):
+                answers[i] = answer
+                del turns[i]
+                continue
+            log.info(
+                "%s: reply %d of at most %d is of no use: %s", stage, number + 1, replies, answer.message
+            )
+            if isinstance(reply, Spoken):
+                raw[i] = valid(reply.text[:MAX_REPLY])
+                echo = _echo(clean(raw[i]))
+                log.info("it said: %s", echo)
+                turns[i] = unread[i].conversation + _correction(echo, unread[i].again(answer))
+            refused = isinstance(reply, NoReply) and reply.refused
+            answers[i] = Failure(
+                stage=stage, message=_line(answer, number + 1), reply=raw.get(i), refused=refused
+            )
+    return [answers[i] for i in range(len(questions))]
+
+
+def _read[T](question: Question[T], reply: Spoken) -> T | Problem:
+    answer = question.read(reply.text)
+    if question.weigh is None or isinstance(answer, Problem):
+        return answer
+    return question.weigh(answer, reply)
+
+
+def _complete(
+    chat: Chat, tokens: bool, turns: Mapping[int, Conversation], schema: Mapping[str, Any] | None
+) -> Sequence[Spoken | NoReply]:
+    """One batch. What fails as a whole after the first time costs only what is still unread."""
+    repeated = schema is not None
+    try:
+        if tokens and isinstance(chat, TokenChat):
+            got = chat.complete_tokens(list(turns.values()), schema=schema)
+        else:
+            replies = chat.complete(list(turns.values()), schema=schema)
+            got = [Spoken(reply) if isinstance(reply, str) else reply for reply in replies]
+    except BackendError as e:
+        if not repeated:
+            raise
+        return [NoReply(str(e) or type(e).__name__)] * len(turns)
+    if len(got) != len(turns):
+        raise ValueError(f"the chat back end was sent {len(turns)} conversations and gave {len(got)} replies")
+    return got
+
+
+def _echo(reply: str) -> str:
+    if len(reply) > _ECHO:
+        reply = f"{reply[: _ECHO // 2]}\n[...]\n{reply[-_ECHO // 2 :]}"
+    return plain(reply) if reply.strip() else "(empty)"
+
+
+def _correction(echo: str, turn: str) -> Conversation:
+    return Message("assistant", (echo,)), Message("user", (turn,))
+
+
+def _line(problem: Problem, replies: int) -> str:
+    return f"no usable answer in {replies} {'reply' if replies == 1 else 'replies'}: {clean(problem.message)}"

@@ -1,0 +1,52 @@
+"""The words in which models are asked: `own`, and those that InterleaveThinker's checkpoints know."""
+
+from pathlib import Path
+
+from goalreel.errors import InputError
+from goalreel.planners.agents.dialects.interleavethinker import InterleaveThinkerDialect, interleavethinker
+from goalreel.planners.agents.dialects.own import OWN, OwnDialect
+from goalreel.planners.agents.dialects.protocol import Dialect, DialectName, Mode
+
+__all__ = [
+    "OWN",
+    "Dialect",
+    "DialectName",
+    "InterleaveThinkerDialect",
+    "Mode",
+    "OwnDialect",
+    "default_dialect",
+    "dialect",
+    "interleavethinker",
+]
+
+
+def dialect(name: DialectName, prompts: Path | None = None, *, overlay: bool = False) -> Dialect:
+    """Make the dialect of a name; `prompts` is a clone of InterleaveThinker, and is not read for `own`.
+    With `overlay` a Critic sees a third picture (`OwnDialect`).
+
+    Raises:
+        InputError: there is no such dialect, no prompts in that folder, or no overlay in that dialect.
+    """
+    if overlay and name != "own":
+        raise InputError("the published Critic was trained on two pictures: leave out overlay")
+    match name:
+        case "own":
+            return OwnDialect(overlay=True) if overlay else OWN
+        case "interleavethinker":
+            return interleavethinker(prompts)
+    raise InputError(f"no dialect {name!r}: use own or interleavethinker")
+
+
+def default_dialect(model: str) -> DialectName:
+    """Choose the dialect of a repository or folder by its name.
+
+    >>> default_dialect("InterleaveThinker/InterleaveThinker-Planner-8B")
+    'interleavethinker'
+    >>> default_dialect("weights/interleavethinker-critic-8b/")
+    'interleavethinker'
+    >>> default_dialect("Qwen/Qwen3-VL-8B-Instruct")
+    'own'
+    """
+    name = model.casefold().rstrip("/")
+    published = name.startswith("interleavethinker/") or Path(name).name.startswith("interleavethinker-")
+    return "interleavethinker" if published else "own"

@@ -1,0 +1,162 @@
+"""The shape in which InterleaveThinker's published checkpoints were trained to be asked (arXiv 2606.13679).
+
+One user turn and no system turn. Their prompt texts have no licence and do not ship: they are read, as data,
+out of a clone of the reference repository (`UEval/system.py`). Without one, words of our own are put into the
+same shape.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from goalreel.errors import InputError
+from goalreel.image import Image
+from goalreel.planners.agents.dialects.protocol import DialectName, Mode
+from goalreel.planners.agents.dialects.shown import shown
+from goalreel.planners.agents.dialects.source_strings import string_constants
+from goalreel.planners.agents.prompts import render
+from goalreel.planners.agents.replan import Underway
+from goalreel.planners.chat.conversation import Conversation, Message
+from goalreel.planners.chat.interleave import MARK, interleave, plain
+from goalreel.types import Candidate, DoneStep, Task
+
+log = logging.getLogger(__name__)
+
+VARIABLE = "GOALREEL_INTERLEAVETHINKER"
+CLONE = "git clone https://github.com/zhengdian1/InterleaveThinker"
+FILE = "UEval/system.py"
+WHITE_SIDE = 1024
+"""Pixels; what stands before a picture that was made from nothing is a white square."""
+
+_TASK, _FIRST, _PRESENT = "{text_input}", "{original_instruction}", "{rewritten_prompt}"
+_NOTE = (
+    "the published prompts are not at hand: InterleaveThinker's checkpoints are asked in other words than "
+    f"they were trained on, and the paper's numbers cannot be expected. {CLONE}, "
+    f"and set {VARIABLE} to its folder"
+)
+
+
+@dataclass(frozen=True)
+class _Prompts:
+    narrative: str
+    guidance: str
+    critic: str
+
+
+class InterleaveThinkerDialect:
+    """Asks as the reference code does; `interleavethinker` makes it.
+
+    A Critic's mode is ignored: strict and fast are two checkpoints, Critic-8B and Critic-SFT-8B, with one
+    prompt. Published prompts name no limit of steps; a plan beyond it is still a reply of no use.
+    """
+
+    name: DialectName = "interleavethinker"
+    scored = False
+    overlay = False
+
+    def __init__(self, prompts: _Prompts | None) -> None:
+        self._published = prompts
+        self.note: str | None = None if prompts else _NOTE
+
+    def plan(self, task: Task, max_steps: int) -> Conversation:
+        scene, images = shown(task)
+        first, now = (None, scene) if task.done else (scene, None)
+        return self._planner(task.instruction, first, images, task.done, now, max_steps)
+
+    def replan(self, progress: Underway, max_steps: int) -> Conversation:
+        """Ask for what remains. The published shape has no place for the plan there was for it."""
+        task, steps = progress.storyboard.task, progress.storyboard.steps[: progress.done]
+        scene, images = shown(task)
+        done = [DoneStep(instruction=s.step.instruction, image=s.goal_image) for s in steps]
+        return self._planner(task.instruction, scene, images, (*task.done, *done), progress.image, max_steps)
+
+    def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
+        texts = {
+            _FIRST: plain(candidate.first_prompt or candidate.prompt),
+            _PRESENT: plain(candidate.prompt),
+        }
+        source = candidate.source or _white()
+        text = "\n" + _filled(self._prompts(1).critic, texts)
+        return (Message("user", (source, candidate.image, text)),)
+
+    def _planner(
+        self,
+        instruction: str,
+        first: Image | None,
+        images: Sequence[Image],
+        done: Sequence[DoneStep],
+        now: Image | None,
+        max_steps: int,
+    ) -> Conversation:
+        """One turn: the instruction, a line a done step, the scene as it is now."""
+        prompts = self._prompts(max_steps)
+        lines = [instruction if first is None else f"{MARK}. {instruction}"]
+        lines += [_line(number, step) for number, step in enumerate(done, 1)]
+        lines += [] if now is None else [f"Now: {MARK}"]
+        pictures = [p for p in (first, *images, *(s.image for s in done), now) if p is not None]
+        prompt = prompts.guidance if pictures or done else prompts.narrative
+        text = _filled(plain(prompt), {_TASK: "\n".join(lines)})
+        return (Message("user", interleave(text, pictures)),)
+
+    def _prompts(self, max_steps: int) -> _Prompts:
+        return self._published or _own_words(max_steps)
+
+
+def interleavethinker(folder: Path | None = None) -> InterleaveThinkerDialect:
+    """Make the dialect with the prompts of a clone: `folder`, else $GOALREEL_INTERLEAVETHINKER.
+
+    With neither it has words of our own, says so in `note`, and warns.
+
+    Raises:
+        InputError: the folder lacks the file, one of its texts, or a mark in one.
+    """
+    given = folder or os.environ.get(VARIABLE)
+    if given:
+        return InterleaveThinkerDialect(_read(Path(given).expanduser()))
+    log.warning("%s", _NOTE)
+    return InterleaveThinkerDialect(None)
+
+
+def _read(folder: Path) -> _Prompts:
+    path = folder / FILE
+    if not path.is_file():
+        raise InputError(f"{folder}: no {FILE} in it; it has to be a clone: {CLONE}")
+    texts = string_constants(path)
+
+    def text(name: str, *marks: str) -> str:
+        if name not in texts:
+            raise InputError(f"{path}: no text {name} in it; take the repository as published: {CLONE}")
+        if missing := [mark for mark in marks if mark not in texts[name]]:
+            raise InputError(f"{path}: {name} lacks {missing[0]}; take the repository as published: {CLONE}")
+        return texts[name]
+
+    return _Prompts(
+        narrative=text("NARRATIVE_PROMPT_JSON", _TASK),
+        guidance=text("GUIDANCE_GLOBAL_PROMPT_JSON", _TASK),
+        critic=text("Iterative_T2I_PROMPT_QWEN", _FIRST, _PRESENT),
+    )
+
+
+def _own_words(max_steps: int) -> _Prompts:
+    values = {"max_steps": max_steps, "task": _TASK, "first": _FIRST, "present": _PRESENT}
+    return _Prompts(*(render(f"interleavethinker/{n}", values) for n in ("narrative", "guidance", "critic")))
+
+
+def _line(number: int, step: DoneStep) -> str:
+    return f"Step {number}: {plain(step.instruction)}{'' if step.image is None else f' {MARK}'}"
+
+
+def _filled(prompt: str, texts: Mapping[str, str]) -> str:
+    """Put every text in the place of its mark, at once: a mark within a text stays as it is."""
+    return re.sub("|".join(map(re.escape, texts)), lambda mark: texts[mark[0]], prompt)
+
+
+@cache
+def _white() -> Image:
+    return Image(np.full((WHITE_SIDE, WHITE_SIDE, 3), 255, np.uint8))

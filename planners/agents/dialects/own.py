@@ -1,0 +1,126 @@
+"""goalreel's own words: a system turn with the rules, a user turn with the case. Nano learned them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from goalreel.image import Image
+from goalreel.planners.agents.dialects.protocol import DialectName, Mode
+from goalreel.planners.agents.dialects.shown import shown
+from goalreel.planners.agents.parsing import PASSING
+from goalreel.planners.agents.prompts import render
+from goalreel.planners.agents.replan import Underway
+from goalreel.planners.chat.conversation import Conversation, Message
+from goalreel.planners.chat.interleave import interleave, plain
+from goalreel.types import Candidate, DoneStep, StoryboardStep, Task
+
+_VERDICT = '{"previous_step_success": false, "refine_prompt": "the whole prompt anew, or null"%s}'
+_SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "artefacts": 0}'
+
+
+def verdict_example(*, scores: bool) -> str:
+    """The form of a verdict, as a model is shown it."""
+    return _VERDICT % (_SCORES if scores else "")
+
+
+class OwnDialect:
+    """Templates in `prompts/planner/` and `prompts/critic/`; for any model that follows instructions.
+
+    With `overlay` a Critic sees a third picture where there is a source: both laid over each other, so that
+    what moved shows twice (after Goal-VLA, arXiv 2506.23919, which lays the segmented object alone over the
+    source).
+    """
+
+    name: DialectName = "own"
+    note: str | None = None
+    scored = True
+
+    def __init__(self, *, overlay: bool = False) -> None:
+        self.overlay = overlay
+
+    def plan(self, task: Task, max_steps: int) -> Conversation:
+        scene, images = shown(task)
+        if task.done:
+            return _continuation(
+                task,
+                done=[_done(step) for step in task.done],
+                pictures=(None, images, [step.image for step in task.done], scene),
+                max_steps=max_steps,
+            )
+        values = {"instruction": task.instruction, "image_first": scene is not None}
+        return _planner(render("planner/plan", values), _given(scene, *images), max_steps)
+
+    def replan(self, progress: Underway, max_steps: int) -> Conversation:
+        task, steps = progress.storyboard.task, progress.storyboard.steps
+        scene, images = shown(task)
+        behind, ahead = steps[: progress.done], steps[progress.done :]
+        known = [*(step.image for step in task.done), *(step.goal_image for step in behind)]
+        return _continuation(
+            task,
+            done=[*map(_done, task.done), *map(_told, behind)],
+            remaining=[_told(step) for step in ahead],
+            pictures=(scene, images, known, progress.image),
+            max_steps=max_steps,
+        )
+
+    def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
+        told = {"mode": mode, "scores": scores, "passing": PASSING, "example": verdict_example(scores=scores)}
+        asked = {
+            "has_source": candidate.source is not None,
+            "overlay": self.overlay,
+            "instruction": plain(candidate.instruction),
+            "prompt": plain(candidate.prompt),
+        }
+        both = None
+        if self.overlay and candidate.source is not None:
+            both = candidate.source.resized(candidate.image.size).blended(candidate.image)
+        images = _given(candidate.source, candidate.image, both)
+        system = Message("system", (render("critic/system", told),))
+        return system, Message("user", interleave(render("critic/judge", asked), images))
+
+
+OWN = OwnDialect()
+
+
+type _Pictures = tuple[Image | None, Sequence[Image], Sequence[Image | None], Image | None]
+"""At the beginning, at the marks, after each done step, now."""
+
+
+def _continuation(
+    task: Task,
+    *,
+    done: Sequence[Mapping[str, Any]],
+    remaining: Sequence[Mapping[str, Any]] = (),
+    pictures: _Pictures,
+    max_steps: int,
+) -> Conversation:
+    first, marked, known, now = pictures
+    values = {
+        "instruction": task.instruction,
+        "has_first": first is not None,
+        "done": done,
+        "remaining": remaining,
+        "has_now": now is not None,
+        "first": len(done) + 1,
+    }
+    return _planner(render("planner/continue", values), _given(first, *marked, *known, now), max_steps)
+
+
+def _done(step: DoneStep) -> Mapping[str, Any]:
+    return {"name": "", "instruction": plain(step.instruction), "has_image": step.image is not None}
+
+
+def _told(step: StoryboardStep) -> Mapping[str, Any]:
+    return {
+        "name": plain(step.step.name),
+        "instruction": plain(step.step.instruction),
+        "has_image": step.goal_image is not None,
+    }
+
+
+def _given(*pictures: Image | None) -> list[Image]:
+    return [picture for picture in pictures if picture is not None]
+
+
+def _planner(text: str, images: Sequence[Image], max_steps: int) -> Conversation:
+    system = render("planner/system", {"max_steps": max_steps})
+    return Message("system", (system,)), Message("user", interleave(text, images))

@@ -1,0 +1,239 @@
+"""The one JSON object in a model's reply, or why there is none. It knows no plan and no verdict.
+
+JSON that is right is read by the standard library, and so is a Python literal (`agents.python_literals`).
+json-repair reads the rest, but it guesses: it takes `true or false` for true, lets the last of two equal keys
+win, swallows what a stray quote hides and takes `", "` within a text for its end. So what it reads must hold
+every word of the text under known keys, and a yes or no must be the whole value of its key.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import json_repair
+
+from goalreel.planners.agents.python_literals import RepeatedKeyError, read_literal, unrepeated
+
+MAX_REPLY = 100_000
+"""Characters; some hundred times a usual reply."""
+MAX_REPAIR = 12_000
+MAX_BRACKETS = 150
+MAX_DEPTH = 6
+"""What json-repair may be given, brackets in strings counted: it takes minutes over tens of thousands of
+nested brackets and stray quotes. Within these limits the slowest text found took it some seconds."""
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
+_ENDS = r"""(?:,?\s*\}|,\s*["']?\w+["']?\s*:|\Z)"""
+_COMMENT = re.compile(r'(?<=[{}\[\],])(?:\s*(?:(?://|#)[^\n"]{0,200}\n|/\*[^*"]{0,200}\*/))+')
+_ESCAPE = re.compile(r"\\(?:u([\da-fA-F]{4})|x([\da-fA-F]{2})|[\\/\"'bfnrt])")
+_WORD = re.compile(r"[^\W_]+|[^\x00-\x7f\s“”‘’]")
+"""A word, or a sign such as an emoji; curly quotes are JSON's own to json-repair."""
+_LEFT_OVER = re.compile(r'"\s*[}\]]')
+"""After an answer: the end of a text that held a bracket of its own."""
+_ESCAPED = 'write quotes within a text as \\"'
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a reply is of no use, in words for the model that wrote it."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class ParsedReply:
+    """A reply's JSON object and the thinking before it."""
+
+    value: dict[str, Any]
+    thinking: str
+
+
+def valid(text: str) -> str:
+    """Make a text valid Unicode: surrogate pairs are joined, lone ones replaced."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def clean(text: str) -> str:
+    """Make a text valid Unicode, with a space for each control character but tabs and line ends."""
+    return _CONTROLS.sub(" ", valid(text))
+
+
+def read_answer(reply: str, key: str, fields: Collection[str]) -> ParsedReply | Problem:
+    """Read the only JSON object in `reply` that has `key` at its top; `fields` are all keys that matter."""
+    if len(reply) > MAX_REPLY:
+        return Problem(f"it is longer than {MAX_REPLY:,} characters")
+    split = _split(clean(reply), key)
+    if isinstance(split, Problem):
+        return split
+    thinking, text = split
+    found, last = [], 0
+    for block in _blocks(text):
+        if key not in block.text:
+            continue
+        last = block.end
+        value = _parse(block, key, fields)
+        if isinstance(value, Problem):
+            return value
+        if key in value and value not in found:
+            found.append(value)
+    if len(found) > 1:
+        return Problem(f"it holds {len(found)} answers that differ")
+    if not found:
+        return Problem(f'it holds no JSON object with "{key}"')
+    if _LEFT_OVER.search(text, last):
+        return Problem(f"its JSON ends within a text: {_ESCAPED}")
+    return ParsedReply(found[0], thinking)
+
+
+def _split(text: str, key: str) -> tuple[str, str] | Problem:
+    """(thinking, the rest). The first tag may be missing: some chat templates write it themselves."""
+    opened = text.lstrip().startswith("<think>")
+    before, closed, after = text.partition("</think>")
+    if closed and not opened and _answers(before, key):
+        return Problem("it answers before the thinking ends")
+    if not closed:
+        before, answered, after = text.partition("<answer>")
+        if opened and not answered:
+            return Problem("it ended before the thinking did")
+        if not answered:
+            before, after = "", text
+    return before.strip().removeprefix("<think>").strip(), after
+
+
+def _answers(thinking: str, key: str) -> bool:
+    """Whether there is an object with `key`, whole or cut off; the key alone is only thought about."""
+    return any(re.search(rf"{key}\W{{0,4}}:", block.text) for block in _blocks(thinking))
+
+
+@dataclass(frozen=True)
+class _Block:
+    text: str
+    end: int
+    whole: bool
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    """Every outermost {...}; the last may be cut off, unless `</answer>` shows that no more was to come."""
+    at = text.find("{")
+    while at >= 0:
+        end, _ = _close(text, at)
+        if end is None:
+            tag = text.find("</answer>", at)
+            whole = tag >= 0 and not _close(text[:tag], at)[1]
+            end = tag if whole else len(text)
+            yield _Block(text[at:end], end, whole)
+            return
+        yield _Block(text[at:end], end, True)
+        at = text.find("{", end)
+
+
+def _close(text: str, start: int) -> tuple[int | None, bool]:
+    """(where the bracket at `start` is closed, or None; whether the text ends inside a string)."""
+    depth, quote, before, at = 0, "", "", start
+    while at < len(text):
+        c = text[at]
+        if quote:
+            if c == "\\":
+                at += 1
+            elif c == quote and _AFTER_STRING.match(text, at + 1):
+                quote = ""
+        elif c in "\"'" and before in ("{", "[", ",", ":"):
+            quote = c
+        elif c in "{[":
+            depth += 1
+        elif c in "}]" and (depth > 1 or c == "}"):  # else it is of a text with quotes
+            depth -= 1
+            if depth == 0:
+                return at + 1, False
+        before = before if c.isspace() else c
+        at += 1
+    return None, bool(quote)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=unrepeated, strict=False)
+
+
+def _parse(block: _Block, key: str, fields: Collection[str]) -> dict[str, Any] | Problem:
+    if not block.whole:
+        return Problem("it was cut off before its JSON ended: be shorter")
+    try:
+        value = _strictly(block.text)
+    except RepeatedKeyError as e:
+        return Problem(f"its JSON has the key {str(e)[:40]!r} twice in one object")
+    except RecursionError:
+        return Problem("its JSON is nested too deeply")
+    except ValueError:
+        value = _repair(block.text, key, fields)
+    return value if isinstance(value, dict | Problem) else Problem("its JSON is not an object")
+
+
+def _strictly(text: str) -> object:
+    try:
+        return _DECODER.decode(text)
+    except ValueError:
+        return read_literal(text)
+
+
+def _repair(text: str, key: str, fields: Collection[str]) -> object:
+    if len(text) > MAX_REPAIR or not _flat(text):
+        return Problem("its JSON is not valid, and too long or too nested to be repaired")
+    try:
+        value = json_repair.loads(text, skip_json_loads=True)
+    except (ValueError, RecursionError):
+        return Problem("its JSON is not valid")
+    hidden = [n for n, v in value.items() if not _shown(text, n, v)] if isinstance(value, dict) else []
+    if hidden:
+        return Problem(f'its JSON is not valid near "{hidden[0][:40]}"')
+    read = Counter(_keys(value))
+    for name in fields:
+        if len(re.findall(rf"[\"']{name}\\*[\"']\s*:", text)) > read[name]:
+            return Problem(f'its JSON is not valid, and "{name}" is lost or repeated')
+    if not isinstance(value, dict) or key not in value:
+        return value  # no answer, so nothing of one is lost
+    if unknown := [name for name in read if name not in fields]:
+        return Problem(f'its JSON is not valid near "{unknown[0][:40]}": {_ESCAPED}')
+    if lost := _words(_COMMENT.sub(" ", text)) - _words(json.dumps(value, ensure_ascii=False)):
+        return Problem(f'its JSON is not valid, and "{next(iter(lost))[:40]}" is lost: {_ESCAPED}')
+    return value
+
+
+def _words(text: str) -> Counter[str]:
+    """Words and signs of JSON, in whatever case and spelling."""
+    plain = valid(_ESCAPE.sub(_unescaped, text)).casefold()
+    return Counter("null" if word == "none" else word for word in _WORD.findall(plain))
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code = escape[1] or escape[2]
+    return chr(int(code, 16)) if code else " "
+
+
+def _shown(text: str, name: str, said: object) -> bool:
+    """A yes or no, in whatever words, stands in the text as the whole value of its key. Longer words pass."""
+    word = str(said).strip()
+    if not isinstance(said, bool | str) or len(word) > len("false"):
+        return True
+    pattern = rf"""{re.escape(name)}\W{{0,3}}:\s*["']?\s*{re.escape(word)}\s*["']?\s*{_ENDS}"""
+    return re.search(pattern, text, re.IGNORECASE) is not None
+
+
+def _flat(text: str) -> bool:
+    depths = list(accumulate({"{": 1, "[": 1, "}": -1, "]": -1}.get(c, 0) for c in text))
+    return max(depths) <= MAX_DEPTH and text.count("{") + text.count("[") <= MAX_BRACKETS
+
+
+def _keys(value: object) -> Iterator[str]:
+    """Every key at any depth."""
+    open_ = [value]
+    while open_:
+        inner = open_.pop()
+        if isinstance(inner, dict):
+            yield from inner
+            open_ += inner.values()
+        elif isinstance(inner, list):
+            open_ += inner

@@ -1,0 +1,212 @@
+"""From a model's reply to a Plan or a Verdict, or to a Problem that the model can be told. Pure text work.
+
+What is forgiven: missing tags, code fences, prose around the JSON, single quotes, None and True, trailing
+commas, unescaped quotes, a bracket left out before `</answer>`. Nothing is ever guessed about what was meant:
+
+- A text with unescaped quotes that cannot be read with all its words is a Problem, never a shorter text.
+- A reply cut off by its length limit is a Problem, never a shorter plan.
+- Steps keep the order given and are numbered anew, wherever they start. A number given twice is let pass; a
+  gap or a step backwards is a Problem, for a step may be lost.
+- A step may be words alone: no prompt, but an auxiliary text. A name that is missing is made of its words.
+- A verdict is `true` or `false`, said once. Anything else, or two that differ, is a Problem.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import islice
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from goalreel.planners.agents.json_reply import Problem, clean, read_answer
+from goalreel.types import Plan, Score, Step, Text, Verdict
+
+MAX_STEPS = 40
+"""Of a plan, unless another limit is set."""
+PASSING = 5
+"""The least that an accepted picture may have in any score."""
+
+_NOTHING = ("none", "null", "n/a")
+_NAME_WORDS, _NAME_LENGTH = 5, 60
+_NEXT_STEP = re.compile(r"""\}\s*,\s*\{\s*\\*["']?step_number""")
+_YES, _NO = ("true", "yes"), ("false", "no")
+
+
+def _text(value: object) -> object:
+    """Clean text; what only stands for text, as "..." does, is empty."""
+    if not isinstance(value, str):
+        return value
+    text = clean(value).strip()
+    return text if text.strip(" .…") else ""
+
+
+def _nullable(value: object) -> object:
+    """As `_text`, and a word for nothing is None."""
+    value = _text(value)
+    return None if isinstance(value, str) and value.casefold() in _NOTHING else value
+
+
+def _optional(value: object) -> object:
+    return _nullable(value) or None if isinstance(value, str) else value
+
+
+def _number(value: object) -> object:
+    """1, 1.0, "1", "Step 1": the integer; anything else as it is."""
+    if isinstance(value, str):
+        digits = value.casefold().removeprefix("step").strip(" #.:")
+        return int(digits) if digits.isdecimal() and len(digits) < 7 else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _truth(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    word = value.strip().casefold()
+    return True if word in _YES else False if word in _NO else value
+
+
+_Words = Annotated[Text | None, BeforeValidator(_nullable)]
+_Maybe = Annotated[Text | None, BeforeValidator(_optional)]
+
+
+def _closed(schema: dict[str, Any]) -> None:
+    """What endpoints that enforce a schema ask of it: every key given, no other, no default."""
+    schema["additionalProperties"] = False
+    for value in schema["properties"].values():
+        value.pop("default", None)
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(
+        strict=True, json_schema_extra=_closed, json_schema_serialization_defaults_required=True
+    )
+
+
+class _Step(_Reply):
+    step_number: Annotated[int | None, Field(ge=0, lt=10**6), BeforeValidator(_number)] = None
+    step_name: _Maybe = None
+    instruction: _Words
+    prompt: _Words
+    auxiliary_text: _Maybe = None
+
+
+class _Plan(_Reply):
+    execution_plan: Annotated[list[_Step], Field(min_length=1)]
+
+
+class _Verdict(_Reply):
+    previous_step_success: Annotated[bool, BeforeValidator(_truth)]
+    refine_prompt: _Maybe = None
+
+
+class _Scores(_Reply):
+    success: Score
+    over_editing: Score
+    naturalness: Score
+    artefacts: Score
+
+
+class _ScoredVerdict(_Verdict):
+    scores: _Scores | None = None
+
+
+_PLAN_FIELDS = frozenset({*_Plan.model_fields, *_Step.model_fields})
+_VERDICT_FIELDS = frozenset({*_ScoredVerdict.model_fields, *_Scores.model_fields})
+
+
+def plan_schema(max_steps: int = MAX_STEPS) -> dict[str, Any]:
+    """The JSON schema of a Planner's answer, for back ends that can enforce one."""
+    schema = _Plan.model_json_schema(mode="serialization")
+    schema["properties"]["execution_plan"]["maxItems"] = max_steps
+    return schema
+
+
+def verdict_schema(*, scores: bool) -> dict[str, Any]:
+    """The JSON schema of a Critic's answer."""
+    return (_ScoredVerdict if scores else _Verdict).model_json_schema(mode="serialization")
+
+
+def parse_plan(reply: str, *, max_steps: int = MAX_STEPS) -> Plan | Problem:
+    """Read a Planner's reply. Its steps may be numbered from anywhere, or not at all."""
+    answer = read_answer(reply, "execution_plan", _PLAN_FIELDS)
+    if isinstance(answer, Problem):
+        return answer
+    try:
+        steps = _Plan.model_validate(answer.value).execution_plan
+    except ValidationError as e:
+        return _wrong(e)
+    if len(steps) > max_steps:
+        return Problem(f"it has {len(steps)} steps: give at most {max_steps}")
+    if lost := _lost_step([s.step_number for s in steps]):
+        return Problem(lost)
+    made: list[Step] = []
+    for place, said in enumerate(steps):
+        step = _made(said)
+        if isinstance(step, Problem):
+            return Problem(f"execution_plan.{place}.{step.message}")
+        made.append(step)
+    return Plan(steps=tuple(made))
+
+
+def _made(said: _Step) -> Step | Problem:
+    """The step that is meant; a Problem's message begins with the field."""
+    told = said.auxiliary_text
+    instruction = said.instruction or told
+    if instruction is None:
+        return Problem("instruction: it is null, and so is auxiliary_text")
+    if said.prompt is None and told is None:
+        return Problem("prompt: it is null, and so is auxiliary_text")
+    texts = (said.step_name, said.instruction, said.prompt, told)
+    if any(_NEXT_STEP.search(text) for text in texts if text):
+        return Problem("auxiliary_text: a text holds the next steps: close it before them")
+    name = said.step_name or " ".join(instruction.split()[:_NAME_WORDS])[:_NAME_LENGTH].rstrip()
+    return Step(name=name, instruction=instruction, prompt=said.prompt, auxiliary_text=told)
+
+
+def parse_verdict(reply: str) -> Verdict | Problem:
+    """Read a Critic's reply. A rejection may lack `refine_prompt`, and any verdict its scores.
+
+    Semantics and quality are the lower of their two sub-scores each, as in VIEScore (arXiv 2312.14867), so
+    that `Verdict.score` is the root of their product. Scores that contradict an acceptance are a Problem.
+    """
+    answer = read_answer(reply, "previous_step_success", _VERDICT_FIELDS)
+    if isinstance(answer, Problem):
+        return answer
+    try:
+        read = _ScoredVerdict.model_validate(answer.value)
+    except ValidationError as e:
+        return _wrong(e)
+    success, scores = read.previous_step_success, read.scores
+    semantics = min(scores.success, scores.over_editing) if scores else None
+    quality = min(scores.naturalness, scores.artefacts) if scores else None
+    if success and any(s is not None and s < PASSING for s in (semantics, quality)):
+        return Problem(f"it accepts the picture but gives it a score below {PASSING}")
+    return Verdict(
+        success=success,
+        reasoning=answer.thinking,
+        refined_prompt=None if success else read.refine_prompt,
+        semantics=semantics,
+        quality=quality,
+    )
+
+
+def _lost_step(numbers: Sequence[int | None]) -> str | None:
+    """What shows that a step may be missing; None when nothing does. An unnumbered step is the next one."""
+    last: int | None = None
+    for given in numbers:
+        if given is not None:
+            if last is not None and given not in (last, last + 1):
+                return f"step {given} follows step {last}: give every step, counted up by one"
+            last = given
+        elif last is not None:
+            last += 1
+    return None
+
+
+def _wrong(error: ValidationError) -> Problem:
+    """The first faults of the object, each with its place."""
+    faults = (
+        f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+        for fault in error.errors(include_input=False, include_url=False, include_context=False)
+    )
+    return Problem("; ".join(islice(faults, 3)))

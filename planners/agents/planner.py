@@ -1,0 +1,90 @@
+"""The Planner agent: a whole plan, made once, from an instruction and pictures, by a chat model.
+
+InterleaveThinker (arXiv 2606.13679): the Planner never sees generated pictures, and replies with the keys of
+its published checkpoints. How it is asked is the dialect's matter (`goalreel.planners.agents.dialects`).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from goalreel.planners.agents.ask import Question, ask
+from goalreel.planners.agents.dialects import OWN, Dialect
+from goalreel.planners.agents.json_reply import Problem
+from goalreel.planners.agents.parsing import MAX_STEPS, parse_plan, plan_schema
+from goalreel.planners.agents.prompts import render
+from goalreel.planners.agents.replan import Underway
+from goalreel.planners.chat.conversation import Chat, Conversation
+from goalreel.planners.chat.interleave import plain
+from goalreel.types import Failure, Plan, Task
+
+
+class ChatPlanner:
+    """Plans with any chat model, asking at most `replies` times a task (see `goalreel.planners.agents.ask`).
+
+    A plan of more than `max_steps` steps is a reply of no use.
+
+    Raises:
+        ValueError: `replies` or `max_steps` is less than 1.
+    """
+
+    def __init__(
+        self, chat: Chat, *, replies: int = 3, dialect: Dialect = OWN, max_steps: int = MAX_STEPS
+    ) -> None:
+        if replies < 1 or max_steps < 1:
+            raise ValueError(f"replies and max_steps must be at least 1, got {replies} and {max_steps}")
+        self._chat = chat
+        self._replies = replies
+        self._dialect = dialect
+        self._max_steps = max_steps
+
+    def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
+        """Answer i plans task i, from text alone where it has no picture, and after its done steps.
+
+        Pictures that do not fit the instruction's `<image>` marks are that task's Failure.
+
+        Raises:
+            goalreel.errors.BackendError: the model cannot be called at all.
+        """
+        return self._ask([question(t, dialect=self._dialect, max_steps=self._max_steps) for t in tasks])
+
+    def continue_plan(self, progress: Sequence[Underway]) -> list[Plan | Failure]:
+        """Plan what remains of each storyboard, given what was done, its images and the scene as it is now.
+
+        In the dialect `own` the model also reads the earlier plan for the rest, to keep or to change. Where
+        nothing remains, it is asked for one step that states so and changes nothing.
+
+        Raises:
+            goalreel.errors.BackendError: the model cannot be called at all.
+        """
+        return self._ask(
+            [rest_question(p, dialect=self._dialect, max_steps=self._max_steps) for p in progress]
+        )
+
+    def _ask(self, questions: Sequence[Question[Plan] | Failure]) -> list[Plan | Failure]:
+        schema = plan_schema(self._max_steps)
+        return ask(self._chat, questions, stage="plan", replies=self._replies, schema=schema)
+
+
+def question(task: Task, *, dialect: Dialect = OWN, max_steps: int = MAX_STEPS) -> Question[Plan] | Failure:
+    """Write what a ChatPlanner asks about a task, which is also the text that a planner is trained on."""
+    return _question(lambda: dialect.plan(task, max_steps), len(task.done) + 1, max_steps)
+
+
+def rest_question(
+    progress: Underway, *, dialect: Dialect = OWN, max_steps: int = MAX_STEPS
+) -> Question[Plan] | Failure:
+    """Write what a ChatPlanner asks about what remains, which is also the text that it is trained on."""
+    first = len(progress.storyboard.task.done) + progress.done + 1
+    return _question(lambda: dialect.replan(progress, max_steps), first, max_steps)
+
+
+def _question(ask_it: Callable[[], Conversation], first: int, max_steps: int) -> Question[Plan] | Failure:
+    try:
+        conversation = ask_it()
+    except ValueError as e:
+        return Failure(stage="plan", message=str(e))
+
+    def again(problem: Problem) -> str:
+        return plain(render("planner/again", {"problem": problem.message, "first": first}))
+
+    return Question(conversation, partial(parse_plan, max_steps=max_steps), again)

@@ -1,0 +1,1 @@
+"""What answers the agents: the Chat protocol, and chat models behind HTTP or in this process."""

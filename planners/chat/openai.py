@@ -1,0 +1,293 @@
+"""A chat back end on any OpenAI-compatible server: vLLM, SGLang, goalreel serve, hosted GPT and Gemini.
+
+The key is read from the environment when a call is made and is kept nowhere: OPENAI_API_KEY for OpenAI
+itself, GOALREEL_API_KEY and then OPENAI_API_KEY for any other address. A server without keys needs none.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
+from threading import Semaphore
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+import httpx2
+import openai
+
+from goalreel.errors import BackendError, InputError
+from goalreel.http_status import REFUSED
+from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, Spoken
+from goalreel.planners.chat.openai_format import TOP, blamed, error_text, message_json, reply_spoken
+from goalreel.retries import retrying
+
+_OFFICIAL = "https://api.openai.com/v1"
+_CONNECT_S = 10.0
+_SERVER_SIDE = (
+    openai.APIConnectionError,
+    openai.AuthenticationError,
+    openai.PermissionDeniedError,
+    openai.NotFoundError,
+    openai.RateLimitError,
+    openai.InternalServerError,
+)
+
+_REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
+
+
+class _Deadline(openai.DefaultAsyncHttpxClient):
+    """httpx limits each wait, so a server that drips bytes never times out; this limits the whole."""
+
+    limit_s: float
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        if number := int(request.headers.get("x-stainless-retry-count", "0")):  # openai's own retries
+            retrying(number)
+        try:
+            async with asyncio.timeout(self.limit_s):
+                return await super().send(request, **options)
+        except TimeoutError as e:
+            raise httpx2.ReadTimeout("no whole reply in time", request=request) from e
+
+
+@dataclass
+class _Health:
+    """Tells a dead server from a bad conversation: nothing answered yet, and a whole wave of calls failed."""
+
+    wave: int
+    answered: bool = False
+    failed: int = 0
+
+    def dead(self, error: openai.APIError) -> bool:
+        self.failed += 1
+        refused = isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
+        certain = refused or isinstance(error, openai.AuthenticationError | openai.NotFoundError)
+        return not self.answered and (certain or self.failed >= self.wave)
+
+
+@dataclass
+class OpenAIChat:
+    """A model behind an OpenAI-compatible `/v1/chat/completions`; conversations are sent concurrently.
+
+    Connection errors, 408, 409, 429 and 5xx are retried by the openai client, after `Retry-After` or with
+    growing pauses. What a server refuses by its name (a JSON schema, `max_tokens`, `temperature`,
+    log-probabilities) is left out from then on.
+
+    Raises:
+        InputError: a number out of range, an address that is none or holds a key, or a key missing.
+    """
+
+    model: str
+    base_url: str | None = None
+    """Up to and with `/v1`; None is OpenAI, or OPENAI_BASE_URL."""
+    _: KW_ONLY
+    concurrency: int = 16
+    """Conversations under way at once, of all calls together."""
+    timeout_s: float = 120.0
+    """For one attempt, from sending to the last byte."""
+    retries: int = 5
+    max_tokens: int = 4096
+    temperature: float = 0.0
+    jpeg_quality: int | None = None
+    """1-100 sends images as JPEG; None as PNG, without loss."""
+    key_variables: tuple[str, ...] | None = None
+    """The environment variables that may hold the key, the first set one counting; None is as said above."""
+    _refused: set[str] = field(default_factory=set, init=False, repr=False)
+    _free: Semaphore = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if min(self.concurrency, self.max_tokens) < 1 or self.retries < 0 or self.timeout_s <= 0:
+            raise InputError("concurrency and max_tokens start at 1, retries at 0; timeout_s is above 0")
+        url = _split(self._address)
+        if url is None or url.scheme not in ("http", "https") or not url.hostname or url.port == 0:
+            raise InputError(f"{self._address!r} is no address: write http://HOST:PORT/v1")
+        if url.username or url.query:
+            raise InputError("no key belongs into an address: put it into the environment, GOALREEL_API_KEY")
+        if self._address == _OFFICIAL and not self._key():
+            raise InputError(
+                f"{self.model} at OpenAI needs a key: set OPENAI_API_KEY, or give another address"
+            )
+        self._free = Semaphore(self.concurrency)
+
+    def complete(
+        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
+    ) -> list[Reply]:
+        """Continue each conversation; a JSON `schema` is passed on, until the server refuses one.
+
+        Raises:
+            BackendError: the server is out of reach, refuses the key, lacks the model, or fails every call.
+        """
+        said = self._run(conversations, schema, tokens=False)
+        return [reply.text if isinstance(reply, Spoken) else reply for reply in said]
+
+    def complete_tokens(
+        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
+    ) -> list[Spoken | NoReply]:
+        """Continue each conversation; without tokens where the server gives no log-probabilities.
+
+        Raises:
+            BackendError: as `complete`.
+        """
+        return self._run(conversations, schema, tokens=True)
+
+    def _run(
+        self, conversations: Sequence[Conversation], schema: Mapping[str, Any] | None, *, tokens: bool
+    ) -> list[Spoken | NoReply]:
+        with self._places(len(conversations)) as places:
+            calls = self._complete(conversations, self._optional(schema, tokens), places)
+            try:
+                asyncio.get_running_loop()
+            except RuntimeError:
+                pass
+            else:  # in a notebook
+                with ThreadPoolExecutor(1) as pool:
+                    return pool.submit(asyncio.run, calls).result()
+            return asyncio.run(calls)
+
+    @contextmanager
+    def _places(self, wanted: int) -> Iterator[int]:
+        """Wait for a place among what is under way, and take as many of those `wanted` as are free."""
+        self._free.acquire()
+        taken = 1
+        try:
+            while taken < wanted and self._free.acquire(blocking=False):
+                taken += 1
+            yield taken
+        finally:
+            self._free.release(taken)
+
+    async def _complete(
+        self, conversations: Sequence[Conversation], optional: Mapping[str, Any], places: int
+    ) -> list[Spoken | NoReply]:
+        gate = asyncio.Semaphore(places)
+        health = _Health(wave=min(len(conversations), places))
+
+        async def one(conversation: Conversation) -> Spoken | NoReply:
+            async with gate:
+                try:
+                    reply = await self._ask(client, conversation, optional)
+                except UnicodeEncodeError as e:
+                    return NoReply(f"the text cannot be sent: {e}")
+                except openai.APIError as e:
+                    reply = NoReply(self._reason(e), refused=getattr(e, "status_code", None) in REFUSED)
+                    if isinstance(e, _SERVER_SIDE):
+                        if health.dead(e):
+                            raise BackendError(reply.reason) from None
+                        return reply
+                health.answered = True
+                return reply
+
+        async with self._client() as client:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(one(c)) for c in conversations]
+            except* BackendError as failures:
+                dead = failures.exceptions[0]
+            else:
+                return [task.result() for task in tasks]
+        raise dead
+
+    async def _ask(
+        self, client: openai.AsyncOpenAI, conversation: Conversation, optional: Mapping[str, Any]
+    ) -> Spoken | NoReply:
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": [message_json(m, jpeg_quality=self.jpeg_quality) for m in conversation],
+        }
+        refused = set(self._refused)
+        while True:
+            arguments = self._arguments(optional, refused)
+            try:
+                raw = await client.chat.completions.with_raw_response.create(**body, **arguments)
+            except _REFUSALS as e:
+                if (name := blamed(e, arguments)) is None:
+                    raise
+                refused.add(name)
+            else:
+                self._refused |= refused
+                return self._read(raw.text)
+
+    def _optional(self, schema: Mapping[str, Any] | None, tokens: bool) -> dict[str, Any]:
+        """What a server may refuse."""
+        optional: dict[str, Any] = {"max_tokens": self.max_tokens, "temperature": self.temperature}
+        if schema is not None:
+            form = {"name": "answer", "schema": dict(schema)}
+            optional["response_format"] = {"type": "json_schema", "json_schema": form}
+        if tokens:
+            optional["logprobs"] = True
+        return optional
+
+    def _arguments(self, optional: Mapping[str, Any], refused: set[str]) -> dict[str, Any]:
+        kept = {name: value for name, value in optional.items() if name not in refused}
+        if "max_tokens" in refused:  # OpenAI's newer models know it by this name only
+            kept["max_completion_tokens"] = self.max_tokens
+        if "logprobs" in kept:
+            kept["top_logprobs"] = TOP
+        return kept
+
+    def _read(self, body: str) -> Spoken | NoReply:
+        try:
+            return reply_spoken(body)
+        except ValueError as e:
+            return NoReply(self._without_key(str(e)))
+
+    def _client(self) -> openai.AsyncOpenAI:
+        timeout = openai.Timeout(self.timeout_s, connect=min(self.timeout_s, _CONNECT_S))
+        http = _Deadline(timeout=timeout)
+        http.limit_s = self.timeout_s
+        return openai.AsyncOpenAI(
+            api_key=self._key() or "none",
+            base_url=self._address,
+            timeout=timeout,
+            max_retries=self.retries,
+            http_client=http,
+        )
+
+    @property
+    def _address(self) -> str:
+        return self.base_url or os.environ.get("OPENAI_BASE_URL") or _OFFICIAL
+
+    def _key(self) -> str:
+        for name in self._names:
+            if key := os.environ.get(name, "").strip():
+                if not key.isascii() or not key.isprintable() or " " in key:
+                    raise InputError(f"{name} holds a character that no key has")
+                return key
+        return ""
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        if self.key_variables is not None:
+            return self.key_variables
+        if self._address == _OFFICIAL:
+            return ("OPENAI_API_KEY",)
+        return ("GOALREEL_API_KEY", "OPENAI_API_KEY")
+
+    def _without_key(self, text: str) -> str:
+        key = self._key()
+        return text.replace(key, "***") if key else text
+
+    def _reason(self, error: openai.APIError) -> str:
+        match error:
+            case openai.APITimeoutError():
+                return f"no answer from {self._address} within {self.timeout_s:g} s"
+            case openai.APIConnectionError():
+                return f"cannot reach {self._address}: is the server running?"
+            case openai.AuthenticationError():
+                return f"{self._address} wants another key (HTTP 401): set {' or '.join(self._names)}"
+            case openai.APIStatusError():
+                said = f"HTTP {error.status_code} from {self._address}: {error_text(error)}"
+                return self._without_key(said)
+        return self._without_key(type(error).__name__)
+
+
+def _split(address: str) -> SplitResult | None:
+    """The parts of an address; None where its brackets or its port are wrong."""
+    try:
+        url = urlsplit(address)
+        url.port  # noqa: B018  (it is read when it is asked for)
+    except ValueError:
+        return None
+    return url

@@ -1,0 +1,1 @@
+"""Planners and critics that read a recording by rules, without a model."""

@@ -1,0 +1,132 @@
+"""The Critic of the `hindsight` preset on frames of a recording: pixels, and what the arm was doing.
+
+Few rules of physics, without a model. They say when a frame cannot show what the step claims. That it shows
+the right thing they cannot say: a block beside its target is accepted.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from goalreel.errors import DatasetError
+from goalreel.image import Image
+from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
+from goalreel.planners.kinematic.motion import ArmMotion, read_motion
+from goalreel.planners.kinematic.planner import check
+from goalreel.planners.kinematic.signals import Cycle
+from goalreel.planners.recorded.difference import DifferenceCritic, edges
+from goalreel.types import Candidate, Recording, Recordings, Verdict
+
+NEAR = 0.05
+"""Share of the space the arm visits within which it is at the same place."""
+FAST = 80
+"""Percentile of the arm's speed from which it moves as fast as it usually does."""
+SHORT_S = 2.0
+"""Seconds in which an arm cannot be expected to go somewhere and come back."""
+BLURRED = 0.5
+"""Share of the recording's usual sharpness below which a picture of something fast is blurred."""
+SAMPLED = 9
+"""Frames, evenly spread, that tell the usual sharpness."""
+KEPT = 32
+"""Recordings whose motion is kept."""
+
+
+class RecordedCritic:
+    """Judges as DifferenceCritic does, and what that accepts by the recording it is a frame of.
+
+    - The hand holds something, moves as fast as it ever usually does, and the picture is blurred.
+    - The hand has not left the place where it let go: it hides what it did.
+    - The hand closes nowhere in the recording, and the arm is not back at any place of the step's first
+      half: it cannot be told from what changed.
+    - The arm is back at such a place, and nothing else differs: the step changed nothing.
+
+    A picture that is no frame of a recording with motion is left to DifferenceCritic alone.
+    """
+
+    def __init__(self, recordings: Recordings, layout: Layout | None = None) -> None:
+        self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
+        self._layout = layout
+        self._pixels = DifferenceCritic()
+        self._known: OrderedDict[str, ArmMotion | None] = OrderedDict()
+
+    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
+        """Answer i judges candidate i."""
+        return [self._judged(c, v) for c, v in zip(candidates, self._pixels.judge(candidates), strict=True)]
+
+    def _judged(self, candidate: Candidate, verdict: Verdict) -> Verdict:
+        goal, source = _place(candidate.image), _place(candidate.source)
+        if not verdict.success or goal is None or source is None or source[1] >= goal[1]:
+            return verdict
+        try:
+            recording = self._open(candidate.task_id)
+            reason = self._fault(recording, goal[0], source[1], goal[1])
+        except (KeyError, DatasetError):
+            return verdict
+        if reason is None:
+            return verdict
+        return verdict.model_copy(update={"success": False, "reasoning": reason})
+
+    def _fault(self, recording: Recording, camera: str, start: int, goal: int) -> str | None:
+        motion = self._motion(recording)
+        if motion is None or goal >= len(motion) or not motion.extent:
+            return None
+        if any(cycle.held <= goal < _release(cycle, len(motion)) for cycle in motion.cycles):
+            return self._moving(recording, motion, camera, goal)
+        done = [c for c in motion.cycles if c.release is not None and start <= c.release <= goal]
+        if done and _apart(motion, goal, _release(done[-1], goal)) < NEAR:
+            return "Cannot see: the hand has not left what it let go of."
+        if not done and (motion.cycles or goal - start < SHORT_S * motion.fps):
+            return None
+        until = done[0].grasp if done else (start + goal) // 2
+        before = _same_place(motion, start, until, goal)
+        if before is None:
+            return None if done else "Cannot see: the arm cannot be told from what it changed."
+        then, now = (image.pixels for image in recording.frames(camera, [before, goal]))
+        return None if self._pixels.shows_change(then, now) else "Nothing changed but the arm."
+
+    def _moving(self, recording: Recording, motion: ArmMotion, camera: str, goal: int) -> str | None:
+        """What is wrong with a frame in which the hand holds something."""
+        if motion.speed[goal] < np.percentile(motion.speed, FAST):
+            return None
+        spread = np.linspace(0, len(motion) - 1, SAMPLED).astype(int).tolist()
+        sharp = [edges(image.pixels) for image in recording.frames(camera, [goal, *spread])]
+        if sharp[0] >= BLURRED * float(np.median(sharp[1:])):
+            return None
+        return "Cannot see: what the hand holds is moving at full speed, and the picture is blurred."
+
+    def _motion(self, recording: Recording) -> ArmMotion | None:
+        if recording.id not in self._known:
+            try:
+                check(recording)
+                self._known[recording.id] = read_motion(recording, find_layout(recording, self._layout))
+            except Unsegmentable:
+                self._known[recording.id] = None
+            if len(self._known) > KEPT:
+                self._known.popitem(last=False)
+        return self._known[recording.id]
+
+
+def _place(image: Image | None) -> tuple[str, int] | None:
+    """The camera and the number of a frame; None for another picture."""
+    if image is None or image.frame is None:
+        return None
+    camera, _, number = image.frame.rpartition("#")
+    return (camera, int(number)) if camera and number.isdecimal() else None
+
+
+def _release(cycle: Cycle, otherwise: int) -> int:
+    return otherwise if cycle.release is None else cycle.release
+
+
+def _apart(motion: ArmMotion, a: int, b: int) -> float:
+    """Distance between the arm's places at two frames, as a share of the space it visits."""
+    return float(np.linalg.norm(motion.path[a] - motion.path[b])) / motion.extent
+
+
+def _same_place(motion: ArmMotion, start: int, end: int, goal: int) -> int | None:
+    """The frame in [start, end) at which the arm is nearest to where it is at `goal`, if that is near."""
+    if end <= start:
+        return None
+    away = np.linalg.norm(motion.path[start:end] - motion.path[goal], axis=1) / motion.extent
+    return start + int(away.argmin()) if away.min() < NEAR else None

@@ -1,0 +1,1 @@
+"""A Planner that looks at the frames of a recording."""

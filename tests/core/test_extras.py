@@ -1,0 +1,58 @@
+"""What extras ask for, against what is installed, and the command that brings what is missing."""
+
+import sys
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from support.places import ROOT
+
+from goalreel import extras
+
+
+def distribution(folder: Path, name: str, version: str, *requires: str) -> None:
+    info = folder / f"{name}-{version}.dist-info"
+    info.mkdir()
+    lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {r}" for r in requires)]
+    (info / "METADATA").write_text("Metadata-Version: 2.1\n" + "\n".join(lines) + "\n")
+
+
+def test_requirements_are_followed_through_extras(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    distribution(
+        tmp_path,
+        "zz_top",
+        "1.0",
+        "zz-old>=2",
+        'zz-mid[video]; extra == "all"',
+        'zz-windows; sys_platform == "win31"',
+    )
+    distribution(tmp_path, "zz_mid", "3.1", 'zz-absent; extra == "video"', 'zz-top[all]; extra == "video"')
+    distribution(tmp_path, "zz_old", "1.5")
+    assert [str(r) for r in extras.requirements("zz-top")] == ["zz-old>=2"]
+    (everything,) = extras.requirements("zz-top", "all")
+    assert list(extras.unmet(everything)) == ["zz-absent is not installed"]
+    assert list(extras.unmet(Requirement("zz-old>=2"))) == ["zz-old 1.5, but >=2 is needed"]
+    assert list(extras.unmet(Requirement("zz-old"))) == []
+    assert extras.requirements("zz-nowhere") == []
+
+
+def test_the_command_installs_into_this_python(monkeypatch):
+    monkeypatch.setattr(extras, "present", lambda module: True)
+    assert extras.install("x") == f"{sys.executable} -m pip install x"
+    monkeypatch.setattr(extras, "present", lambda module: False)
+    assert extras.install("x") == f"uv pip install --python {sys.executable} x"
+    assert extras.install_goalreel("gpu").endswith(f' -e "{ROOT}[gpu]"')
+    assert f'-c "{ROOT / "constraints.txt"}"' in extras.install_goalreel()
+
+
+def test_a_wheel_is_installed_by_name(monkeypatch, tmp_path):
+    monkeypatch.setattr(extras.goalreel, "__file__", str(tmp_path / "goalreel" / "__init__.py"))
+    assert extras.install_goalreel("sim").endswith(' "goalreel[sim]"')
+
+
+def test_ros_is_installed_with_the_folders_beside_it(monkeypatch, tmp_path):
+    assert extras.install_ros().endswith(
+        f'-e "{ROOT}[ros,api]" "{ROOT}/ros_pkg/goalreel_interfaces" -e "{ROOT}/ros_pkg/goalreel_ros"'
+    )
+    monkeypatch.setattr(extras.goalreel, "__file__", str(tmp_path / "goalreel" / "__init__.py"))
+    assert extras.install_ros().startswith("in a checkout of goalreel: ")
