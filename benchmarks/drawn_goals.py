@@ -7,7 +7,7 @@ The nano editor draws each sub-goal of validation episodes from its true source,
 the node has it. Where the picture shows the sub-goal, the block is set down where it shows it (`reached`),
 and the expert carries the sub-goal out badly (`failed`): drops the block, takes another, or another place.
 
-One JSON line. By the least pixels over which a difference counts (THIN in `streaming/closeness.py`; 1 is none):
+One JSON line. By the least pixels over which a difference counts (THIN in streaming/closeness.py; 1 is none):
 [median, 10th percentile] of `closeness` to the goal image; `asked`, the share of views at or above the usual
 `gate`; `changed`, the median share of the picture that differs from the goal image; `rerendered`, the share
 of views above the usual `rerender`, from which the next goal would be drawn anew.

@@ -12,9 +12,16 @@ The errors     UserError, and under it InputError, DatasetError, BackendError
 """
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if not all((Path(__file__).parent / name).is_dir() for name in ("annotator", "datasets", "planners")):
+    raise ImportError(
+        "this checkout of goalreel has no symbolic links: git clone -c core.symlinks=true makes a good one "
+        "(on Windows in developer mode); a zip has none"
+    )
 
 if TYPE_CHECKING:
     from goalreel.annotator.annotate import Options, annotate, open_dataset

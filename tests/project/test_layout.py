@@ -1,10 +1,11 @@
-"""The house rules that a machine can check: packaging, import weight, one import package."""
+"""The layout: one import package with layers, light imports, and every way to install it."""
 
 import ast
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from functools import partial
@@ -36,9 +37,10 @@ def python(code: str, *, cwd: Path = ROOT, executable: str = sys.executable, pat
     return result.stdout.strip()
 
 
-def tracked(folder: str) -> list[str]:
+def tracked(path: str) -> list[str]:
+    """The files below a path that git knows and that are there."""
     listed = subprocess.run(
-        ["git", "ls-files", folder], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", path], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
     return [f for f in listed if (ROOT / f).is_file() or (ROOT / f).is_symlink()]
 
@@ -54,7 +56,7 @@ DATASETS = "import importlib.util; print(importlib.util.find_spec('datasets').or
 
 
 def is_hugging_faces(origin: str) -> bool:
-    """Whether what `import datasets` would run is the library, not our room of that name. It loads slowly."""
+    """Whether `import datasets` would run the library, not our package of that name. It loads slowly."""
     package = Path(origin)
     return package.name == "__init__.py" and "load_dataset" in package.read_text()
 
@@ -64,41 +66,66 @@ def test_datasets_is_hugging_faces_from_inside_the_checkout():
     assert is_hugging_faces(python(DATASETS))
 
 
-FLOORS = (
+LINKS = ("annotator", "planners", "datasets")
+"""The packages that the project's layout fixes at the top level; goalreel/ holds a link to each."""
+LAYERS = (
     ("goalreel", "checkpoints"),
     ("planners", "editors"),
     ("datasets",),
     ("models",),
     ("annotator",),
-    ("serving", "streaming", "training", "evaluation"),
+    ("serving", "training", "evaluation"),
+    ("streaming", "tabletop"),
     ("cli",),
 )
-"""From the foundation up: a room imports from itself and from the floors below, never beside or above."""
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-ROOMS = tuple(room for room in FLOOR if room != "goalreel")
-LAZY = {("goalreel/__init__.py", "annotator"), ("goalreel/__init__.py", "models")}
-"""The public API: three names that are loaded when they are used."""
+"""From the bottom up: a package imports from itself and from the layers below, never beside or above."""
+LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
+PACKAGES = tuple(package for package in LAYER if package != "goalreel")
+PUBLIC_API = {("goalreel/__init__.py", "annotator"), ("goalreel/__init__.py", "models")}
+"""Names that `import goalreel` loads when they are first used."""
 
 
-def test_every_room_has_a_floor_and_a_link():
-    links = {path.name for path in (ROOT / "goalreel").iterdir() if path.is_symlink()}
-    assert links == set(ROOMS)
-    assert all((ROOT / "goalreel" / room).samefile(ROOT / room) for room in ROOMS)
+def folder(package: str) -> str:
+    """Where a package's files are."""
+    return package if package in (*LINKS, "goalreel") else f"goalreel/{package}"
 
 
-@pytest.mark.parametrize("room", FLOOR)
-def test_a_room_imports_only_from_the_floors_below(room):
+def python_files(package: str) -> list[str]:
+    """The tracked modules of a package; of the core, those directly in goalreel/."""
+    files = [f for f in tracked(folder(package)) if f.endswith(".py")]
+    return [f for f in files if f.count("/") == 1] if package == "goalreel" else files
+
+
+def test_only_the_fixed_packages_are_links():
+    links = {path for path in (ROOT / "goalreel").rglob("*") if path.is_symlink()}
+    assert links == {ROOT / "goalreel" / name for name in LINKS}
+    assert all(link.samefile(ROOT / link.name) for link in links)
+    packages = {path.name for path in (ROOT / "goalreel").iterdir() if path.is_dir()} - {"__pycache__"}
+    assert packages == set(PACKAGES)
+
+
+def test_the_top_level_is_short():
+    folders = {Path(name).parts[0] for name in tracked(".") if "/" in name and name[0] != "."}
+    expected = (
+        "annotator benchmarks datasets dev docker docs examples goalreel launch planners ros_pkg scripts"
+    )
+    assert folders == {*expected.split(), "tests"}
+
+
+@pytest.mark.parametrize("package", LAYER)
+def test_a_package_imports_only_from_the_layers_below(package):
     """docs/architecture.md. For every form of import, wherever in a file it stands."""
-    files = [f for f in tracked(room) if f.endswith(".py")]
+    files = python_files(package)
     assert files
     for file in files:
         for node in ast.walk(ast.parse((ROOT / file).read_text())):
-            for other in {_room(name) for name in _imported(node)} - {None, room}:
-                assert FLOOR[other] < FLOOR[room] or (file, other) in LAZY, f"{file}:{node.lineno}: {other}"
+            for other in {_package(name) for name in _imported(node)} - {None, package}:
+                allowed = LAYER[other] < LAYER[package] or (file, other) in PUBLIC_API
+                assert allowed, f"{file}:{node.lineno}: {other}"
 
 
 @pytest.mark.parametrize(
-    ("code", "rooms"),
+    ("code", "packages"),
     [
         ("from goalreel.models.load import load", {"models"}),
         ("from goalreel.models import load", {"models"}),
@@ -109,9 +136,9 @@ def test_a_room_imports_only_from_the_floors_below(room):
         ("import_module('goalreel.cli.main')", {"cli"}),
     ],
 )
-def test_every_form_of_import_is_seen(code, rooms):
-    found = {_room(name) for node in ast.walk(ast.parse(code)) for name in _imported(node)} - {None}
-    assert found == rooms
+def test_every_form_of_import_is_recognized(code, packages):
+    imports = {_package(name) for node in ast.walk(ast.parse(code)) for name in _imported(node)} - {None}
+    assert imports == packages
 
 
 def _imported(node: ast.AST) -> list[str]:
@@ -130,34 +157,22 @@ def _imported(node: ast.AST) -> list[str]:
     return []
 
 
-def _room(name: str) -> str | None:
-    """The room that `goalreel.x.y` lies in; None for what is not ours."""
+def _package(name: str) -> str | None:
+    """The package that `goalreel.x.y` lies in; None for what is not ours."""
     first, _, rest = name.partition(".")
     if first != "goalreel":
         return None
     second = rest.partition(".")[0]
-    return second if second in FLOOR else "goalreel"
+    return second if second in LAYER else "goalreel"
 
 
-def test_corpora_know_nothing_of_the_tabletop():
-    """They are for any kind of row: recorded storyboards too."""
-    files = [f for f in tracked("datasets/corpora") if f.endswith(".py")]
-    assert files
-    for file in files:
-        imported = [
-            name for node in ast.walk(ast.parse((ROOT / file).read_text())) for name in _imported(node)
-        ]
-        assert not [name for name in imported if name.startswith("goalreel.tabletop.sim")], file
-
-
-def test_no_room_imports_ros():
-    """Only ros_pkg/ does: goalreel runs where there is none."""
+def test_only_ros_pkg_imports_ros():
+    """goalreel runs where there is no ROS."""
     ros = ("rclpy", "goalreel_interfaces", *(f"{m}_msgs" for m in ("sensor", "std", "diagnostic", "rcl")))
     imported = {
         f"{file}:{node.lineno} {name}"
-        for room in ROOMS
-        for file in tracked(room)
-        if file.endswith(".py")
+        for package in PACKAGES
+        for file in python_files(package)
         for node in ast.walk(ast.parse((ROOT / file).read_text()))
         for name in _names(node)
         if name.split(".")[0] in ros
@@ -206,31 +221,74 @@ def test_ros_packages_are_pinned_once():
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory) -> Path:
     """The tracked files: in the checkout itself setuptools would leave its work, and reuse it when stale."""
-    folder = tmp_path_factory.mktemp("copy")
+    checkout = tmp_path_factory.mktemp("copy")
     for name in tracked("."):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
-    return folder
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, checkout / name, follow_symlinks=False)
+    return checkout
 
 
 @pytest.fixture(scope="module")
-def wheel(copy, tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(copy)]
-    built = subprocess.run(command, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr
-    return next(out.glob("goalreel-*.whl"))
+def distributions(copy, tmp_path_factory) -> Path:
+    """A folder with the sdist of the checkout, and the wheel that is built from the sdist."""
+    out = tmp_path_factory.mktemp("distributions")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(copy)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(distributions) -> Path:
+    return next(distributions.glob("goalreel-*.whl"))
 
 
 @pytest.mark.process
-def test_the_wheel_holds_one_import_package_with_all_its_files(wheel):
+def test_wheel_and_sdist_hold_one_import_package_with_all_its_files(wheel, distributions):
     names = zipfile.ZipFile(wheel).namelist()
     assert {n.split("/")[0] for n in names if ".dist-info/" not in n} == {"goalreel"}
-    for room in ROOMS:
-        files = tracked(room)
-        assert files, f"{room} holds no file"
-        assert {f"goalreel/{f}" for f in files} <= set(names)
+    with tarfile.open(next(distributions.glob("goalreel-*.tar.gz"))) as archive:
+        members = archive.getmembers()
+    assert not [member.name for member in members if member.issym() or member.islnk()]
+    packed = {member.name.partition("/")[2] for member in members}
+    for package in PACKAGES:
+        files = [f"goalreel/{f.removeprefix('goalreel/')}" for f in tracked(folder(package))]
+        assert files, f"{package} holds no file"
+        assert set(files) <= set(names)
+        assert set(files) <= packed
     assert "goalreel/py.typed" in names
+
+
+def without_links(checkout: Path) -> None:
+    """Make of a copy of the checkout what git makes on Windows: a link is a text file with its target."""
+    for name in LINKS:
+        link = checkout / "goalreel" / name
+        target = str(link.readlink())
+        link.unlink()
+        link.write_text(target)
+
+
+def without_one_link(checkout: Path) -> None:
+    """Make of a copy of the checkout what an archive tool makes that leaves links out."""
+    (checkout / "goalreel" / "datasets").unlink()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("damage", [without_links, without_one_link])
+def test_a_checkout_without_links_says_how_to_get_a_good_one(damage, copy, tmp_path):
+    checkout = tmp_path / "checkout"
+    shutil.copytree(copy, checkout, symlinks=True, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    damage(checkout)
+    environment = os.environ | {"PYTHONPATH": str(checkout)}
+    commands = [
+        [sys.executable, "-c", "import goalreel"],
+        [sys.executable, "-m", "goalreel", "--help"],
+        [sys.executable, "setup.py", "--version"],
+    ]
+    for command in commands:
+        result = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)
+        assert result.returncode != 0
+        assert "git clone -c core.symlinks=true" in result.stderr.strip().splitlines()[-1]
 
 
 def uv(*words: object) -> None:
@@ -240,19 +298,19 @@ def uv(*words: object) -> None:
 @pytest.fixture(scope="module")
 def venv(tmp_path_factory) -> Path:
     """A Python with what goalreel depends on, and Hugging Face's datasets, and nothing of ours."""
-    folder = tmp_path_factory.mktemp("venv") / "venv"
+    prefix = tmp_path_factory.mktemp("venv") / "venv"
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    uv("venv", "--python", sys.executable, folder)
-    install = ("pip", "install", "--python", folder / "bin/python", "-c", "constraints.txt")
+    uv("venv", "--python", sys.executable, prefix)
+    install = ("pip", "install", "--python", prefix / "bin/python", "-c", "constraints.txt")
     uv(*install, *wanted)
     uv(*install, "--no-deps", "datasets", "setuptools")
-    return folder
+    return prefix
 
 
 WHERE = f"""
 import importlib.util as u
-for room in {ROOMS}:
-    print(u.find_spec("goalreel." + room).submodule_search_locations[0])
+for package in {PACKAGES}:
+    print(u.find_spec("goalreel." + package).submodule_search_locations[0])
 import goalreel, goalreel.batch, goalreel.errors
 print(goalreel.__path__[0])
 """
@@ -271,12 +329,12 @@ def test_it_works_installed_and_from_a_plain_checkout(how, venv, copy, tmp_path,
         uv("pip", "install", "--python", executable, "--no-deps", "--reinstall", *what)
     path = str(ROOT) if how == "checkout" else ""
     run = partial(python, executable=str(executable), path=path)
-    found = [Path(line) for line in run(WHERE, cwd=tmp_path).split()]
-    assert [folder.name for folder in found] == [*ROOMS, "goalreel"]
+    folders = [Path(line) for line in run(WHERE, cwd=tmp_path).split()]
+    assert [path.name for path in folders] == [*PACKAGES, "goalreel"]
     home = {"wheel": venv, "editable": copy, "checkout": ROOT}[how]
-    assert all(folder.is_relative_to(home) for folder in found), found
+    assert all(path.is_relative_to(home) for path in folders), folders
     assert all(is_hugging_faces(run(DATASETS, cwd=cwd)) for cwd in (tmp_path, ROOT))
     if how != "checkout":
         command = [venv / "bin/goalreel", "--help"]
-        said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-        assert "annotate" in said.stdout
+        help_page = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert "annotate" in help_page.stdout
