@@ -9,7 +9,7 @@ from torch import nn
 
 SMALL = 50_000_000
 """Parameters. Up to so many, a second thread gains little where a core is idle. Where none is, a call takes
-several times as long with it: a thread that waits for another keeps its core (`benchmarks/threads.py`)."""
+several times as long with it: a thread that waits for another keeps its core (dev/LOG.md, 2026-11-26)."""
 
 
 def threads_for(models: Iterable[nn.Module]) -> AbstractContextManager[None]:

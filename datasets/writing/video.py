@@ -45,7 +45,7 @@ def encoder(size: tuple[int, int]) -> "RGBEncoderConfig":
 
 def recording_encoder(size: tuple[int, int] = (0, 0)) -> "RGBEncoderConfig":
     """H.264 for pictures that move: nearer and encoded sooner than lerobot's default, AV1, at about its size
-    (`benchmarks/video_codecs.py`). All of the colour resolution where `size` (width, height) is odd.
+    (dev/LOG.md, 2026-11-21). All of the colour resolution where `size` (width, height) is odd.
 
     And safe: SVT-AV1 gives the calling thread real-time priority (SCHED_FIFO 99) when it runs as root, and
     never takes it back. Every thread and process started from there inherits it, and starves the machine.

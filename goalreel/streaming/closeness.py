@@ -16,7 +16,7 @@ LEVEL = 20
 
 THIN = 3
 """What differs over fewer pixels does not count: edges that a drawn picture has a little elsewhere
-(`benchmarks/drawn_goals.py`)."""
+(dev/LOG.md, 2026-11-26)."""
 
 type Small = NDArray[np.int16]
 

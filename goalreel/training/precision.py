@@ -12,7 +12,7 @@ def computes_bf16() -> bool:
     """Tell whether this machine computes in bf16 faster than in float32: a GPU does; a CPU is measured, once.
 
     What a CPU says of itself does not tell: of two with AVX-512's bf16 one was twice as fast with it, the
-    other slower (`benchmarks/precision.py`).
+    other slower (dev/LOG.md, 2026-11-25).
     """
     return torch.cuda.is_available() or _gains()
 
@@ -25,7 +25,7 @@ def half(device: torch.device, *, wanted: bool = True) -> torch.autocast:
 def fused_attention_is_slow() -> bool:
     """Tell whether torch's fused attention takes longer here than products of matrices, for narrow heads.
 
-    On a CPU it does in bf16 (`benchmarks/training_step.py`).
+    On a CPU it does in bf16 (dev/LOG.md, 2026-11-25).
     """
     return not torch.cuda.is_available() and computes_bf16()
 
