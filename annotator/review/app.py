@@ -11,7 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 from goalreel import __version__
 from goalreel.annotator.review import api, pictures
-from goalreel.annotator.review.auth import Access, ReviewGate
+from goalreel.annotator.review.auth import Access, AuthMiddleware
 from goalreel.annotator.review.rerender import Rerenderer
 from goalreel.annotator.review.session import ReviewDesk
 from goalreel.errors import InputError, UserError
@@ -49,7 +49,7 @@ def create_review(desk: ReviewDesk, access: Access, models: Trio | None = None) 
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(UserError)(_failed)
     app.exception_handler(OSError)(_failed)
-    app.add_middleware(ReviewGate, access=access)
+    app.add_middleware(AuthMiddleware, access=access)
     return app
 
 

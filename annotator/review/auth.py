@@ -8,7 +8,6 @@ cookie from which the token cannot be told.
 
 import hashlib
 import hmac
-import re
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -17,12 +16,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goalreel.errors import InputError
-from goalreel.loopback import hostname, is_loopback
+from goalreel.http import check_token, is_authorized, is_too_long, limit_body
 
 COOKIE = "goalreel_review"
 MAX_BODY = 64 * 1024
-TOKEN_VARIABLE = "GOALREEL_TOKEN"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -41,10 +38,7 @@ class Access:
     token: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.token and not is_loopback(self.host):
-            raise InputError(f"a page on {self.host} needs a token: set {TOKEN_VARIABLE}, or use 127.0.0.1")
-        if self.token and not re.fullmatch(r"[!-~]+", self.token):
-            raise InputError(f"{TOKEN_VARIABLE} may hold letters, digits and signs of ASCII only, no space")
+        check_token(self.token, self.host, "a page")
 
     def is_token(self, text: str) -> bool:
         """Tell whether it is the token."""
@@ -57,19 +51,18 @@ class Access:
 
     def admits(self, headers: Headers) -> bool:
         """Tell whether a request comes from somebody who may ask."""
-        if self.token is None:
-            return is_loopback(hostname(headers.get("host", "localhost").encode("latin-1")))
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme == "Bearer" and self.is_token(given):
+        if is_authorized(headers, self.token):
             return True
+        if not self.token:
+            return False
         try:
-            found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         except CookieError:
             return False
-        return found is not None and hmac.compare_digest(found.value, self.cookie)
+        return cookie is not None and hmac.compare_digest(cookie.value, self.cookie)
 
 
-class ReviewGate:
+class AuthMiddleware:
     """ASGI middleware."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
@@ -95,7 +88,7 @@ class ReviewGate:
             status, detail = refused
             await JSONResponse({"detail": detail}, status)(scope, receive, guarded)
             return
-        await self._app(scope, _counted(receive), guarded)
+        await self._app(scope, limit_body(receive, MAX_BODY, _disconnect), guarded)
 
     def _welcome(self, path: str, query: dict[str, str]) -> RedirectResponse:
         """Log in, and take the token out of the address."""
@@ -123,23 +116,14 @@ def _bad_post(headers: Headers) -> tuple[int, str] | None:
         return 403, "a change comes from the page itself only"
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return 415, "send application/json"
-    length = headers.get("content-length", "0")
-    if not length.isdecimal() or len(length) > 9 or int(length) > MAX_BODY:
+    if is_too_long(headers, MAX_BODY):
         return 413, f"the body may have at most {MAX_BODY} bytes"
     return None
 
 
-def _counted(receive: Receive) -> Receive:
-    """For bodies that do not say how long they are: what is too long ends as if the browser had gone."""
-    seen = 0
-
-    async def counted() -> Message:
-        nonlocal seen
-        message = await receive()
-        seen += len(message.get("body", b""))
-        return message if seen <= MAX_BODY else {"type": "http.disconnect"}
-
-    return counted
+def _disconnect() -> Message:
+    """End a body that is too long as if the browser had gone."""
+    return {"type": "http.disconnect"}
 
 
 def _guard(headers: MutableHeaders) -> None:

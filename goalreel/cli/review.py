@@ -31,9 +31,10 @@ def review(
 ) -> None:
     """Look at the sub-goals of a dataset in your browser, correct them, and accept or reject them."""
     with one_line_errors():
-        from goalreel.annotator.review.auth import TOKEN_VARIABLE, Access
+        from goalreel.annotator.review.auth import Access
         from goalreel.annotator.review.serve import listen, serve_review
         from goalreel.cli.console import progress_bars
+        from goalreel.http import TOKEN_VARIABLE
 
         access = Access(host, os.environ.get(TOKEN_VARIABLE) or None)
         with listen(host, port) as socket:

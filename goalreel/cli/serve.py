@@ -46,7 +46,8 @@ def serve(
 ) -> None:
     """Serve models over HTTP: OpenAI's chat and image API, /edit, whole storyboards. See /docs there."""
     with one_line_errors():
-        from goalreel.serving.settings import TOKEN_VARIABLE, ServeSettings
+        from goalreel.http import TOKEN_VARIABLE
+        from goalreel.serving.settings import ServeSettings
 
         if not (planner or critic or editor):
             raise InputError("nothing to serve: name --planner, --critic or --editor")

@@ -1,7 +1,6 @@
 """Editors behind HTTP: OpenAI-compatible servers, goalreel's own and InterleaveThinker's."""
 
 import logging
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +17,8 @@ from goalreel.editors.protocols import (
     goalreel_server,
 )
 from goalreel.errors import InputError
-from goalreel.http_status import REFUSED, is_transient
+from goalreel.http import REFUSED, check_address, is_transient, read_key, report_retry
 from goalreel.image import Image
-from goalreel.retries import retrying
 from goalreel.types import Edit, Failure
 
 log = logging.getLogger(__name__)
@@ -109,7 +107,7 @@ class RemoteEditor:
                 if not left:
                     raise
                 log.info("%s is out of reach (%s), trying again", self._protocol.url, type(e).__name__)
-            retrying(self._patience.tries - left)
+            report_retry(self._patience.tries - left)
             time.sleep(min(max(pause, asked), self._patience.longest_pause_s))
             pause *= 2
 
@@ -144,12 +142,12 @@ def remote_editor(
     if kind == "openai":
         return _openai_editor(rest, concurrency, patience)
     if kind == "server":
-        key = _key("GOALREEL_TOKEN", "GOALREEL_API_KEY")
+        key = read_key("GOALREEL_TOKEN", "GOALREEL_API_KEY")
         return RemoteEditor(
             goalreel_server(_address(rest)), key=key, concurrency=concurrency, patience=patience
         )
     if kind == "interleavethinker":
-        key = _key("GOALREEL_API_KEY")
+        key = read_key("GOALREEL_API_KEY")
         return RemoteEditor(
             InterleaveThinkerServer(_address(rest)), key=key, concurrency=concurrency, patience=patience
         )
@@ -165,9 +163,9 @@ def _openai_editor(name: str, concurrency: int, patience: Patience | None) -> Re
             "an OpenAI-compatible editor is named openai:MODEL@URL, or openai:MODEL for OpenAI's own"
         )
     if at:
-        key = _key("GOALREEL_API_KEY", "OPENAI_API_KEY")
+        key = read_key("GOALREEL_API_KEY", "OPENAI_API_KEY")
     else:
-        url, key = "https://api.openai.com/v1", _key("OPENAI_API_KEY")
+        url, key = "https://api.openai.com/v1", read_key("OPENAI_API_KEY")
         if not key:
             raise InputError(f"{model} at OpenAI needs a key: set OPENAI_API_KEY, or give another address")
     return RemoteEditor(
@@ -175,23 +173,6 @@ def _openai_editor(name: str, concurrency: int, patience: Patience | None) -> Re
     )
 
 
-def _key(*variables: str) -> str | None:
-    """The value of the first of these environment variables that is set."""
-    for name in variables:
-        if key := os.environ.get(name, "").strip():
-            if not key.isascii() or not key.isprintable() or " " in key:
-                raise InputError(f"{name} holds a character that no key has")
-            return key
-    return None
-
-
 def _address(text: str) -> str:
-    try:
-        url = httpx2.URL(text)
-    except httpx2.InvalidURL as e:
-        raise InputError(f"{text!r} is no address: write http://HOST:PORT") from e
-    if url.scheme not in ("http", "https") or not url.host:
-        raise InputError(f"{text!r} is no address: write http://HOST:PORT")
-    if url.userinfo or url.query:
-        raise InputError("no key belongs into an address: put it into the environment, GOALREEL_API_KEY")
+    check_address(text)
     return text.rstrip("/")

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from goalreel.errors import BackendError
-from goalreel.http_status import UNANSWERED
+from goalreel.http import UNANSWERED
 from goalreel.serving.batcher import QueueFull
 
 CLIENT_GONE = 499

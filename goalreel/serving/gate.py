@@ -1,12 +1,12 @@
 """What every request passes first: token, drain, size and number, before any of its body is kept."""
 
-import hmac
 import time
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goalreel.loopback import hostname, is_loopback
+from goalreel.http import is_authorized, is_too_long, limit_body
 from goalreel.serving.errors import RETRY_SECONDS, error_response
 from goalreel.serving.service import Service
 
@@ -20,6 +20,7 @@ class Gate:
         self._app = app
         self._service = service
         self._limit = service.settings.max_body_bytes
+        self._too_long = f"the body may have at most {self._limit} bytes"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -37,37 +38,30 @@ class Gate:
         await self._pass(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        headers = dict(scope["headers"])
+        headers = Headers(scope=scope)
         if scope["path"] in OPEN:
             return None
         token = self._service.settings.token
-        if token and not hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + token.encode()):
-            return 401, "send the server's token as Authorization: Bearer TOKEN"
-        if not token and not is_loopback(hostname(headers.get(b"host", b"localhost"))):
-            # A page in a browser can point its own name at 127.0.0.1; it cannot forge the Host header.
+        if not is_authorized(headers, token):
+            if token:
+                return 401, "send the server's token as Authorization: Bearer TOKEN"
             return 403, "this server has no token and answers to localhost only"
         new_work = scope["method"] == "POST"
         if new_work and self._service.draining:
             return 503, "the server is shutting down"
         if new_work and self._service.under_way >= self._service.settings.max_requests:
             return 429, "too many requests at once"
-        length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or len(length) > 15 or int(length) > self._limit:
-            return 413, f"the body may have at most {self._limit} bytes"
+        if is_too_long(headers, self._limit):
+            return 413, self._too_long
         return None
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
-        seen, status, started = 0, 500, time.monotonic()
+        status, started = 500, time.monotonic()
 
-        async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self._limit:
-                raise HTTPException(413, f"the body may have at most {self._limit} bytes")
-            return message
+        def refuse() -> Message:
+            raise HTTPException(413, self._too_long)
 
-        async def noted(message: Message) -> None:
+        async def send_noted(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
@@ -75,7 +69,7 @@ class Gate:
         working = scope["method"] == "POST"
         self._service.under_way += working
         try:
-            await self._app(scope, counted, noted)
+            await self._app(scope, limit_body(receive, self._limit, refuse), send_noted)
         finally:
             self._service.under_way -= working
             route = getattr(scope.get("route"), "path", "unmatched")

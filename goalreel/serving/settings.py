@@ -1,17 +1,14 @@
 """What is served, and within which bounds."""
 
-import re
 from dataclasses import dataclass
 
 from goalreel.errors import InputError
+from goalreel.http import check_token
 from goalreel.loop import Keep
-from goalreel.loopback import is_loopback
 from goalreel.planners.agents.critic import Mode
 from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.planners.chat.conversation import Chat
 from goalreel.types import Editor
-
-TOKEN_VARIABLE = "GOALREEL_TOKEN"
 
 
 @dataclass(frozen=True)
@@ -78,10 +75,7 @@ class ServeSettings:
     """How long SIGTERM waits for what is under way."""
 
     def __post_init__(self) -> None:
-        if not self.token and not is_loopback(self.host):
-            raise InputError(f"serving on {self.host} needs a token: set {TOKEN_VARIABLE}, or use 127.0.0.1")
-        if self.token and not re.fullmatch(r"[!-~]+", self.token):
-            raise InputError(f"{TOKEN_VARIABLE} may hold letters, digits and signs of ASCII only, no space")
+        check_token(self.token, self.host, "serving")
         for name in ("batch_size", "queue_size", "max_requests", "max_body_bytes", "max_pixels"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")

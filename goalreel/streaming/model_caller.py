@@ -13,11 +13,11 @@ from functools import partial
 from typing import Protocol, overload, runtime_checkable
 
 from goalreel.errors import BackendError
+from goalreel.http import with_retry_listener
 from goalreel.image import Image
 from goalreel.loop import Answer, Request
 from goalreel.models.load import Trio
 from goalreel.planners.agents.planner import Underway
-from goalreel.retries import hearing_retries
 from goalreel.streaming.board import ModelNames
 from goalreel.types import Candidate, Edit, Failure, Plan, Stage, Task, Verdict
 
@@ -198,7 +198,7 @@ class Caller:
         if (reason := self.down(stage)) is not None:
             return Failure(stage=stage, message=reason)
         self._waiting.append(waiting := Waiting(stage))
-        heard = partial(hearing_retries, run, waiting.retry)
+        heard = partial(with_retry_listener, run, waiting.retry)
         try:
             answers = await (thread or self._threads[stage]).call(heard, self.timeout)
         except BackendError as e:

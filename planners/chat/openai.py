@@ -12,16 +12,14 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from threading import Semaphore
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
 import httpx2
 import openai
 
 from goalreel.errors import BackendError, InputError
-from goalreel.http_status import REFUSED
+from goalreel.http import REFUSED, check_address, read_key, report_retry
 from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, Spoken
 from goalreel.planners.chat.openai_format import TOP, blamed, error_text, message_json, reply_spoken
-from goalreel.retries import retrying
 
 _OFFICIAL = "https://api.openai.com/v1"
 _CONNECT_S = 10.0
@@ -44,7 +42,7 @@ class _Deadline(openai.DefaultAsyncHttpxClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         if number := int(request.headers.get("x-stainless-retry-count", "0")):  # openai's own retries
-            retrying(number)
+            report_retry(number)
         try:
             async with asyncio.timeout(self.limit_s):
                 return await super().send(request, **options)
@@ -100,11 +98,7 @@ class OpenAIChat:
     def __post_init__(self) -> None:
         if min(self.concurrency, self.max_tokens) < 1 or self.retries < 0 or self.timeout_s <= 0:
             raise InputError("concurrency and max_tokens start at 1, retries at 0; timeout_s is above 0")
-        url = _split(self._address)
-        if url is None or url.scheme not in ("http", "https") or not url.hostname or url.port == 0:
-            raise InputError(f"{self._address!r} is no address: write http://HOST:PORT/v1")
-        if url.username or url.query:
-            raise InputError("no key belongs into an address: put it into the environment, GOALREEL_API_KEY")
+        check_address(self._address, "http://HOST:PORT/v1")
         if self._address == _OFFICIAL and not self._key():
             raise InputError(
                 f"{self.model} at OpenAI needs a key: set OPENAI_API_KEY, or give another address"
@@ -249,13 +243,8 @@ class OpenAIChat:
     def _address(self) -> str:
         return self.base_url or os.environ.get("OPENAI_BASE_URL") or _OFFICIAL
 
-    def _key(self) -> str:
-        for name in self._names:
-            if key := os.environ.get(name, "").strip():
-                if not key.isascii() or not key.isprintable() or " " in key:
-                    raise InputError(f"{name} holds a character that no key has")
-                return key
-        return ""
+    def _key(self) -> str | None:
+        return read_key(*self._names)
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -281,13 +270,3 @@ class OpenAIChat:
                 said = f"HTTP {error.status_code} from {self._address}: {error_text(error)}"
                 return self._without_key(said)
         return self._without_key(type(error).__name__)
-
-
-def _split(address: str) -> SplitResult | None:
-    """The parts of an address; None where its brackets or its port are wrong."""
-    try:
-        url = urlsplit(address)
-        url.port  # noqa: B018  (it is read when it is asked for)
-    except ValueError:
-        return None
-    return url

@@ -25,9 +25,9 @@ from goalreel.editors import remote
 from goalreel.editors.protocols import from_square, to_square
 from goalreel.editors.remote import Patience, RemoteEditor, remote_editor
 from goalreel.errors import InputError
+from goalreel.http import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.load import build_editor
-from goalreel.retries import hearing_retries
 from goalreel.serving.settings import Models
 from goalreel.types import Edit, Failure
 
@@ -240,7 +240,7 @@ def test_tries_again_when_the_server_is_busy(server, status):
     answers = iter([(status, {}, {"Retry-After": "1"}), (status, {}, {})])
     server.reply = lambda path, fields: next(answers, None) or echo(path, fields)
     heard = []
-    [made] = hearing_retries(lambda: openai(server).edit([edit(image=picture(64, 48))]), heard.append)
+    [made] = with_retry_listener(lambda: openai(server).edit([edit(image=picture(64, 48))]), heard.append)
     assert isinstance(made, Image)
     assert len(server.requests) == 3
     assert heard == [1, 2]

@@ -17,11 +17,11 @@ import pytest
 from support.chat_server import ChatServer, Reply, error, said
 
 from goalreel.errors import BackendError, InputError
+from goalreel.http import with_retry_listener
 from goalreel.image import Image
 from goalreel.models.load import build_chat
 from goalreel.planners.chat.conversation import Message, NoReply
 from goalreel.planners.chat.openai import OpenAIChat
-from goalreel.retries import hearing_retries
 
 KEY = "sk-top-secret-0123456789"
 SCHEMA = {"type": "object", "properties": {"success": {"type": "boolean"}}}
@@ -185,7 +185,7 @@ def test_429_waits_as_long_as_the_server_says(serve, pauses, header):
 def test_5xx_is_tried_again_with_growing_pauses(serve, pauses):
     server = serve(failing([Reply(500), Reply(502, b"<html>"), Reply(503), Reply(504)]))
     heard = []
-    said = hearing_retries(lambda: OpenAIChat("m", server.url).complete(ask("a")), heard.append)
+    said = with_retry_listener(lambda: OpenAIChat("m", server.url).complete(ask("a")), heard.append)
     assert said == ["to a"]
     assert heard == [1, 2, 3, 4]
     assert len(pauses) == 4

@@ -8,10 +8,10 @@ from concurrent.futures import wait
 import numpy as np
 
 from goalreel.errors import BackendError
+from goalreel.http import report_retry
 from goalreel.image import Image
 from goalreel.models.load import Trio
 from goalreel.planners.agents.task_check import states_in
-from goalreel.retries import retrying
 from goalreel.streaming.board import Board, Frame, Goal
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.settings import EngineSettings
@@ -74,7 +74,7 @@ class World:
         try:
             self.calls.append((kind, requests[0]))
             if self.retry:
-                retrying(self.retry)
+                report_retry(self.retry)
             assert kind not in self.hold or self.hold[kind].wait(60)
             if kind in self.fails:
                 raise BackendError(self.fails[kind])

@@ -1,0 +1,136 @@
+"""What the HTTP clients and servers of goalreel share: addresses, keys, statuses, retries, first checks.
+
+A server without a token answers to the names of this machine alone. A page in a browser can point a name of
+its own at 127.0.0.1, but it cannot forge the Host header.
+"""
+
+import hmac
+import ipaddress
+import os
+import re
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar, copy_context
+from typing import TYPE_CHECKING
+
+from goalreel.errors import InputError
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive
+
+REFUSED = frozenset({400, 413, 422})
+"""The server works, but it will never take this very request."""
+UNANSWERED = 424
+"""`goalreel serve` works, but its model failed at this very request, which was not refused."""
+_BUSY = frozenset({408, 409, 429})
+TOKEN_VARIABLE = "GOALREEL_TOKEN"
+
+# A model may call its server from any thread or event loop of its own: the listener travels in their context.
+_listener: ContextVar[Callable[[int], None] | None] = ContextVar("goalreel_retries", default=None)
+
+
+def is_transient(status: int) -> bool:
+    """Whether the same request may be answered soon: any 5xx, Cloudflare's 520 to 524 too, but not 501."""
+    return status in _BUSY or (status >= 500 and status != 501)
+
+
+def with_retry_listener[Result](call: Callable[[], Result], listener: Callable[[int], None]) -> Result:
+    """Make a call and pass the number of each retry in it, from 1, to `listener`, in the retrying thread."""
+    context = copy_context()
+    context.run(_listener.set, listener)
+    return context.run(call)
+
+
+def report_retry(number: int) -> None:
+    """Tell the listener, if there is one, that a request is sent for another time, the `number`th retry."""
+    if (listener := _listener.get()) is not None:
+        listener(number)
+
+
+def read_key(*variables: str) -> str | None:
+    """Read the first of these environment variables that is set; None where none is.
+
+    Raises:
+        InputError: the value holds a character that no HTTP header can carry.
+    """
+    for name in variables:
+        if key := os.environ.get(name, "").strip():
+            if not key.isascii() or not key.isprintable() or " " in key:
+                raise InputError(f"{name} holds a character that no key has")
+            return key
+    return None
+
+
+def check_address(address: str, example: str = "http://HOST:PORT") -> None:
+    """Check that a server may have this address; a message shows how to write it by `example`.
+
+    Raises:
+        InputError: it is no HTTP address, or it holds a password or a query.
+    """
+    import httpx2
+
+    try:
+        url = httpx2.URL(address)
+    except httpx2.InvalidURL as e:
+        raise InputError(f"{address!r} is no address: write {example}") from e
+    if url.scheme not in ("http", "https") or not url.host or url.port == 0:
+        raise InputError(f"{address!r} is no address: write {example}")
+    if url.userinfo or url.query:
+        raise InputError("no key belongs into an address: put it into the environment, GOALREEL_API_KEY")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` can be reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def hostname(header: str) -> str:
+    """A Host header without its port.
+
+    >>> hostname("[::1]:8000")
+    '::1'
+    """
+    if header.startswith("["):
+        return header.partition("]")[0].removeprefix("[")
+    return header.partition(":")[0]
+
+
+def check_token(token: str | None, host: str, subject: str) -> None:
+    """Check that a server on `host` may do with this token; `subject` begins the message, "a page" say.
+
+    Raises:
+        InputError: there is no token and `host` is not loopback, or no header can carry the token.
+    """
+    if not token and not is_loopback(host):
+        raise InputError(f"{subject} on {host} needs a token: set {TOKEN_VARIABLE}, or use 127.0.0.1")
+    if token and not re.fullmatch(r"[!-~]+", token):
+        raise InputError(f"{TOKEN_VARIABLE} may hold letters, digits and signs of ASCII only, no space")
+
+
+def is_authorized(headers: Mapping[str, str], token: str | None) -> bool:
+    """Whether a request carries the token or, where the server has none, comes to a name of this machine."""
+    if not token:
+        return is_loopback(hostname(headers.get("host", "localhost")))
+    credentials = headers.get("authorization", "").encode("latin-1")
+    return hmac.compare_digest(credentials, b"Bearer " + token.encode())
+
+
+def is_too_long(headers: Mapping[str, str], limit: int) -> bool:
+    """Whether a request's Content-Length is above `limit` bytes, or no number."""
+    length = headers.get("content-length", "0")
+    return not length.isdecimal() or len(length) > 15 or int(length) > limit
+
+
+def limit_body(receive: "Receive", limit: int, on_excess: "Callable[[], Message]") -> "Receive":
+    """Count a body that does not say its length; beyond `limit` bytes `on_excess` gives the message."""
+    size = 0
+
+    async def receive_counted() -> "Message":
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        return message if size <= limit else on_excess()
+
+    return receive_counted
