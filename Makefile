@@ -16,7 +16,7 @@ INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* ms
 		ros_pkg/lerobot_camera_goalreel/pyproject.toml
 	@scripts/bootstrap.sh
 
-.PHONY: demo ros-demo quick quick-tests test all-tests lint rules types bench soak fuzz picture ros-picture review-picture help
+.PHONY: demo ros-demo quick quick-tests test all-tests lint rules types lab bench soak fuzz picture ros-picture review-picture help
 demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write reports (under 3 minutes on 2 cores)
 	@rm -rf $(DEMO)
 	$(GOALREEL) tabletop record --episodes 3 --split validation --first $$(($(SCENE) - 900000)) --size 192 --out $(DEMO)/recorded
@@ -37,29 +37,33 @@ ros-demo: .venv/.ready  ## the closed loop of the nano models and a simulated ro
 	$(PYTHON) -m goalreel_ros.tabletop.demo --preset nano --seed 900300 --out out/ros_demo
 
 TESTS := $(PYTHON) -m pytest --dist loadfile --no-loadscope-reorder -q --durations=50 --durations-min=1
-quick: .venv/.ready  ## lint, and every short test that starts no other process (under 4 minutes on 2 cores)
+quick: .venv/.ready  ## lint, and every short test that starts no other process (under 3 minutes on 2 cores)
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
 
 quick-tests: .venv/.ready
-	$(TESTS) -n 2 -m "not slow and not long and not process"
+	$(TESTS) -n 2 -m "not slow and not lab and not long and not process"
 
 # Three workers on two cores: a third of the time is spent waiting.
-test: rules  ## that, and training, nodes, kills, wheels, colcon, documentation (a quarter of an hour on 2 cores)
+test: rules  ## that, and nodes, kills, wheels, colcon, documentation (under 10 minutes on 2 cores)
 	@$(MAKE) --no-print-directory -j2 types all-tests
 
 all-tests: .venv/.ready
-	$(TESTS) -n 3 -m "not slow" --junitxml=out/tests.xml
+	$(TESTS) -n 3 -m "not slow and not lab" --junitxml=out/tests.xml
 
-lint: rules types  ## format, rules and types
+lint: rules types  ## format, rules, spelling and types
 
 rules: .venv/.ready
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
+	.venv/bin/codespell
 
 types: .venv/.ready
 	.venv/bin/basedpyright
 
-soak: .venv/.ready  ## the long tests: 100 kills, 200 expert seeds, new random examples
+lab: .venv/.ready  ## the laboratory's long tests: whoever touches goalreel/tabletop or what it measures runs them
+	$(TESTS) -n 2 -m "lab and not slow"
+
+soak: lab  ## the longest tests: lab, 100 kills, 200 expert seeds, new random examples
 	$(PYTHON) -m pytest -m slow -q
 	$(PYTHON) -m pytest -m "hypothesis and not slow" --hypothesis-profile new -q
 
