@@ -1,6 +1,8 @@
-"""Make docs/images/ros.png: a plan that the node executes in the simulated tabletop, looked at on the way.
+"""Make docs/images/ros.png: a plan that the node carries out in the simulated tabletop, seen on the way.
 
-.venv/bin/python scripts/ros_picture.py docs/images/ros.png
+    .venv/bin/python scripts/ros_picture.py docs/images/ros.png
+
+Above is the contact sheet, below are the markers as RViz draws them.
 """
 
 import json
@@ -12,9 +14,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import PIL.Image
 import rclpy
 from rclpy.node import Node
 from std_msgs.msg import String
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from support.rviz.display import picture_of, receive
 
 from goalreel_interfaces.msg import Storyboard, StoryboardStep
 from goalreel_ros.qos import LATCHED
@@ -32,12 +38,12 @@ FOLLOWER = ("tabletop_follower", "-r", "subgoal:=goalreel/subgoal")
 
 
 class PictureNode(Node):
-    """Knows what the simulator asks for and how far the plan is."""
+    """Reads what the simulator asks for, and counts the completed steps of the plan."""
 
     def __init__(self) -> None:
         super().__init__("picture")
         self.instruction = ""
-        self.done = 0
+        self.completed = 0
         self.create_subscription(String, "/tabletop/truth", self._on_truth, LATCHED)
         self.create_subscription(Storyboard, "/goalreel/storyboard", self._on_storyboard, LATCHED)
         self.instruct = self.create_publisher(String, "/instruction", 1)
@@ -46,11 +52,16 @@ class PictureNode(Node):
         self.instruction = json.loads(message.data)["instruction"]
 
     def _on_storyboard(self, message: Storyboard) -> None:
-        self.done = sum(step.status == StoryboardStep.STATUS_COMPLETED for step in message.steps)
+        self.completed = sum(step.status == StoryboardStep.STATUS_COMPLETED for step in message.steps)
 
-    def until(self, there: Callable[[], object], seconds: float = 120.0) -> None:
+    def wait(self, condition: Callable[[], object], seconds: float = 120.0) -> None:
+        """Spin until the condition holds.
+
+        Raises:
+            TimeoutError: it did not within `seconds`.
+        """
         end = time.monotonic() + seconds
-        while not there():
+        while not condition():
             rclpy.spin_once(self, timeout_sec=0.1)
             if time.monotonic() > end:
                 raise TimeoutError(f"no picture after {seconds:g} s")
@@ -64,12 +75,12 @@ def main(out: str) -> None:
             stack.callback(process.terminate)
         with rclpy.init():
             watcher = PictureNode()
-            watcher.until(lambda: watcher.instruction and watcher.instruct.get_subscription_count())
+            watcher.wait(lambda: watcher.instruction and watcher.instruct.get_subscription_count())
             watcher.instruct.publish(String(data=watcher.instruction))
-            watcher.until(lambda: watcher.done >= 2)
+            watcher.wait(lambda: watcher.completed >= 2)
             watcher.destroy_node()
-        look = [sys.executable, "-m", "goalreel_ros.look", "--out", out]
-        subprocess.run(look, check=True)
+        sheet, markers = receive()
+        PIL.Image.fromarray(picture_of(sheet, markers).pixels).save(out)
 
 
 if __name__ == "__main__":

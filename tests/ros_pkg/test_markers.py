@@ -12,6 +12,8 @@ pytest.importorskip("rclpy")
 from geometry_msgs.msg import Point, Vector3
 from rclpy.serialization import deserialize_message, serialize_message
 from std_msgs.msg import ColorRGBA
+from support.rviz.marker_rules import MarkerRules
+from support.rviz.texture_rules import points_of
 from visualization_msgs.msg import Marker, MarkerArray
 
 from goalreel.annotator.report.pictures import jpeg
@@ -19,9 +21,7 @@ from goalreel.image import Image
 from goalreel.streaming.board import Board, StepPanel
 from goalreel.types import Step
 from goalreel_ros.ascii import to_ascii
-from goalreel_ros.marker_rules import MarkerRules
 from goalreel_ros.markers import MarkerBoard, Strip, build
-from goalreel_ros.texture_rules import points_of
 
 FILM = "r0/film"
 

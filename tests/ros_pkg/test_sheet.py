@@ -162,7 +162,8 @@ def boards(draw: st.DrawFn) -> Board:
 @settings(max_examples=60)
 @given(board=boards(), width=st.sampled_from([160, 640, WIDTH]))
 def test_every_board_has_a_sheet_and_markers_without_problems(board, width):
-    from goalreel_ros.marker_rules import MarkerRules
+    from support.rviz.marker_rules import MarkerRules
+
     from goalreel_ros.markers import build
 
     assert compose(board, width).size[0] == width

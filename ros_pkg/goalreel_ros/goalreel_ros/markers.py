@@ -1,6 +1,6 @@
 """A storyboard as markers for RViz: a text panel a step and, if asked for, a strip of its goal images.
 
-What RViz's marker code really does decides the form; `marker_rules` checks it. Every array starts with
+RViz's marker code decides the form; `tests/support/rviz` has its rules. Every array starts with
 DELETEALL and is complete, so that a late joiner of the latched topic sees what everybody sees.
 """
 

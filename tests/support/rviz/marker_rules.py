@@ -1,7 +1,7 @@
-"""What RViz does to markers without a word, as problems in words: for tests, and for whoever sees nothing.
+"""Checks a MarkerArray against what RViz drops or misdraws without saying so.
 
-Read off rviz_default_plugins' marker code (marker_common.cpp, triangle_list_marker.cpp) and movable_text.cpp.
-The rules for textures, text and latching apply to any MarkerArray; `ns` is ours ("rREVISION/...").
+The rules are those of rviz_default_plugins (marker_common.cpp, triangle_list_marker.cpp) and
+movable_text.cpp. All but the one for `ns` ("rREVISION/...", which is ours) apply to any MarkerArray.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from visualization_msgs.msg import Marker, MarkerArray
 
-from goalreel_ros.texture_rules import points_of, textured
+from support.rviz.texture_rules import points_of, textured
 
 type Key = tuple[str, int]
 
@@ -18,53 +18,53 @@ _ACTIONS = (Marker.ADD, Marker.DELETE, Marker.DELETEALL)
 
 
 class MarkerRules:
-    """Follows the arrays of one latched topic, in order."""
+    """The rules, applied to the arrays of one latched topic in order."""
 
     def __init__(self) -> None:
         self.live: set[Key] = set()
         """(ns, id) of what a viewer shows that has seen every array."""
-        self._last: MarkerArray | None = None
+        self._previous: MarkerArray | None = None
 
     def problems(self, array: MarkerArray) -> list[str]:
         """Everything wrong with the next array; empty when RViz will show it as meant."""
-        found = list(self._sequence(list(array.markers)))
+        problems = list(self._sequence(list(array.markers)))
         for marker in array.markers:
             if marker.action == Marker.ADD:
-                found += [f"{_name(marker)}: {problem}" for problem in _marker(marker)]
-        if array == self._last:
-            found.append("the same array again: publish on change only")
-        self._last = array
-        return found
+                problems += [f"{_name(marker)}: {problem}" for problem in _marker(marker)]
+        if array == self._previous:
+            problems.append("the same array again: publish on change only")
+        self._previous = array
+        return problems
 
     def _sequence(self, markers: Sequence[Marker]) -> Iterator[str]:
-        """What comes of the order of actions: for who saw the arrays before, and for a late joiner."""
-        seen: set[Key] = set()
-        fresh: set[Key] = set()
-        for place, marker in enumerate(markers):
+        """Problems with the order of actions, for a viewer of all arrays and for a late joiner."""
+        keys: set[Key] = set()
+        added: set[Key] = set()
+        for index, marker in enumerate(markers):
             key = (marker.ns, marker.id)
-            if key in seen:
+            if key in keys:
                 yield f"{_name(marker)}: twice in one array, which RViz reports as an error"
-            seen.add(key)
+            keys.add(key)
             if marker.action not in _ACTIONS:
                 yield f"{_name(marker)}: no such action as {marker.action}"
             elif marker.action == Marker.ADD:
                 if key in self.live:
                     yield f"{_name(marker)}: ADD to a live id lays one texture over the other; DELETE first"
                 self.live.add(key)
-                fresh.add(key)
+                added.add(key)
             elif marker.action == Marker.DELETE:
                 self.live.discard(key)
-                fresh.discard(key)
+                added.discard(key)
             else:
-                if place:
+                if index:
                     yield "DELETEALL after other markers takes them away again"
                 if marker.ns:
                     yield f"DELETEALL with ns {marker.ns!r}: some versions of RViz then delete everything"
                 self.live.clear()
-                fresh.clear()
-        if fresh != self.live:
-            left = len(self.live - fresh)
-            yield f"{left} markers stay from arrays before, which a late joiner of a latched topic never sees"
+                added.clear()
+        if added != self.live:
+            count = len(self.live - added)
+            yield f"{count} markers stay from arrays before, which a late joiner never sees"
 
 
 def _name(marker: Marker) -> str:

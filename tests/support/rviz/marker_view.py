@@ -1,7 +1,7 @@
-"""Draws markers in software the way RViz draws them: a look at a topic without RViz, a GPU or a display.
+"""Draws markers in software the way RViz draws them, without RViz, a GPU or a display.
 
-It knows messages only. Of RViz it has what decides whether a storyboard is readable: textures with v = 0 at
-the top, the light that comes from the viewer, vertex colours, text that faces the viewer, depth.
+It reads messages only. It has the parts of RViz that decide whether a storyboard is readable: textures with
+v = 0 at the top, light from the viewer, vertex colours, text that faces the viewer, and depth.
 """
 
 import functools
@@ -16,7 +16,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from goalreel.annotator.report.typeset import font_for
 from goalreel.image import Image
-from goalreel_ros.texture_rules import points_of
+from support.rviz.texture_rules import points_of
 
 type _Array = NDArray[np.floating]
 

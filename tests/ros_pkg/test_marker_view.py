@@ -1,9 +1,6 @@
-"""What a display of the topics looks like: markers that came over DDS, drawn by a reader of messages."""
+"""The markers and the contact sheet of a node as a display shows them, drawn from the messages alone."""
 
 import copy
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,11 +10,13 @@ pytest.importorskip("rclpy")
 from geometry_msgs.msg import Quaternion
 from support.boards import FRAME, under_way
 from support.places import SUPPORT
-from support.ros import ENV, other
+from support.ros import other
+from support.rviz.display import picture_of, receive
+from support.rviz.marker_rules import MarkerRules
+from support.rviz.marker_view import MarkerScene
 from visualization_msgs.msg import Marker, MarkerArray
 
 from goalreel.image import Image
-from goalreel_ros.marker_view import MarkerScene
 from goalreel_ros.markers import build
 
 WIDTH = 640
@@ -132,41 +131,15 @@ def test_a_scene_follows_its_arrays(film):
     assert scene.render(WIDTH) == empty
 
 
-def look(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "goalreel_ros.look", *options]
-    return subprocess.run(command, env={**os.environ, **ENV}, capture_output=True, text=True, timeout=60)
-
-
 @pytest.mark.process
-def test_a_look_at_another_process_shows_sheet_and_markers(tmp_path, film):
-    out = tmp_path / "picture.png"
+def test_the_sheet_and_the_markers_of_another_process_are_shown_to_a_late_joiner(film):
     with other(SHOW, "film"):
-        # Long after it was published: a late joiner of latched topics.
-        done = look("--out", str(out), "--width", str(WIDTH))
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == "", "the markers break a rule"
-    picture = Image.decode(out.read_bytes())
-    assert f"{out}: {WIDTH}x{picture.size[1]}" in done.stdout
-    below = render(film)
+        sheet, markers = receive()
+    assert MarkerRules().problems(markers) == []
+    picture, below = picture_of(sheet, markers, WIDTH), render(film)
+    assert picture.size[0] == WIDTH
     assert (picture.pixels[-below.size[1] :] == below.pixels).all(), "not what the messages say"
-    sheet = Image(np.ascontiguousarray(picture.pixels[: -below.size[1]]))
-    assert (sheet.pixels[:10] == 255).all()
+    above = Image(np.ascontiguousarray(picture.pixels[: -below.size[1]]))
+    assert (above.pixels[:10] == 255).all()
     for panel in under_way(512).steps[:2]:
-        assert place(sheet, panel.goal_image, 114)[0] > 0.9
-
-
-@pytest.mark.process
-def test_a_look_at_nothing_says_so_in_one_line(tmp_path):
-    done = look("--out", str(tmp_path / "a.png"), "--node", "/robot/goalreel", "--timeout", "0.5")
-    assert done.returncode == 1
-    assert done.stderr == "nothing from /robot/goalreel within 0.5 s: is it active, in this ROS_DOMAIN_ID?\n"
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.process
-def test_a_look_that_cannot_be_written_says_so_in_one_line(tmp_path):
-    with other(SHOW):
-        done = look("--out", str(tmp_path / "none" / "a.png"))
-    assert done.returncode == 1
-    assert "No such file" in done.stderr
-    assert "Traceback" not in done.stderr
+        assert place(above, panel.goal_image, 114)[0] > 0.9
