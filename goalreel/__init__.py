@@ -1,19 +1,22 @@
 """goalreel: storyboards of checked visual sub-goals for robot learning.
 
-The words      Task, Plan, Step, Segment, Edit, Candidate, Verdict, Attempt, Storyboard, StoryboardStep,
+In one call    annotate (a recorded dataset), plan (a task from a picture)
+Terms          Task, Plan, Step, Segment, Edit, Candidate, Verdict, Attempt, Storyboard, StoryboardStep,
                Failure, Image
-The seams      Planner, Editor, Critic: three Protocols of one method each, batch first
+Models         Planner, Editor, Critic: three Protocols of one method each, batch first; Trio holds one of
+               each, and load_models makes it from a preset
 The loop       storyboard (a generator without I/O), run (drives many at once, within Limits)
-The product    open_dataset, load_models, annotate (with its Options), plan, Trio
-On disk        save_storyboard and load_storyboard (a folder), read_storyboards (an annotated dataset)
-The errors     UserError, and under it InputError, DatasetError, BackendError
+Datasets       open_dataset, Options (of annotate), read_storyboards (of an annotated dataset)
+Folders        save_storyboard, load_storyboard
+Errors         UserError, and under it InputError, DatasetError, BackendError
 
-`import goalreel` alone loads none of it: a name is imported when it is first used. See docs/api.md.
+`import goalreel` loads none of it: a name is imported when it is first used. `__init__.pyi` lists the names.
+See docs/api.md.
 """
 
+import re
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -23,108 +26,20 @@ if not all((Path(__file__).parent / name).is_dir() for name in ("annotator", "da
         "(on Windows in developer mode); a zip has none"
     )
 
-if TYPE_CHECKING:
-    from goalreel.annotator.annotate import Options, annotate, open_dataset
-    from goalreel.annotator.plan import plan
-    from goalreel.annotator.show import read_storyboards
-    from goalreel.batch import Limits, run
-    from goalreel.errors import BackendError, DatasetError, InputError, UserError
-    from goalreel.image import Image
-    from goalreel.loop import storyboard
-    from goalreel.models.load import load as load_models
-    from goalreel.models.trio import Trio
-    from goalreel.storyboard_io import load_storyboard, save_storyboard
-    from goalreel.types import (
-        Attempt,
-        Candidate,
-        Critic,
-        Edit,
-        Editor,
-        Failure,
-        Plan,
-        Planner,
-        Segment,
-        Step,
-        Storyboard,
-        StoryboardStep,
-        Task,
-        Verdict,
-    )
-
-_WHERE = {
-    "Attempt": "goalreel.types",
-    "BackendError": "goalreel.errors",
-    "Candidate": "goalreel.types",
-    "Critic": "goalreel.types",
-    "DatasetError": "goalreel.errors",
-    "Edit": "goalreel.types",
-    "Editor": "goalreel.types",
-    "Failure": "goalreel.types",
-    "Image": "goalreel.image",
-    "InputError": "goalreel.errors",
-    "Limits": "goalreel.batch",
-    "Options": "goalreel.annotator.annotate",
-    "Plan": "goalreel.types",
-    "Planner": "goalreel.types",
-    "Segment": "goalreel.types",
-    "Step": "goalreel.types",
-    "Storyboard": "goalreel.types",
-    "StoryboardStep": "goalreel.types",
-    "Task": "goalreel.types",
-    "Trio": "goalreel.models.trio",
-    "UserError": "goalreel.errors",
-    "Verdict": "goalreel.types",
-    "annotate": "goalreel.annotator.annotate",
-    "load_models": "goalreel.models.load",
-    "load_storyboard": "goalreel.storyboard_io",
-    "open_dataset": "goalreel.annotator.annotate",
-    "plan": "goalreel.annotator.plan",
-    "read_storyboards": "goalreel.annotator.show",
-    "run": "goalreel.batch",
-    "save_storyboard": "goalreel.storyboard_io",
-    "storyboard": "goalreel.loop",
+_IMPORT = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
+_MODULES = {
+    name: module
+    for module, name in _IMPORT.findall(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 }
-"""Public name -> the module that holds it, imported when the name is first used."""
+"""Public name -> the module that holds it."""
 
-__all__ = [
-    "Attempt",
-    "BackendError",
-    "Candidate",
-    "Critic",
-    "DatasetError",
-    "Edit",
-    "Editor",
-    "Failure",
-    "Image",
-    "InputError",
-    "Limits",
-    "Options",
-    "Plan",
-    "Planner",
-    "Segment",
-    "Step",
-    "Storyboard",
-    "StoryboardStep",
-    "Task",
-    "Trio",
-    "UserError",
-    "Verdict",
-    "annotate",
-    "load_models",
-    "load_storyboard",
-    "open_dataset",
-    "plan",
-    "read_storyboards",
-    "run",
-    "save_storyboard",
-    "storyboard",
-]
+__all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]  (type checkers read the stub)
 
 
 def __getattr__(name: str) -> object:
-    if name not in _WHERE:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_WHERE[name]), "load" if name == "load_models" else name)
+    value = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 

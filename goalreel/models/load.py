@@ -325,3 +325,7 @@ def build_editor(name: str, recordings: Recorded | None = None) -> Editor:
     if kind is None:
         raise ValueError(f"{known.name} is no kind of editor")
     return kind.build(parsed, "editor", recordings)
+
+
+load_models = load
+"""The public name, `goalreel.load_models`."""
