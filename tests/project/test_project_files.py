@@ -1,0 +1,48 @@
+"""The files by which the project works: hooks, CI, citation. Each is valid and names what is there."""
+
+import re
+import tomllib
+
+import pytest
+import yaml
+from pre_commit.clientlib import load_config
+from support.places import ROOT
+
+import goalreel
+
+
+def test_the_hooks_have_the_versions_of_the_constraints():
+    config = load_config(str(ROOT / ".pre-commit-config.yaml"))
+    (repository,) = config["repos"]
+    assert repository["repo"] == "local"
+    pins = {pin for hook in repository["hooks"] for pin in hook["additional_dependencies"]}
+    constraints = set((ROOT / "constraints.txt").read_text().split())
+    assert {pin for pin in pins if not pin.startswith("pre-commit-hooks")} <= constraints
+
+
+def test_the_subject_hook_refuses_a_long_subject_alone():
+    hooks = load_config(str(ROOT / ".pre-commit-config.yaml"))["repos"][0]["hooks"]
+    (pattern,) = (re.compile(hook["entry"], re.MULTILINE) for hook in hooks if hook["id"] == "subject")
+    assert pattern.search("x" * 73)
+    assert not pattern.search("x" * 72 + "\n\n" + "a longer line in the body " * 9)
+
+
+@pytest.mark.parametrize(
+    "file", [*(ROOT / ".github").rglob("*.yml"), ROOT / "CITATION.cff"], ids=lambda f: f.name
+)
+def test_a_file_for_the_forge_is_yaml(file):
+    assert isinstance(yaml.safe_load(file.read_text()), dict)
+
+
+def test_every_job_of_ci_calls_a_target_of_the_makefile():
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    jobs = yaml.safe_load(text)["jobs"]
+    targets = set(re.findall(r"^([\w/.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(jobs["check"]["strategy"]["matrix"]["target"]) <= targets
+
+
+def test_the_citation_names_the_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == goalreel.__version__
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert citation["license"] == project["license"]
