@@ -4,7 +4,7 @@ A folder with storyboard.json     what `goalreel plan` and `goalreel eval` write
 A dataset with meta/goalreel      what `goalreel annotate` writes, and `bag2lerobot` of what a node streamed
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +26,7 @@ class StoredBoard:
     """One storyboard on disk."""
 
     task_id: str
-    """Of its rows: the folder's name, DATASET/episode_000003, or `tabletop-SEED` for a recording of it."""
+    """Of its rows: the folder's name, DATASET/episode_000003, or what the recording's task is called."""
     digest: str
     """SHA-256 of its record."""
     load: Callable[[], Storyboard]
@@ -35,8 +35,16 @@ class StoredBoard:
     """What a person said of its attempts."""
 
 
-def find_boards(folders: Sequence[Path]) -> list[StoredBoard]:
+type RecordingTaskIds = Callable[[Path], Mapping[int, str]]
+"""Gives, for the folder of a recording, task ids by the number of the episode; episodes may be missing."""
+
+
+def find_boards(
+    folders: Sequence[Path], recording_task_ids: RecordingTaskIds = lambda root: {}
+) -> list[StoredBoard]:
     """All storyboards in the folders and below them, each once, in the order of the folders and their names.
+
+    `recording_task_ids` names the episodes of a recording that is known by other names than its folder's.
 
     Raises:
         InputError: a folder that holds none.
@@ -51,7 +59,11 @@ def find_boards(folders: Sequence[Path]) -> list[StoredBoard]:
             )
         for place in places:
             if place not in found:
-                found[place] = [_of_folder(place)] if (place / _FILE).is_file() else _of_dataset(place)
+                found[place] = (
+                    [_of_folder(place)]
+                    if (place / _FILE).is_file()
+                    else _of_dataset(place, recording_task_ids)
+                )
     return [board for boards in found.values() for board in boards]
 
 
@@ -64,14 +76,14 @@ def _of_folder(folder: Path) -> StoredBoard:
     return StoredBoard(folder.name, file_digest(folder / _FILE), lambda: load_storyboard(folder))
 
 
-def _of_dataset(dataset: Path) -> list[StoredBoard]:
+def _of_dataset(dataset: Path, recording_task_ids: RecordingTaskIds) -> list[StoredBoard]:
     records = Records(dataset / FOLDER, source="")
     recording = recording_of(dataset, records, None, sorted(records.done()))
-    names = _seeds(recording.root)
+    task_ids = recording_task_ids(recording.root)
 
     def board(episode: int) -> StoredBoard:
         return StoredBoard(
-            names.get(episode, f"{dataset.name}/episode_{episode:06d}"),
+            task_ids.get(episode, f"{dataset.name}/episode_{episode:06d}"),
             records.digest(episode),
             lambda: _read(recording, records, episode),
             said(records.review(episode)) if records.is_corrected(episode) else {},
@@ -82,13 +94,3 @@ def _of_dataset(dataset: Path) -> list[StoredBoard]:
 
 def _read(recording: Source, records: Records, episode: int) -> Storyboard:
     return episode_view(recording.episode(episode), records).storyboard
-
-
-def _seeds(root: Path) -> dict[int, str]:
-    """Episode -> `tabletop-SEED`, where a recording is of the simulated tabletop."""
-    from goalreel.tabletop.sim.scoring import task_id_of
-    from goalreel.tabletop.sim.truth import FILE, read_truth
-
-    if not (root / FILE).is_file():
-        return {}
-    return {i: task_id_of(episode.seed) for i, episode in enumerate(read_truth(root).episodes)}

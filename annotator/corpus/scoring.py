@@ -19,7 +19,7 @@ from goalreel.errors import BackendError, UserError
 from goalreel.files import digest, write_bytes
 from goalreel.models.journal import Journal
 from goalreel.models.names import ModelName
-from goalreel.models.scorers import SIMULATOR, build_scorer
+from goalreel.models.scorers import build_scorer, find_scorer
 from goalreel.progress import OnCount
 from goalreel.scoring import PictureScores, Scorer
 from goalreel.types import Candidate, Failure, Storyboard
@@ -48,10 +48,8 @@ def scorer_of(name: str) -> NamedScorer:
     """
     if name == CRITIC:
         return NamedScorer(name, None)
-    if name == SIMULATOR:
-        from goalreel.tabletop.sim.scoring import success_of
-
-        return NamedScorer(name, build_scorer(name), success_of)
+    if (kind := find_scorer(name)) is not None:
+        return NamedScorer(name, kind.build(), kind.success_of)
     return NamedScorer(ModelName.parse(name).public(), build_scorer(name))
 
 

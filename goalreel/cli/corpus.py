@@ -1,5 +1,6 @@
 """`goalreel corpus`: training data from the simulated tabletop, and from stored storyboards."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -139,8 +140,10 @@ def from_storyboards(
         from goalreel.annotator.corpus.make import RecipeOrder, make_from_storyboards
         from goalreel.annotator.corpus.scoring import scorer_of
         from goalreel.cli.console import progress_bars
+        from goalreel.tabletop.sim.task_ids import recording_task_ids
 
-        boards = find_boards(folders)
+        import_module("goalreel.tabletop.scorer")  # also in a checkout that is not installed
+        boards = find_boards(folders, recording_task_ids)
         order = RecipeOrder(scorer_of(scorer), seed, rl_variance)
         with progress_bars() as progress:
             report = make_from_storyboards(boards, order, out, progress=progress)
@@ -173,6 +176,7 @@ def filter_groups(
         from goalreel.models.load import build_chat, dialect_of
         from goalreel.models.names import ModelName
         from goalreel.planners.agents.dialects import OWN
+        from goalreel.tabletop.sim.task_ids import held_out_split
         from goalreel.training.grpo_filter import GroupSampling, filter_groups
 
         name = ModelName.parse(critic)
@@ -183,7 +187,11 @@ def filter_groups(
         sampling = GroupSampling(chat, name.identity(), replies, spoken, mode)
         with progress_bars() as progress:
             kept, rows = filter_groups(
-                corpus, out, sampling, progress=lambda done, total: progress("rows", done, total)
+                corpus,
+                out,
+                sampling,
+                held_out=held_out_split,
+                progress=lambda done, total: progress("rows", done, total),
             )
     typer.echo(f"kept {kept} of {rows} rows", err=True)
     typer.echo(str(out))

@@ -1,5 +1,6 @@
 """`goalreel train`: the trainers, one command each."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -52,10 +53,10 @@ def _sft(role: str, config: str, out: Path, resume: bool, **given: object) -> No
     Raises:
         UserError: a setting or a row that cannot be used.
     """
+    from goalreel.tabletop.nano.agent_config import NanoAgentConfig
     from goalreel.training.config import read_config
-    from goalreel.training.language_config import LanguageConfig
 
-    settings = read_config(config, LanguageConfig, **{k: v or None for k, v in given.items()})
+    settings = read_config(config, NanoAgentConfig, **{k: v or None for k, v in given.items()})
     if settings.role != role:
         raise InputError(f"{config} trains a {settings.role}, not a {role}")
     from goalreel.training.language import train
@@ -78,8 +79,10 @@ def _grpo(config: str, out: Path, resume: bool, **given: object) -> None:
     from goalreel.models.load import build_editor
     from goalreel.models.names import ModelName
     from goalreel.models.scorers import build_scorer
+    from goalreel.tabletop.sim.task_ids import held_out_split
     from goalreel.training.grpo import train
 
+    import_module("goalreel.tabletop.scorer")  # also in a checkout that is not installed
     scorer = build_scorer(settings.scorer)
     train(
         settings,
@@ -88,6 +91,7 @@ def _grpo(config: str, out: Path, resume: bool, **given: object) -> None:
         editor=build_editor(settings.editor),
         scorer=scorer,
         local=_is_local(ModelName.parse(settings.editor)),
+        held_out=held_out_split,
         tell=lambda cost: typer.echo(str(cost), err=True),
     )
 

@@ -1,24 +1,93 @@
-"""What scores pictures, by name: the simulator's reading, or a judge model."""
+"""What scores pictures, by name: a registry that packages fill, and chat models as judges.
 
+A package adds a scorer as it adds a kind of model (see `goalreel.models.registry`): its pyproject.toml names
+a module,
+
+    [project.entry-points."goalreel.scorers"]
+    mine = "my_package"
+
+and that module registers what builds the scorer:
+
+    @register_scorer("mine")
+    def build() -> Scorer:
+        return MyScorer()
+
+The module is imported when the scorer is asked for by its name.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+
+from goalreel.datasets.corpora.scored import SuccessOf, succeeds
 from goalreel.errors import InputError
 from goalreel.models.load import build_chat
 from goalreel.models.names import ModelName
 from goalreel.scoring import Scorer
 
-SIMULATOR = "simulator"
+GROUP = "goalreel.scorers"
+type BuildScorer = Callable[[], Scorer]
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerKind:
+    """A scorer that is called by one word."""
+
+    name: str
+    build: BuildScorer
+    success_of: SuccessOf
+    """Whether a picture with its scores has succeeded."""
+
+
+_kinds: dict[str, ScorerKind] = {}
+
+
+def register_scorer(name: str, success_of: SuccessOf = succeeds) -> Callable[[BuildScorer], BuildScorer]:
+    """Register the decorated function as what builds the scorer `name`.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+
+    def register(build: BuildScorer) -> BuildScorer:
+        if name in _kinds:
+            raise ValueError(f"there is a scorer {name!r} already")
+        _kinds[name] = ScorerKind(name, build, success_of)
+        return build
+
+    return register
+
+
+def find_scorer(name: str) -> ScorerKind | None:
+    """The registered scorer `name`, or None. A package is imported where its scorer is asked for.
+
+    Raises:
+        InputError: the package cannot be imported, or registers no such scorer.
+    """
+    for entry in metadata.entry_points(group=GROUP, name=name) if name not in _kinds else ():
+        try:
+            entry.load()
+        except (ImportError, AttributeError) as e:
+            raise InputError(f"the scorer {name!r} of {entry.value} cannot be imported: {e}") from e
+        if name not in _kinds:
+            raise InputError(f"{entry.value} registers no scorer {name!r}")
+    return _kinds.get(name)
+
+
+def scorer_names() -> list[str]:
+    """The names of all scorers that are registered or installed."""
+    return sorted({*_kinds, *metadata.entry_points(group=GROUP).names})
 
 
 def build_scorer(name: str) -> Scorer:
-    """The scorer `name`: `simulator` for simulated tabletops, or a chat model as the judge (VIEScore), such
+    """The scorer `name`: a registered one such as `simulator`, or a chat model as the judge (VIEScore), such
     as `openai:MODEL@URL`.
 
     Raises:
         UserError, OSError, ModuleNotFoundError: there is no such scorer, or it cannot be built.
     """
-    if name == SIMULATOR:
-        from goalreel.tabletop.sim.scoring import SimulatorScorer
-
-        return SimulatorScorer()
+    if (kind := find_scorer(name)) is not None:
+        return kind.build()
     from goalreel.planners.agents.viescore import VieScore
 
     try:
@@ -26,5 +95,5 @@ def build_scorer(name: str) -> Scorer:
     except InputError as e:
         if ModelName.parse(name).kind:
             raise
-        use = f"{SIMULATOR}, or a chat model such as openai:MODEL@URL"
-        raise InputError(f"no scorer {name!r}: use {use}") from e
+        advice = ", ".join([*scorer_names(), "or a chat model such as openai:MODEL@URL"])
+        raise InputError(f"no scorer {name!r}: use {advice}") from e

@@ -13,12 +13,33 @@ import goalreel.training.presets as presets_package
 from goalreel.errors import InputError
 
 Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+Portion = Annotated[float, Field(ge=0, le=1)]
 
 
 class TrainingConfig(BaseModel):
     """Settings that cannot change, and that refuse a name they do not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Schedule(TrainingConfig):
+    """How long and how fast one trainer runs."""
+
+    steps: Count
+    batch: Count
+    """Rows a step, over all devices."""
+    learning_rate: Positive = 2e-3
+    """AdamW's highest rate."""
+    muon_learning_rate: Positive = 1.5e-2
+    """Muon's highest rate, for the matrices."""
+    warmup: Count = 100
+    decay: Portion = 0.5
+    """The last share of the steps, over which the rates fall to 1 %."""
+    weight_decay: Annotated[float, Field(ge=0)] = 1e-3
+    ema: Annotated[float, Field(ge=0, lt=1)] = 0.999
+    log_every: Count = 50
+    save_every: Count = 1000
 
 
 def presets() -> list[str]:

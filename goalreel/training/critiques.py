@@ -1,7 +1,7 @@
 """Critiques as GRPO reads them: from disk, one at a time, and none that results are measured on."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow, candidat
 from goalreel.errors import InputError
 from goalreel.planners.agents.critic import question
 from goalreel.planners.agents.dialects import Dialect, Mode
-from goalreel.tabletop.sim.scoring import task_of
-from goalreel.tabletop.sim.splits import split_of
+
+type HeldOut = Callable[[str], str | None]
+"""The split of a task that results are measured on, by its id; None for a task to train on."""
 
 _RECENT = 64
 """Rows kept decoded: a rollout asks for each several times."""
@@ -27,10 +28,10 @@ class Critiques:
     """The rows of some folders, by number.
 
     Raises:
-        InputError: a folder holds no critiques, or a row is of a validation or test episode.
+        InputError: a folder holds no critiques, or a row is of a task that is held out.
     """
 
-    def __init__(self, folders: Sequence[Path]) -> None:
+    def __init__(self, folders: Sequence[Path], held_out: HeldOut) -> None:
         shards: list[Any] = [str(shard) for folder in folders for shard in shards_of(folder)]
         if not shards:
             raise InputError("no critiques to train on: give --corpus")
@@ -42,7 +43,7 @@ class Critiques:
             raise InputError(f"{shards[0]} and others hold no critiques: {_cause(e)}") from e
         for name in CRITIQUES.pictures:
             stored = stored.cast_column(name, datasets.Image(decode=False))
-        _refuse_held_out(stored["task_id"])
+        _refuse_held_out(stored["task_id"], held_out)
         self._stored = stored
         self.row = lru_cache(_RECENT)(self._row)
 
@@ -102,19 +103,11 @@ def shards_of(folder: Path) -> list[Path]:
     return shards
 
 
-def _refuse_held_out(task_ids: Sequence[str]) -> None:
-    found = Counter(split for name in task_ids if (split := _split(name)) not in (None, "train"))
-    if found:
-        told = ", ".join(f"{count} of {split}" for split, count in found.items())
-        raise InputError(f"the corpus has rows of held-out episodes ({told}): make it of training seeds")
-
-
-def _split(task_id: str) -> str | None:
-    """The split of a simulated episode; None for any other task."""
-    try:
-        return split_of(task_of(task_id)[0])
-    except InputError:
-        return None
+def _refuse_held_out(task_ids: Sequence[str], held_out: HeldOut) -> None:
+    counts = Counter(split for task_id in task_ids if (split := held_out(task_id)) is not None)
+    if counts:
+        splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
+        raise InputError(f"the corpus has rows of held-out episodes ({splits}): make it of training seeds")
 
 
 def _cause(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from goalreel.errors import BackendError, InputError, UserError
 from goalreel.planners.agents.dialects import dialect
 from goalreel.scoring import Scorer
 from goalreel.training.card import write_card
-from goalreel.training.critiques import Critiques
+from goalreel.training.critiques import Critiques, HeldOut
 from goalreel.training.grpo_card import card
 from goalreel.training.grpo_config import CollapseSettings, GrpoConfig, OutageSettings, RunCost, cost
 from goalreel.training.loading import adapters, freeze, load, quicken
@@ -119,13 +119,15 @@ def train(
     editor: Editor,
     scorer: Scorer,
     local: bool,
+    held_out: HeldOut,
     tell: Callable[[RunCost], None] = lambda cost: None,
 ) -> None:
     """Train, and leave in `out` a checkpoint that `HfChat.load(out)` takes, with its model card.
 
     `out` also holds `training.yaml` (the settings), `logs/` (TensorBoard) and `checkpoints/` to resume from.
-    `local`: the editor runs in this process (`rewards.CriticReward`). `tell` is given what the run will ask
-    for, before it begins. On several devices start it with `accelerate launch`.
+    `local`: the editor runs in this process (`rewards.CriticReward`). `held_out` names the split of a task
+    that results are measured on. `tell` is called with the cost of the run before it begins. On several
+    devices start it with `accelerate launch`.
 
     Raises:
         InputError: a setting, a row or a checkpoint that cannot be used; `out` holds another run, or, with
@@ -133,7 +135,7 @@ def train(
         BackendError: editor or scorer failed for longer than `config.outage` waits; the model is kept.
         CollapseError: the Critic says the same of every picture; the model is kept.
     """
-    rows = Critiques(config.corpus)
+    rows = Critiques(config.corpus, held_out)
     if len(rows) < config.prompts_per_rollout:
         raise InputError(f"{len(rows)} rows do not fill a rollout of {config.prompts_per_rollout}")
     state = processes()

@@ -7,7 +7,7 @@ from pathlib import Path
 from goalreel.checkpoints import located
 from goalreel.training.card import Card, file_facts, went_on_from
 from goalreel.training.grpo_config import GrpoConfig
-from goalreel.training.run import from_scratch
+from goalreel.training.run import is_nano
 
 CURVE = {
     "reward": "reward",
@@ -33,7 +33,7 @@ BASE = "What the base model cannot do, and whatever lies outside the corpus."
 
 def card(config: GrpoConfig, *, rows: int, history: Sequence[Mapping[str, float]]) -> Card:
     """What a run made, from what, and how it went."""
-    nano, source = from_scratch(config.model), Path(located(config.model))
+    nano, source = is_nano(config.model), Path(located(config.model))
     before = source / "model.safetensors"
     shards = [shard for folder in config.corpus for shard in sorted((folder / "data").glob("*.parquet"))]
     told = [entry for entry in history if "reward" in entry]

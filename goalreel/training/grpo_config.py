@@ -9,11 +9,10 @@ from pydantic import Field, model_validator
 
 from goalreel.errors import InputError
 from goalreel.planners.agents.dialects import DialectName, Mode
-from goalreel.training.config import Count, TrainingConfig
+from goalreel.training.config import Count, Portion, TrainingConfig
 from goalreel.training.language_config import ModelSettings, Rate, Share
 from goalreel.training.reward_variants import FormName
 
-Portion = Annotated[float, Field(ge=0, le=1)]
 Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 

@@ -22,7 +22,7 @@ from goalreel.planners.agents.json_reply import Problem
 from goalreel.planners.agents.parsing import parse_verdict
 from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, Reply
 from goalreel.progress import OnCount
-from goalreel.training.critiques import Critiques, shards_of
+from goalreel.training.critiques import Critiques, HeldOut, shards_of
 
 SHARD = 100
 """Rows a file: what a killed run may have to ask for again."""
@@ -41,7 +41,12 @@ class GroupSampling:
 
 
 def filter_groups(
-    source: Path, out: Path, sampling: GroupSampling, *, progress: OnCount = lambda done, total: None
+    source: Path,
+    out: Path,
+    sampling: GroupSampling,
+    *,
+    held_out: HeldOut,
+    progress: OnCount = lambda done, total: None,
 ) -> tuple[int, int]:
     """Write the rows of `source` that can teach into the corpus `out`; returns how many, and of how many.
 
@@ -52,7 +57,7 @@ def filter_groups(
         DatasetError: `out` holds another corpus.
         BackendError: the Critic cannot be called; what is finished is kept.
     """
-    rows = Critiques([source])
+    rows = Critiques([source], held_out)
     parts = batched(range(len(rows)), SHARD)
     corpus = Corpus(
         kind=CRITIQUES,

@@ -13,7 +13,6 @@ from trl import (
 
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
-from goalreel.tabletop.nano.language import build_model, build_processor, build_tokenizer
 from goalreel.training.card import Card, file_facts, went_on_from, write_card
 from goalreel.training.compiling import compile_parts
 from goalreel.training.conversations import Collator, as_dataset, read_rows
@@ -22,7 +21,7 @@ from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.optim import MuonAdamW
 from goalreel.training.precision import computes_bf16
 from goalreel.training.results import check_savable, last_checkpoint, save, tensorboard
-from goalreel.training.run import begin, from_scratch, processes
+from goalreel.training.run import begin, is_nano, processes
 from goalreel.training.sampling import Length, LengthSampler, length
 
 log = logging.getLogger(__name__)
@@ -96,7 +95,7 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
     if resume and last is None:
         raise InputError(f"{out} has no checkpoint to resume from: run without --resume, to another folder")
     with state.main_process_first():
-        source = _start(config, rows, out / "checkpoints" / "start")
+        source = config.from_scratch(rows, out / "checkpoints" / "start") or located(config.model)
     model, processor = load(source, config)
     frozen = freeze(model, config)
     if config.compile:
@@ -123,18 +122,6 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
     save(trainer, processor, config.save_dtype, out)
     if trainer.is_world_process_zero():
         write_card(out, _card(config, rows_in=len(rows), numbers=numbers))
-
-
-def _start(config: LanguageConfig, rows: list[dict[str, Any]], folder: Path) -> str | Path:
-    """Name what to load: the checkpoint given, or a nano model, made once and kept for whoever resumes."""
-    if config.model != "nano":
-        return located(config.model)
-    if not (folder / "model.safetensors").is_file():
-        told = [*rows, *(read_rows(config.words) if config.words else ())]
-        tokenizer = build_tokenizer(told, config.nano.vocabulary)
-        build_processor(tokenizer, config.nano.side).save_pretrained(folder)
-        build_model(tokenizer, config.nano, config.seed).save_pretrained(folder)
-    return folder
 
 
 def _arguments(config: LanguageConfig, out: Path, *, evaluates: bool) -> SFTConfig:
@@ -180,7 +167,7 @@ def _arguments(config: LanguageConfig, out: Path, *, evaluates: bool) -> SFTConf
 
 
 def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) -> Card:
-    nano, before = from_scratch(config.model), Path(located(config.model)) / "model.safetensors"
+    nano, before = is_nano(config.model), Path(located(config.model)) / "model.safetensors"
     return Card(
         title=f"goalreel {'nano ' if nano else ''}{config.role}",
         summary=f"The {config.role.capitalize()} agent of goalreel, trained on {rows_in:,} conversations "

@@ -1,8 +1,9 @@
 """What a language agent is and how it is trained, read from YAML."""
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,21 +12,6 @@ from goalreel.training.config import Count, TrainingConfig
 type AgentRole = Literal["planner", "critic"]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
-HEAD = 32
-"""Width of an attention head of the nano models."""
-
-
-class NanoShape(TrainingConfig):
-    """Size of a language agent made from scratch; the defaults make about 2.5M parameters."""
-
-    hidden: Annotated[int, Field(ge=HEAD, multiple_of=HEAD)] = 160
-    layers: Count = 4
-    vision_hidden: Annotated[int, Field(ge=HEAD, multiple_of=HEAD)] = 128
-    vision_layers: Count = 3
-    vocabulary: Annotated[int, Field(ge=320)] = 1024
-    """Entries of the tokenizer, before the passages that are one token each (`training.nano.language`)."""
-    side: Annotated[int, Field(ge=32, multiple_of=16)] = 128
-    """Every picture is brought to about `side` x `side` pixels: 64 tokens at 128."""
 
 
 class LoraSettings(TrainingConfig):
@@ -62,12 +48,9 @@ class LanguageConfig(ModelSettings):
 
     role: AgentRole
     model: Annotated[str, Field(min_length=1)]
-    """`nano` to make one of shape `nano`, or a folder or repository `AutoModelForImageTextToText` loads."""
-    nano: NanoShape = NanoShape()
+    """A folder, repository or shipped name that `AutoModelForImageTextToText` loads."""
     corpus: tuple[Path, ...] = ()
     """ShareGPT files (see `training.conversations`)."""
-    words: tuple[Path, ...] = ()
-    """ShareGPT files whose words a model made from scratch is to know, for a later training on them."""
     validation: tuple[Path, ...] = ()
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
 
@@ -108,8 +91,11 @@ class LanguageConfig(ModelSettings):
             raise ValueError("give either steps or epochs")
         if self.schedule == "warmup_stable_decay" and self.steps is None:
             raise ValueError("schedule warmup_stable_decay needs steps")
-        if self.model != "nano" and self.words:
-            raise ValueError("words is for a model made from scratch: this one has its words")
-        if self.model == "nano" and (self.method == "lora" or self.freeze_vision_tower):
-            raise ValueError("a nano model is made from scratch: train all of it")
         return self
+
+    def from_scratch(self, rows: Sequence[Mapping[str, Any]], folder: Path) -> Path | None:
+        """Make the model to train, in `folder`, or find the one that an earlier call made there.
+
+        None, as here, where `model` is to be loaded. `rows` are those of `conversations.read_rows`.
+        """
+        return None

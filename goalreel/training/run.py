@@ -85,12 +85,12 @@ def _leave() -> None:
 os.register_at_fork(after_in_child=_leave)
 
 
-def from_scratch(model: str) -> bool:
+def is_nano(model: str) -> bool:
     """Tell whether a configuration's `model` is nano, a shipped one, or the result of runs back to one."""
     path = Path(model) / SETTINGS
     if model == "nano" or located(model) != model:
         return True
-    return path.is_file() and from_scratch(str(_read(path)["model"]))
+    return path.is_file() and is_nano(str(_read(path)["model"]))
 
 
 def _read(path: Path) -> dict[str, object]:

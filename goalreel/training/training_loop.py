@@ -13,7 +13,7 @@ from torch.utils.tensorboard import SummaryWriter
 from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.progress import OnProgress
-from goalreel.tabletop.nano.editor_config import Schedule
+from goalreel.training.config import Schedule
 from goalreel.training.optim import Muon
 from goalreel.training.run import processes
 

@@ -32,6 +32,7 @@ from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.files import exclusive
 from goalreel.scoring import PictureScores
 from goalreel.storyboard_io import load_storyboard, save_storyboard
+from goalreel.tabletop.sim.task_ids import recording_task_ids
 from goalreel.tabletop.sim.truth import TrueEpisode, Truth, write_truth
 
 
@@ -186,7 +187,11 @@ def test_an_annotated_dataset_is_read_with_its_frames(video_dataset, annotated, 
         for s in (5, 6, 7)
     )
     write_truth(out, Truth(phases=(), episodes=episodes))
-    assert [b.task_id for b in find_boards([out])] == ["tabletop-5", "tabletop-6", "tabletop-7"]
+    assert [b.task_id for b in find_boards([out], recording_task_ids)] == [
+        "tabletop-5",
+        "tabletop-6",
+        "tabletop-7",
+    ]
 
 
 def test_an_empty_sft_part_says_what_to_do(tmp_path):

@@ -12,9 +12,10 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from goalreel.tabletop.nano import editor_training
-from goalreel.tabletop.nano.editor_config import EditorConfig, Schedule
+from goalreel.tabletop.nano.agent_config import NanoAgentConfig
+from goalreel.tabletop.nano.editor_config import EditorConfig
 from goalreel.training import language
-from goalreel.training.language_config import LanguageConfig
+from goalreel.training.config import Schedule
 from goalreel.training.run import processes
 from goalreel.training.training_loop import fit
 
@@ -85,7 +86,7 @@ def main(folder: Path) -> None:
     (folder / f"told-{rank}.json").write_text(json.dumps(told))
     editor_training.train(config, folder / "editor", resume=True)
     rows = folder / "plans" / "sharegpt" / "plans.json"
-    language.train(LanguageConfig.model_validate({**PLANNER, "corpus": [rows]}), folder / "planner", False)
+    language.train(NanoAgentConfig.model_validate({**PLANNER, "corpus": [rows]}), folder / "planner", False)
 
 
 if __name__ == "__main__":

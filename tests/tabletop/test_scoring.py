@@ -18,8 +18,9 @@ from goalreel.scoring import PictureScores
 from goalreel.tabletop.lessons.rows import VerdictRow
 from goalreel.tabletop.lessons.verdicts import verdict_rows
 from goalreel.tabletop.sim.grammar import sample_episode
-from goalreel.tabletop.sim.scoring import SimulatorScorer, success_of, task_id_of, task_of
+from goalreel.tabletop.sim.scoring import SimulatorScorer, success_of
 from goalreel.tabletop.sim.splits import seeds
+from goalreel.tabletop.sim.task_ids import task_id_of, task_of
 from goalreel.tabletop.sim.variety import PLAIN, View, view_of
 from goalreel.types import Candidate
 

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from goalreel.image import Image
 from goalreel.planners.agents.reply_format import verdict_reply
 from goalreel.planners.chat.conversation import Conversation, NoReply, Reply
 from goalreel.training import grpo_filter
-from goalreel.training.grpo_filter import GroupSampling, filter_groups
+from goalreel.training.grpo_filter import GroupSampling
 from goalreel.types import Verdict
+
+filter_groups = partial(grpo_filter.filter_groups, held_out=lambda task_id: None)
 
 GROUP = 4
 YES = verdict_reply(Verdict(success=True, reasoning="It lies in the bowl."))

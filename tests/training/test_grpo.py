@@ -32,7 +32,8 @@ from goalreel.image import Image
 from goalreel.planners.agents.dialects import OWN
 from goalreel.planners.chat.hf import HfChat
 from goalreel.tabletop.lessons.critiques import critique_rows
-from goalreel.tabletop.sim.scoring import SimulatorScorer, task_id_of
+from goalreel.tabletop.sim.scoring import SimulatorScorer
+from goalreel.tabletop.sim.task_ids import held_out_split, task_id_of
 from goalreel.training import grpo
 from goalreel.training.config import read_config
 from goalreel.training.critiques import Critiques, asked_of
@@ -99,7 +100,8 @@ class Copier:
 
 
 def run(settings: GrpoConfig, out: Path) -> None:
-    grpo.train(settings, out, False, editor=Copier(), scorer=SimulatorScorer(), local=True)
+    models = {"editor": Copier(), "scorer": SimulatorScorer(), "local": True}
+    grpo.train(settings, out, False, held_out=held_out_split, **models)
 
 
 def history(out: Path, step: int) -> list[dict[str, float]]:
@@ -121,7 +123,7 @@ def test_critiques_are_right_and_wrong_and_of_training_scenes(rows):
 
 @pytest.mark.long
 def test_trap_13_every_row_asks_about_two_pictures(folder, rows):
-    read = Critiques([folder])
+    read = Critiques([folder], held_out_split)
     again = [read.row(n) for n in range(len(read))]
     assert [(r.source, r.candidate, r.prompt) for r in again] == [
         (r.source, r.candidate, r.prompt) for r in rows
@@ -141,9 +143,9 @@ def test_trap_13_every_row_asks_about_two_pictures(folder, rows):
 def test_trap_15_rows_of_held_out_episodes_are_refused(rows, tmp_path, seed):
     held = corpus(tmp_path / "held", [*rows, replace(rows[0], task_id=task_id_of(seed))])
     with pytest.raises(InputError, match=r"held-out episodes \(1 of (validation|test)\)"):
-        Critiques([held])
+        Critiques([held], held_out_split)
     real = corpus(tmp_path / "real", [replace(rows[0], task_id="episode-7")])
-    assert len(Critiques([real])) == 1
+    assert len(Critiques([real], held_out_split)) == 1
 
 
 # -- settings
@@ -347,7 +349,7 @@ def test_the_ablation_runs_end_to_end_and_does_nothing_twice(folder, tmp_path):
     table = run()
     for name, _ in nano_ablations.ARMS.values():
         assert re.search(rf"^\| {name} \| \d+\.\d", table, re.MULTILINE), table
-    assert len(Critiques([out / "filtered"])) < len(Critiques([folder]))
+    assert len(Critiques([out / "filtered"], held_out_split)) < len(Critiques([folder], held_out_split))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nano_ablations, "_goalreel", None)
         assert run() == table

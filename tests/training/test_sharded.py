@@ -14,6 +14,7 @@ from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.image import Image
+from goalreel.tabletop.sim.task_ids import held_out_split
 from goalreel.training import grpo, language
 from goalreel.training.grpo_config import GrpoConfig
 from goalreel.training.language_config import LanguageConfig
@@ -77,7 +78,8 @@ def test_adapters_of_a_reinforced_run_are_refused(launched, tmp_path):
         method="lora",
     )
     with pytest.raises(InputError, match=REFUSED):
-        grpo.train(config, tmp_path / "out", False, editor=Unasked(), scorer=Unasked(), local=True)
+        models = {"editor": Unasked(), "scorer": Unasked(), "local": True}
+        grpo.train(config, tmp_path / "out", False, held_out=held_out_split, **models)
     assert not (tmp_path / "out").exists()
 
 

@@ -29,7 +29,7 @@ from goalreel.tabletop.lessons.corpus import CorpusOrder, make_corpus
 from goalreel.tabletop.lessons.kinds import EDITS
 from goalreel.tabletop.lessons.rows import EditRow, Origin
 from goalreel.tabletop.nano import editor_training as trainer
-from goalreel.tabletop.nano.editor_config import EditorConfig, Schedule
+from goalreel.tabletop.nano.editor_config import EditorConfig
 from goalreel.tabletop.nano.editor_data import latents, read_edits, sources
 from goalreel.tabletop.nano.klein import Klein
 from goalreel.tabletop.nano.pix2pix import Pix2Pix
@@ -40,7 +40,7 @@ from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.scene import TabletopScene
 from goalreel.tabletop.sim.teleport import teleport
-from goalreel.training.config import read_config
+from goalreel.training.config import Schedule, read_config
 from goalreel.training.training_loop import fit
 from goalreel.types import Edit
 

@@ -34,11 +34,11 @@ from goalreel.tabletop.lessons.conversations import (
 )
 from goalreel.tabletop.lessons.plans import plan_rows
 from goalreel.tabletop.lessons.verdicts import verdict_rows
+from goalreel.tabletop.nano.agent_config import NanoAgentConfig
 from goalreel.tabletop.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
 from goalreel.training.config import presets, read_config
 from goalreel.training.conversations import IGNORED, Collator, read_rows
 from goalreel.training.language import train
-from goalreel.training.language_config import LanguageConfig
 from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.optim import MuonAdamW
 from goalreel.training.results import last_checkpoint
@@ -115,7 +115,7 @@ def overlaid(tmp_path_factory):
 
 
 def nano(path: Path, corpus: Path):
-    rows, config = read_rows([corpus]), LanguageConfig(role="critic", model="nano", nano=SHAPE, steps=1)
+    rows, config = read_rows([corpus]), NanoAgentConfig(role="critic", model="nano", nano=SHAPE, steps=1)
     tokenizer = build_tokenizer(rows, config.nano.vocabulary)
     build_processor(tokenizer, config.nano.side).save_pretrained(path)
     model = build_model(tokenizer, config.nano, 0)
@@ -188,7 +188,7 @@ def test_only_the_reply_is_learned_and_the_verdict_weighs_more(tmp_path, verdict
 @pytest.mark.long
 def test_a_planner_learns_its_rows_exactly(tmp_path, plans):
     corpus, tasks, wanted = plans
-    config = LanguageConfig(role="planner", corpus=(corpus,), steps=45, batch_size=4, **FAST)
+    config = NanoAgentConfig(role="planner", corpus=(corpus,), steps=45, batch_size=4, **FAST)
     train(config, tmp_path / "planner", False)
     planner = ChatPlanner(HfChat.load(tmp_path / "planner", device="cpu", max_new_tokens=600), replies=1)
     assert tasks[0].instruction == tasks[1].instruction
@@ -204,7 +204,7 @@ def test_a_planner_learns_its_rows_exactly(tmp_path, plans):
 @pytest.mark.long
 def test_a_critic_learns_its_rows_exactly(tmp_path, verdicts):
     corpus, candidates, wanted = verdicts
-    config = LanguageConfig(
+    config = NanoAgentConfig(
         role="critic",
         corpus=(corpus,),
         validation=(corpus,),
@@ -228,7 +228,7 @@ def test_the_weight_of_the_verdict_reaches_the_loss(tmp_path, verdicts):
     losses = {}
     for weight in (1, 10):
         out = tmp_path / str(weight)
-        config = LanguageConfig(
+        config = NanoAgentConfig(
             role="critic",
             corpus=(verdicts[0],),
             steps=1,
@@ -250,7 +250,9 @@ def test_training_asks_for_rows_of_one_length_together(tmp_path, verdicts, monke
             return super().__iter__()
 
     monkeypatch.setattr("goalreel.training.language.LengthSampler", Told)
-    config = LanguageConfig(role="critic", corpus=(verdicts[0],), steps=1, batch_size=2, accumulate=2, **FAST)
+    config = NanoAgentConfig(
+        role="critic", corpus=(verdicts[0],), steps=1, batch_size=2, accumulate=2, **FAST
+    )
     train(config, tmp_path, False)
     assert set(asked) == {(len(read_rows([verdicts[0]])), 4)}
 
@@ -269,7 +271,7 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path, verdicts):
     settings |= FAST | {"betas": [0.9, 0.98]}
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(settings))
-    config = read_config(str(path), LanguageConfig)
+    config = read_config(str(path), NanoAgentConfig)
     train(config, tmp_path / "whole", False)
     arguments = ["critic", "--config", str(path), "--out", str(tmp_path / "killed")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -291,7 +293,7 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path, verdicts):
 @pytest.mark.process  # the compiler
 def test_compiled_it_learns_the_same(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
-    config = LanguageConfig(
+    config = NanoAgentConfig(
         role="critic", model=str(tmp_path / "nano"), corpus=(verdicts[0],), steps=2, batch_size=4, bf16=False
     )
     ways = {"plain": {}, "compiled": {"compile": True}}
@@ -310,7 +312,7 @@ def test_compiled_it_learns_the_same(tmp_path, verdicts):
 
 def test_what_is_frozen_stays_and_adapters_go_where_they_should(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
-    config = LanguageConfig(
+    config = NanoAgentConfig(
         role="critic", model=str(tmp_path / "nano"), steps=1, freeze_vision_tower=True, freeze_projector=True
     )
     model, _ = load(tmp_path / "nano", config)
@@ -330,7 +332,7 @@ def test_what_is_frozen_stays_and_adapters_go_where_they_should(tmp_path, verdic
 @pytest.mark.long
 def test_lora_trains_adapters_alone_and_saves_a_plain_checkpoint(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
-    config = LanguageConfig(
+    config = NanoAgentConfig(
         role="critic",
         model=str(tmp_path / "nano"),
         corpus=(verdicts[0],),
@@ -427,7 +429,7 @@ def test_training_goes_on_from_a_shipped_model(tmp_path, verdicts):
     shipped = Path(located("nano-critic"))
     if not shipped.is_dir():
         pytest.skip("no goalreel/checkpoints/nano in this checkout")
-    config = LanguageConfig(role="critic", model="nano-critic", corpus=(verdicts[0],), steps=1, batch_size=1)
+    config = NanoAgentConfig(role="critic", model="nano-critic", corpus=(verdicts[0],), steps=1, batch_size=1)
     train(config.model_copy(update={"learning_rate": 1e-9, "save_dtype": "float16"}), tmp_path / "on", False)
     before, after = (load_file(f / "model.safetensors") for f in (shipped, tmp_path / "on"))
     for name in before:
@@ -441,7 +443,7 @@ def test_training_goes_on_from_a_shipped_model(tmp_path, verdicts):
 def test_patches_are_embedded_as_the_convolution_does(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
     plain = AutoModelForImageTextToText.from_pretrained(tmp_path / "nano").model.visual.patch_embed
-    config = LanguageConfig(role="critic", model=str(tmp_path / "nano"), corpus=(verdicts[0],), steps=1)
+    config = NanoAgentConfig(role="critic", model=str(tmp_path / "nano"), corpus=(verdicts[0],), steps=1)
     fast = load(tmp_path / "nano", config)[0].model.visual.patch_embed
     assert type(fast.proj) is not type(plain.proj)
     patches = torch.randn(6, plain.proj.weight[0].numel())
@@ -463,7 +465,7 @@ def test_no_config_and_no_run_are_one_clear_line(tmp_path, verdicts):
 def test_the_presets_are_valid_and_the_8b_ones_freeze_as_published():
     assert {"critic-8b", "nano-critic", "nano-planner", "planner-8b"} <= set(presets())
     for name in [p for p in presets() if not re.search("editor|grpo", p)]:
-        config = read_config(name, LanguageConfig)
+        config = read_config(name, NanoAgentConfig)
         assert config.role in name
         assert config.freeze_vision_tower == config.freeze_projector == name.endswith("8b")
 

@@ -24,7 +24,7 @@ from goalreel.tabletop.lessons.grounding import advice, compare
 from goalreel.tabletop.lessons.prompts import explicit
 from goalreel.tabletop.lessons.rows import Register
 from goalreel.tabletop.sim.scene import SceneLayout
-from goalreel.tabletop.sim.scoring import task_of
+from goalreel.tabletop.sim.task_ids import task_of
 from goalreel.types import (
     Candidate,
     Critic,

@@ -15,8 +15,8 @@ from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
 from goalreel.tabletop.sim.predicates import SubGoal, displacement
 from goalreel.tabletop.sim.readback import shown
 from goalreel.tabletop.sim.scene import SceneLayout, TabletopScene
-from goalreel.tabletop.sim.scoring import task_id_of
 from goalreel.tabletop.sim.second_look import read_after
+from goalreel.tabletop.sim.task_ids import task_id_of
 from goalreel.tabletop.sim.teleport import teleport
 from goalreel.tabletop.sim.variety import PLAIN, View, seen
 from goalreel.types import Failure, Task
@@ -60,7 +60,7 @@ class Walk:
 
     @property
     def task(self) -> Task:
-        """Make the task as an agent gets it; `scoring.task_of` reads its id."""
+        """Make the task as an agent gets it; `task_ids.task_of` reads its id."""
         return Task(
             id=task_id_of(self.seed, self.view),
             instruction=self.episode.instruction,

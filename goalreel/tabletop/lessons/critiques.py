@@ -13,8 +13,9 @@ from goalreel.tabletop.lessons.judged import Draw
 from goalreel.tabletop.lessons.mistakes import MADE, Made, make, vary
 from goalreel.tabletop.lessons.prompts import terse
 from goalreel.tabletop.lessons.steps import Done, walk
-from goalreel.tabletop.sim.scoring import SimulatorScorer, success_of, task_id_of
+from goalreel.tabletop.sim.scoring import SimulatorScorer, success_of
 from goalreel.tabletop.sim.sentences import state_of
+from goalreel.tabletop.sim.task_ids import task_id_of
 
 _STREAM = 8
 

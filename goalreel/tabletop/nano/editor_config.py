@@ -5,11 +5,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from goalreel.training.config import Count, TrainingConfig
+from goalreel.training.config import Count, Portion, Positive, Schedule, TrainingConfig
 
 type Architecture = Literal["pix2pix", "klein"]
-Positive = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class EditorShape(TrainingConfig):
@@ -64,25 +62,6 @@ class EditorShape(TrainingConfig):
         return self
 
 
-class Schedule(TrainingConfig):
-    """How long and how fast one trainer runs."""
-
-    steps: Count
-    batch: Count
-    """Rows a step, over all devices."""
-    learning_rate: Positive = 2e-3
-    """AdamW's highest rate."""
-    muon_learning_rate: Positive = 1.5e-2
-    """Muon's highest rate, for the matrices."""
-    warmup: Count = 100
-    decay: Share = 0.5
-    """The last share of the steps, over which the rates fall to 1 %."""
-    weight_decay: Annotated[float, Field(ge=0)] = 1e-3
-    ema: Annotated[float, Field(ge=0, lt=1)] = 0.999
-    log_every: Count = 50
-    save_every: Count = 1000
-
-
 class VaeTraining(Schedule):
     """How the VAE is trained: reconstruction, L1 + L2."""
 
@@ -98,7 +77,7 @@ class VaeTraining(Schedule):
     crop: Count | None = None
     """Side (px) of a window around an object, in the place of the picture at first: objects cover little of
     it and are all that is hard."""
-    crop_share: Share = 0.8
+    crop_share: Portion = 0.8
     """Share of the steps that see windows, before whole pictures come."""
 
 
@@ -107,17 +86,17 @@ class DenoiserTraining(Schedule):
 
     steps: Count = 10_000
     batch: Count = 256
-    noisiest: Share = 0.4
+    noisiest: Portion = 0.4
     """Share of the samples at pure noise, where the edit is decided from source and prompt alone."""
     shift: Positive = 7.0
     """Pulls the other noise levels up: t = shift u / (1 + (shift - 1) u), u uniform. FLUX.2-klein's own shift
     at 256 tokens and 4 steps is 7.2, InstructPix2Pix has none (1), so that training and sampling see the same
     levels."""
-    explicit: Share = 0.5
+    explicit: Portion = 0.5
     """Share of explicit rows in a batch, where the data has rows of both registers."""
-    balance: Share = 0.0
+    balance: Portion = 0.0
     """How far rare kinds of goals are drawn more often: 0 as they come, 1 all kinds equally often."""
-    redrawn: Share = 0.0
+    redrawn: Portion = 0.0
     """Share of the sources that are edited as the VAE draws them, half of these drawn twice: every step of a
     storyboard but the first goes on from a drawn picture."""
     change_weight: Annotated[float, Field(ge=1)] = 5.0

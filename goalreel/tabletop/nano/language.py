@@ -30,8 +30,8 @@ from goalreel.planners.agents.dialects import OWN, OwnDialect
 from goalreel.planners.agents.planner import ChatPlanner, Underway
 from goalreel.planners.chat.conversation import Conversation, NoReply
 from goalreel.planners.chat.interleave import MARK
+from goalreel.tabletop.nano.agent_config import HEAD, NanoShape
 from goalreel.tabletop.nano.words import tabletop_words, token_id
-from goalreel.training.language_config import HEAD, NanoShape
 from goalreel.types import Candidate, Step, Storyboard, StoryboardStep, Task
 
 SPECIAL = (

@@ -42,8 +42,9 @@ from goalreel.tabletop.sim.scene import (
 )
 from goalreel.tabletop.sim.second_look import read_after
 from goalreel.tabletop.sim.sentences import read_wanted
+from goalreel.tabletop.sim.task_ids import task_of
 from goalreel.tabletop.sim.turns import fit_cubes, outline
-from goalreel.tabletop.sim.variety import PLAIN, View, seen
+from goalreel.tabletop.sim.variety import seen
 from goalreel.types import Candidate
 
 NEAREST = 0.9
@@ -85,26 +86,6 @@ def success_of(scores: PictureScores | None) -> bool | None:
     if scores.semantics <= 10 * NEAREST or scores.quality <= SURE_QUALITY[0]:
         return False
     return True if scores.semantics == 10 and scores.quality >= SURE_QUALITY[1] else None
-
-
-def task_id_of(seed: int, view: View = PLAIN) -> str:
-    """The id of a tabletop task: `tabletop-SEED`, with `-LOOK-CAMERA` where it does not look plain."""
-    return f"tabletop-{seed}" if view == PLAIN else f"tabletop-{seed}-{view.look}-{view.camera}"
-
-
-def task_of(task_id: str) -> tuple[int, View]:
-    """Seed and view of a tabletop task by its id.
-
-    Raises:
-        InputError: it is no such id.
-    """
-    name, *parts = task_id.split("-")
-    if name != "tabletop" or len(parts) not in (1, 3) or not parts[0].isdecimal():
-        raise InputError(f"{task_id!r} is no tabletop task: tabletop-SEED or tabletop-SEED-LOOK-CAMERA")
-    look, camera = parts[1:] or (PLAIN.look, PLAIN.camera)
-    if look not in ("plain", "varied", "unseen") or camera not in FIXED:
-        raise InputError(f"{task_id!r}: no look {look!r}, or no camera {camera!r}")
-    return int(parts[0]), View(look, camera)
 
 
 @lru_cache(maxsize=512)
