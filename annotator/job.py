@@ -17,7 +17,7 @@ from goalreel.annotator.crash_isolation import Guarded, reported
 from goalreel.annotator.options import Options
 from goalreel.annotator.redaction import without_addresses
 from goalreel.batch import Limits, run
-from goalreel.concurrency import ahead
+from goalreel.concurrency import prefetch
 from goalreel.datasets.episode import Episode, episode_id
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, UserError
@@ -113,7 +113,7 @@ class AnnotationJob:
                     yield kept
 
     def _boards(self, indices: Sequence[int]) -> Iterator[Storyboard]:
-        with closing(ahead(self._read, indices, AHEAD)) as read:
+        with closing(prefetch(self._read, indices, AHEAD)) as read:
             yield from run(
                 self._tasks(indices, read),
                 self._models.planner,

@@ -33,7 +33,7 @@ from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.record_files import HEAD_BYTES, RECORDING, RecordFiles, error_line, named
 from goalreel.datasets.shards import Shard
 from goalreel.errors import DatasetError
-from goalreel.files import exclusive, held, sweep, write_bytes
+from goalreel.files import exclusive, file_lock, sweep, write_bytes
 from goalreel.image import Image
 from goalreel.types import Storyboard
 
@@ -82,14 +82,14 @@ class Records(RecordFiles):
         # Looked for twice: another shard may have made it meanwhile.
         if not folder.is_dir() and any(others) and not folder.is_dir():
             raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
-        with exclusive(local, Path(out)) if shard is None else shard.held(local, Path(out)):
+        with exclusive(local, Path(out)) if shard is None else shard.lock(local, Path(out)):
             records = cls(folder, source.shared, source.episodes)
             if shard is None:
                 shutil.rmtree(local / "shards", ignore_errors=True)
                 with records.reviewing():  # a picture that is being stored is no leftover
                     sweep(folder)
             # One after the other: of two shards that begin at once, the second agrees with the first.
-            with held(local / "shards" / "settings", "", wait=True) if shard else nullcontext():
+            with file_lock(local / "shards" / "settings", "", wait=True) if shard else nullcontext():
                 _agree(folder / "settings.json", settings, source.shared, Path(out))
             recorded = records.recorded()
             if recorded and all(map(records.outdated, sorted(recorded))):
@@ -114,7 +114,7 @@ class Records(RecordFiles):
         Raises:
             DatasetError: the disk is full.
         """
-        with held(self._local / "review", "", wait=True):
+        with file_lock(self._local / "review", "", wait=True):
             yield
 
     def remember(self, source_root: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from goalreel.errors import InputError
-from goalreel.files import held
+from goalreel.files import file_lock
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Shard:
         return list(episodes[first:last])
 
     @contextmanager
-    def held(self, local: Path, out: Path) -> Iterator[None]:
+    def lock(self, local: Path, out: Path) -> Iterator[None]:
         """Hold this shard of `out`, whose lock is in `local`.
 
         Raises:
@@ -53,12 +53,16 @@ class Shard:
         running = "is running: wait for its end"
         names = local / "shards"
         with (
-            held(local / "lock", f"{out}: a run without --shard, or goalreel build, {running}", shared=True),
-            held(names / f"{self.number}-of-{self.count}", f"{out}: shard {self} {running}"),
+            file_lock(
+                local / "lock", f"{out}: a run without --shard, or goalreel build, {running}", shared=True
+            ),
+            file_lock(names / f"{self.number}-of-{self.count}", f"{out}: shard {self} {running}"),
         ):
             for other in names.glob("*-of-*"):
                 count = other.name.rpartition("-")[2]
                 if count != str(self.count):
-                    with held(other, f"{out}: a shard of {count}, not {self.count}, {running}", shared=True):
+                    with file_lock(
+                        other, f"{out}: a shard of {count}, not {self.count}, {running}", shared=True
+                    ):
                         pass
             yield

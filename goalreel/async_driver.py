@@ -1,4 +1,4 @@
-"""The asynchronous driver: one trajectory, cancellable, which never blocks the event loop."""
+"""The asynchronous driver: it runs one trajectory, can be cancelled and never blocks the event loop."""
 
 from collections.abc import Awaitable, Callable
 
@@ -18,8 +18,10 @@ async def drive(
     keep: Keep = "best",
     observe: Observer | None = None,
 ) -> Storyboard:
-    """Run one storyboard; each request of the loop is awaited through `ask`, which gives a Failure, not an
-    error, where a model could not be called. Cancelling the task that runs it abandons the trajectory.
+    """Run one storyboard and await `ask` for each request of the loop.
+
+    `ask` returns a Failure, rather than raise an error, where a model could not be called. Cancelling the
+    asyncio task that runs this function abandons the trajectory.
 
     Raises:
         ValueError: `max_attempts` is less than 1.

@@ -1,14 +1,14 @@
 """The batch driver: many trajectories at once, requests of one kind sent to the model together.
 
-It knows nothing of files. A storyboard is handed over the moment it is finished, so that whoever
-consumes the stream can save it; what was handed over before a KeyboardInterrupt stays saved.
+It knows nothing of files. A storyboard is yielded the moment it is finished, so that the caller can save it;
+what was yielded before a KeyboardInterrupt stays saved.
 
-A batch is what waits when its model is free, of the storyboards with the most steps left first: so the last
-ones end together, in full batches. Models behind servers (`remote`) work all at once, each on at most a batch
-of requests: in one call or in several, since what has an answer makes room for what waits. What is less than
-a batch goes out when all answers that came are dealt with. All other models may share a device: they are
-asked one at a time, in the caller's thread. That is also the only one that goes on with storyboards, observes
-and hands over.
+A model that is free takes a batch of the waiting requests, those of the storyboards with the most remaining
+steps first: so the last storyboards end together, in full batches. Models behind servers (`remote`) work at
+the same time. Each has at most one batch of requests, in one call or in several: each answer makes room for
+a waiting request. A smaller batch is sent only when all answers that came are processed. All other models may
+share a device: they are called one at a time, in the caller's thread. Only that thread continues, observes
+and yields storyboards.
 """
 
 import logging
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 
-from goalreel.concurrency import aside
+from goalreel.concurrency import call_in_thread
 from goalreel.errors import BackendError, InputError
 from goalreel.loop import Answer, Keep, OnUnverified, Request, Trajectory, stage_of, storyboard
 from goalreel.types import Critic, Editor, Failure, Plan, Planner, Stage, Storyboard, Task
@@ -31,7 +31,11 @@ type _Models = Mapping[Stage, Callable[[Sequence], Sequence]]
 
 @dataclass(frozen=True)
 class Limits:
-    """How many requests go into one call, and how many trajectories are under way at once."""
+    """How many requests go into one call, and how many trajectories run at once.
+
+    Raises:
+        InputError: a number is below 1.
+    """
 
     batch_size: int = 16
     in_flight: int = 64
@@ -54,12 +58,12 @@ def run(
     observe: Observer | None = None,
     remote: Collection[Stage] = (),
 ) -> Iterator[Storyboard]:
-    """Yield one storyboard a task, as they finish; `Storyboard.task` says whose it is.
+    """Yield one storyboard for each task, in the order in which they finish; `Storyboard.task` is its task.
 
-    `observe` is told every request with its answer before the loop goes on. The result does not depend on
-    `limits` or `remote` as long as each answer depends on its own request alone; the order of calls depends
-    on how fast servers are. `remote` names the stages that are asked while the others are at work
-    (`Trio.remote`). Who stops early does not wait for a call to one of them.
+    `observe` is called with every request and its answer before the loop goes on. `remote` names the stages
+    whose models work while the others do (`Trio.remote`); closing the generator does not wait for their
+    calls. As long as each answer depends on its own request alone, the result does not depend on `limits` or
+    `remote`. The order of calls depends on how fast servers are.
 
     Raises:
         ValueError: a back end broke its contract (not one answer a request, or of the wrong kind).
@@ -70,8 +74,8 @@ def run(
 
 
 @dataclass(slots=True)
-class _Underway:
-    """A trajectory, and what it waits for."""
+class _Run:
+    """A trajectory and the request that it waits for."""
 
     trajectory: Trajectory[Storyboard]
     request: Request
@@ -79,19 +83,19 @@ class _Underway:
     """Of its plan; 0 before it has one."""
 
     @property
-    def left(self) -> int:
-        """How many steps are not behind it."""
+    def remaining(self) -> int:
+        """How many steps are not done."""
         return 0 if isinstance(self.request, Task) else self.steps - self.request.step
 
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
     stage: Stage
-    underway: list[_Underway]
+    runs: list[_Run]
 
 
 class _Driver:
-    """One run: what waits, what is with a model, and what is finished."""
+    """The state of `run`: which trajectories wait, which are with a model, and which are finished."""
 
     def __init__(
         self,
@@ -102,57 +106,58 @@ class _Driver:
         remote: Collection[Stage],
     ) -> None:
         self._upcoming, self._models, self._limits, self._observe = trajectories, models, limits, observe
-        self._waiting: dict[Stage, list[_Underway]] = {stage: [] for stage in models}
+        self._waiting: dict[Stage, list[_Run]] = {stage: [] for stage in models}
         self._finished: deque[Storyboard] = deque()
-        self._live = 0
-        self._back: SimpleQueue[tuple[_Batch, Sequence[Answer] | BaseException]] = SimpleQueue()
-        self._asked: dict[Stage, int] = {stage: 0 for stage in models if stage in remote}
+        self._running = 0
+        self._answers: SimpleQueue[tuple[_Batch, Sequence[Answer] | BaseException]] = SimpleQueue()
+        self._load: dict[Stage, int] = {stage: 0 for stage in models if stage in remote}
         """How many requests each remote model has."""
 
     def boards(self) -> Iterator[Storyboard]:
-        while self._live or self._finished or self._admit():
-            if not self._back.empty():
+        while self._running or self._finished or self._admit():
+            if not self._answers.empty():
                 yield from self._receive()
                 continue
-            self._send(least=1)
+            self._send(minimum=1)
             if self._finished:
                 yield self._finished.popleft()
-            elif not self._admit() and not self._ask_here():
+            elif not self._admit() and not self._call_local():
                 yield from self._receive()
 
     def _admit(self) -> bool:
-        """Begin with as many as may be under way; tells whether there was one."""
-        before = self._live
-        while self._live < self._limits.in_flight and (begun := next(self._upcoming, None)) is not None:
-            self._live += 1
-            self._waiting["plan"].append(_Underway(begun, next(begun)))
-            self._send(least=self._limits.batch_size)
-        return self._live > before
+        """Start as many trajectories as may run; return whether there was one."""
+        count = self._running
+        while (
+            self._running < self._limits.in_flight and (trajectory := next(self._upcoming, None)) is not None
+        ):
+            self._running += 1
+            self._waiting["plan"].append(_Run(trajectory, next(trajectory)))
+            self._send(minimum=self._limits.batch_size)
+        return self._running > count
 
-    def _send(self, *, least: int) -> None:
-        """Give each remote model what waits and has room there, where that is `least` requests or more."""
-        for stage, asked in self._asked.items():
-            room = min(self._limits.batch_size - asked, len(self._waiting[stage]))
-            if room >= least:
-                self._asked[stage] += room
-                aside(f"goalreel-{stage}", self._ask, self._batch(stage, room), self._back)
+    def _send(self, *, minimum: int) -> None:
+        """Send each remote model the waiting requests that it has room for, if they are `minimum` or more."""
+        for stage, load in self._load.items():
+            room = min(self._limits.batch_size - load, len(self._waiting[stage]))
+            if room >= minimum:
+                self._load[stage] += room
+                call_in_thread(f"goalreel-{stage}", self._ask, self._batch(stage, room), self._answers)
 
     def _receive(self) -> Iterator[Storyboard]:
-        """Wait for a remote model and go on; before an error ends the run, hand over what is finished."""
-        batch, answers = self._back.get()
+        """Wait for a remote model and go on; before an error ends the run, yield what is finished."""
+        batch, answers = self._answers.get()
         if isinstance(answers, BaseException):
             yield from self._finished
             raise answers
-        self._asked[batch.stage] -= len(batch.underway)
+        self._load[batch.stage] -= len(batch.runs)
         self._go_on(batch, answers)
 
-    def _ask_here(self) -> bool:
-        """Ask one of the models that are not remote; tells whether there was anything to ask."""
-        most = self._limits.batch_size
+    def _call_local(self) -> bool:
+        """Call one of the models that are not remote; return whether a request waited for one."""
         sizes: dict[Stage, int] = {
-            stage: min(len(waiting), most)
+            stage: min(len(waiting), self._limits.batch_size)
             for stage, waiting in self._waiting.items()
-            if waiting and stage not in self._asked
+            if waiting and stage not in self._load
         }
         if not sizes:
             return False
@@ -164,26 +169,26 @@ class _Driver:
 
     def _batch(self, stage: Stage, size: int) -> _Batch:
         waiting = self._waiting[stage]
-        waiting.sort(key=lambda one: one.left, reverse=True)
+        waiting.sort(key=lambda run: run.remaining, reverse=True)
         batch, waiting[:] = waiting[:size], waiting[size:]
         return _Batch(stage, batch)
 
     def _ask(self, batch: _Batch) -> Sequence[Answer]:
-        return _call(batch.stage, self._models[batch.stage], [one.request for one in batch.underway])
+        return _call(batch.stage, self._models[batch.stage], [run.request for run in batch.runs])
 
     def _go_on(self, batch: _Batch, answers: Sequence[Answer]) -> None:
-        for one, answer in zip(batch.underway, answers, strict=True):
+        for run, answer in zip(batch.runs, answers, strict=True):
             if self._observe:
-                self._observe(one.request, answer)
+                self._observe(run.request, answer)
             if isinstance(answer, Plan):
-                one.steps = len(answer.steps)
+                run.steps = len(answer.steps)
             try:
-                one.request = one.trajectory.send(answer)
+                run.request = run.trajectory.send(answer)
             except StopIteration as finished:
-                self._live -= 1
+                self._running -= 1
                 self._finished.append(finished.value)
             else:
-                self._waiting[stage_of(one.request)].append(one)
+                self._waiting[stage_of(run.request)].append(run)
 
 
 def _call(stage: Stage, model: Callable[[Sequence], Sequence], requests: list[Request]) -> Sequence[Answer]:

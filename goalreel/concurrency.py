@@ -1,4 +1,4 @@
-"""Calls that are made aside, in threads."""
+"""Calls in threads: one in the background, many at once, and some before their results are read."""
 
 import threading
 from collections import deque
@@ -10,87 +10,87 @@ from functools import partial
 from queue import Empty, SimpleQueue
 
 
-def aside[Order, Result](
+def call_in_thread[Item, Result](
     name: str,
-    call: Callable[[Order], Result],
-    order: Order,
-    back: "SimpleQueue[tuple[Order, Result | BaseException]]",
+    call: Callable[[Item], Result],
+    item: Item,
+    results: "SimpleQueue[tuple[Item, Result | BaseException]]",
 ) -> None:
-    """Make a call in a daemon thread; the order goes into `back` with the result, or with what was raised.
+    """Make a call in a daemon thread and put the item into `results`, with its result or what was raised.
 
     A call that hangs holds up nobody, not even the end of the program.
     """
 
     def work() -> None:
         try:
-            result = call(order)
-        except BaseException as e:  # noqa: BLE001  (whoever reads `back` raises it)
+            result = call(item)
+        except BaseException as e:  # noqa: BLE001  (whoever reads `results` raises it)
             result = e
-        back.put((order, result))
+        results.put((item, result))
 
     threading.Thread(target=work, name=name, daemon=True).start()
 
 
-def each_aside[Order, Result](
-    call: Callable[[Order], Result], orders: Sequence[Order], threads: int
+def map_threaded[Item, Result](
+    call: Callable[[Item], Result], items: Sequence[Item], threads: int
 ) -> list[Result]:
-    """Result i is that of order i; up to `threads` calls are made at once, in daemon threads.
+    """Call each item in up to `threads` daemon threads at once; result i is that of item i.
 
-    What a call raises is raised here, and what has not begun is left: as it is on Ctrl-C.
+    What a call raises is raised here, and calls that have not begun are dropped, as they are on Ctrl-C.
     """
-    todo: SimpleQueue[tuple[int, Order] | None] = SimpleQueue()
-    back: SimpleQueue[tuple[tuple[int, Order], Result | BaseException]] = SimpleQueue()
-    for numbered in enumerate(orders):
+    todo: SimpleQueue[tuple[int, Item] | None] = SimpleQueue()
+    results: SimpleQueue[tuple[tuple[int, Item], Result | BaseException]] = SimpleQueue()
+    for numbered in enumerate(items):
         todo.put(numbered)
-    threads = min(threads, len(orders))
-    work = (lambda numbered: call(numbered[1]), todo, back)
+    threads = min(threads, len(items))
+    work = (lambda numbered: call(numbered[1]), todo, results)
     for _ in range(threads):
         run = partial(copy_context().run, _work, *work)
         threading.Thread(target=run, name="goalreel-call", daemon=True).start()
-    found: dict[int, Result] = {}
+    by_number: dict[int, Result] = {}
     try:
-        while len(found) < len(orders):
-            (number, _), result = back.get()
+        while len(by_number) < len(items):
+            (number, _), result = results.get()
             if isinstance(result, BaseException):
                 raise result
-            found[number] = result
+            by_number[number] = result
     finally:
         with suppress(Empty):
             while True:
                 todo.get_nowait()
         for _ in range(threads):
             todo.put(None)
-    return [found[number] for number in range(len(orders))]
+    return [by_number[number] for number in range(len(items))]
 
 
-def ahead[Order, Result](
-    call: Callable[[Order], Result], orders: Iterable[Order], most: int
+def prefetch[Item, Result](
+    call: Callable[[Item], Result], items: Iterable[Item], limit: int
 ) -> Generator[Result]:
-    """Yield the results in the order of `orders`, of which a thread calls up to `most` before they are read.
+    """Yield the results in the order of `items`; a thread computes up to `limit` before they are read.
 
-    What a call raises is raised here. Closing it waits for the call that has begun.
+    What a call raises is raised here. Closing the generator waits for the call that has begun.
     """
-    pool, made = ThreadPoolExecutor(1, "goalreel-ahead"), deque[Future[Result]]()
+    pool, futures = ThreadPoolExecutor(1, "goalreel-prefetch"), deque[Future[Result]]()
     try:
-        for order in orders:
-            made.append(pool.submit(call, order))
-            if len(made) > most:
-                yield made.popleft().result()
-        while made:
-            yield made.popleft().result()
+        for item in items:
+            futures.append(pool.submit(call, item))
+            if len(futures) > limit:
+                yield futures.popleft().result()
+        while futures:
+            yield futures.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _work[Order, Result](
-    call: Callable[[Order], Result],
-    orders: "SimpleQueue[Order | None]",
-    back: "SimpleQueue[tuple[Order, Result | BaseException]]",
+def _work[Item, Result](
+    call: Callable[[Item], Result],
+    items: "SimpleQueue[Item | None]",
+    results: "SimpleQueue[tuple[Item, Result | BaseException]]",
 ) -> None:
-    while (order := orders.get()) is not None:
+    while (item := items.get()) is not None:
         try:
-            result = call(order)
-        except BaseException as e:  # noqa: BLE001  (whoever reads `back` raises it)
+            result = call(item)
+        except BaseException as e:  # noqa: BLE001  (whoever reads `results` raises it)
             result = e
-        back.put((order, result))
-        del order, result
+        results.put((item, result))
+        del item, result

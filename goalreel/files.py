@@ -37,19 +37,19 @@ def disk(path: Path) -> Iterator[None]:
 
 @contextmanager
 def exclusive(folder: Path, out: Path) -> Iterator[None]:
-    """Hold `folder`/lock alone (see `held`); `out` is what the message names.
+    """Hold `folder`/lock alone (see `file_lock`); `out` is what the message names.
 
     Raises:
         DatasetError: another run holds it, or the disk is full.
     """
-    with held(
+    with file_lock(
         folder / "lock", f"{out}: another goalreel run is writing there: wait, or choose another --out"
     ):
         yield
 
 
 @contextmanager
-def held(lock: Path, busy: str, *, shared: bool = False, wait: bool = False) -> Iterator[None]:
+def file_lock(lock: Path, busy: str, *, shared: bool = False, wait: bool = False) -> Iterator[None]:
     """Hold the file `lock`, made if need be; the kernel drops it with the process, however that ends.
 
     `shared` holds it together with others that do so. On NFS the lock holds between machines too.
@@ -98,7 +98,7 @@ def atomic(path: Path) -> Iterator[Path]:
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder beside `path`; on a clean exit it becomes `path` at once.
 
-    What a killed run left there is removed first.
+    The remains of a killed run are removed first.
 
     Raises:
         InputError: `path` is a file, or a folder that holds something.
@@ -108,7 +108,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         raise InputError(f"{path}: is there already: name a new folder, or remove it")
     tmp = path.absolute().with_name(TMP + path.absolute().name)
     lock = tmp / _LOCK
-    with held(lock, f"{path}: another goalreel run is writing there: wait, or name another folder"):
+    with file_lock(lock, f"{path}: another goalreel run is writing there: wait, or name another folder"):
         try:
             with disk(path):
                 _empty(tmp)
@@ -132,7 +132,7 @@ def _empty(folder: Path) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write atomically; a file that already holds `data` is left alone."""
+    """Write atomically; a file that already holds `data` is not touched."""
     if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
         return
     with atomic(path) as tmp:
@@ -140,7 +140,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Hard-link, or copy where links do not reach (another disk, a file system without links).
+    """Hard-link, or copy where a link is impossible (another disk, a file system without links).
 
     A symbolic link, as in a Hugging Face cache, is followed: the target never dangles.
     """
@@ -181,7 +181,7 @@ def files_below(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a killed run left half-written below `folder`."""
+    """Remove the half-written files of a killed run below `folder`."""
     for path in folder.rglob(TMP + "*"):
         path.unlink(missing_ok=True)
 
@@ -202,8 +202,8 @@ def file_digest(path: Path) -> str:
 
 
 def _same_stamp(a: Path, b: Path) -> bool:
-    one, two = a.stat(), b.stat()
-    return (one.st_size, one.st_mtime_ns) == (two.st_size, two.st_mtime_ns)
+    first, second = a.stat(), b.stat()
+    return (first.st_size, first.st_mtime_ns) == (second.st_size, second.st_mtime_ns)
 
 
 def _sync(path: Path) -> None:

@@ -130,7 +130,7 @@ class Image:
 
 
 def _eight_bits(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
-    """RGB; of 16 bits of grey the upper 8, as Pillow takes of 16 bits of colour. The grey it would clip."""
+    """RGB; of 16 bits of grey the upper 8, as Pillow does with 16 bits of colour. It would clip the grey."""
     if not picture.mode.startswith("I"):
         return np.array(picture.convert("RGB"))
     grey = (np.array(picture).clip(0, 0xFFFF) >> 8).astype(np.uint8)
@@ -138,7 +138,7 @@ def _eight_bits(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
 
 
 def _orientation(picture: "PIL.Image.Image") -> object:
-    """The EXIF tag, None where there is none or it cannot be read; of a TIFF, Pillow has applied it."""
+    """The EXIF tag; None where it is missing or unreadable. In a TIFF, Pillow has applied it already."""
     try:
         return picture.getexif().get(_ORIENTATION)
     except (struct.error, KeyError, SyntaxError, TypeError, ValueError, ZeroDivisionError):

@@ -30,8 +30,8 @@ type Answer = Plan | Image | Verdict | Failure
 type Trajectory[Result] = Generator[Request, Answer, Result]
 type OnUnverified = Literal["stop", "continue"]
 type Keep = Literal["best", "last"]
-"""Which picture of a step without an accepted one is kept: the best by the Critic's scores, or else by its
-probability of success, or where it tells neither the last; or always the last, as in the paper."""
+"""Which attempt is chosen where none was accepted. `best`: by the Critic's scores, else by its probability
+of success, else the last. `last`: always the last, as in the paper."""
 
 
 def stage_of(request: Request) -> Stage:
@@ -50,9 +50,9 @@ def storyboard(
 ) -> Trajectory[Storyboard]:
     """Plan once, then render and judge each step at most `max_attempts` times (the paper's T).
 
-    The accepted image feeds the next step, in the editor's own size. Where none was accepted, `continue` goes
-    on from the one that is kept (or, without any picture, from the previous image) and `stop` skips the
-    remaining steps. A step in words alone changes no picture.
+    The accepted image is the source of the next step, in the editor's own size. Where the Critic accepts
+    none, `continue` goes on from the image that `keep` chooses (from the previous step's where there is no
+    image), and `stop` skips the remaining steps. A step in words alone changes no picture.
 
     Raises:
         ValueError: `max_attempts` is less than 1.
@@ -98,7 +98,7 @@ def render_step(
         if attempt.verdict.success:
             break
         prompt = attempt.verdict.refined_prompt or prompt
-    chosen = _kept(attempts, keep)
+    chosen = _choose(attempts, keep)
     return StoryboardStep(
         step=step, segment=segment, attempts=tuple(attempts), status=_status(attempts, chosen), chosen=chosen
     )
@@ -150,13 +150,13 @@ def _attempt(
 
 
 def attempt_seed(task_seed: int, step: int, attempt: int) -> int:
-    """A seed for one attempt, in [0, 2**32): new on every retry, the same in whatever order calls run."""
+    """The seed of one attempt, in [0, 2**32): it differs on every retry and not with the order of calls."""
     digest = hashlib.blake2b(f"{task_seed}/{step}/{attempt}".encode(), digest_size=4)
     return int.from_bytes(digest.digest())
 
 
-def _kept(attempts: list[Attempt], keep: Keep) -> int | None:
-    """The accepted attempt, else the one to keep; None without a picture."""
+def _choose(attempts: list[Attempt], keep: Keep) -> int | None:
+    """The number of the accepted attempt, else of the one that `keep` says; None without a picture."""
 
     def rank(number: int) -> tuple[bool, float, float, int]:
         verdict = attempts[number].verdict

@@ -1,4 +1,4 @@
-"""A camera message's bytes as an Image: what a ROS node and a bag have in common, without either.
+"""Decode the bytes of a ROS camera message, live or from a bag, without ROS.
 
 Encodings are those of `sensor_msgs/image_encodings.hpp` with 8 bits a channel, so byte order never matters.
 """

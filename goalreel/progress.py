@@ -1,4 +1,4 @@
-"""How long work says how far it is."""
+"""Callbacks by which long work reports its progress."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a picture is worth, in numbers: the seam between corpora, rewards and whatever scores for them."""
+"""Scores of pictures: the seam between corpora and rewards on one side and their scorers on the other."""
 
 import math
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from goalreel.types import Candidate
 
 @dataclass(frozen=True)
 class PictureScores:
-    """How well a picture does what was ordered, and how good it looks; 0-10, the lower of two marks each."""
+    """How well a picture follows its prompt, and how good it looks; each 0-10, the lower of two marks."""
 
     semantics: float
     quality: float
     semantics_reason: str = ""
-    """What the scorer said about it."""
+    """The scorer's words about it."""
     quality_reason: str = ""
 
     @property
@@ -28,7 +28,7 @@ class Scorer(Protocol):
     """Scores pictures, batch first: answer i belongs to candidate i."""
 
     def score(self, candidates: Sequence[Candidate]) -> Sequence[PictureScores | None]:
-        """Score each candidate's picture by its `prompt`; None where it cannot be told.
+        """Score each candidate's picture by its `prompt`; None where the scorer gives no score.
 
         Raises:
             goalreel.errors.BackendError: the scorer cannot be called at all.

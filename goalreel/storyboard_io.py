@@ -11,7 +11,7 @@ from goalreel.types import Storyboard
 
 
 def save_storyboard(board: Storyboard, folder: Path | str) -> None:
-    """Write `images/`, then `storyboard.json`, which so never points at nothing.
+    """Write `images/`, then `storyboard.json`, so that it never points at a missing picture.
 
     Raises:
         DatasetError: the disk is full.
@@ -27,7 +27,7 @@ def load_storyboard(folder: Path | str) -> Storyboard:
     """Read what `save_storyboard`, or `goalreel plan --out`, wrote.
 
     Raises:
-        InputError: not a storyboard, or a picture outside the folder or missing.
+        InputError: the folder holds no storyboard, or a picture of it is missing or outside the folder.
     """
     folder = Path(folder)
 
@@ -49,15 +49,15 @@ def load_storyboard(folder: Path | str) -> Storyboard:
 
 
 def _names(board: Storyboard) -> dict[Image, str]:
-    """A file name for each different picture, by where it is first seen."""
+    """A file name for each different picture, after its first place in the storyboard."""
     names: dict[Image, str] = {}
     if board.task.image is not None:
         names[board.task.image] = "images/first.png"
     for i, image in enumerate(board.task.images, start=1):
         names.setdefault(image, f"images/given_{i:02d}.png")
-    for i, behind in enumerate(board.task.done, start=1):
-        if behind.image is not None:
-            names.setdefault(behind.image, f"images/done_{i:02d}.png")
+    for i, done in enumerate(board.task.done, start=1):
+        if done.image is not None:
+            names.setdefault(done.image, f"images/done_{i:02d}.png")
     for i, step in enumerate(board.steps, start=1):
         for j, attempt in enumerate(step.attempts, start=1):
             if attempt.image is not None:

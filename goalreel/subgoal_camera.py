@@ -1,8 +1,8 @@
 """The picture of the sub-goal camera: one function, so that a robot shows what its policy was trained on.
 
-Some policies cannot tell one camera from another: lerobot's ACT gives the tokens of all cameras no mark of
-which they are from. Live view and goal image as they come are then an unordered pair: the policy cannot know
-which of them is now. The forms other than `plain` say it in the pixels.
+Some policies cannot tell one camera from another: lerobot's ACT does not mark the tokens of an image with
+their camera. To such a policy a plain live view and a plain goal image are an unordered pair: it cannot know
+which of them is now. The forms other than `plain` mark the goal image in its pixels.
 """
 
 from typing import Literal
@@ -15,7 +15,7 @@ from goalreel.errors import InputError
 SubGoalForm = Literal["plain", "bordered", "difference", "beside"]
 DEFAULT_FORM: SubGoalForm = "bordered"
 """Of those that every policy can use, the one that needs no live frame."""
-FOLLOWING: frozenset[SubGoalForm] = frozenset({"difference", "beside"})
+LIVE_FORMS: frozenset[SubGoalForm] = frozenset({"difference", "beside"})
 """The forms that change with every frame of the camera."""
 NO_CHANGE = 128
 
@@ -42,15 +42,17 @@ def in_form(
     [[[255, 128, 0]]]
 
     Raises:
-        InputError: a form of FOLLOWING without `live`, or with one of another shape than `goal`.
+        InputError: a form of LIVE_FORMS needs `live`, and it is missing or has another shape than `goal`.
     """
     if form == "plain":
         return goal
     if form == "bordered":
         return _bordered(goal)
     if live is None or live.shape != goal.shape:
-        there = "there is none" if live is None else f"{live.shape} for a goal of {goal.shape} cannot be used"
-        raise InputError(f"the form {form!r} needs the live frame in the shape of the goal: {there}")
+        misfit = (
+            "there is none" if live is None else f"{live.shape} for a goal of {goal.shape} cannot be used"
+        )
+        raise InputError(f"the form {form!r} needs the live frame in the shape of the goal: {misfit}")
     return _difference(goal, live) if form == "difference" else _beside(goal, live)
 
 

@@ -1,4 +1,4 @@
-"""How many threads of a CPU a model takes."""
+"""How many threads of the CPU a model uses."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -13,9 +13,9 @@ several times as long with it: a thread that waits for another keeps its core (d
 
 
 def threads_for(models: Iterable[nn.Module]) -> AbstractContextManager[None]:
-    """In the context, this thread calls torch with one thread if the models are on a CPU and small.
+    """Make torch use one thread within this context if the models are small and on a CPU.
 
-    OMP_NUM_THREADS in the environment is what somebody wants: it stays.
+    OMP_NUM_THREADS in the environment wins: it is the user's choice.
     """
     if "OMP_NUM_THREADS" in os.environ:
         return nullcontext()
@@ -26,9 +26,9 @@ def threads_for(models: Iterable[nn.Module]) -> AbstractContextManager[None]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""The words of goalreel as frozen types. They know nothing of models, files or clocks.
+"""The terms of goalreel as frozen types. They know nothing of models, files or clocks.
 
 Every type goes to JSON and back without loss: `T.model_validate_json(x.model_dump_json()) == x`.
 Images travel inline as PNG unless the caller passes `put_image` / `get_image` in pydantic's context.
@@ -41,7 +41,7 @@ class Failure(Frozen):
 
 
 class DoneStep(Frozen):
-    """A step that is behind us: what is true since then, and how that looks."""
+    """A step that is done: what is true since then, and how that looks."""
 
     instruction: Text
     image: Image | None = None
@@ -57,7 +57,7 @@ class Task(Frozen):
     images: tuple[Image, ...] = ()
     """The pictures at the instruction's `<image>` marks, in order; empty where it has no mark."""
     done: tuple[DoneStep, ...] = ()
-    """The steps that are behind us: the plan goes on after them."""
+    """The steps that are done already: the plan goes on after them."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
 
@@ -85,7 +85,7 @@ class Step(Frozen):
     auxiliary_text: str | None = None
     """The words for a reader; a step without a picture has them."""
     outcome: Literal["done", "failed"] = "done"
-    """`failed` where a recording shows that the step was tried in vain: it is nothing to train on as done."""
+    """`failed` where a recording shows an attempt without success, which is no example of the step."""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Step":
@@ -108,7 +108,7 @@ class Plan(Frozen):
     segments: tuple[Segment, ...] | None = None
     """One a step, where the plan was read off a recorded episode; else None."""
     phases: tuple[MotionPhase, ...] = ()
-    """In order, without overlap; empty where nobody asked for them."""
+    """In order, without overlap; empty where they were not requested."""
 
     @model_validator(mode="after")
     def _aligned(self) -> "Plan":
@@ -140,7 +140,7 @@ class Edit(Frozen):
 
 
 class Candidate(Frozen):
-    """What the Critic sees: source, picture, the state wanted and the prompt that made it."""
+    """What the Critic judges: the source, the picture, the state to reach and the prompt of the picture."""
 
     task_id: Text
     step: Annotated[int, Field(ge=0)]
@@ -166,9 +166,9 @@ class Verdict(Frozen):
 
     @property
     def score(self) -> float | None:
-        """Geometric mean of the scores given, 0-10; None without any."""
-        given = [s for s in (self.semantics, self.quality) if s is not None]
-        return math.prod(given) ** (1 / len(given)) if given else None
+        """Geometric mean of the scores, 0-10; None without any."""
+        scores = [s for s in (self.semantics, self.quality) if s is not None]
+        return math.prod(scores) ** (1 / len(scores)) if scores else None
 
 
 class Attempt(Frozen):
@@ -190,11 +190,11 @@ class Attempt(Frozen):
 
 
 class Alignment(Frozen):
-    """How a step of a predicted storyboard was found in a recording, or why it was not."""
+    """How well a step of a predicted storyboard matches a recording, or why it does not."""
 
     cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """How unlike its goal image the recording is where the step ends: 0 is alike, 1 as unlike as the picture
-    that the goal was made from; None where it was not compared."""
+    """How far the recording is from the step's goal image where the step ends: 0 is alike, 1 is as far as the
+    picture that the goal was made from; None where they were not compared."""
     reason: Text | None = None
     """Why the step has no segment; None where it has one."""
 
@@ -205,9 +205,9 @@ type Status = Literal["verified", "unverified", "failed", "skipped", "text"]
 class StoryboardStep(Frozen):
     """A step with every attempt at it.
 
-    `verified`: the Critic accepted attempt `chosen`. `unverified`: no attempt was accepted and `chosen`
-    is the one that was kept. `failed`: no attempt gave a picture. `skipped`: never tried. `text`: a step
-    in words alone, which has no picture to try.
+    `verified`: the Critic accepted attempt `chosen`. `unverified`: the Critic accepted no attempt, and
+    `chosen` is the best or the last. `failed`: no attempt gave a picture. `skipped`: nothing was attempted.
+    `text`: a step in words alone, without a picture.
     """
 
     step: Step
@@ -216,12 +216,12 @@ class StoryboardStep(Frozen):
     status: Status = "skipped"
     chosen: Annotated[int, Field(ge=0)] | None = None
     alignment: Alignment | None = None
-    """Of a step that was looked for in a recording; None where there was none to look in, or its segment was
-    planned."""
+    """Set where the step was searched for in a recording; None where there was no recording, or the segment
+    was planned."""
 
     @property
     def unaligned(self) -> bool:
-        """It was looked for in a recording and not found: it is no training data."""
+        """The step was searched for in a recording without a match: it is no training data."""
         return self.alignment is not None and self.alignment.reason is not None
 
     @model_validator(mode="after")
@@ -265,9 +265,9 @@ class Storyboard(Frozen):
         return self
 
     def goal_images(self) -> tuple[Image | None, ...]:
-        """Each step's goal image in the size of the task's picture, as it is handed out.
+        """Each step's goal image in the size of the task's picture.
 
-        Where the task has no picture, in its own; None for a step without one.
+        Where the task has no picture, the images keep their own size. None is a step without an image.
         """
         size = None if self.task.image is None else self.task.image.size
         goals = (step.goal_image for step in self.steps)
@@ -335,4 +335,4 @@ class Recording(Protocol):
 
 
 type Recordings = Mapping[str, Recording] | Callable[[str], Recording]
-"""Recordings by their id. KeyError for one that is not there."""
+"""Recordings by their id; an unknown id raises KeyError."""

@@ -20,7 +20,7 @@ from goalreel.datasets.writing.text import TextOptions
 from goalreel.datasets.writing.video import encoder, recording_encoder
 from goalreel.errors import DatasetError
 from goalreel.files import digest
-from goalreel.subgoal_camera import FOLLOWING, SubGoalForm
+from goalreel.subgoal_camera import LIVE_FORMS, SubGoalForm
 
 if TYPE_CHECKING:
     from lerobot.configs.video import RGBEncoderConfig
@@ -55,7 +55,7 @@ class Build:
     @property
     def follows(self) -> bool:
         """Whether the camera's picture changes with every frame."""
-        return self.form in FOLLOWING
+        return self.form in LIVE_FORMS
 
     @property
     def encoder(self) -> "RGBEncoderConfig":

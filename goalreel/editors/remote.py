@@ -8,7 +8,7 @@ from threading import Semaphore
 
 import httpx2
 
-from goalreel.concurrency import each_aside
+from goalreel.concurrency import map_threaded
 from goalreel.editors.protocols import (
     InterleaveThinkerServer,
     OpenAIImages,
@@ -73,7 +73,7 @@ class RemoteEditor:
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
         """Answer i is the picture of edit i in the size that the server works in, or why not."""
-        return each_aside(self._edit, edits, self._concurrency)
+        return map_threaded(self._edit, edits, self._concurrency)
 
     def _edit(self, edit: Edit) -> Image | Failure:
         try:

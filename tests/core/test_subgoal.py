@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from goalreel.errors import InputError
-from goalreel.subgoal_camera import DEFAULT_FORM, FOLLOWING, NO_CHANGE, SubGoalForm, in_form
+from goalreel.subgoal_camera import DEFAULT_FORM, LIVE_FORMS, NO_CHANGE, SubGoalForm, in_form
 
 FORMS = get_args(SubGoalForm)
 RNG = np.random.default_rng(0)
@@ -68,7 +68,7 @@ def test_beside_shows_the_live_frame_on_the_left_and_the_goal_on_the_right(shape
     assert (shown[:, shape[1] // 2 :] == 200).all()
 
 
-@pytest.mark.parametrize("form", sorted(FOLLOWING))
+@pytest.mark.parametrize("form", sorted(LIVE_FORMS))
 def test_a_form_that_follows_the_camera_says_so_without_its_frame(form):
     with pytest.raises(InputError, match=rf"'{form}' needs the live frame .* there is none"):
         in_form(form, picture())
@@ -77,5 +77,5 @@ def test_a_form_that_follows_the_camera_says_so_without_its_frame(form):
 
 
 def test_the_default_needs_no_live_frame():
-    assert DEFAULT_FORM not in FOLLOWING
+    assert DEFAULT_FORM not in LIVE_FORMS
     assert in_form(DEFAULT_FORM, picture()).shape == (48, 64, 3)

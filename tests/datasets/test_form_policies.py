@@ -16,7 +16,7 @@ from support.policies import GOAL, LIVE, POLICIES, make, tiny
 from support.recordings import moving_square
 from support.tiny import tiny_smolvlm
 
-from goalreel.subgoal_camera import DEFAULT_FORM, FOLLOWING, SubGoalForm, in_form
+from goalreel.subgoal_camera import DEFAULT_FORM, LIVE_FORMS, SubGoalForm, in_form
 
 FORMS = get_args(SubGoalForm)
 SIZE = (48, 48)
@@ -93,7 +93,7 @@ def test_every_token_of_a_large_picture_tells_that_it_is_a_goals(policy, size):
 
 
 def test_the_default_is_for_every_policy_and_every_way_of_delivery():
-    assert DEFAULT_FORM not in {form for _, form in BLIND} | FOLLOWING
+    assert DEFAULT_FORM not in {form for _, form in BLIND} | LIVE_FORMS
 
 
 def test_diffusion_wants_all_cameras_of_one_size():

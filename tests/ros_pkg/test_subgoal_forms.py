@@ -14,7 +14,7 @@ from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import build
 from goalreel.image import Image
-from goalreel.subgoal_camera import FOLLOWING
+from goalreel.subgoal_camera import LIVE_FORMS
 
 pytestmark = pytest.mark.process
 
@@ -82,7 +82,7 @@ def test_the_camera_shows_what_the_policy_was_trained_on(form, trained_on, clien
 
         task = client.annotate(RED)
         until(lambda: shown() in (0, LATER))
-        if form in FOLLOWING:
+        if form in LIVE_FORMS:
             until(lambda: shown() == 0)
             film(robot, LATER)
             until(lambda: shown() == LATER)

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from goalreel.errors import DatasetError
-from goalreel.files import held
+from goalreel.files import file_lock
 from support.wait import until
 
 
@@ -25,7 +25,7 @@ def own_domain() -> int:
         domain = (os.getpid() + place) % 100 + 1
         with suppress(DatasetError, PermissionError):  # taken, or another user's
             _DOMAINS.enter_context(
-                held(Path(tempfile.gettempdir(), f"goalreel_tests_domain_{domain}"), "taken")
+                file_lock(Path(tempfile.gettempdir(), f"goalreel_tests_domain_{domain}"), "taken")
             )
             return domain
     raise RuntimeError("a hundred runs of the tests hold a domain each")

@@ -22,7 +22,7 @@ from goalreel.streaming.rollout.configure import add_camera
 from goalreel.streaming.rollout.following import Following, SubgoalWords
 from goalreel.streaming.rollout.goals import PresentGoal
 from goalreel.streaming.settings import EngineSettings
-from goalreel.subgoal_camera import DEFAULT_FORM, FOLLOWING, SubGoalForm
+from goalreel.subgoal_camera import DEFAULT_FORM, LIVE_FORMS, SubGoalForm
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def lead(
         InputError: policy, robot and order do not fit together.
         OSError: the robot, or one of its cameras, cannot be reached.
     """
-    if order.form in FOLLOWING:
+    if order.form in LIVE_FORMS:
         raise InputError(
             f"--subgoal-form {order.form} shows the live frame too, which no camera of lerobot knows: "
             "use plain or bordered, or the ways through ROS 2 in docs/policies.md"

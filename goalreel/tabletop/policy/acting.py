@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.subgoal_camera import FOLLOWING, SubGoalForm, in_form
+from goalreel.subgoal_camera import LIVE_FORMS, SubGoalForm, in_form
 from goalreel.tabletop.sim.cameras import NAMES as CAMERAS
 from goalreel.tabletop.sim.env import ACTION_NAMES, STATE_NAMES, Tabletop
 from goalreel.tabletop.sim.keyposes import KEY_POSE_NAMES
@@ -123,7 +123,7 @@ class LeRobotActor:
                 seen[key] = np.zeros((size, size, 3), np.uint8)
             else:
                 goal = cue.picture.resized((size, size)).pixels
-                live = env.render(env.scene.camera, size) if self._form in FOLLOWING else goal
+                live = env.render(env.scene.camera, size) if self._form in LIVE_FORMS else goal
                 seen[key] = in_form(self._form, goal, live).copy()
         if STATE in self._has:
             seen[STATE] = env.observation()

@@ -11,7 +11,7 @@ from std_msgs.msg import Header
 
 from goalreel.image import Image
 from goalreel.streaming.board import Frame, Goal
-from goalreel.subgoal_camera import FOLLOWING, SubGoalForm, in_form
+from goalreel.subgoal_camera import LIVE_FORMS, SubGoalForm, in_form
 from goalreel_ros.convert import header
 from goalreel_ros.pictures import Jpegs, black, raw
 from goalreel_ros.qos import GOAL
@@ -29,7 +29,7 @@ class GoalPictures:
     def __init__(
         self, create: Create, jpegs: Jpegs, form: SubGoalForm, live: Callable[[], Frame | None]
     ) -> None:
-        self.follows = form in FOLLOWING
+        self.follows = form in LIVE_FORMS
         self._form: SubGoalForm = form
         self._live, self._jpegs = live, jpegs
         self._raw = create(RawImage, "~/subgoal/image", GOAL)
