@@ -113,8 +113,10 @@ def is_authorized(headers: Mapping[str, str], token: str | None) -> bool:
     """Whether a request carries the token or, where the server has none, comes to a name of this machine."""
     if not token:
         return is_loopback(hostname(headers.get("host", "localhost")))
-    credentials = headers.get("authorization", "").encode("latin-1")
-    return hmac.compare_digest(credentials, b"Bearer " + token.encode())
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    # RFC 9110, 11.1: the case of the scheme does not matter.
+    is_bearer = scheme.lower() == "bearer"
+    return is_bearer and hmac.compare_digest(credentials.strip().encode("latin-1"), token.encode())
 
 
 def is_too_long(headers: Mapping[str, str], limit: int) -> bool:

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, FastAPI, Request
 from pydantic import BaseModel, Field
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from goalreel import __version__
-from goalreel.serving import chat, images, storyboards
+from goalreel.serving import chat, docs_page, images, storyboards
 from goalreel.serving.errors import add_handlers, responses
 from goalreel.serving.gate import Gate
 from goalreel.serving.jobs import Jobs
@@ -52,6 +52,13 @@ async def metrics(request: Request, service: Here) -> Response:
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
+@router.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> HTMLResponse:
+    """Every route and type, on a page that works offline."""
+    headers = {"Content-Security-Policy": docs_page.POLICY}
+    return HTMLResponse(docs_page.render(request.app.openapi()), headers=headers)
+
+
 def create_app(models: Models, settings: ServeSettings) -> FastAPI:
     """Build the application and start one worker thread a model; they stop when the application does."""
     service = Service(models, settings)
@@ -68,6 +75,8 @@ def create_app(models: Models, settings: ServeSettings) -> FastAPI:
         version=__version__,
         summary="Storyboards of checked visual sub-goals, and the models that make them.",
         lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.service, app.state.jobs = service, jobs
     add_handlers(app)

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
@@ -318,7 +319,8 @@ def test_with_a_token_nothing_but_health_answers_without_it(models):
         assert client.get("/health").status_code == 200
         for path in ("/v1/models", "/metrics", "/openapi.json", "/docs"):
             assert client.get(path).status_code == 401
-            assert client.get(path, headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+            for scheme in ("Bearer", "bearer", "BEARER"):
+                assert client.get(path, headers={"Authorization": f"{scheme} {TOKEN}"}).status_code == 200
         for wrong in ("", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", TOKEN, f"Basic {TOKEN}"):
             answer = client.post("/edit", json={"prompt": "x"}, headers={"Authorization": wrong})
             assert answer.status_code == 401
@@ -326,6 +328,20 @@ def test_with_a_token_nothing_but_health_answers_without_it(models):
             assert TOKEN not in answer.text
         official = openai.OpenAI(base_url=f"{url}/v1", api_key=TOKEN)
         assert len(list(official.models.list())) == 4
+
+
+def test_docs_are_one_page_that_loads_nothing(standing):
+    client, _ = standing
+    page = client.get("/docs")
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert not re.search(r"<script|<img|<link(?! rel=\"icon\" href=\"data:,\")|@import|https?://", page.text)
+    described = client.get("/openapi.json").json()
+    for path in described["paths"]:
+        assert f"<code>{path}</code>" in page.text
+    for name in described["components"]["schemas"]:
+        assert f'id="{name}"' in page.text
+    assert '<a href="#Submission">Submission</a>' in page.text
+    assert client.get("/redoc").status_code == 404
 
 
 def test_without_a_token_only_localhost_is_a_name_for_this_server(standing):
