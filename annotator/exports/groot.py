@@ -18,7 +18,8 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import data_files
 from goalreel.datasets.writing.cut import cut_video
 from goalreel.datasets.writing.goals import Goals
-from goalreel.datasets.writing.shards import drop_fields, episode_tables, put_column
+from goalreel.datasets.writing.schema import drop_fields, put_column
+from goalreel.datasets.writing.shards import episode_tables
 from goalreel.datasets.writing.tasks import frame_tasks, task_indices
 from goalreel.errors import DatasetError
 from goalreel.files import atomic

@@ -14,6 +14,7 @@ from goalreel.annotator.exports.parts import parts
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.card import CARD, before_goalreel
 from goalreel.datasets.writing.copies import dataset_files
+from goalreel.datasets.writing.encoder import video_info
 from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.plan import FORM, picture_size
 from goalreel.files import copy, write_bytes
@@ -95,12 +96,10 @@ class GrootMeta:
         return {part: {"start": start, "end": end} for part, (start, end) in found.items()}
 
     def _info(self, root: Path) -> dict[str, Any]:
-        from lerobot.datasets.video_utils import get_video_info
-
         info = {key: value for key, value in self._source.info.items() if key not in _OF_V3}
         episodes = [line["episode_index"] for line in self._episodes]
         for camera in self._source.cameras:
-            probed = get_video_info(root / self.path(VIDEO, min(episodes), camera))
+            probed = video_info(root / self.path(VIDEO, min(episodes), camera))
             told = self._source.features[camera].get("info") or {}
             kept = {FORM: told[FORM]} if FORM in told else {}
             self._features[camera]["info"] = probed | {"video.fps": info["fps"]} | kept

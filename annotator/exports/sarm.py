@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from goalreel.annotator.exports.annotated import Annotated, Exported
 from goalreel.annotator.exports.stages import SarmStage, proportions, stages
 from goalreel.datasets.writing.copies import dataset_files, episode_files, pass_file
-from goalreel.datasets.writing.shards import put_column
+from goalreel.datasets.writing.schema import put_column
 from goalreel.errors import DatasetError
 from goalreel.files import atomic, write_bytes
 from goalreel.progress import OnProgress

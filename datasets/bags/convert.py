@@ -14,7 +14,7 @@ from goalreel.datasets.bags.decode import picture
 from goalreel.datasets.bags.excerpts import Cut, Excerpt, cut
 from goalreel.datasets.bags.reader import Bag, find_bags, fingerprint
 from goalreel.datasets.bags.topics import TopicRequest
-from goalreel.datasets.writing.video import recording_encoder
+from goalreel.datasets.writing.encoder import recording_encoder
 from goalreel.errors import DatasetError
 from goalreel.files import exclusive
 from goalreel.image import Image
@@ -172,7 +172,7 @@ def _create(root: Path, each: Cut, pictures: dict[str, Image]) -> "LeRobotDatase
         fps=each.fps,
         features=features,
         root=root,
-        rgb_encoder=recording_encoder(),
+        rgb_encoder=recording_encoder().lerobot_config(),
         image_writer_threads=2,
     )
 

@@ -39,14 +39,12 @@ def make_video(build: Build, video: VideoFile) -> tuple[Path, dict[int, Stats]]:
 
 def _runs(build: Build, video: VideoFile, stats: dict[int, Stats]) -> Iterator[PictureRun]:
     """The pictures of a file's episodes in order; fills `stats` as it goes."""
-    from lerobot.datasets.compute_stats import DEFAULT_QUANTILES
-
     for episode in video.episodes:
         levels = PictureLevels()
         for count, picture, cut in _episode_runs(build, episode):
             levels.add(count, picture)
             yield count, picture, cut
-        stats[episode] = levels.stats(DEFAULT_QUANTILES)
+        stats[episode] = levels.stats()
 
 
 def _episode_runs(build: Build, episode: int) -> Iterator[PictureRun]:

@@ -10,7 +10,8 @@ from av.error import FFmpegError
 
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.video import VideoIndex, ffmpeg_url, opened
-from goalreel.datasets.writing.video import encoding, recording_encoder
+from goalreel.datasets.writing.encoder import recording_encoder
+from goalreel.datasets.writing.video import encoding
 from goalreel.errors import DatasetError
 from goalreel.files import atomic
 

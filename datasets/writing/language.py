@@ -1,14 +1,11 @@
 """The language columns of one episode in exactly lerobot's Arrow types.
 
 lerobot 0.6's `LanguageColumnsWriter` lets pyarrow infer the types (double timestamps, null columns) and
-blanks every episode it was not given; so its staging, validator and order of rows are used, not its writer.
+blanks every episode it was not given. The rows and their order are those that its validator and writer want.
 """
 
 import json
-import tempfile
 from collections.abc import Collection, Iterable, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +13,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from goalreel.datasets.writing.goals import Goals
-from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.paraphrases import wordings
 
 type LanguageRow = dict[str, Any]
@@ -72,33 +68,6 @@ def merge_rows(
 
     rows = [row for row in old if kept(row)] + list(new)
     return sorted(rows, key=lambda r: (r["timestamp"], r["style"] or "", r["role"] or ""))
-
-
-def validate(rows: Sequence[LanguageRow], episode: int, path: Path) -> None:
-    """Run lerobot's StagingValidator over rows of ours.
-
-    Raises:
-        DatasetError: a row that lerobot would not accept.
-    """
-    if said := _objection(frozenset(row["style"] for row in rows)):
-        raise DatasetError(f"{path}: episode {episode}: lerobot rejects the rows: {said}")
-
-
-@cache
-def _objection(styles: frozenset[str]) -> str | None:
-    """What lerobot has against `_row`s of these styles.
-
-    It looks at nothing else in a persistent row; and it reads files, so it is not asked about each episode.
-    """
-    from lerobot.annotations.steerable_pipeline import StagingValidator
-    from lerobot.annotations.steerable_pipeline.reader import EpisodeRecord
-    from lerobot.annotations.steerable_pipeline.staging import EpisodeStaging
-
-    rows = [_row(style, "", np.float32(0)) for style in sorted(styles)]
-    with tempfile.TemporaryDirectory() as folder:
-        EpisodeStaging(Path(folder), 0).write("plan", rows)
-        report = StagingValidator().validate([EpisodeRecord(0, "", (0.0,), (0,), Path(), 0, 1)], Path(folder))
-    return None if report.ok else report.errors[0]
 
 
 def column(frames: Sequence[Sequence[LanguageRow]], kind: pa.ListType) -> pa.Array:

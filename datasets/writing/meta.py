@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.episode import SUB_TASKS
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.copies import episode_files
+from goalreel.datasets.writing.encoder import video_info
 from goalreel.datasets.writing.layout import EpisodePlace
 from goalreel.datasets.writing.plan import FORM, Build
-from goalreel.datasets.writing.shards import put_column
-from goalreel.datasets.writing.stats import Stats
+from goalreel.datasets.writing.schema import LANGUAGE_FEATURE, language_types, put_column
+from goalreel.datasets.writing.stats import Stats, aggregate
 from goalreel.datasets.writing.tasks import listed
 from goalreel.files import atomic, write_bytes
 
@@ -88,24 +90,17 @@ def _value(column: str, place: EpisodePlace, stats: Stats) -> object:
 
 
 def write_stats(root: Path, out: Path, key: str) -> None:
-    """stats.json of IN with the camera `key` aggregated over OUT's episodes by lerobot.
+    """stats.json of IN with the camera `key` aggregated over OUT's episodes.
 
     The mask gets no entry: it is nothing to normalise.
     """
-    from lerobot.datasets.compute_stats import aggregate_stats
-    from lerobot.datasets.utils import serialize_dict
-
-    per_episode: list[dict[str, dict[str, Any]]] = []
-    for path in sorted((out / "meta" / "episodes").glob("*/*.parquet")):
+    episodes: list[Stats] = []
+    for path in episode_files(out):
         names = [n for n in pq.read_schema(path).names if n.startswith(f"stats/{key}/")]
-        columns = _arrays(pq.read_table(path, columns=names).drop_null())
-        per_episode += [
-            {key: dict(zip(columns, row, strict=True))} for row in zip(*columns.values(), strict=True)
-        ]
+        episodes.append(_arrays(pq.read_table(path, columns=names).drop_null()))
     path = root / "meta" / "stats.json"
     stats = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    camera: dict[str, Any] = dict(aggregate_stats(per_episode))
-    stats[key] = serialize_dict(camera)[key]
+    stats[key] = {name: values.tolist() for name, values in aggregate(episodes).items()}
     write_json(out / "meta" / "stats.json", stats)
 
 
@@ -128,9 +123,6 @@ def write_info(job: Build, video: Path | None) -> None:
 
     `video` is a file of the camera to probe, None where IN describes it already.
     """
-    from lerobot.datasets.language import language_feature_info
-    from lerobot.datasets.video_utils import get_video_info
-
     info = json.loads(json.dumps(job.source.info))
     features = info["features"]
     if video is not None:
@@ -138,15 +130,15 @@ def write_info(job: Build, video: Path | None) -> None:
             "dtype": "video",
             "shape": [job.size[1], job.size[0], 3],
             "names": ["height", "width", "channels"],
-            "info": {**get_video_info(video.absolute(), video_encoder=job.encoder), FORM: job.form},
+            "info": video_info(video, job.encoder) | {FORM: job.form},
         }
     if job.text.task_per_frame:
         camera = features[job.key]
         camera["info"] = {**(camera.get("info") or {}), SUB_TASKS: True}
     features[job.pad_key] = {"dtype": "bool", "shape": [1], "names": None}
-    for name, feature in language_feature_info().items():
+    for name in language_types():
         if job.text.language:
-            features[name] = {**feature, "shape": list(feature["shape"])}
+            features[name] = LANGUAGE_FEATURE
         else:
             features.pop(name, None)
     if job.tasks:

@@ -7,23 +7,20 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import data_files
+from goalreel.datasets.writing.encoder import EncoderSettings, goal_encoder, recording_encoder
 from goalreel.datasets.writing.goals import Goals, read_goals
 from goalreel.datasets.writing.layout import TOLERANCE_S, EpisodeClock, clocks
 from goalreel.datasets.writing.marks import FileMarks
 from goalreel.datasets.writing.tasks import task_indices
 from goalreel.datasets.writing.text import TextOptions
-from goalreel.datasets.writing.video import encoder, recording_encoder
 from goalreel.errors import DatasetError
 from goalreel.files import digest
 from goalreel.subgoal_camera import LIVE_FORMS, SubGoalForm
-
-if TYPE_CHECKING:
-    from lerobot.configs.video import RGBEncoderConfig
 
 _CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
 log = logging.getLogger(__name__)
@@ -58,9 +55,9 @@ class Build:
         return self.form in LIVE_FORMS
 
     @property
-    def encoder(self) -> "RGBEncoderConfig":
+    def encoder(self) -> EncoderSettings:
         """How the camera is encoded."""
-        return recording_encoder(self.size) if self.follows else encoder(self.size)
+        return recording_encoder(self.size) if self.follows else goal_encoder(self.size)
 
     @property
     def pad_key(self) -> str:

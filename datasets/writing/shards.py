@@ -3,8 +3,7 @@
 One episode is in memory at a time, however many a file holds.
 """
 
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.writing import language
 from goalreel.datasets.writing.goals import Goals
+from goalreel.datasets.writing.schema import drop_fields, language_types, put_field
 from goalreel.datasets.writing.tasks import frame_tasks
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.files import atomic
@@ -43,11 +43,11 @@ def rewrite_shard(
     tasks, empty where they keep their own.
 
     Raises:
-        DatasetError: rows that lerobot would reject, or a full disk.
+        DatasetError: the disk is full.
     """
     with pq.ParquetFile(original) as file, atomic(target) as tmp:
-        schema = file.schema_arrow if text.language else drop_fields(file.schema_arrow, _language_types())
-        kinds = {**(_language_types() if text.language else {}), pad_key: pa.bool_()}
+        schema = file.schema_arrow if text.language else drop_fields(file.schema_arrow, language_types())
+        kinds = {**(language_types() if text.language else {}), pad_key: pa.bool_()}
         for name, kind in kinds.items():
             schema = put_field(schema, pa.field(name, kind))
         if tasks:
@@ -78,54 +78,6 @@ def _write_group(writer: pq.ParquetWriter, held: list[pa.Table]) -> None:
     table = pa.concat_tables(held)
     writer.write_table(table, row_group_size=len(table))
     held.clear()
-
-
-def _language_types() -> dict[str, pa.DataType]:
-    from lerobot.datasets.language import language_events_arrow_type, language_persistent_arrow_type
-
-    return {
-        "language_persistent": language_persistent_arrow_type(),
-        "language_events": language_events_arrow_type(),
-    }
-
-
-def drop_fields(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
-    """Leave fields out, and out of the Hugging Face features in the metadata."""
-    metadata = dict(schema.metadata or {})
-    if b"huggingface" in metadata:
-        known = json.loads(metadata[b"huggingface"])
-        features = known.get("info", {}).get("features") or {}
-        for name in names:
-            features.pop(name, None)
-        metadata[b"huggingface"] = json.dumps(known).encode()
-    kept = [field for field in schema if field.name not in names]
-    return pa.schema(kept, metadata or None)
-
-
-def put_column(table: pa.Table, field: pa.Field, values: pa.ChunkedArray) -> pa.Table:
-    """Append or replace a column and keep the Hugging Face features in the schema metadata in step."""
-    at = table.schema.get_field_index(field.name)
-    metadata = _declare(table.schema.metadata, field)
-    table = table.append_column(field, values) if at < 0 else table.set_column(at, field, values)
-    return table.replace_schema_metadata(metadata)
-
-
-def put_field(schema: pa.Schema, field: pa.Field) -> pa.Schema:
-    """The schema of what `put_column` gives."""
-    at = schema.get_field_index(field.name)
-    metadata = _declare(schema.metadata, field)
-    return (schema.append(field) if at < 0 else schema.set(at, field)).with_metadata(metadata)
-
-
-def _declare(metadata: Mapping[bytes, bytes] | None, field: pa.Field) -> dict[bytes, bytes] | None:
-    from datasets import Features
-
-    if not metadata or b"huggingface" not in metadata:
-        return dict(metadata) if metadata else None
-    known = json.loads(metadata[b"huggingface"])
-    if features := known.get("info", {}).get("features"):
-        features |= Features.from_arrow_schema(pa.schema([field])).to_dict()
-    return {**metadata, b"huggingface": json.dumps(known).encode()}
 
 
 def episode_tables(
@@ -216,7 +168,6 @@ def _rows(
         rows = [row for row in rows if row["style"] in ("motion", "task_aug")]
     if not rows and not any(row["style"] in dropped for row in kept):
         return old["language_persistent"]
-    language.validate(rows, goals.episode, path)
     interjected = _interjected(old["language_events"], part["timestamp"].to_numpy())
     merged = language.merge_rows(kept, rows, interjected, dropped)
     return language.broadcast(merged, len(part), old["language_persistent"].type)

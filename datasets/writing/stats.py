@@ -6,11 +6,14 @@ than that.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-type Stats = dict[str, NDArray[np.generic]]
+type Stats = dict[str, NDArray[Any]]
+QUANTILES = (0.01, 0.10, 0.50, 0.90, 0.99)
+"""lerobot's `DEFAULT_QUANTILES`."""
 
 
 class PictureLevels:
@@ -25,7 +28,7 @@ class PictureLevels:
         self._frames += frames
         self._histogram += frames * _histogram(picture)
 
-    def stats(self, quantiles: Sequence[float]) -> Stats:
+    def stats(self) -> Stats:
         """As lerobot stores them, of one picture or more.
 
         `min`, `max`, `mean`, `std` and `q01`-like quantiles are (3, 1, 1) in [0, 1]; `count` is (1,) frames.
@@ -42,10 +45,32 @@ class PictureLevels:
             "std": np.sqrt(np.maximum(variance, 0.0)),
         }
         reached = histogram.cumsum(axis=1)
-        for q in quantiles:
+        for q in QUANTILES:
             found[f"q{int(q * 100):02d}"] = levels[(reached >= q * pixels[:, None]).argmax(axis=1)]
         stats: Stats = {name: value.reshape(3, 1, 1) for name, value in found.items()}
         return {**stats, "count": np.array([self._frames])}
+
+
+def aggregate(groups: Sequence[Stats]) -> Stats:
+    """Statistics of a whole dataset from those of its episodes, as lerobot's `aggregate_feature_stats`.
+
+    Each group holds the statistics of some episodes, (episodes, 3, 1, 1), and their `count`, (episodes, 1). A
+    quantile of the whole is the mean of the episodes' quantiles, weighted by their frames.
+    """
+    stats = {name: np.concatenate([group[name] for group in groups]) for name in groups[0]}
+    count = stats.pop("count")
+    total, weight = count.sum(axis=0), count[:, :, None, None]
+    mean = (stats["mean"] * weight).sum(axis=0) / total
+    variance = ((stats["std"] ** 2 + (stats["mean"] - mean) ** 2) * weight).sum(axis=0) / total
+    quantiles = {name: values for name, values in stats.items() if name.startswith("q")}
+    return {
+        "min": stats["min"].min(axis=0),
+        "max": stats["max"].max(axis=0),
+        "mean": mean,
+        "std": np.sqrt(variance),
+        "count": total,
+        **{name: (values * weight).sum(axis=0) / total for name, values in quantiles.items()},
+    }
 
 
 def _histogram(picture: NDArray[np.uint8]) -> NDArray[np.int64]:

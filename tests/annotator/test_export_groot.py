@@ -22,8 +22,9 @@ from support.recordings import make_dataset
 from goalreel.annotator.exports.groot import export_groot
 from goalreel.annotator.exports.parts import parts
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.encoder import recording_encoder
 from goalreel.datasets.writing.text import TextOptions
-from goalreel.datasets.writing.video import encoding, recording_encoder
+from goalreel.datasets.writing.video import encoding
 
 STATUSES = ("verified", "unverified", "verified")
 EPISODES = {0: {"tail": 2, "drawn": (2,)}, 1: {"statuses": STATUSES}}

@@ -3,7 +3,6 @@
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,9 +10,8 @@ import pytest
 
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.goals import Goals, GoalSpan
-from goalreel.datasets.writing.language import validate
 from goalreel.datasets.writing.text import TextOptions
-from goalreel.errors import DatasetError, InputError
+from goalreel.errors import InputError
 
 PAD = "subgoal_is_pad"
 LANGUAGE = ("language_persistent", "language_events")
@@ -243,11 +241,3 @@ def test_annotate_writes_what_it_is_asked_to(video_dataset, tmp_path):
 def contents(root):
     files = (p for p in root.rglob("*") if p.is_file() and ".cache" not in p.parts)
     return {str(p.relative_to(root)): p.read_bytes() for p in files}
-
-
-@pytest.mark.parametrize("style", ["thought", "interjection"])
-def test_a_row_that_lerobot_refuses_is_not_written(style):
-    plan = {"role": "assistant", "content": "lift it", "style": "plan", "timestamp": 0.0, "camera": None}
-    validate([plan, {**plan, "style": "subtask"}], 3, Path("file-000.parquet"))
-    with pytest.raises(DatasetError, match=f"file-000.parquet: episode 3: lerobot rejects.*{style}"):
-        validate([plan, {**plan, "style": style}], 3, Path("file-000.parquet"))

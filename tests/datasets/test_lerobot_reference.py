@@ -1,0 +1,149 @@
+"""What is written without lerobot, against lerobot's own functions: a release that differs shows here."""
+
+import dataclasses
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from goalreel.datasets.writing import encoder, schema, stats
+from goalreel.datasets.writing.goals import Goals, GoalSpan
+from goalreel.datasets.writing.language import goal_rows
+from goalreel.datasets.writing.meta import VIDEO_PATH
+from goalreel.datasets.writing.tasks import tasks_file
+from goalreel.datasets.writing.video import write_video
+
+KEY = "observation.images.subgoal"
+ENCODERS = {
+    f"{make.__name__}-{size[0]}": make(size)
+    for make in (encoder.goal_encoder, encoder.recording_encoder)
+    for size in ((48, 48), (47, 47))
+}
+every_encoder = pytest.mark.parametrize("settings", ENCODERS.values(), ids=ENCODERS)
+
+
+def test_the_language_columns_are_lerobots():
+    from lerobot.datasets import language
+
+    types = schema.language_types()
+    assert tuple(types) == language.LANGUAGE_COLUMNS
+    assert types[schema.PERSISTENT].equals(language.language_persistent_arrow_type(), check_metadata=True)
+    assert types[schema.EVENTS].equals(language.language_events_arrow_type(), check_metadata=True)
+    features = {
+        name: {**feature, "shape": list(feature["shape"])}
+        for name, feature in language.language_feature_info().items()
+    }
+    assert dict.fromkeys(types, schema.LANGUAGE_FEATURE) == features
+
+
+KINDS = {
+    "persistent": schema.language_types()[schema.PERSISTENT],
+    "events": schema.language_types()[schema.EVENTS],
+    "mask": pa.bool_(),
+    "index": pa.int64(),
+    "seconds": pa.float64(),
+    "timestamp": pa.float32(),
+    "text": pa.string(),
+    "count": pa.list_(pa.int64()),
+    "texts": pa.list_(pa.string()),
+    "channels": pa.list_(pa.list_(pa.list_(pa.float64()))),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_feature_is_as_hugging_face_describes_it(kind):
+    from datasets import Features
+
+    reference = Features.from_arrow_schema(pa.schema([pa.field("x", kind)])).to_dict()["x"]
+    assert schema.hugging_face_feature(kind) == reference
+
+
+def test_a_type_without_a_known_feature_is_refused():
+    with pytest.raises(ValueError, match="date32"):
+        schema.hugging_face_feature(pa.date32())
+
+
+def spans(*names: str | None) -> Goals:
+    """Goals of an episode with three frames a span."""
+    parts = tuple(GoalSpan(3 * i, 3 * i + 3, name, None) for i, name in enumerate(names))
+    plan = tuple(name for name in names if name)
+    return Goals(0, "tidy up the table", plan, parts, (), ((0, "reach"), (2, None)), "")
+
+
+@pytest.mark.parametrize("goals", [spans("pick it", "put it"), spans(None, "put it"), spans(None)])
+@pytest.mark.parametrize("task_aug", [False, True])
+def test_lerobots_validator_takes_our_rows(goals, task_aug, tmp_path):
+    from lerobot.annotations.steerable_pipeline import StagingValidator
+    from lerobot.annotations.steerable_pipeline.reader import EpisodeRecord
+    from lerobot.annotations.steerable_pipeline.staging import EpisodeStaging
+
+    times = np.arange(12, dtype=np.float32) / 10
+    rows = goal_rows(goals, times, task_aug)
+    assert rows
+    EpisodeStaging(tmp_path, 0).write("plan", rows)
+    record = EpisodeRecord(0, "tidy", tuple(times.tolist()), tuple(range(12)), tmp_path, 0, 12)
+    report = StagingValidator().validate([record], tmp_path)
+    assert report.ok, report.errors
+
+
+@pytest.mark.parametrize("episodes", [1, 2, 40])
+def test_statistics_are_aggregated_as_by_lerobot(episodes):
+    from lerobot.datasets.compute_stats import DEFAULT_QUANTILES, aggregate_stats, get_feature_stats
+
+    assert list(stats.QUANTILES) == DEFAULT_QUANTILES
+    rng, parts = np.random.default_rng(episodes), []
+    for _ in range(episodes):
+        levels = stats.PictureLevels()
+        for _ in range(3):
+            levels.add(int(rng.integers(1, 9)), rng.integers(0, 256, (6, 8, 3), np.uint8))
+        parts.append(levels.stats())
+    reference = aggregate_stats([{KEY: part} for part in parts])[KEY]
+    half = episodes // 2
+    files = [[parts[i] for i in span] for span in (range(half), range(half, episodes)) if span]
+    groups = [{name: np.stack([part[name] for part in file]) for name in file[0]} for file in files]
+    result = stats.aggregate(groups)
+    assert [*result] == [*reference]
+    for name, values in reference.items():
+        assert np.array_equal(result[name], values), name
+    assert set(result) == set(get_feature_stats(np.zeros((2, 3, 4, 4)), (0, 2, 3), keepdims=True))
+
+
+@every_encoder
+def test_an_encoder_is_one_of_lerobots(settings):
+    config = settings.lerobot_config()
+    assert dataclasses.asdict(settings).keys() == dataclasses.asdict(config).keys()
+    assert dataclasses.asdict(settings) == dataclasses.asdict(config)
+    reference = config.get_codec_options(encoder_threads=1, as_strings=True)
+    assert list(settings.codec_options().items()) == list(reference.items())
+
+
+@every_encoder
+def test_a_video_is_described_as_by_lerobot(settings, tmp_path):
+    from lerobot.datasets.video_utils import get_video_info
+
+    path, side = tmp_path / "x.mp4", 47 if settings.pix_fmt == "yuv444p" else 48
+    picture = np.full((side, side, 3), 90, np.uint8)
+    write_video(path, settings, [(3, picture, True)], (side, side), Fraction(10))
+    with_encoder = get_video_info(path, video_encoder=settings.lerobot_config())
+    assert list(encoder.video_info(path, settings).items()) == list(with_encoder.items())
+    assert list(encoder.video_info(path).items()) == list(get_video_info(path).items())
+
+
+def test_a_video_lies_where_lerobot_puts_it():
+    from lerobot.datasets.utils import DEFAULT_VIDEO_PATH
+
+    assert VIDEO_PATH == DEFAULT_VIDEO_PATH
+
+
+@pytest.mark.parametrize("indices", [{}, {"b": 1, "a": 0}, {"a": 0, "ä 東": 5, "": 2}])
+def test_tasks_are_written_as_by_lerobot(indices, tmp_path):
+    import pandas as pd
+    from lerobot.datasets.io_utils import load_tasks, write_tasks
+
+    texts = dict(sorted(({0: "a"} | {index: text for text, index in indices.items()}).items()))
+    frame = pd.DataFrame({"task_index": list(texts)}, index=pd.Index(list(texts.values()), name="task"))
+    write_tasks(frame, tmp_path)
+    content = tasks_file({0: "a"}, indices)
+    assert content == (tmp_path / "meta/tasks.parquet").read_bytes()
+    assert load_tasks(tmp_path).equals(frame)
