@@ -187,7 +187,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line.")] = False,
 ) -> None:
     """Play the tasks and count."""
-    settings = EngineSettings.model_validate({"preset": preset, **QUICK})
+    settings = EngineSettings.of(preset, **QUICK)
     trio = load(presets.load(preset))
     models = " ".join(map(trio.called.key, ROLES))
     folder = out / hashlib.blake2b(models.encode(), digest_size=6).hexdigest()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rcl_interfaces.msg import ParameterDescriptor
 
-from goalreel_ros.parameters import GROUPS, describe
+from goalreel_ros.parameters import PARAMETERS, describe
 
 FILE = Path(__file__).parents[1] / "launch" / "goalreel.yaml"
 HEAD = """\
@@ -24,11 +24,10 @@ def text() -> str:
 
 
 def _entries() -> Iterator[str]:
-    for group in GROUPS:
-        for name, field in group.model_fields.items():
-            comment = " ".join(_remarks(describe(field)))
-            lines = textwrap.wrap(comment, 100, initial_indent="    # ", subsequent_indent="    # ")
-            yield "\n".join([*lines, f"    {name}: {json.dumps(field.default)}", ""])
+    for parameter in PARAMETERS.values():
+        comment = " ".join(_remarks(describe(parameter)))
+        lines = textwrap.wrap(comment, 100, initial_indent="    # ", subsequent_indent="    # ")
+        yield "\n".join([*lines, f"    {parameter.name}: {json.dumps(parameter.default)}", ""])
 
 
 def _remarks(descriptor: ParameterDescriptor) -> Iterator[str]:

@@ -56,11 +56,11 @@ def choices(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def parameters(given: Mapping[str, object]) -> dict[str, object]:
-    """The same for an Engine's settings, as the node's parameters have them."""
+    """The same as the node's parameters, without those that are left to the preset."""
+    from goalreel.streaming.parameters import parameter_values
+
     chosen = {"preset": given["preset"], **choices(given)}
-    scores = chosen.pop("critic_scores", None)
-    chosen["critic_scores"] = None if scores is None else "with" if scores else "without"
-    return {name: value for name, value in chosen.items() if value is not None}
+    return parameter_values({name: value for name, value in chosen.items() if value is not None})
 
 
 class ModelCommand(TyperCommand):

@@ -102,9 +102,8 @@ def rollout(
 
 
 def _settings(chosen: dict[str, object], given: list[str]) -> "EngineSettings":
-    from pydantic import ValidationError
-
-    from goalreel.streaming.settings import EngineSettings
+    from goalreel.settings import SettingError
+    from goalreel.streaming.parameters import engine_settings
 
     for words in given:
         name, equals, value = words.partition("=")
@@ -112,10 +111,9 @@ def _settings(chosen: dict[str, object], given: list[str]) -> "EngineSettings":
             raise InputError(f"-p takes NAME=VALUE, not {words!r}")
         chosen[name] = value
     try:
-        return EngineSettings.model_validate(chosen)
-    except ValidationError as e:
-        first = e.errors()[0]
-        raise InputError(f"-p {first['loc'][0]}: {first['msg']}") from e
+        return engine_settings(chosen)
+    except SettingError as e:
+        raise InputError(f"-p {e}") from e
 
 
 def _tell(outcome: "TaskOutcome | None") -> None:

@@ -8,7 +8,7 @@ from importlib import metadata
 from goalreel.errors import InputError
 from goalreel.models import kinds as built_in
 from goalreel.models.names import ModelName
-from goalreel.models.registry import Kind, Registry, Role, chats, critics, editors, planners
+from goalreel.models.registry import ROLES, Kind, Registry, Role, chats, critics, editors, planners
 from goalreel.planners.chat.conversation import Chat
 from goalreel.types import Critic, Editor, Planner
 
@@ -56,6 +56,15 @@ def find(role: Role, name: ModelName, *, recordings: bool = True) -> AnyKind:
     if kind.needs_recording and not recordings:
         raise InputError(f"{name.plain()} only reads recordings: use goalreel annotate, or another --{role}")
     return kind
+
+
+def with_forms(text: str, *, recordings: bool = False, plugins: bool = False) -> str:
+    """Put the forms of names into a text, where it says `<planner>` or the like."""
+    for role in ROLES:
+        if f"<{role}>" in text:
+            shown = ", ".join(forms(role, recordings=recordings, plugins=plugins))
+            text = text.replace(f"<{role}>", shown)
+    return text
 
 
 def is_remote(role: Role, name: ModelName) -> bool:

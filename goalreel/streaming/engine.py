@@ -21,7 +21,7 @@ from goalreel.streaming.engine_loop import EngineLoop, one_line
 from goalreel.streaming.execution import Execution
 from goalreel.streaming.live_board import LiveBoard
 from goalreel.streaming.operator_commands import Orders, Override
-from goalreel.streaming.preset_settings import completed, names_of, preset_of
+from goalreel.streaming.preset_settings import names_of, preset_of, preset_of_task
 from goalreel.streaming.request import EXCERPT, BoardListener, TaskOutcome, TaskRequest, excerpt
 from goalreel.streaming.session import Session
 from goalreel.streaming.settings import EngineSettings
@@ -238,7 +238,8 @@ class Engine:
         self, loop: EngineLoop, ticket: Ticket, request: TaskRequest, on_phase: OnPhase | None
     ) -> None:
         earlier, orders = loop.execution, Orders()
-        settings = completed(self._settings, self._preset)
+        settings = self._settings
+        preset = preset_of_task(settings, self._preset)
         board = Board(id=ticket.id, task=request.task, models=self._names)
         if request.storyboard_id is not None:
             board = self._kept[request.storyboard_id]
@@ -246,7 +247,7 @@ class Engine:
         camera = LiveCamera(self._newest, settings)
         loading = partial(loop.loading, self._names)
         asked = replace(request, task=board.task)
-        session = Session(asked, settings, live, camera, loop.loaded, loading, orders)
+        session = Session(asked, settings, preset, live, camera, loop.loaded, loading, orders)
         loop.execution = execution = Execution(ticket, session, live, orders)
         if earlier is not None and not earlier.ticket.done:
             earlier.stop(ErrorCode.PREEMPTED, "a newer task came")

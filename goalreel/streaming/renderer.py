@@ -19,11 +19,11 @@ from goalreel.types import Edit, StoryboardStep, Task
 class Renderer:
     """Renders the pictures of one task's steps, and shows on its board how that goes."""
 
-    def __init__(self, live: LiveBoard, caller: Caller, settings: EngineSettings) -> None:
-        """`settings` are complete (see `names.completed`)."""
+    def __init__(self, live: LiveBoard, caller: Caller, settings: EngineSettings, keep: Keep) -> None:
         self._live = live
         self._caller = caller
         self._settings = settings
+        self._keep: Keep = keep
 
     async def run(self, task: Task, first: int, source: Frame) -> None:
         """Render every step from `first` on, that one from `source`.
@@ -59,8 +59,7 @@ class Renderer:
             return await self._caller.ask(request)
 
         step = panel().step
-        keep: Keep = "last" if self._settings.keep == "last" else "best"
-        trajectory = render_step(task, index, step, None, image, panel().max_attempts, keep)
+        trajectory = render_step(task, index, step, None, image, panel().max_attempts, self._keep)
         result = await advance(trajectory, ask)
         ended = unacceptable(result, self._settings)
         # The editor's own picture feeds the next step; whoever watches gets it as the camera would.

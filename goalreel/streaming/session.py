@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from goalreel.image import Image
+from goalreel.models.presets import Preset
 from goalreel.planners.agents.planner import Underway
 from goalreel.streaming.board import BoardProgress, BoardState, CodedText, ErrorCode, Frame, StepPanel
 from goalreel.streaming.camera import LiveCamera
@@ -47,6 +48,7 @@ class Session:
         self,
         request: TaskRequest,
         settings: EngineSettings,
+        preset: Preset,
         live: LiveBoard,
         camera: LiveCamera,
         models: Callable[[], Awaitable[Caller]],
@@ -57,6 +59,7 @@ class Session:
         self.replans = 0
         self._request = request
         self._settings = settings
+        self._preset = preset
         self._live = live
         self._camera = camera
         self._models, self._loading = models, loading
@@ -81,13 +84,13 @@ class Session:
         """Carry the request out, from its first frame to its outcome."""
         timeout = self._request.timeout or self._settings.task_timeout
         try:
-            async with asyncio.timeout(timeout or None):
+            async with asyncio.timeout(timeout):
                 await self._work()
         except TaskEnded as e:
             self._verdict = e.verdict
             return self.end(e.error, e.message)
         except TimeoutError:
-            return self.end(ErrorCode.TIMEOUT, f"not done within {timeout:g} s")
+            return self.end(ErrorCode.TIMEOUT, f"not done within {timeout or 0:g} s")
         except asyncio.CancelledError:
             return self.end(*self.reason)
         finally:
@@ -120,7 +123,7 @@ class Session:
         self._caller = await self._models()
         self._waiting = self._caller.waiting
         self._caller.timeout = self._settings.model_timeout
-        self._renderer = Renderer(self._live, self._caller, self._settings)
+        self._renderer = Renderer(self._live, self._caller, self._settings, self._preset.keep)
         if not planned:
             await self._plan()
         if self.executes:
@@ -151,11 +154,11 @@ class Session:
         self._live.update(state="rendering", steps=self._panels(plan, ()))
 
     def _panels(self, plan: Plan, before: tuple[StepPanel, ...]) -> tuple[StepPanel, ...]:
-        limit = self._request.max_steps or self._settings.max_steps
+        limit = self._request.max_steps or self._preset.max_steps
         if len(plan.steps) > limit:
             text = f"the plan has {len(plan.steps)} steps, {limit} are allowed (max_steps)"
             raise TaskEnded(ErrorCode.PLANNER_FAILED, text)
-        attempts = self._request.max_attempts or self._settings.max_attempts
+        attempts = self._request.max_attempts or self._preset.max_attempts
         steps = enumerate(plan.steps, len(before))
         return (*before, *(StepPanel(index, step, attempts) for index, step in steps))
 
@@ -195,7 +198,7 @@ class Session:
             else:
                 self._leave(index, turn)
                 index, scene = turn.index, turn.frame
-        if self._settings.confirm == "with":
+        if self._preset.confirm:
             self._verdict = await self._confirm(before.image)
 
     async def _confirm(self, before: Image) -> Verdict:

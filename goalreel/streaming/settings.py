@@ -1,90 +1,22 @@
-"""How a storyboard is made, streamed and tracked. The ROS node declares one parameter a field from here."""
+"""How a storyboard is made, streamed and tracked. `goalreel.streaming.parameters` has the same for ROS."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.config import JsonDict
+from pydantic import Field
 
-from goalreel.models.discovery import forms
-from goalreel.models.registry import Role
-
-READ_ONLY: JsonDict = {"read_only": True}
-"""Marks what is fixed once the models are loaded."""
+from goalreel.models.choice import ModelChoice
+from goalreel.models.presets import FIELDS
+from goalreel.settings import Settings
 
 MAX_IMAGE_SIDE = 1280
 """The editors of the catalogue draw a megapixel, and a model server takes 16 in one request."""
 
 
-def _instead(role: Role) -> str:
-    return f"Instead of the preset's: {', '.join(forms(role))}."
-
-
-class EngineSettings(BaseModel):
+class EngineSettings(Settings):
     """The settings of an Engine. Every field has a description and, where it is a number, a range."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    preset: Annotated[
-        str,
-        Field(
-            description="Which planner, editor and critic: a name, or a YAML file of one's own; nano knows "
-            "only the simulated tabletop.",
-            json_schema_extra=READ_ONLY,
-        ),
-    ] = "nano"
-    planner: Annotated[
-        str,
-        Field(
-            description=_instead("planner"),
-            json_schema_extra=READ_ONLY,
-        ),
-    ] = ""
-    editor: Annotated[
-        str,
-        Field(
-            description=_instead("editor"),
-            json_schema_extra=READ_ONLY,
-        ),
-    ] = ""
-    critic: Annotated[
-        str,
-        Field(
-            description=_instead("critic"),
-            json_schema_extra=READ_ONLY,
-        ),
-    ] = ""
-    critic_mode: Annotated[
-        Literal["preset", "strict", "fast"],
-        Field(description="How the critic is asked.", json_schema_extra=READ_ONLY),
-    ] = "preset"
-    critic_scores: Annotated[
-        Literal["preset", "with", "without"],
-        Field(description="The critic is asked for 0-10 scores too, or not.", json_schema_extra=READ_ONLY),
-    ] = "preset"
-    critic_threshold: Annotated[
-        float,
-        Field(
-            ge=-1,
-            le=1,
-            description="Accept a picture from this probability of success on; below 0: the preset's.",
-            json_schema_extra=READ_ONLY,
-        ),
-    ] = -1.0
-    critic_live: Annotated[
-        Literal["preset", "candidate", "observed"],
-        Field(
-            description="How the critic is asked about live frames: in the words for an editor's pictures, "
-            "as nano learns them, or in those for a camera's, which suit other chat models.",
-            json_schema_extra=READ_ONLY,
-        ),
-    ] = "preset"
-    keep: Annotated[
-        Literal["preset", "best", "last"],
-        Field(
-            description="Of pictures that were all rejected, the one that is shown: the best by the critic's "
-            "scores, or else its probability, or without either the last; or always the last."
-        ),
-    ] = "preset"
+    models: ModelChoice = ModelChoice()
+    """The preset, and what replaces its fields."""
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, description="Seed of the pictures.")] = 0
     max_instruction_length: Annotated[
         int,
@@ -94,20 +26,10 @@ class EngineSettings(BaseModel):
             description="Refuse requests with a longer task, auxiliary text or reason, in characters.",
         ),
     ] = 2000
-    max_steps: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=1000,
-            description="Refuse plans with more steps; 0: the preset's number. A request may allow fewer.",
-            json_schema_extra=READ_ONLY,
-        ),
-    ] = 0
-    max_attempts: Annotated[int, Field(ge=0, le=20, description="Pictures a step; 0: the preset's.")] = 0
     max_replans: Annotated[int, Field(ge=0, le=100, description="Re-plans a task.")] = 2
-    task_timeout: Annotated[float, Field(ge=0, le=86400, description="Seconds a task may take; 0: any.")] = (
-        0.0
-    )
+    task_timeout: Annotated[
+        float | None, Field(gt=0, le=86400, description="Limit of a task's duration in seconds.")
+    ] = None
     model_timeout: Annotated[
         float,
         Field(
@@ -129,13 +51,6 @@ class EngineSettings(BaseModel):
             "the task."
         ),
     ] = "publish"
-    confirm: Annotated[
-        Literal["preset", "with", "without"],
-        Field(
-            description="The critic is asked at the end, on live frames, whether the task as a whole is "
-            "done, or not; what it does not confirm ends as UNVERIFIED, not as SUCCEEDED."
-        ),
-    ] = "preset"
     max_image_age: Annotated[
         float,
         Field(ge=0.05, le=60, description="Seconds after which a camera frame is not the scene any more."),
@@ -190,3 +105,16 @@ class EngineSettings(BaseModel):
             "next goal is rendered again from the scene.",
         ),
     ] = 0.015
+
+    @classmethod
+    def of(cls, preset: str = "nano", **values: object) -> Self:
+        """Make settings from values by their names: fields of these settings, and of presets.
+
+        >>> EngineSettings.of("klein", max_attempts=2, gate=0.5).models
+        ModelChoice(preset='klein', overrides={'max_attempts': 2})
+
+        Raises:
+            SettingError: there is no such field, or a value does not fit.
+        """
+        overrides = {name: values.pop(name) for name in FIELDS if name in values}
+        return cls.read({"models": ModelChoice.of(preset, **overrides), **values})

@@ -8,15 +8,14 @@ from rclpy.context import Context
 from rclpy.parameter import Parameter
 from support.places import ROOT, TESTS
 
+from goalreel.models.choice import ModelChoice
 from goalreel.models.load import load
 from goalreel.streaming.board import ErrorCode
-from goalreel.streaming.settings import EngineSettings
 from goalreel_ros import parameters
 from goalreel_ros.node import GoalreelNode
-from goalreel_ros.parameters import GROUPS, NodeOptions
+from goalreel_ros.parameters import ENGINE, NODE, PARAMETERS, NodeOptions
 
 DOCS = ROOT / "docs" / "ros.md"
-FIELDS = {name: field for group in GROUPS for name, field in group.model_fields.items()}
 
 
 @pytest.fixture(scope="module")
@@ -29,27 +28,22 @@ def node():
     context.try_shutdown()
 
 
-def test_no_parameter_belongs_to_two_groups():
-    assert len(FIELDS) == sum(len(group.model_fields) for group in GROUPS)
+def test_no_parameter_belongs_to_engine_and_node():
+    assert not ENGINE.keys() & NODE.keys()
 
 
-@pytest.mark.parametrize("name", FIELDS)
-def test_every_field_is_a_described_parameter_with_its_default(node, name):
-    assert node.get_parameter(name).value == FIELDS[name].default
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_every_setting_is_a_described_parameter_with_its_default(node, name):
+    parameter = PARAMETERS[name]
+    assert node.get_parameter(name).value == parameter.default
     descriptor = node.describe_parameter(name)
     assert descriptor.description.endswith(".")
-    assert descriptor.read_only == bool((FIELDS[name].json_schema_extra or {}).get("read_only"))
-    numeric = isinstance(FIELDS[name].default, int | float) and not isinstance(FIELDS[name].default, bool)
+    assert descriptor.read_only == parameter.read_only
+    numeric = isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool)
     assert numeric == bool(descriptor.integer_range or descriptor.floating_point_range)
 
 
-RANGED = [
-    name
-    for name, field in FIELDS.items()
-    if isinstance(field.default, int | float)
-    and not isinstance(field.default, bool)
-    and not field.json_schema_extra
-]
+RANGED = [name for name, p in PARAMETERS.items() if p.bounds and not p.read_only]
 
 
 @pytest.mark.parametrize("name", RANGED)
@@ -72,9 +66,9 @@ def test_both_ends_of_a_range_are_taken_and_what_lies_beyond_is_not(node, name):
     assert result.successful
 
 
-@pytest.mark.parametrize("name", [n for n, f in FIELDS.items() if f.json_schema_extra])
+@pytest.mark.parametrize("name", [n for n, p in PARAMETERS.items() if p.read_only])
 def test_what_the_models_were_loaded_with_stays(node, name):
-    [result] = node.set_parameters([Parameter(name, value=FIELDS[name].default)])
+    [result] = node.set_parameters([Parameter(name, value=PARAMETERS[name].default)])
     assert not result.successful
     assert "read-only" in result.reason
 
@@ -82,6 +76,8 @@ def test_what_the_models_were_loaded_with_stays(node, name):
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
+        ("keep", "first", "keep: Input should be 'best' or 'last'"),
+        ("confirm", "yes", "confirm: Input should be one of preset, with, without"),
         ("on_model_failure", "weep", "on_model_failure: Input should be 'text_only' or 'fail'"),
         ("gate", float("nan"), "gate"),
         ("max_replans", 101, "max_replans out of range"),
@@ -105,9 +101,22 @@ def test_choices_are_named(node):
 
 def test_what_is_set_is_what_is_read(node):
     node.set_parameters([Parameter("critic_period", value=0.5), Parameter("frame_id", value="mine")])
-    assert parameters.read(node, EngineSettings).critic_period == 0.5
+    assert parameters.read_engine_settings(node).critic_period == 0.5
     assert node.options == NodeOptions(frame_id="mine")
     node.set_parameters([Parameter("critic_period", value=2.0), Parameter("frame_id", value="")])
+
+
+def test_a_parameter_that_is_unset_is_none_in_the_settings(node):
+    settings = parameters.read_engine_settings(node)
+    assert settings.task_timeout is None
+    assert settings.models == ModelChoice("nano")
+    changes = {"task_timeout": 5.0, "keep": "last", "confirm": "without", "max_attempts": 2}
+    node.set_parameters([Parameter(name, value=value) for name, value in changes.items()])
+    settings = parameters.read_engine_settings(node)
+    assert settings.task_timeout == 5
+    assert settings.models.overrides == {"keep": "last", "confirm": False, "max_attempts": 2}
+    node.set_parameters([Parameter(name, value=PARAMETERS[name].default) for name in changes])
+    assert parameters.read_engine_settings(node).models == ModelChoice("nano")
 
 
 def test_the_table_in_the_documentation_is_what_is_declared(node):
@@ -120,12 +129,12 @@ def test_the_table_in_the_documentation_is_what_is_declared(node):
 
 def table(node) -> str:
     rows = ["| parameter | default | range | | |", "|---|---|---|---|---|"]
-    for name, field in FIELDS.items():
+    for name, parameter in PARAMETERS.items():
         descriptor = node.describe_parameter(name)
         ranges = [*descriptor.integer_range, *descriptor.floating_point_range]
         bounds = f"{ranges[0].from_value:g} to {ranges[0].to_value:.10g}" if ranges else ""
         bounds = bounds or descriptor.additional_constraints.removeprefix("one of: ")
-        shown = repr(field.default).replace("'", "") or "(empty)"
+        shown = repr(parameter.default).replace("'", "") or "(empty)"
         fixed = "read-only" if descriptor.read_only else ""
         rows.append(f"| `{name}` | {shown} | {bounds} | {fixed} | {descriptor.description} |")
     return "\n".join(rows)

@@ -129,7 +129,7 @@ def wholes_in(candidates) -> bool:
 def test_who_does_not_want_it_is_not_asked(start):
     world = World(1)
     world.whole = False
-    engine, heard = start(world, confirm="without")
+    engine, heard = start(world, confirm=False)
     outcome = result(done(world, engine, heard))
     assert (outcome.error, outcome.verdict, wholes(world)) == (ErrorCode.NONE, None, [])
 

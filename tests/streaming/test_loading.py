@@ -45,7 +45,7 @@ def slow():
 @pytest.fixture
 def engine(slow):
     ticks = iter(range(1, 10**9))
-    settings = EngineSettings(**QUICK)
+    settings = EngineSettings.of(**QUICK)
     engine = Engine(settings, slow.world.newest, Listening(), lambda: next(ticks), build=slow.trio)
     yield engine
     for gate in slow.gates.values():

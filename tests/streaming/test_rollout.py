@@ -179,7 +179,7 @@ def test_what_ends_otherwise_is_one_line(bench):
         ((), ("--fps=fast",), "fps"),
         (("-p", "track_rate"), (), "-p takes NAME=VALUE, not 'track_rate'"),
         (("-p", "track_rate=99"), (), "-p track_rate: Input should be less than or equal to 30"),
-        (("-p", "colour=red"), (), "-p colour: Extra inputs are not permitted"),
+        (("-p", "colour=red"), (), "-p colour: there is no such setting"),
         (("--preset=hindsight", "--planner=kinematic"), (), "only reads recordings"),
         ((), ("--robot.remote=true",), "a tabletop does not open its cameras here"),
         (("--subgoal-form=beside",), (), "--subgoal-form beside shows the live frame too"),

@@ -476,7 +476,7 @@ def test_requests_that_make_no_sense(start):
 
 
 def test_models_that_cannot_be_loaded():
-    settings = EngineSettings(preset="server", planner="nonsense:x")
+    settings = EngineSettings.of("server", planner="nonsense:x")
     real = Engine(settings, lambda: None, Listening(), lambda: 1, load)
     assert real.loading == ("unloaded", "")
     assert result(real.submit(TaskRequest("move it"))).error is ErrorCode.NOT_ACTIVE
@@ -485,7 +485,7 @@ def test_models_that_cannot_be_loaded():
     assert "nonsense:x" in real.loading[1]
     real.stop()
     with pytest.raises(ValueError, match="only reads recordings"):
-        Engine(EngineSettings(preset="hindsight"), lambda: None, Listening(), lambda: 1, load)
+        Engine(EngineSettings.of("hindsight"), lambda: None, Listening(), lambda: 1, load)
 
 
 def test_stop_ends_everything_at_once_and_start_begins_anew(start):

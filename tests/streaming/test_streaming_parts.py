@@ -123,7 +123,7 @@ def test_edges_that_are_drawn_a_little_elsewhere_are_no_change():
 
 
 def tracker(**settings: float) -> Tracker:
-    return Tracker(EngineSettings(preset="api", **settings), now=0.0)
+    return Tracker(EngineSettings(**settings), now=0.0)
 
 
 def test_the_critic_is_asked_when_it_looks_right_and_not_too_often():

@@ -9,7 +9,7 @@ from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.frames import FrameSlot
-from goalreel.streaming.preset_settings import completed, preset_of
+from goalreel.streaming.preset_settings import preset_of, preset_of_task
 from goalreel.streaming.request import TaskRequest
 from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Verdict
@@ -200,7 +200,7 @@ class LessAndLessSure(World):
         return self._call("judge", candidates, lambda c: no)
 
 
-@pytest.mark.parametrize(("keep", "kept"), [("preset", 0), ("best", 0), ("last", 2)])
+@pytest.mark.parametrize(("keep", "kept"), [(None, 0), ("best", 0), ("last", 2)])
 def test_of_rejected_pictures_the_one_is_shown_that_is_asked_for(start, keep, kept):
     engine, _ = start(LessAndLessSure(1), keep=keep, max_attempts=3)
     (panel,) = result(engine.submit(TaskRequest("move it", "generate"))).board.steps
@@ -209,10 +209,10 @@ def test_of_rejected_pictures_the_one_is_shown_that_is_asked_for(start, keep, ke
 
 
 def test_settings_go_before_the_presets():
-    settings = EngineSettings(
-        preset="nano",
+    settings = EngineSettings.of(
+        "nano",
         critic_mode="fast",
-        critic_scores="with",
+        critic_scores=True,
         critic_threshold=0.0,
         max_steps=60,
         max_attempts=9,
@@ -221,26 +221,27 @@ def test_settings_go_before_the_presets():
     preset = preset_of(settings)
     assert (preset.critic_mode, preset.critic_scores, preset.critic_threshold) == ("fast", True, 0.0)
     assert preset.max_steps == 60
-    whole = completed(settings, presets.load("nano"))
-    assert (whole.max_steps, whole.max_attempts, whole.keep) == (60, 9, "last")
 
 
 def test_what_settings_leave_open_is_the_presets():
-    preset = presets.load("nano", critic_scores=True, critic_threshold=0.3, max_steps=7, keep="last")
-    settings = EngineSettings(preset="nano")
-    assert preset_of(settings) == presets.load("nano")
-    without = EngineSettings(preset="nano", critic_scores="without")
-    assert not preset_of(without).critic_scores
-    whole = completed(settings, preset)
-    assert (whole.max_steps, whole.max_attempts, whole.keep) == (7, preset.max_attempts, "last")
+    assert preset_of(EngineSettings.of("nano")) == presets.load("nano")
+    assert not preset_of(EngineSettings.of("nano", critic_scores=False)).critic_scores
+
+
+def test_a_task_takes_what_may_change_and_keeps_what_the_models_were_loaded_with():
+    loaded = presets.load("nano", critic_mode="fast", max_steps=7)
+    settings = EngineSettings.of("nano", max_attempts=9, keep="last", confirm=True, max_steps=60)
+    task = preset_of_task(settings, loaded)
+    assert (task.max_attempts, task.keep, task.confirm) == (9, "last", True)
+    assert (task.critic_mode, task.max_steps) == ("fast", 7)
+    assert preset_of_task(EngineSettings(), loaded) == loaded
 
 
 def test_whether_the_end_is_asked_about_is_the_presets_or_the_settings():
-    nano, server = presets.load("nano"), presets.load("server")
-    assert completed(EngineSettings(), nano).confirm == "without", "its critic knows single steps alone"
-    assert completed(EngineSettings(), server).confirm == "with"
-    assert completed(EngineSettings(confirm="with"), nano).confirm == "with"
-    assert completed(EngineSettings(confirm="without"), server).confirm == "without"
+    assert not preset_of(EngineSettings.of("nano")).confirm, "its critic knows single steps alone"
+    assert preset_of(EngineSettings.of("server")).confirm
+    assert preset_of(EngineSettings.of("nano", confirm=True)).confirm
+    assert not preset_of(EngineSettings.of("server", confirm=False)).confirm
 
 
 # -- who is asked about live frames
@@ -273,5 +274,5 @@ def test_live_frames_go_to_the_one_who_observes_and_pictures_to_the_critic(start
 
 
 def test_how_live_frames_are_asked_about_is_the_presets_or_the_settings():
-    assert preset_of(EngineSettings(preset="nano")).critic_live == "candidate"
-    assert preset_of(EngineSettings(preset="nano", critic_live="observed")).critic_live == "observed"
+    assert preset_of(EngineSettings.of("nano")).critic_live == "candidate"
+    assert preset_of(EngineSettings.of("nano", critic_live="observed")).critic_live == "observed"

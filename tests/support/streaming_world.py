@@ -142,7 +142,7 @@ def make(world: World, observing=None, **settings) -> tuple[Engine, Listening]:
     trio = Trio(world, world, world, observing=observing)
     ticks = iter(range(1, 10**9))
     engine = Engine(
-        EngineSettings(**QUICK | settings),
+        EngineSettings.of(**QUICK | settings),
         world.newest,
         heard,
         lambda: next(ticks),

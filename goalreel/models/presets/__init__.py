@@ -6,14 +6,16 @@ relative folder in it is looked for where the command runs, as it would be on th
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from goalreel.errors import InputError
 from goalreel.models.discovery import find
+from goalreel.models.loop_options import LoopOptions
 from goalreel.models.names import ModelName
 from goalreel.models.registry import ROLES
+from goalreel.settings import READ_ONLY, SettingError
 
 MAX_BYTES = 64 * 1024
 PLACEHOLDER = "MODEL"
@@ -23,38 +25,19 @@ _EXAMPLE = {
     "editor": "server:http://127.0.0.1:8001",
     "critic": "openai:Qwen/Qwen3-VL-8B-Instruct@http://127.0.0.1:8000/v1",
 }
+FIELDS = (*ROLES, *LoopOptions.model_fields)
+"""What a preset's file may say."""
 Name = Annotated[str, Field(min_length=1)]
 
 
-class Preset(BaseModel):
-    """Which models to build (see `goalreel.models.load`), and the paper's T."""
+class Preset(LoopOptions):
+    """Which models to build (see `goalreel.models.load`), and how the loop asks them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    planner: Name
-    editor: Name
-    critic: Name
-    critic_mode: Literal["strict", "fast"] = "strict"
-    """`strict` for a Critic trained by reinforcement (InterleaveThinker's Critic-8B), `fast` for one that is
-    only fine-tuned (its Critic-SFT-8B). The dialect `interleavethinker` asks both alike."""
-    critic_scores: bool = False
-    """Ask for 0-10 scores too, to choose the best of rejected attempts by; no checkpoint learned that."""
-    critic_threshold: Annotated[float | None, Field(ge=0, le=1)] = None
-    """Accept where the Critic's probability of success is at least this; None takes its word."""
-    critic_live: Literal["candidate", "observed"] = "candidate"
-    """How the Critic is asked about a robot's live frames: in a candidate's words, as the nano Critic learns
-    them, or as about a camera's frame in which nothing was edited (`goalreel.planners.agents.observing`); no
-    threshold applies then."""
-    confirm: bool = True
-    """Ask the Critic about a live frame at the end of a task whether all of it is done; one that knows
-    single steps alone cannot say."""
-    max_attempts: Annotated[int, Field(ge=1)]
-    keep: Literal["best", "last"] = "best"
-    """The picture that is kept of a step without an accepted one (`goalreel.loop.Keep`)."""
-    max_steps: Annotated[int, Field(ge=1, le=1000)] = 40
-    """A longer plan is no plan: the planner is told so, and asked again."""
+    planner: Annotated[Name, Field(description="The planner: <planner>.", json_schema_extra=READ_ONLY)]
+    editor: Annotated[Name, Field(description="The image editor: <editor>.", json_schema_extra=READ_ONLY)]
+    critic: Annotated[Name, Field(description="The critic: <critic>.", json_schema_extra=READ_ONLY)]
     name: Annotated[str | None, Field(exclude=True)] = None
-    """The preset's, or the file's that it was read from, without its folder."""
+    """Of the preset, or of the file that it was read from, without its folder."""
 
     @property
     def predictive(self) -> bool:
@@ -105,13 +88,12 @@ def read(name: str, **overrides: object) -> Preset:
     """
     path = file(name)
     fields = _fields(path)
-    given = {k: v for k, v in overrides.items() if v is not None}
+    changes = {field: value for field, value in overrides.items() if value is not None}
+    values = fields | {"name": name if name in names() else path.name} | changes
     try:
-        return Preset.model_validate(fields | {"name": name if name in names() else path.name} | given)
-    except ValidationError as e:
-        first = e.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InputError(f"{where if where in given else f'{path}: {where}'}: {first['msg']}") from e
+        return Preset.read(values)
+    except SettingError as e:
+        raise InputError(str(e) if e.field in changes else f"{path}: {e}") from e
 
 
 def file(name: str) -> Path:
@@ -163,9 +145,8 @@ def _fields(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: {line}no YAML ({e.problem})") from e
     except (yaml.YAMLError, ValueError, RecursionError) as e:
         raise InputError(f"{path}: no YAML ({type(e).__name__})") from e
-    known = [name for name in Preset.model_fields if name != "name"]
     if not isinstance(fields, dict) or not all(isinstance(field, str) for field in fields):
-        raise InputError(f"{path}: no preset: write one `field: value` a line, of {', '.join(known)}")
-    if unknown := [field for field in fields if field not in known]:
-        raise InputError(f"{path}: {unknown[0]}: no such field; there are {', '.join(known)}")
+        raise InputError(f"{path}: no preset: write one `field: value` a line, of {', '.join(FIELDS)}")
+    if unknown := [field for field in fields if field not in FIELDS]:
+        raise InputError(f"{path}: {unknown[0]}: no such field; there are {', '.join(FIELDS)}")
     return fields

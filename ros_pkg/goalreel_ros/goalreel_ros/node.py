@@ -14,7 +14,6 @@ from goalreel.models.presets import Preset
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.frames import FrameSlot
-from goalreel.streaming.settings import EngineSettings
 from goalreel_ros import parameters
 from goalreel_ros.cameras import CameraSlot
 from goalreel_ros.node_entities import Parts
@@ -82,7 +81,7 @@ class GoalreelNode(LifecycleNode):
         Raises:
             InputError: one of them is wrong.
         """
-        return parameters.read(self, NodeOptions)
+        return parameters.read_node_options(self)
 
     def close(self) -> None:
         """Leave as the process ends, from whatever state: the policy is told to stop before the topics go."""
@@ -99,7 +98,7 @@ class GoalreelNode(LifecycleNode):
     @told
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Check the parameters, create every entity."""
-        settings = parameters.read(self, EngineSettings)
+        settings = parameters.read_engine_settings(self)
         self._parts = Parts(
             self, settings, self.options, self._active, build=self._build, slot=self._new_slot()
         )
@@ -158,4 +157,4 @@ class GoalreelNode(LifecycleNode):
 
     def _apply(self, _: list[Parameter]) -> None:
         if self._parts is not None:
-            self._parts.configure(parameters.read(self, EngineSettings), self.options)
+            self._parts.configure(parameters.read_engine_settings(self), self.options)

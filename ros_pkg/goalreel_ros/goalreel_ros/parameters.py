@@ -1,26 +1,24 @@
-"""The node's parameters: one a field of the engine's Settings and of the node's own Options.
+"""The node's parameters: those of the engine's settings and of the node's own options.
 
-A field's default gives the type, its bounds the range, its text the description; `read_only` in its
-`json_schema_extra` makes the parameter read-only, a Literal's values are named in additional_constraints.
+`goalreel.streaming.parameters` says how a field becomes a parameter. Here they are declared to ROS and read.
 """
 
-from typing import Annotated, Any, Literal, get_args, get_origin
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import Field
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from goalreel.errors import InputError
-from goalreel.streaming.settings import READ_ONLY, EngineSettings
+from goalreel.settings import READ_ONLY, Settings
+from goalreel.streaming.parameters import FlatParameter, engine_parameters, engine_settings, parameters_of
+from goalreel.streaming.settings import EngineSettings
 from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
 
 
-class NodeOptions(BaseModel):
+class NodeOptions(Settings):
     """The node's parameters that concern ROS alone."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     image_transport: Annotated[
         Literal["raw", "compressed"],
@@ -53,7 +51,9 @@ class NodeOptions(BaseModel):
     ] = True
 
 
-GROUPS: tuple[type[BaseModel], ...] = (EngineSettings, NodeOptions)
+ENGINE: Mapping[str, FlatParameter] = engine_parameters()
+NODE: Mapping[str, FlatParameter] = parameters_of(NodeOptions)
+PARAMETERS: Mapping[str, FlatParameter] = {**ENGINE, **NODE}
 
 
 def declare(node: Node) -> None:
@@ -62,55 +62,52 @@ def declare(node: Node) -> None:
     Raises:
         rclpy.exceptions.ParameterException: an override of the wrong type or out of range.
     """
-    for group in GROUPS:
-        for name, field in group.model_fields.items():
-            node.declare_parameter(name, field.default, describe(field))
+    for parameter in PARAMETERS.values():
+        node.declare_parameter(parameter.name, parameter.default, describe(parameter))
 
 
-def describe(field: FieldInfo) -> ParameterDescriptor:
-    """Describe a field as ROS describes a parameter: type, range, text, read-only or not."""
-    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    descriptor = ParameterDescriptor(
-        description=field.description or "", read_only=bool(extra.get("read_only", False))
-    )
-    if get_origin(field.annotation) is Literal:
-        descriptor.additional_constraints = "one of: " + ", ".join(get_args(field.annotation))
-    low, high = _bound(field, "ge"), _bound(field, "le")
-    if low is None or high is None:
+def describe(parameter: FlatParameter) -> ParameterDescriptor:
+    """Describe a parameter to ROS: type, range, text, read-only or not."""
+    descriptor = ParameterDescriptor(description=parameter.description, read_only=parameter.read_only)
+    if parameter.choices:
+        descriptor.additional_constraints = "one of: " + ", ".join(parameter.choices)
+    if parameter.bounds is None:
         return descriptor
-    if field.annotation is int:
+    low, high = parameter.bounds
+    if isinstance(parameter.default, int):
         descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=1)]
     else:
         descriptor.floating_point_range = [FloatingPointRange(from_value=float(low), to_value=float(high))]
     return descriptor
 
 
-def read[Group: BaseModel](node: Node, group: type[Group], changes: dict[str, Any] | None = None) -> Group:
-    """Read the declared parameters of a group, with `changes` on top.
+def read_engine_settings(node: Node, changes: Mapping[str, object] | None = None) -> EngineSettings:
+    """Read the engine's settings from the declared parameters, with `changes` on top.
 
     Raises:
-        InputError: a value the group refuses; one line.
+        InputError: a value that does not fit; one line.
     """
-    values = {n: node.get_parameter(n).value for n in group.model_fields} | (changes or {})
-    try:
-        return group.model_validate(values)
-    except ValidationError as e:
-        raise InputError("; ".join(f"{_place(x['loc'])}: {x['msg']}" for x in e.errors())) from None
+    return engine_settings({**_values(node, ENGINE), **(changes or {})})
+
+
+def read_node_options(node: Node, changes: Mapping[str, object] | None = None) -> NodeOptions:
+    """Read the node's own options in the same way.
+
+    Raises:
+        InputError: as `read_engine_settings`.
+    """
+    return NodeOptions.read({**_values(node, NODE), **(changes or {})})
 
 
 def check(node: Node, changed: list[Parameter]) -> SetParametersResult:
-    """Say whether the groups take the changes, all together."""
+    """Say whether the settings take the changes, all together."""
     try:
-        for group in GROUPS:
-            read(node, group, {p.name: p.value for p in changed if p.name in group.model_fields})
+        read_engine_settings(node, {p.name: p.value for p in changed if p.name in ENGINE})
+        read_node_options(node, {p.name: p.value for p in changed if p.name in NODE})
     except ValueError as e:
         return SetParametersResult(successful=False, reason=str(e))
     return SetParametersResult(successful=True)
 
 
-def _bound(field: FieldInfo, side: Literal["ge", "le"]) -> float | None:
-    return next((getattr(m, side) for m in field.metadata if hasattr(m, side)), None)
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    return ".".join(map(str, location))
+def _values(node: Node, parameters: Mapping[str, FlatParameter]) -> dict[str, object]:
+    return {name: node.get_parameter(name).value for name in parameters}

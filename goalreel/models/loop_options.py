@@ -1,0 +1,82 @@
+"""How a storyboard's loop runs and how its critic is asked: the part of a preset that is no model's name."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from goalreel.settings import READ_ONLY, Panel, Settings
+
+CRITIC = Panel("The critic")
+LIVE = Panel("While a robot acts")
+"""Fields that concern nothing but a running task."""
+
+
+class LoopOptions(Settings):
+    """The options of the loop. Commands, node parameters and servers take them from here."""
+
+    critic_mode: Annotated[
+        Literal["strict", "fast"],
+        Field(
+            description="How the critic is asked: strict for one trained by reinforcement (Critic-8B), fast "
+            "for one that was only fine-tuned (Critic-SFT-8B).",
+            json_schema_extra=READ_ONLY,
+        ),
+        CRITIC,
+    ] = "strict"
+    """The dialect `interleavethinker` asks both alike."""
+    critic_scores: Annotated[
+        bool,
+        Field(description="Ask the critic for scores from 0 to 10 too.", json_schema_extra=READ_ONLY),
+        CRITIC,
+    ] = False
+    """They choose the best of rejected attempts. No published checkpoint was trained to give them."""
+    critic_threshold: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=1,
+            description="Accept from this probability of success on, not by the critic's word.",
+            json_schema_extra=READ_ONLY,
+        ),
+        CRITIC,
+    ] = None
+    """None takes the critic's word."""
+    critic_live: Annotated[
+        Literal["candidate", "observed"],
+        Field(
+            description="How the critic is asked about live frames: in the words for an editor's pictures, "
+            "as nano learns them, or in those for a camera's, which suit other chat models.",
+            json_schema_extra=READ_ONLY,
+        ),
+        LIVE,
+    ] = "candidate"
+    """No threshold applies to `observed`."""
+    confirm: Annotated[
+        bool,
+        Field(
+            description="Ask the critic at the end, on live frames, whether the task as a whole is done. "
+            "What it does not confirm ends as UNVERIFIED, not as SUCCEEDED."
+        ),
+        LIVE,
+    ] = True
+    """A critic that knows single steps alone cannot say."""
+    max_attempts: Annotated[int, Field(ge=1, le=1000, description="Pictures a step, at most.")]
+    """The paper's T."""
+    keep: Annotated[
+        Literal["best", "last"],
+        Field(
+            description="Which picture stays where all of a step were rejected: the best by the critic's "
+            "scores, or else by its probability, or without either the last; or always the last."
+        ),
+        CRITIC,
+    ] = "best"
+    """As `goalreel.loop.Keep`."""
+    max_steps: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=1000,
+            description="Steps of a plan, at most. The planner is told of a longer plan and asked again.",
+            json_schema_extra=READ_ONLY,
+        ),
+    ] = 40
