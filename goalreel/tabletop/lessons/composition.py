@@ -25,8 +25,8 @@ NAMES = (*PAIRS.values(), *FOLLOWS.values())
 
 def held_out(goals: Sequence[SubGoal]) -> tuple[str, ...]:
     """Names of the held-out compositions in a sequence of sub-goals, each once, in the order of NAMES."""
-    found = {name for i in range(len(goals)) for name in held_out_step(goals, i)}
-    return tuple(name for name in NAMES if name in found)
+    names = {name for i in range(len(goals)) for name in held_out_step(goals, i)}
+    return tuple(name for name in NAMES if name in names)
 
 
 def held_out_step(goals: Sequence[SubGoal], index: int) -> tuple[str, ...]:

@@ -36,13 +36,13 @@ def continuation_rows(
 
 def _row(episode: TabletopEpisode, walked: Sequence[Done]) -> ContinuationRow:
     rng = np.random.default_rng([episode.seed, _STREAM])
-    cut, told = int(rng.integers(1, len(walked))), bool(rng.random() < 0.5)
+    cut, lists_open_steps = int(rng.integers(1, len(walked))), bool(rng.random() < 0.5)
     steps = list(map(explicit_step, walked))
-    behind = [_behind(step, done.target) for step, done in zip(steps[:cut], walked[:cut], strict=True)]
-    ahead = [StoryboardStep(step=step) for step in steps[cut:]] if told else []
+    done_steps = [_behind(step, done.target) for step, done in zip(steps[:cut], walked[:cut], strict=True)]
+    open_steps = [StoryboardStep(step=step) for step in steps[cut:]] if lists_open_steps else []
     goals = tuple(done.goal for done in walked)
     task = Task(id=str(episode.seed), instruction=episode.instruction, image=walked[0].source)
-    progress = Underway(Storyboard(task=task, steps=(*behind, *ahead)), cut, walked[cut].source)
+    progress = Underway(Storyboard(task=task, steps=(*done_steps, *open_steps)), cut, walked[cut].source)
     lesson = rest_lesson(progress, Plan(steps=tuple(steps[cut:])), thinking(walked[cut:]))
     return ContinuationRow(lesson, goals, Origin(episode.seed, cut, held_out(goals), walked[0].origin.view))
 

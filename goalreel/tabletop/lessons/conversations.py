@@ -14,16 +14,16 @@ def plan_lesson(row: PlanRow) -> Lesson:
     Raises:
         ValueError: the row is no question, such as an instruction with an image mark.
     """
-    asked = planner.question(task_of(row))
-    if isinstance(asked, Failure):
-        raise ValueError(asked.message)
-    return asked.conversation, plan_reply(row.plan, row.thinking)
+    question = planner.question(task_of(row))
+    if isinstance(question, Failure):
+        raise ValueError(question.message)
+    return question.conversation, plan_reply(row.plan, row.thinking)
 
 
 def verdict_lesson(row: VerdictRow, mode: critic.Mode = "strict", dialect: Dialect = OWN) -> Lesson:
     """The conversation of `ChatCritic` in a mode; the reply is the true verdict."""
-    asked = critic.question(candidate_of(row), mode=mode, dialect=dialect)
-    return asked.conversation, verdict_reply(row.verdict)
+    question = critic.question(candidate_of(row), mode=mode, dialect=dialect)
+    return question.conversation, verdict_reply(row.verdict)
 
 
 def task_of(row: PlanRow) -> Task:

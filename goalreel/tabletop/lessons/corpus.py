@@ -104,12 +104,12 @@ def make_corpus(
         InputError: a kind that takes an editor, without `make`.
         DatasetError: see `write_corpus`.
     """
-    asked = asdict(order)
+    settings = asdict(order)
     options = {"variety": order.variety}
     if order.relabelled:
         options["relabelled"] = order.relabelled
     else:
-        del asked["relabelled"]  # so that a corpus begun before there were any goes on
+        del settings["relabelled"]  # so that a corpus begun before there were any goes on
     if make is None and order.kind in OF_EDITORS:
         raise InputError(f"{order.kind} are made with an editor: name one")
     kind = OF_EDITORS.get(order.kind) or LESSONS[order.kind][0]
@@ -118,7 +118,7 @@ def make_corpus(
         split=order.split,
         shards=order.shards,
         make=partial(_rows, make or partial(LESSONS[order.kind][1], **options), order.size),
-        asked=asked,
+        asked=settings,
         about=_about(order),
     )
     text = text and order.kind not in OF_EDITORS

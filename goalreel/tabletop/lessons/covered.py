@@ -19,14 +19,14 @@ _ANGLES = np.linspace(0, 2 * np.pi, 8, endpoint=False)
 _RIM = np.stack([BOWL_RADIUS * np.cos(_ANGLES), BOWL_RADIUS * np.sin(_ANGLES), np.full(8, BOWL_HEIGHT)], 1)
 
 
-def hidden(env: Tabletop, layout: SceneLayout, held: Collection[str]) -> tuple[str, ...]:
+def hidden(env: Tabletop, layout: SceneLayout, in_hand: Collection[str]) -> tuple[str, ...]:
     """The objects that the arm, or what it holds, hides from the scene's camera, in the order of `layout`."""
     camera = np.array(FIXED[env.scene.camera].position)
-    arm = _arm(env) | {env.model.body(name).id for name in held}
+    arm = _arm(env) | {env.model.body(name).id for name in in_hand}
     return tuple(
         name
         for name, at in layout.items()
-        if name not in held
+        if name not in in_hand
         and np.mean([_behind(env, camera, at + corner, arm) for corner in _points(name)]) >= MOSTLY
     )
 

@@ -33,21 +33,21 @@ def critique_rows(
     """
     for some in batched(walk(seeds, size, _STREAM, variety), batch):
         orders = [(terse(done.goal, done.rng), order(done)) for done in some]
-        asked = [(done, prompt) for done, both in zip(some, orders, strict=True) for prompt in both]
-        drawn = draw([done.source for done, _ in asked], [prompt for _, prompt in asked])
+        requests = [(done, prompt) for done, both in zip(some, orders, strict=True) for prompt in both]
+        drawn = draw([done.source for done, _ in requests], [prompt for _, prompt in requests])
         pictures = list(batched(drawn, 2))
         for done, both, pair in zip(some, orders, pictures, strict=True):
             yield from _of(done, both, pair)
 
 
 def _of(done: Done, orders: tuple[str, str], pictures: tuple[Image | None, ...]) -> Iterator[CritiqueRow]:
-    own = [_row(done, orders, n, p) for n, p in enumerate(pictures) if p is not None]
-    rows = [row for row in own if row is not None]
+    drawn_rows = [_row(done, orders, n, p) for n, p in enumerate(pictures) if p is not None]
+    rows = [row for row in drawn_rows if row is not None]
     right = sum(row.success for row in rows)
     wrong = len(rows) - right
     for success in [True] * max(wrong - right, 0) + [False] * max(right - wrong, 0) or [True, False]:
-        made = _made(done, success)
-        row = None if made is None else _row(done, orders, int(done.rng.integers(2)), made.image)
+        mistake = _made(done, success)
+        row = None if mistake is None else _row(done, orders, int(done.rng.integers(2)), mistake.image)
         if row is not None and row.success == success:
             rows.append(row)
     yield from rows
@@ -57,7 +57,7 @@ def _made(done: Done, success: bool) -> Made | None:
     if success:
         return vary(done)
     mistakes = (make(done, MADE[i]) for i in done.rng.permutation(len(MADE)))
-    return next((made for made in mistakes if made is not None), None)
+    return next((picture for picture in mistakes if picture is not None), None)
 
 
 def _row(done: Done, orders: tuple[str, str], attempt: int, picture: Image) -> CritiqueRow | None:

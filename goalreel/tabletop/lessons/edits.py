@@ -21,9 +21,9 @@ def edit_rows(seeds: Iterable[int], size: int = 128, variety: float = 0.0) -> It
     A block that leaves its bowl goes to any zone that has room: an editor has to draw where the order says.
     """
     for done in walk(seeds, size, _STREAM, variety):
-        shown = _anywhere(done) if done.goal.kind == "out_of" else done
-        yield _row(shown, "terse", terse(shown.goal, shown.rng))
-        yield _row(shown, "explicit", order(shown))
+        target = _anywhere(done) if done.goal.kind == "out_of" else done
+        yield _row(target, "terse", terse(target.goal, target.rng))
+        yield _row(target, "explicit", order(target))
 
 
 def _anywhere(done: Done) -> Done:

@@ -95,13 +95,13 @@ def frame_of(done: Done, moment: LiveMoment) -> LiveFrame:
     env = done.env
     env.set_state(moment.state)
     layout = env.layout()
-    held = tuple(block for block in env.blocks if env.grasped(block))
+    in_hand = tuple(block for block in env.blocks if env.grasped(block))
     home = float(np.linalg.norm(env.observation()[TIP] - HOME_TIP)) < HOME
     change = replace(
         compare(done.layout, layout, done.goal),
-        held=held,
-        hidden=() if home else hidden(env, layout, held),
-        away=home and not held,
+        held=in_hand,
+        hidden=() if home else hidden(env, layout, in_hand),
+        away=home and not in_hand,
     )
     return LiveFrame(done.studio.look(env), layout, change, "home" if home else STAGES[moment.phase])
 
@@ -124,10 +124,10 @@ def _dropped(done: Done) -> Iterator[Move]:
 
 def _letting_go(moves: Iterator[Move], after: int) -> Iterator[Move]:
     """The same with a hand that opens `after` actions of lifting and carrying, or never closes."""
-    held = 0
+    frames_in_hand = 0
     for action, phase in moves:
-        held += phase in ("lift", "move")
-        if held >= after:
+        frames_in_hand += phase in ("lift", "move")
+        if frames_in_hand >= after:
             action[4] = OPEN
         yield action, phase
 

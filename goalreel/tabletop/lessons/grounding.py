@@ -50,55 +50,57 @@ class Change:
         return tuple(name for name in self.moved if name != goal.object)
 
 
-def compare(before: SceneLayout, now: SceneLayout, goal: SubGoal, misshapen: Sequence[str] = ()) -> Change:
+def compare(
+    layout_before: SceneLayout, now: SceneLayout, goal: SubGoal, misshapen: Sequence[str] = ()
+) -> Change:
     """The change between two layouts; an object left out of `now` is gone."""
-    both = [name for name in before if name in now]
+    both = [name for name in layout_before if name in now]
     return Change(
         reached=goal.object in now and goal.target in now and shows(now, goal),
-        moved=tuple(n for n in both if displacement(now, before, n) > DISTURBED),
-        gone=tuple(n for n in before if n not in now),
+        moved=tuple(n for n in both if displacement(now, layout_before, n) > DISTURBED),
+        gone=tuple(n for n in layout_before if n not in now),
         misshapen=tuple(misshapen),
     )
 
 
 def verdict_of(
-    before: SceneLayout, now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change
+    layout_before: SceneLayout, now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change
 ) -> Verdict:
     """The Critic's true answer. `after` is the layout wanted; a rejection carries an explicit order.
 
     While the arm is at work there is nothing to mend: the rejection only says so.
     """
     if not change.away:
-        return Verdict(success=False, reasoning=f"{_places(before, now, change)} {AT_WORK}")
+        return Verdict(success=False, reasoning=f"{_places(layout_before, now, change)} {AT_WORK}")
     if change.success(goal):
-        words = f"{_places(before, now, change)} {sentence(state_of(goal))} {_ELSE}"
-        return Verdict(success=True, reasoning=words)
+        text = f"{_places(layout_before, now, change)} {sentence(state_of(goal))} {_ELSE}"
+        return Verdict(success=True, reasoning=text)
     faults = (fault for fault, _ in _faults(now, after, goal, change))
     return Verdict(
         success=False,
-        reasoning=" ".join([_places(before, now, change), *faults]),
-        refined_prompt=explicit(goal, before, after, advice(now, after, goal, change)),
+        reasoning=" ".join([_places(layout_before, now, change), *faults]),
+        refined_prompt=explicit(goal, layout_before, after, advice(now, after, goal, change)),
     )
 
 
 def whole_verdict(
-    before: SceneLayout, now: SceneLayout, after: SceneLayout, goals: Sequence[SubGoal], change: Change
+    layout_before: SceneLayout, now: SceneLayout, after: SceneLayout, goals: Sequence[SubGoal], change: Change
 ) -> Verdict:
-    """The true answer about a frame at the end of a whole task, said sub-goal by sub-goal.
+    """The true answer about a frame at the end of a whole task, for each sub-goal in turn.
 
-    Of several sub-goals of one block the last counts. `change` is that since `before`, the layout at the
-    task's start; `after` is the layout wanted. No rejection has an order: there is nothing to draw again.
+    Of several sub-goals of one block the last counts. `change` is what happened since `layout_before`, the
+    layout at the task's start. `after` is the target layout. A rejection has no order: no picture is redrawn.
     """
-    places = _places(before, now, change)
+    places = _places(layout_before, now, change)
     if not change.away:
         return Verdict(success=False, reasoning=f"{places} {AT_WORK}")
-    wanted = {goal.object: goal for goal in goals}
-    missed = {g: _missed(now, after, block, change)[0] for block, g in wanted.items() if not shows(now, g)}
-    told = [missed.get(goal) or sentence(state_of(goal)) for goal in wanted.values()]
-    moved = [fault for fault, _ in _touched([name for name in change.moved if name not in wanted])]
+    goal_of = {goal.object: goal for goal in goals}
+    missed = {g: _missed(now, after, block, change)[0] for block, g in goal_of.items() if not shows(now, g)}
+    sentences = [missed.get(goal) or sentence(state_of(goal)) for goal in goal_of.values()]
+    moved = [fault for fault, _ in _touched([name for name in change.moved if name not in goal_of])]
     success = not missed and not moved
-    words = " ".join([places, *told, *moved, *([_ELSE] if success else [])])
-    return Verdict(success=success, reasoning=words)
+    text = " ".join([places, *sentences, *moved, *([_ELSE] if success else [])])
+    return Verdict(success=success, reasoning=text)
 
 
 def advice(now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change) -> str:
@@ -108,9 +110,9 @@ def advice(now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change) 
 
 def warnings_for(goal: SubGoal, others: Sequence[str], start: NDArray[np.float64]) -> list[str]:
     """Every warning an order may carry: about the block itself, and about each of the others."""
-    own = [_REALLY.format(goal.object), _SHAPE.format(goal.object), _LOSE.format(goal.object)]
+    templates = [_REALLY.format(goal.object), _SHAPE.format(goal.object), _LOSE.format(goal.object)]
     about = [form.format(name) for name in others for form in (_STAY, _LOSE, _SHAPE)]
-    return [*own, _NOT_AT.format(zone(start)), *about]
+    return [*templates, _NOT_AT.format(zone(start)), *about]
 
 
 _ELSE = "All else is as it was."
@@ -145,10 +147,12 @@ def _touched(names: Sequence[str]) -> list[tuple[str, str]]:
     return [(f"The {name} was moved.", _STAY.format(name)) for name in names]
 
 
-def _places(before: SceneLayout, now: SceneLayout, change: Change) -> str:
+def _places(layout_before: SceneLayout, now: SceneLayout, change: Change) -> str:
     """`red block c3 r5 -> c9 r4 in blue bowl; green block c1 r1 stays.`, blocks first, in colour order."""
-    told = (f"{name} {place(before, name)} {_fate(now, name, change)}" for name in in_order(before))
-    return "; ".join(told) + "."
+    sentences = (
+        f"{name} {place(layout_before, name)} {_fate(now, name, change)}" for name in in_order(layout_before)
+    )
+    return "; ".join(sentences) + "."
 
 
 def in_order(names: Iterable[str]) -> list[str]:

@@ -48,13 +48,13 @@ def editor_rows(
     """
     for some in batched(walk(seeds, size, _STREAM, variety), batch):
         judges = [judge for done in some if (judge := Judge.of(done))]
-        asked = [(j, p) for j in judges for p in (terse(j.done.goal, j.done.rng), order(j.done))]
-        pictures = draw([j.done.source for j, _ in asked], [prompt for _, prompt in asked])
-        for (judge, prompt), picture in zip(asked, pictures, strict=True):
-            if picture is not None and (made := judge.read(picture)):
+        requests = [(j, p) for j in judges for p in (terse(j.done.goal, j.done.rng), order(j.done))]
+        pictures = draw([j.done.source for j, _ in requests], [prompt for _, prompt in requests])
+        for (judge, prompt), picture in zip(requests, pictures, strict=True):
+            if picture is not None and (row := judge.read(picture)):
                 done = judge.done
-                change = compare(done.layout, made.layout, done.goal, made.misshapen)
-                yield verdict_row(done, made, None if change.success(done.goal) else "editor", prompt)
+                change = compare(done.layout, row.layout, done.goal, row.misshapen)
+                yield verdict_row(done, row, None if change.success(done.goal) else "editor", prompt)
 
 
 def drawn_by(editor: Editor) -> Draw:
@@ -65,11 +65,11 @@ def drawn_by(editor: Editor) -> Draw:
     """
 
     def draw(sources: Sequence[Image], prompts: Sequence[str]) -> list[Image | None]:
-        asked = [
+        edits = [
             Edit(task_id=str(i), step=0, attempt=0, image=source, prompt=prompt, seed=crc32(prompt.encode()))
             for i, (source, prompt) in enumerate(zip(sources, prompts, strict=True))
         ]
-        return [answer if isinstance(answer, Image) else None for answer in editor.edit(asked)]
+        return [answer if isinstance(answer, Image) else None for answer in editor.edit(edits)]
 
     return draw
 
@@ -85,41 +85,48 @@ class Judge:
     @classmethod
     def of(cls, done: Done) -> Self | None:
         """Prepare to judge pictures of a sub-goal; None where not even its true target can be read."""
-        found = _look(done, done.target)
-        if any(n not in found or displacement(found, done.reached, n) > STILL for n in done.reached):
+        layout = _look(done, done.target)
+        if any(n not in layout or displacement(layout, done.reached, n) > STILL for n in done.reached):
             return None
-        return cls(done, _fits(done.target, found, done.env.scene.camera))
+        return cls(done, _fits(done.target, layout, done.env.scene.camera))
 
     def read(self, picture: Image) -> Made | None:
         """What a picture shows; None where that is in doubt: hidden, on a limit, or of odd shape."""
         layout, goal = self.done.layout, self.done.goal
-        found = _look(self.done, picture)
-        shifts = [displacement(found, layout, name) for name in found if name != goal.object]
-        if any(STILL < shift < MOVED for shift in shifts) or not sure(found, goal):
+        reading = _look(self.done, picture)
+        shifts = [displacement(reading, layout, name) for name in reading if name != goal.object]
+        if any(STILL < shift < MOVED for shift in shifts) or not sure(reading, goal):
             return None
-        now = {n: layout[n] if displacement(found, layout, n) <= STILL else at for n, at in found.items()}
+        now = {n: layout[n] if displacement(reading, layout, n) <= STILL else at for n, at in reading.items()}
         if not compare(layout, now, goal).success(goal):
             return Made(picture, now)
-        odd = self._odd(picture, found)
+        odd = self._odd(picture, reading)
         return None if odd is None else Made(picture, now, odd)
 
-    def _odd(self, picture: Image, found: SceneLayout) -> tuple[str, ...] | None:
+    def _odd(self, picture: Image, layout: SceneLayout) -> tuple[str, ...] | None:
         """The blocks whose colour covers far more or less than in the target; None where one is in doubt."""
-        seen, wanted = segment(picture.pixels), segment(self.done.target.pixels)
-        shares = {b: seen[colour(b)].sum() / max(wanted[colour(b)].sum(), 1) for b in self.fits}
+        picture_masks, target_masks = segment(picture.pixels), segment(self.done.target.pixels)
+        shares = {
+            b: picture_masks[colour(b)].sum() / max(target_masks[colour(b)].sum(), 1) for b in self.fits
+        }
         if odd := tuple(b for b, share in shares.items() if not BROKEN[0] < share < BROKEN[1]):
             return odd
-        fits = _fits(picture, found, self.done.env.scene.camera)
+        fits = _fits(picture, layout, self.done.env.scene.camera)
         doubt = any(fits[block] < fit - WORSE for block, fit in self.fits.items())
         doubt |= not all(WHOLE[0] < share < WHOLE[1] for share in shares.values())
-        return None if doubt or self._strays(seen, wanted) else ()
+        return None if doubt or self._strays(picture_masks, target_masks) else ()
 
-    def _strays(self, seen: dict[str, PixelMask], wanted: dict[str, PixelMask]) -> bool:
+    def _strays(self, picture_masks: dict[str, PixelMask], target_masks: dict[str, PixelMask]) -> bool:
         """Whether a block that was to stay has another outline, edges and what the moved one hides aside."""
         moved = colour(self.done.goal.object)
-        near = cv2.dilate((seen[moved] | wanted[moved]).astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
+        near = (
+            cv2.dilate(
+                (picture_masks[moved] | target_masks[moved]).astype(np.uint8), np.ones((5, 5), np.uint8)
+            )
+            > 0
+        )
         for block in (b for b in self.fits if b != self.done.goal.object):
-            differs = (seen[colour(block)] ^ wanted[colour(block)]) & ~near
+            differs = (picture_masks[colour(block)] ^ target_masks[colour(block)]) & ~near
             if cv2.morphologyEx(differs.astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8)).any():
                 return True
         return False
@@ -133,8 +140,8 @@ def _fits(picture: Image, layout: SceneLayout, camera: str) -> dict[str, float]:
     return {block: fit for block, (_, fit) in fit_cubes(picture.pixels, layout, camera).items()}
 
 
-def sure(found: SceneLayout, goal: SubGoal) -> bool:
+def sure(layout: SceneLayout, goal: SubGoal) -> bool:
     """Whether the sub-goal's answer is the same all around where the block was read."""
-    if goal.object not in found or goal.target not in found:
+    if goal.object not in layout or goal.target not in layout:
         return True
-    return len(possible(found, goal)) == 1
+    return len(possible(layout, goal)) == 1

@@ -60,8 +60,8 @@ def _decode_plan(values: Mapping[str, Any]) -> PlanRow:
 
 
 def _encode_edit(row: EditRow) -> dict[str, Any]:
-    own = {name: getattr(row, name) for name in ("source", "target", "instruction", "prompt", "register")}
-    return {**own, "goal": vars(row.goal), **_encode_origin(row.origin)}
+    columns = {name: getattr(row, name) for name in ("source", "target", "instruction", "prompt", "register")}
+    return {**columns, "goal": vars(row.goal), **_encode_origin(row.origin)}
 
 
 def _decode_edit(values: Mapping[str, Any]) -> EditRow:
@@ -77,9 +77,11 @@ def _decode_edit(values: Mapping[str, Any]) -> EditRow:
 
 
 def _encode_verdict(row: VerdictRow) -> dict[str, Any]:
-    own = {name: getattr(row, name) for name in ("source", "candidate", "instruction", "prompt", "mistake")}
+    columns = {
+        name: getattr(row, name) for name in ("source", "candidate", "instruction", "prompt", "mistake")
+    }
     verdict = {name: getattr(row.verdict, name) for name in ("success", "reasoning", "refined_prompt")}
-    return {**own, **verdict, "goal": vars(row.goal), **_encode_origin(row.origin)}
+    return {**columns, **verdict, "goal": vars(row.goal), **_encode_origin(row.origin)}
 
 
 def _decode_verdict(values: Mapping[str, Any]) -> VerdictRow:

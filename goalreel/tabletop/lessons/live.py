@@ -66,10 +66,10 @@ def _rows(done: Done, moments: Sequence[LiveMoment], fault: Fault, underway: int
         yield verdict_row(done, end.made, wrong, change=end.change)
 
 
-def plain(before: SceneLayout, now: SceneLayout, goals: Sequence[SubGoal]) -> bool:
+def plain(layout_before: SceneLayout, now: SceneLayout, goals: Sequence[SubGoal]) -> bool:
     """Whether a picture can tell what has moved, and which of the sub-goals hold.
 
     Stricter than for an editor's pictures: what is to be learned has moved by CLEARLY, as made mistakes have.
     """
-    shifts = [np.linalg.norm(at - before[name]) for name, at in now.items()]
+    shifts = [np.linalg.norm(at - layout_before[name]) for name, at in now.items()]
     return all(sure(now, goal) for goal in goals) and not any(STILL < shift < CLEARLY for shift in shifts)

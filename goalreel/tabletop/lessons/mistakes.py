@@ -47,11 +47,11 @@ class Made:
 
 def make(done: Done, mistake: Mistake) -> Made | None:
     """A candidate with this mistake; None where the scene does not offer one."""
-    made = _MAKERS[mistake](done)
-    if made is None or not _visible(made.image, done.target):
+    picture = _MAKERS[mistake](done)
+    if picture is None or not _visible(picture.image, done.target):
         return None
-    change = compare(done.layout, made.layout, done.goal, made.misshapen)
-    return made if fits(mistake, change, done.goal) else None
+    change = compare(done.layout, picture.layout, done.goal, picture.misshapen)
+    return picture if fits(mistake, change, done.goal) else None
 
 
 def fits(mistake: Mistake, change: Change, goal: SubGoal) -> bool:
@@ -94,9 +94,9 @@ def relabel(done: Done) -> Done | None:
 def vary(done: Done) -> Made:
     """A right picture, the block elsewhere within the sub-goal's tolerance; the target if none is found."""
     for spot, yaw in hits(done.rng, done.layout, done.goal, TRIES):
-        made = _put(done, done.before, spot, yaw)
-        if made and compare(done.layout, made.layout, done.goal).success(done.goal):
-            return made
+        picture = _put(done, done.before, spot, yaw)
+        if picture and compare(done.layout, picture.layout, done.goal).success(done.goal):
+            return picture
     return Made(done.target, done.reached)
 
 
@@ -108,8 +108,8 @@ def _wrong_object(done: Done) -> Made | None:
     blocks = [b for b in done.env.blocks if b not in (done.goal.object, done.goal.target)]
     for block in done.rng.permutation(blocks)[:TRIES]:
         same = SubGoal(done.goal.kind, str(block), done.goal.target)
-        if done.goal.kind != "out_of" and (made := _teleported(done, done.before, same)):
-            return made
+        if done.goal.kind != "out_of" and (picture := _teleported(done, done.before, same)):
+            return picture
     return _elsewhere(done, done.before, blocks)
 
 
@@ -124,9 +124,9 @@ def _also_moved(done: Done) -> Made | None:
 
 def _near_miss(done: Done) -> Made | None:
     for spot, yaw in misses(done.rng, done.layout, done.goal, TRIES):
-        made = _put(done, done.before, spot, yaw)
-        if made and fits("near_miss", compare(done.layout, made.layout, done.goal), done.goal):
-            return made
+        picture = _put(done, done.before, spot, yaw)
+        if picture and fits("near_miss", compare(done.layout, picture.layout, done.goal), done.goal):
+            return picture
     return None
 
 
@@ -175,8 +175,8 @@ def _culprit(done: Done, names: tuple[str, ...] | list[str]) -> str:
 def _elsewhere(done: Done, start: TabletopState, blocks: list[str]) -> Made | None:
     """One of the blocks somewhere it was not asked to go, as if by another sub-goal."""
     for goal in alternatives(done, blocks):
-        if made := _teleported(done, start, goal):
-            return made
+        if picture := _teleported(done, start, goal):
+            return picture
     return None
 
 
@@ -194,11 +194,11 @@ def alternatives(done: Done, blocks: list[str]) -> Iterator[SubGoal]:
 
 def _neighbours(done: Done) -> list[SubGoal]:
     """Sub-goals one word away that hold neither before this one nor after it."""
-    mine = vars(done.goal).values()
+    goal_names = vars(done.goal).values()
     return [
         goal
         for goal in _sub_goals(done, done.env.blocks)
-        if sum(a != b for a, b in zip(vars(goal).values(), mine, strict=True)) == 1
+        if sum(a != b for a, b in zip(vars(goal).values(), goal_names, strict=True)) == 1
         and find_spot(done.layout, goal)[1] >= ROOM
         and not (shows(done.layout, goal) or shows(done.reached, goal) or held_out([goal]))
     ]
@@ -215,29 +215,29 @@ def _sub_goals(done: Done, blocks: Sequence[str]) -> Iterator[SubGoal]:
 def _teleported(done: Done, start: TabletopState, goal: SubGoal) -> Made | None:
     """The picture after another sub-goal; None where it cannot be, hardly moves, or shifts anything else."""
     done.env.set_state(start)
-    before = done.env.layout()
+    layout_before = done.env.layout()
     try:
         teleport(done.env, goal)
     except ValueError:
         return None
-    return _taken(done, before, goal.object)
+    return _taken(done, layout_before, goal.object)
 
 
 def _put(done: Done, start: TabletopState, spot: NDArray[np.float64], yaw: float) -> Made | None:
     """The picture with the sub-goal's block at a spot, if it stays there and shifts nothing else."""
     env, block = done.env, done.goal.object
     env.set_state(start)
-    before = env.layout()
+    layout_before = env.layout()
     env.home()
     env.place(block, spot, yaw)
     env.settle(0.4)
     rests = env.still(block) and np.linalg.norm(env.layout()[block] - spot) < 2 * SAME
-    return _taken(done, before, block) if rests else None
+    return _taken(done, layout_before, block) if rests else None
 
 
-def _taken(done: Done, before: SceneLayout, moved: str) -> Made | None:
+def _taken(done: Done, layout_before: SceneLayout, moved: str) -> Made | None:
     now = done.env.layout()
-    shifts = {name: np.linalg.norm(now[name] - before[name]) for name in now}
+    shifts = {name: np.linalg.norm(now[name] - layout_before[name]) for name in now}
     clear = shifts.pop(moved) > CLEARLY and max(shifts.values()) < SAME
     return Made(done.studio.look(done.env), now) if clear else None
 

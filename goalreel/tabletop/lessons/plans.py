@@ -39,5 +39,5 @@ def thinking(walked: Sequence[Done]) -> str:
 
 def explicit_step(done: Done) -> Step:
     """The step of a sub-goal as a Planner says it."""
-    before = {name: done.layout[name] for name in in_order(done.layout)}
-    return step_of(done.goal, explicit(done.goal, before, done.reached))
+    layout_before = {name: done.layout[name] for name in in_order(done.layout)}
+    return step_of(done.goal, explicit(done.goal, layout_before, done.reached))

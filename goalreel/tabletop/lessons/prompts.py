@@ -97,14 +97,14 @@ def terse(goal: SubGoal, rng: np.random.Generator) -> str:
     return sentence(template.format(object=goal.object, target=goal.target))
 
 
-def explicit(goal: SubGoal, before: SceneLayout, after: SceneLayout, warning: str = "") -> str:
+def explicit(goal: SubGoal, layout_before: SceneLayout, after: SceneLayout, warning: str = "") -> str:
     """An order that leaves nothing open: what, from where to where, and what must stay.
 
-    `before` and `after` hold the block's place now and wanted. `warning`: what to mind, as sentences.
+    `layout_before` and `after` hold the block's place now and wanted. `warning`: what to mind, as sentences.
     """
-    start, end = zone(before[goal.object]), zone(after[goal.object])
+    start, end = zone(layout_before[goal.object]), zone(after[goal.object])
     way = f"from the {start} to the {end}" if start != end else f"within the {end}"
-    stay = ", the ".join([*(name for name in before if name != goal.object), FIXED])
+    stay = ", the ".join([*(name for name in layout_before if name != goal.object), FIXED])
     sentences = (sentence(goal.text), warning, f"It goes {way}.", f"Leave the {stay} as they are.")
     return " ".join(s for s in sentences if s)
 
@@ -121,9 +121,9 @@ def zones(layout: SceneLayout, goal: SubGoal) -> dict[str, NDArray[np.float64]]:
     No place is nearer than a centimetre to its zone's border.
     """
     inner = [p for p in spots(layout, goal) if len({zone(p + by) for by in _AROUND}) == 1]
-    found = [(room, p) for p in inner if (room := room_at(layout, goal, p)) >= ROOM]
+    free_zones = [(room, p) for p in inner if (room := room_at(layout, goal, p)) >= ROOM]
     places: dict[str, NDArray[np.float64]] = {}
-    for _, place in sorted(found, key=itemgetter(0), reverse=True):
+    for _, place in sorted(free_zones, key=itemgetter(0), reverse=True):
         places.setdefault(zone(place), place)
     return places
 

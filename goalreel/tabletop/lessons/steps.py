@@ -74,7 +74,7 @@ def _episode(
     source = studio.look(env)
     for number, goal in enumerate(episode.goals):
         origin = Origin(episode.seed, number, held_out_step(episode.goals, number), view)
-        before, layout = env.get_state(), env.layout()
+        state_before, layout = env.get_state(), env.layout()
         place = _most_room(layout, episode.goals[number:]) if roomy and goal.kind == "out_of" else None
         try:
             after = teleport(env, goal, place)
@@ -82,7 +82,7 @@ def _episode(
             return
         rng = np.random.default_rng([episode.seed, number, stream])
         target, reached = studio.look(env), env.layout()
-        yield Done(env, goal, origin, before, source, layout, after, target, reached, studio, rng)
+        yield Done(env, goal, origin, state_before, source, layout, after, target, reached, studio, rng)
         env.set_state(after)
         source = target
 

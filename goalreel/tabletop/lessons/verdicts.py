@@ -37,14 +37,14 @@ def verdict_rows(
 def _wrong(done: Done) -> tuple[Made, Mistake] | None:
     """A candidate with the first mistake, in random order, that the scene offers."""
     for i in done.rng.permutation(len(MADE)):
-        if made := make(done, MADE[i]):
-            return made, MADE[i]
+        if mistake := make(done, MADE[i]):
+            return mistake, MADE[i]
     return None
 
 
 def verdict_row(
     done: Done,
-    made: Made,
+    fault: Made,
     mistake: Mistake | None,
     prompt: str | None = None,
     change: Change | None = None,
@@ -57,8 +57,8 @@ def verdict_row(
         ValueError: the candidate is right and should not be, or the other way round.
     """
     if change is None:
-        change = compare(done.layout, made.layout, done.goal, made.misshapen)
-    verdict = verdict_of(done.layout, made.layout, done.reached, done.goal, change)
+        change = compare(done.layout, fault.layout, done.goal, fault.misshapen)
+    verdict = verdict_of(done.layout, fault.layout, done.reached, done.goal, change)
     if verdict.success != (mistake is None):
         raise ValueError(
             f"seed {done.origin.seed}, step {done.origin.done}: {mistake}, but {verdict.reasoning}"
@@ -67,7 +67,7 @@ def verdict_row(
         prompt = prompt_for(done)
     return VerdictRow(
         source=done.source,
-        candidate=made.image,
+        candidate=fault.image,
         instruction=state_of(done.goal),
         prompt=prompt,
         goal=done.goal,

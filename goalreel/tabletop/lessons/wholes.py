@@ -142,10 +142,10 @@ def _relabelled(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow 
     goals = _others(walked, frame.layout, rng)
     if not goals or held_out(goals) or not plain(walked[0].layout, frame.layout, goals):
         return None
-    said = [str(rng.choice(PARAPHRASES[g.kind])).format(object=g.object, target=g.target) for g in goals]
-    wanted = {g.object: find_spot(frame.layout, g)[0] for g in goals if not shows(frame.layout, g)}
-    task = join(said, int(rng.integers(JOINS)))
-    row = _told(walked, frame, "relabelled", Whole(task, goals, walked[-1].reached | wanted))
+    sentences = [str(rng.choice(PARAPHRASES[g.kind])).format(object=g.object, target=g.target) for g in goals]
+    targets = {g.object: find_spot(frame.layout, g)[0] for g in goals if not shows(frame.layout, g)}
+    task = join(sentences, int(rng.integers(JOINS)))
+    row = _told(walked, frame, "relabelled", Whole(task, goals, walked[-1].reached | targets))
     return None if row.verdict.success else row
 
 
@@ -173,8 +173,8 @@ def _false(done: Done, block: str, layout: SceneLayout) -> SubGoal | None:
 def _row(walked: Sequence[Done], moment: LiveMoment, mistake: Mistake | None) -> VerdictRow | None:
     """The row of an end; None where a picture cannot tell, or where the end is not the one that was meant."""
     frame = _frame(walked, moment)
-    told = frame.stage == "home" and plain(walked[0].layout, frame.layout, [done.goal for done in walked])
-    row = _told(walked, frame, mistake, Whole.of(walked)) if told else None
+    is_plain = frame.stage == "home" and plain(walked[0].layout, frame.layout, [done.goal for done in walked])
+    row = _told(walked, frame, mistake, Whole.of(walked)) if is_plain else None
     return row if row is not None and row.verdict.success == (mistake is None) else None
 
 

@@ -54,8 +54,8 @@ class Arm:
     def _error(self, tip: Floats, yaw: float) -> Floats:
         """Position (m) and rotation (rad) still missing, (6,)."""
         c, s = math.cos(yaw), math.sin(yaw)
-        wanted = np.array([[c, s, 0], [s, -c, 0], [0, 0, -1.0]])
+        target = np.array([[c, s, 0], [s, -c, 0], [0, 0, -1.0]])
         turn, spin = np.zeros(4), np.zeros(3)
-        mujoco.mju_mat2Quat(turn, (wanted @ self._scratch.site_xmat[self._tip].reshape(3, 3).T).ravel())
+        mujoco.mju_mat2Quat(turn, (target @ self._scratch.site_xmat[self._tip].reshape(3, 3).T).ravel())
         mujoco.mju_quat2Vel(spin, turn, 1.0)
         return np.concatenate([tip - self._scratch.site_xpos[self._tip], spin])

@@ -32,9 +32,9 @@ class PinholeCamera:
 
     def project(self, points: NDArray[np.float64], size: int) -> NDArray[np.float64]:
         """World points (n, 3) to pixels (n, 2) as (column, row) in a `size` x `size` picture."""
-        seen = (np.asarray(points) - self.position) @ self.axes.T
+        in_camera = (np.asarray(points) - self.position) @ self.axes.T
         focal = size / 2 / np.tan(np.radians(self.fovy) / 2)
-        return size / 2 + focal * np.stack([-seen[:, 0], seen[:, 1]], 1) / seen[:, 2:]
+        return size / 2 + focal * np.stack([-in_camera[:, 0], in_camera[:, 1]], 1) / in_camera[:, 2:]
 
     def on_plane(self, pixel: NDArray[np.float64], height: float, size: int) -> NDArray[np.float64]:
         """Where the ray through a (column, row) pixel meets the plane z = `height`, (3,)."""

@@ -122,10 +122,10 @@ class Tabletop:
         self.tip = np.clip(np.asarray(self.tip + action[:3], np.float64), *REACH)
         self.yaw = float(np.clip(self.yaw + action[3], -1.7, 1.7))
         self.grip = float(np.clip(action[4], -1, 1))
-        before = self.joints
-        self.joints = self._arm.solve(self.data, before, self.tip, self.yaw)
+        joints_before = self.joints
+        self.joints = self._arm.solve(self.data, joints_before, self.tip, self.yaw)
         for i in range(1, self._substeps + 1):
-            self._substep(before + (self.joints - before) * i / self._substeps)
+            self._substep(joints_before + (self.joints - joints_before) * i / self._substeps)
         # mj_step leaves positions and contacts one substep behind: bring them up to the state just reached.
         mujoco.mj_forward(self.model, self.data)
         return self.observation()

@@ -57,9 +57,9 @@ def carry(env: Tabletop, block: str, where: Callable[[], tuple[Floats, float]]) 
     spot, square = where()
     turn = square - env.block_yaw(block)
     place_yaw = clear_yaw(layout, block, spot, env.yaw + turn, env.yaw)
-    held = env.tip - layout[block]
-    held[:2] = _rotate(held[:2], place_yaw - env.yaw)
-    above = spot + held
+    grasp_offset = env.tip - layout[block]
+    grasp_offset[:2] = _rotate(grasp_offset[:2], place_yaw - env.yaw)
+    above = spot + grasp_offset
     yield from let_go(env, above + np.array([0, 0, 0.003]), max(above[2] + 0.08, 0.16), place_yaw)
 
 

@@ -71,8 +71,8 @@ class _Draft:
 
     def stack(self, name: str) -> list[str]:
         """Blocks that stand over the same place, lowest first."""
-        here = self.layout[name][:2]
-        over = [b for b in self.blocks if np.linalg.norm(self.layout[b][:2] - here) < 0.03]
+        centre = self.layout[name][:2]
+        over = [b for b in self.blocks if np.linalg.norm(self.layout[b][:2] - centre) < 0.03]
         return sorted(over, key=lambda b: self.layout[b][2])
 
     def free(self) -> list[str]:
@@ -118,28 +118,28 @@ def sample_missions(
     draft = _Draft(scene, layout)
     missions: list[Mission] = []
     for _ in range(40):
-        left = count - sum(len(m.goals) for m in missions)
-        if left == 0:
+        missing = count - sum(len(m.goals) for m in missions)
+        if missing == 0:
             return missions if all(shows(draft.layout, g) for m in missions for g in m.goals) else None
         kind = str(rng.choice(list(_PROPOSE), p=_WEIGHTS))
         goals = _PROPOSE[kind](rng, draft)
-        before = (draft.layout, set(draft.fixed))
-        if goals and len(goals) <= left and all(draft.add(g) for g in goals):
+        draft_before = (draft.layout, set(draft.fixed))
+        if goals and len(goals) <= missing and all(draft.add(g) for g in goals):
             missions.append(_phrase(rng, goals, kind))
         else:
-            draft.layout, draft.fixed = before
+            draft.layout, draft.fixed = draft_before
     return None
 
 
 def _phrase(rng: np.random.Generator, goals: list[SubGoal], kind: str) -> Mission:
     if kind in ("sort", "clear_all"):
-        words = {"objects": listed([g.object for g in goals])}
+        slots = {"objects": listed([g.object for g in goals])}
     elif kind == "tower":
-        words = {"base": goals[0].target, "middle": goals[0].object, "top": goals[1].object}
+        slots = {"base": goals[0].target, "middle": goals[0].object, "top": goals[1].object}
     else:
         kind = goals[0].kind
-        words = {"object": goals[0].object, "target": goals[0].target}
-    return Mission(kind, str(rng.choice(PARAPHRASES[kind])).format(**words), tuple(goals))
+        slots = {"object": goals[0].object, "target": goals[0].target}
+    return Mission(kind, str(rng.choice(PARAPHRASES[kind])).format(**slots), tuple(goals))
 
 
 def _one(

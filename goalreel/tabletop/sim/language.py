@@ -52,7 +52,7 @@ def write_language(root: Path, subtasks: Sequence[Sequence[Subtask]]) -> None:
 def _rows(subtasks: Sequence[Subtask], timestamps: Sequence[float]) -> list[dict[str, Any]]:
     rows = []
     for i, (text, start) in enumerate(subtasks):
-        todo = "\n".join(f"{n}. {later}" for n, (later, _) in enumerate(subtasks[i:], 1))
+        todo = "\n".join(f"{n}. {subtask}" for n, (subtask, _) in enumerate(subtasks[i:], 1))
         for style, content in (("plan", todo), ("subtask", text)):
             rows.append(
                 {
@@ -70,13 +70,13 @@ def _rows(subtasks: Sequence[Subtask], timestamps: Sequence[float]) -> list[dict
 def declare_types(shard: Path) -> None:
     """Rewrite a shard's language columns with exactly lerobot's declared Arrow types, atomically."""
     table = pq.read_table(shard)
-    for name, wanted in (
+    for name, declared in (
         (LANGUAGE_PERSISTENT, language_persistent_arrow_type()),
         (LANGUAGE_EVENTS, language_events_arrow_type()),
     ):
         index = table.schema.get_field_index(name)
-        column = canonical(table.column(index).combine_chunks(), wanted)
-        table = table.set_column(index, pa.field(name, wanted), column)
+        column = canonical(table.column(index).combine_chunks(), declared)
+        table = table.set_column(index, pa.field(name, declared), column)
     temporary = shard.with_suffix(".parquet.tmp")
     write_table_one_row_group_per_episode(table, temporary)
     temporary.replace(shard)

@@ -83,20 +83,20 @@ def instruction(missions: Sequence[Mission]) -> NDArray[np.float32]:
     """All that is asked for, (WORDS,), a slot a clause, in order; a mission of UNNAMED names nothing."""
     slots = []
     for mission in missions:
-        named = mission.kind not in UNNAMED
-        slots += [_slot(g.kind, g) for g in mission.goals] if named else [_slot(mission.kind, None)]
+        names_objects = mission.kind not in UNNAMED
+        slots += [_slot(g.kind, g) for g in mission.goals] if names_objects else [_slot(mission.kind, None)]
     return _vector(slots)
 
 
 def _vector(slots: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    words = np.zeros((LONGEST, _SLOT), np.float32)
-    words[: len(slots)] = slots
-    return words.ravel()
+    vector = np.zeros((LONGEST, _SLOT), np.float32)
+    vector[: len(slots)] = slots
+    return vector.ravel()
 
 
-def _slot(said: str, goal: SubGoal | None) -> NDArray[np.float32]:
+def _slot(phrase: str, goal: SubGoal | None) -> NDArray[np.float32]:
     slot = np.zeros(_SLOT, np.float32)
-    slot[_SAID.index(said)] = 1
+    slot[_SAID.index(phrase)] = 1
     if goal is not None:
         slot[len(_SAID) + _OBJECTS.index(goal.object)] = 1
         slot[len(_SAID) + len(_OBJECTS) + _TARGETS.index(goal.target)] = 1

@@ -94,20 +94,20 @@ class Reacher:
             ValueError: a picture cannot be read, or shows no block.
         """
         now = self._look(live)
-        wanted = SceneReading.read_after(goal, self._scene, now)
-        blocks = now.turns.keys() & wanted.turns.keys()
+        target = SceneReading.read_after(goal, self._scene, now)
+        blocks = now.turns.keys() & target.turns.keys()
         if not blocks:
             raise ValueError("the pictures have no block in common")
         if goal != self._goal:
             self._goal, self._block = goal, None
         movable = [b for b in blocks if self._block in (b, None) and free(now.layout, b)]
-        places = {b: _place(now.layout, wanted.layout[b], b) for b in movable}
+        places = {b: _place(now.layout, target.layout[b], b) for b in movable}
         away = {b: float(np.linalg.norm(now.layout[b] - place)) for b, place in places.items()}
         block = max(away, key=away.__getitem__, default=None)
         if block is None or away[block] <= MOVED:
             return None
         self._block = block
-        return BlockMotion(block, self._rehearse(now, block, places[block], wanted.turns[block]))
+        return BlockMotion(block, self._rehearse(now, block, places[block], target.turns[block]))
 
     def _look(self, live: Image) -> SceneReading:
         """Read the scene now; what a tower hides is where it was last seen."""
@@ -134,19 +134,19 @@ class Reacher:
         return actions
 
 
-def _place(now: SceneLayout, shown: NDArray[np.float64], block: str) -> NDArray[np.float64]:
-    """Where a block goes (3,) that a picture shows at `shown`, in m: to the middle of what it is in or on."""
-    there = now | {block: shown}
+def _place(now: SceneLayout, position: NDArray[np.float64], block: str) -> NDArray[np.float64]:
+    """Where a block goes, (3,) in m, that is pictured at `position`: to the middle of what it is in or on."""
+    moved = now | {block: position}
     for bowl in filter(is_bowl, now):
-        if inside(there, block, bowl):
+        if inside(moved, block, bowl):
             return find_spot(now, SubGoal("inside", block, bowl))[0]
     # What is shown a block higher stands on one, however far off centre it looks.
-    below = {b: shown - now[b] for b in now.keys() - {block} if not is_bowl(b)}
+    below = {b: position - now[b] for b in now.keys() - {block} if not is_bowl(b)}
     off = {b: float(np.linalg.norm(d[:2])) for b, d in below.items() if abs(d[2] - 2 * HALF) < LEVEL}
     base = min(off, key=off.__getitem__, default=None)
     if base is not None and off[base] < 2 * HALF:
         return find_spot(now, SubGoal("on", block, base))[0]
-    return shown
+    return position
 
 
 def at_home(state: NDArray[np.floating]) -> bool:
@@ -154,9 +154,9 @@ def at_home(state: NDArray[np.floating]) -> bool:
     return bool(np.linalg.norm(state[_TIP] - HOME_TIP) < AT_HOME)
 
 
-def still(state: NDArray[np.floating], before: NDArray[np.floating]) -> bool:
+def still(state: NDArray[np.floating], state_before: NDArray[np.floating]) -> bool:
     """Whether the arm has come to rest, which is some ticks after its last command."""
-    return bool(np.abs(state - before).max() < STILL)
+    return bool(np.abs(state - state_before).max() < STILL)
 
 
 def homeward(state: NDArray[np.floating]) -> ArmAction:

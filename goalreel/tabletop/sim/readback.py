@@ -76,15 +76,15 @@ def bowl_rings(scene: TabletopScene, size: int) -> PixelMask:
     return SceneReader(blank, scene, FIXED[scene.camera]).draw({}) > 0
 
 
-def shown(found: SceneLayout, goal: SubGoal) -> bool:
+def shown(layout: SceneLayout, goal: SubGoal) -> bool:
     """Whether a layout read off a picture, where objects may be missing, satisfies the sub-goal."""
-    return goal.object in found and goal.target in found and shows(found, goal)
+    return goal.object in layout and goal.target in layout and shows(layout, goal)
 
 
-def possible(found: SceneLayout, goal: SubGoal) -> set[bool]:
+def possible(layout: SceneLayout, goal: SubGoal) -> set[bool]:
     """Whether the sub-goal holds, for every place where its block might be within UNSURE of its reading."""
     shifts = [np.array([x, y, 0]) for x, y in product((-UNSURE, 0, UNSURE), repeat=2)]
-    return {shows(found | {goal.object: found[goal.object] + shift}, goal) for shift in shifts}
+    return {shows(layout | {goal.object: layout[goal.object] + shift}, goal) for shift in shifts}
 
 
 class SceneReader:
@@ -106,16 +106,16 @@ class SceneReader:
     def __init__(self, picture: NDArray[np.uint8], scene: TabletopScene, camera: PinholeCamera) -> None:
         self.picture, self.size, self.camera = picture, picture.shape[0], camera
         self.bowls = {b.name: np.array([b.x, b.y, 0.0]) for b in scene.bowls}
-        seen = segment(picture)
+        masks = segment(picture)
         rings = self.draw({})
         self.shown = {
             name
             for i, name in enumerate(self.bowls, 1)
-            if np.mean(seen[colour(name)][rings == i]) > 0.4  # a block in front hides a part
+            if np.mean(masks[colour(name)][rings == i]) > 0.4  # a block in front hides a part
         }
         self.seen = {}
         for block in scene.blocks:
-            mask = seen[colour(block.name)].copy()
+            mask = masks[colour(block.name)].copy()
             for i, name in enumerate(self.bowls, 1):
                 if colour(name) == colour(block.name) and name in self.shown:
                     mask &= ~grown(rings == i)
@@ -173,9 +173,9 @@ class SceneReader:
         """A block's position from the pixel its centre projects to: on its base, in a bowl, on the table."""
         if base is not None:
             return self._at(centre, base[2] + 2 * HALF)
-        held = self._at(centre, BOWL_FLOOR + HALF)
-        if any(np.linalg.norm(held[:2] - p[:2]) < 0.8 * BOWL_RADIUS for p in self.bowls.values()):
-            return held
+        position = self._at(centre, BOWL_FLOOR + HALF)
+        if any(np.linalg.norm(position[:2] - p[:2]) < 0.8 * BOWL_RADIUS for p in self.bowls.values()):
+            return position
         return self._at(centre, HALF)
 
     def _at(self, centre: Floats, height: float) -> Floats:
@@ -224,11 +224,11 @@ class SceneReader:
 
 def _below(under: dict[str, str], block: str) -> list[str]:
     """What a block stands on, from the top down; stops where it would come round again."""
-    found: list[str] = []
-    while block in under and under[block] not in found:
+    supports: list[str] = []
+    while block in under and under[block] not in supports:
         block = under[block]
-        found.append(block)
-    return found
+        supports.append(block)
+    return supports
 
 
 def _grounded(under: dict[str, str], block: str) -> bool:

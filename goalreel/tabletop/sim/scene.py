@@ -122,11 +122,11 @@ def sample_scene(rng: np.random.Generator, blocks: int, bowls: int) -> TabletopS
     matching = rng.permutation(block_colours)[: rng.binomial(bowls, 0.5)]
     rest = [c for c in rng.permutation(list(COLOURS)) if c not in matching]
     bowl_colours = rng.permutation([*matching, *rest[: bowls - len(matching)]])
-    taken: list[tuple[float, float, float]] = []
+    circles: list[tuple[float, float, float]] = []
     placed_bowls = []
     placed_blocks = []
     for name in bowl_colours:
-        if (at := _free(rng, taken, BOWL_RADIUS + 0.010)) is None:
+        if (at := _free(rng, circles, BOWL_RADIUS + 0.010)) is None:
             return None
         placed_bowls.append(Placed(f"{name} bowl", *at))
     loaded = [b for b in placed_bowls if rng.random() < 0.25]
@@ -137,7 +137,7 @@ def sample_scene(rng: np.random.Generator, blocks: int, bowls: int) -> TabletopS
             loaded.remove(home)
             placed_blocks.append(Placed(f"{name} block", home.x, home.y, BOWL_FLOOR + HALF, yaw))
             continue
-        if (at := _free(rng, taken, 0.050)) is None:
+        if (at := _free(rng, circles, 0.050)) is None:
             return None
         placed_blocks.append(Placed(f"{name} block", *at, HALF, yaw))
     order = rng.permutation(len(placed_blocks))
@@ -145,12 +145,12 @@ def sample_scene(rng: np.random.Generator, blocks: int, bowls: int) -> TabletopS
 
 
 def _free(
-    rng: np.random.Generator, taken: list[tuple[float, float, float]], radius: float
+    rng: np.random.Generator, circles: list[tuple[float, float, float]], radius: float
 ) -> tuple[float, float] | None:
     """A random place `radius` clear of those taken, which it joins; None when there was none to find."""
     for _ in range(200):
         (x, y) = (float(rng.uniform(low + 0.02, high - 0.02)) for low, high in WORKSPACE)
-        if all(np.hypot(x - a, y - b) > radius + r for a, b, r in taken):
-            taken.append((x, y, radius))
+        if all(np.hypot(x - a, y - b) > radius + r for a, b, r in circles):
+            circles.append((x, y, radius))
             return x, y
     return None

@@ -104,21 +104,21 @@ def _score(candidate: Candidate) -> PictureScores | None:
         return None
     picture = candidate.image.resized(candidate.source.size)
     try:
-        before = _read(candidate.source, episode.scene)
-        now = read_after(picture.pixels, episode.scene, before, (goal.object,))
+        layout_before = _read(candidate.source, episode.scene)
+        now = read_after(picture.pixels, episode.scene, layout_before, (goal.object,))
     except ValueError:
         return None
-    if goal.object not in before or goal.target not in before:
+    if goal.object not in layout_before or goal.target not in layout_before:
         return None
-    place, said = _place(before, now, goal)
-    kept, touched = _kept(before, now, goal)
+    place, place_note = _place(layout_before, now, goal)
+    rest_score, touched = _kept(layout_before, now, goal)
     fits = _fits(picture, now, episode.scene)
     quality = min(((fit - POOR) / (WHOLE - POOR) for fit in fits.values()), default=0.0)
     worst = min(fits, key=lambda block: fits[block], default="no block")
     return PictureScores(
-        semantics=10 * min(place, kept),
+        semantics=10 * min(place, rest_score),
         quality=10 * float(np.clip(quality, 0, 1)),
-        semantics_reason=f"{said}; {touched}",
+        semantics_reason=f"{place_note}; {touched}",
         quality_reason=f"worst: the {worst}",
     )
 
@@ -131,15 +131,15 @@ def _read(picture: Image, scene: TabletopScene) -> SceneLayout:
 
 def _goal(candidate: Candidate, episode: TabletopEpisode) -> SubGoal | None:
     try:
-        wanted = read_wanted(candidate.instruction, [*episode.scene.layout()])
+        goals = read_wanted(candidate.instruction, [*episode.scene.layout()])
     except InputError:
-        wanted = []
-    if len(wanted) == 1:
-        return wanted[0]
+        goals = []
+    if len(goals) == 1:
+        return goals[0]
     return episode.goals[candidate.step] if candidate.step < len(episode.goals) else None
 
 
-def _place(before: SceneLayout, now: SceneLayout, goal: SubGoal) -> tuple[float, str]:
+def _place(layout_before: SceneLayout, now: SceneLayout, goal: SubGoal) -> tuple[float, str]:
     """The share of its way that the block has come, 1 only where the goal surely holds, and that in words."""
     if goal.object not in now or goal.target not in now:
         return 0.0, f"the {goal.object if goal.object not in now else goal.target} cannot be seen"
@@ -148,8 +148,10 @@ def _place(before: SceneLayout, now: SceneLayout, goal: SubGoal) -> tuple[float,
         return 1.0, "the goal holds"
     if answers == {True, False}:
         return (1 + NEAREST) / 2, "whether the goal holds is in doubt"
-    way, left = max(_missing(before, goal), LEAST_WAY), _missing(now, goal)
-    return NEAREST * max(0.0, 1 - left / way), f"the {goal.object} is {100 * left:.0f} cm from its place"
+    way, remaining = max(_missing(layout_before, goal), LEAST_WAY), _missing(now, goal)
+    return NEAREST * max(
+        0.0, 1 - remaining / way
+    ), f"the {goal.object} is {100 * remaining:.0f} cm from its place"
 
 
 def _missing(layout: SceneLayout, goal: SubGoal) -> float:
@@ -173,10 +175,10 @@ def _beside(at: Floats, target: Floats, direction: Floats) -> float:
     return float(np.hypot(*away)) + abs(float(at[2]) - HALF)
 
 
-def _kept(before: SceneLayout, now: SceneLayout, goal: SubGoal) -> tuple[float, str]:
+def _kept(layout_before: SceneLayout, now: SceneLayout, goal: SubGoal) -> tuple[float, str]:
     """The share of the other things that stayed, and that in words; between STILL and MOVED one half did."""
-    others = [name for name in before if name != goal.object]
-    shifts = [displacement(now, before, n) if n in now else MOVED for n in others]
+    others = [name for name in layout_before if name != goal.object]
+    shifts = [displacement(now, layout_before, n) if n in now else MOVED for n in others]
     stayed = [float(np.clip((MOVED - shift) / (MOVED - STILL), 0, 1)) for shift in shifts]
     touched = [name for name, share in zip(others, stayed, strict=True) if share < 1]
     return sum(stayed) / len(stayed), f"touched: {', '.join(touched) or 'nothing else'}"

@@ -33,10 +33,10 @@ type Chroma = NDArray[np.float32]
 
 
 def read_after(
-    picture: NDArray[np.uint8], scene: TabletopScene, before: SceneLayout, moved: Iterable[str]
+    picture: NDArray[np.uint8], scene: TabletopScene, layout_before: SceneLayout, moved: Iterable[str]
 ) -> SceneLayout:
     """Read a picture (size, size, 3) of the scene's own camera, taken after one of the blocks `moved` may
-    have been moved from the layout `before`.
+    have been moved from the layout `layout_before`.
 
     As `read_back`, but for pictures that seem to show anything else gone or elsewhere: there, all else is
     where it was if the picture is explained at least as well so, and by each such thing.
@@ -45,53 +45,59 @@ def read_after(
         ValueError: as `read_back`.
     """
     reader = SceneReader.of(picture, scene)
-    found = reader.read()
-    blocks = [b for b in moved if b in before]
-    if any(not _strange(found, before, block) for block in blocks):
-        return found
+    reading = reader.read()
+    blocks = [b for b in moved if b in layout_before]
+    if any(not _strange(reading, layout_before, block) for block in blocks):
+        return reading
     painter = _Painter(reader, scene)
-    explained = [_explained(painter, reader, before, block) for block in blocks]
+    explained = [_explained(painter, reader, layout_before, block) for block in blocks]
     for layout in sorted((e for e in explained if e), key=painter.error):
-        if painter.prefers(layout, found):
+        if painter.prefers(layout, reading):
             return layout
-    return found
+    return reading
 
 
-def _strange(found: SceneLayout, before: SceneLayout, moved: str) -> bool:
+def _strange(layout: SceneLayout, layout_before: SceneLayout, moved: str) -> bool:
     """Whether the block, or a thing beside it that was to stay, is gone or elsewhere."""
-    return any(n not in found or (n != moved and displacement(found, before, n) > STILL) for n in before)
+    return any(
+        n not in layout or (n != moved and displacement(layout, layout_before, n) > STILL)
+        for n in layout_before
+    )
 
 
-def _tried(reader: SceneReader, before: SceneLayout, moved: str) -> Iterator[SceneLayout]:
+def _tried(reader: SceneReader, layout_before: SceneLayout, moved: str) -> Iterator[SceneLayout]:
     """Everything else where it was, and the block where its colour is seen, on the table or on any base."""
-    rest = {name: at for name, at in before.items() if name != moved}
-    seen = centre(reader.seen[moved]) if moved in reader.seen else None
-    if seen is not None:
-        yield rest | {moved: reader.stand(seen, None)}
+    rest = {name: at for name, at in layout_before.items() if name != moved}
+    mask_centre = centre(reader.seen[moved]) if moved in reader.seen else None
+    if mask_centre is not None:
+        yield rest | {moved: reader.stand(mask_centre, None)}
     for base in (name for name in rest if not is_bowl(name)):
         top = rest[base] + np.array([0, 0, 2 * HALF])
         if all(np.linalg.norm(at - top) > HALF for at in rest.values()):
             yield rest | {moved: top}
-            if seen is not None and np.linalg.norm((at := reader.stand(seen, rest[base])) - top) < STACKED:
+            if (
+                mask_centre is not None
+                and np.linalg.norm((at := reader.stand(mask_centre, rest[base])) - top) < STACKED
+            ):
                 yield rest | {moved: at}
 
 
 def _explained(
-    painter: "_Painter", reader: SceneReader, before: SceneLayout, block: str
+    painter: "_Painter", reader: SceneReader, layout_before: SceneLayout, block: str
 ) -> SceneLayout | None:
     """The layout, one block moved, that explains the picture best; None where the block is nowhere."""
-    layout = min(_tried(reader, before, block), key=painter.error, default=None)
+    layout = min(_tried(reader, layout_before, block), key=painter.error, default=None)
     if layout is None:
         return None
-    least = painter.error(layout)
+    smallest = painter.error(layout)
     for step in STEPS:
         better = True
         while better:
             better = False
             for way in ((step, 0, 0), (-step, 0, 0), (0, step, 0), (0, -step, 0)):
                 shifted = layout | {block: layout[block] + np.array(way)}
-                if (error := painter.error(shifted)) < least:
-                    layout, least, better = shifted, error, True
+                if (error := painter.error(shifted)) < smallest:
+                    layout, smallest, better = shifted, error, True
     return layout
 
 
@@ -116,18 +122,18 @@ class _Painter:
     def error(self, layout: SceneLayout) -> float:
         return float(self._errors(layout)[0].sum())
 
-    def prefers(self, layout: SceneLayout, found: SceneLayout) -> bool:
+    def prefers(self, layout: SceneLayout, reading: SceneLayout) -> bool:
         """Whether a layout explains the picture as well as the one that was read, and all that it has
         elsewhere or beside that, as well as if it were not there."""
-        added = [n for n in layout if n not in found or displacement(layout, found, n) > STILL]
-        return self._as_well(layout, found) and all(
+        added = [n for n in layout if n not in reading or displacement(layout, reading, n) > STILL]
+        return self._as_well(layout, reading) and all(
             self._as_well(layout, {n: at for n, at in layout.items() if n != name}) for name in added
         )
 
     def _as_well(self, layout: SceneLayout, other: SceneLayout) -> bool:
-        (ours, here), (theirs, there) = self._errors(layout), self._errors(other)
-        differs = self._around(here != there)
-        return bool(ours[differs].sum() <= theirs[differs].sum())
+        (ours, error_here), (other_picture, error_there) = self._errors(layout), self._errors(other)
+        differs = self._around(error_here != error_there)
+        return bool(ours[differs].sum() <= other_picture[differs].sum())
 
     def _errors(self, layout: SceneLayout) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
         """Squared distance of the colours, (size, size), and which thing is painted where."""

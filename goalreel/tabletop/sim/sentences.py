@@ -49,12 +49,12 @@ def read_order(prompt: str, names: Sequence[str]) -> SubGoal:
     Raises:
         InputError: it names none, or one that this table cannot have.
     """
-    found, _ = _search(prompt.partition(".")[0], _ORDERS)
-    if len(found) != 1:
+    goals, _ = _search(prompt.partition(".")[0], _ORDERS)
+    if len(goals) != 1:
         raise InputError(
             f"not an order for one block, such as 'put the red block in the blue bowl': {prompt!r}"
         )
-    return _checked(found[0], names)
+    return _checked(goals[0], names)
 
 
 def read_wanted(text: str, names: Sequence[str]) -> list[SubGoal]:
@@ -64,23 +64,23 @@ def read_wanted(text: str, names: Sequence[str]) -> list[SubGoal]:
         InputError: it has a part that is neither, or things that this table does not have.
     """
     for templates in (_WANTED, _CLAUSES):
-        found, rest = _search(text, templates)
-        if found and not _JOINTS.sub("", rest):
-            return [_checked(goal, names) for goal in found]
+        goals, rest = _search(text, templates)
+        if goals and not _JOINTS.sub("", rest):
+            return [_checked(goal, names) for goal in goals]
     raise InputError(f"this table offers {', '.join(names)}; cannot make out {text!r}")
 
 
 def _search(text: str, templates: Templates) -> tuple[list[SubGoal], str]:
     """Every clause in the order of the text, and what is left of the text without them."""
-    found: dict[int, SubGoal] = {}
+    goals: dict[int, SubGoal] = {}
     for kind, phrases in templates.items():
         for phrase in phrases:
-            words = phrase.format(object=f"(?P<object>{_THING})", target=f"(?P<target>{_THING})")
-            clause = re.compile(rf"\b{words}\b", re.IGNORECASE)
+            pattern = phrase.format(object=f"(?P<object>{_THING})", target=f"(?P<target>{_THING})")
+            clause = re.compile(rf"\b{pattern}\b", re.IGNORECASE)
             for match in clause.finditer(text):
-                found[match.start()] = SubGoal(kind, match["object"].lower(), match["target"].lower())
+                goals[match.start()] = SubGoal(kind, match["object"].lower(), match["target"].lower())
             text = clause.sub(lambda m: " " * len(m[0]), text)
-    return [found[start] for start in sorted(found)], text
+    return [goals[start] for start in sorted(goals)], text
 
 
 def _checked(goal: SubGoal, names: Sequence[str]) -> SubGoal:

@@ -23,9 +23,9 @@ def find_spot(layout: SceneLayout, goal: SubGoal) -> tuple[NDArray[np.float64], 
     """
     best, room = None, -np.inf
     for place in spots(layout, goal):
-        spare = room_at(layout, goal, place)
-        if spare > room:
-            best, room = place, spare
+        clearance = room_at(layout, goal, place)
+        if clearance > room:
+            best, room = place, clearance
         if room >= 0.02:
             break
     assert best is not None
@@ -55,13 +55,13 @@ def room_at(layout: SceneLayout, goal: SubGoal, place: NDArray[np.float64]) -> f
     """Metres to spare around a place (3,) for the goal's block: to its neighbours, and to the edge of the
     reachable area."""
     if goal.kind in ("inside", "on"):
-        mine = {n for n, p in layout.items() if np.linalg.norm(p[:2] - layout[goal.target][:2]) < 0.03}
+        own_stack = {n for n, p in layout.items() if np.linalg.norm(p[:2] - layout[goal.target][:2]) < 0.03}
     else:
-        mine = set()
+        own_stack = set()
     edge = min(min(v - low, high - v) for v, (low, high) in zip(place[:2], WORKSPACE, strict=True)) + REACH
     gaps = [
         np.linalg.norm(place[:2] - p[:2]) - (BOWL_CLEARANCE if is_bowl(n) else BLOCK_CLEARANCE)
         for n, p in layout.items()
-        if n != goal.object and n not in mine
+        if n != goal.object and n not in own_stack
     ]
     return float(min([edge, *gaps]))

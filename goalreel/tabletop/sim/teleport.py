@@ -21,7 +21,7 @@ def teleport(env: Tabletop, goal: SubGoal, spot: NDArray[np.float64] | None = No
     Raises:
         ValueError: the sub-goal cannot be reached from here in one move; the environment is unchanged.
     """
-    before = env.get_state()
+    state_before = env.get_state()
     if spot is None:
         spot, _ = find_spot(env.layout(), goal)
     yaw = env.block_yaw(goal.target) if goal.kind == "on" else 0.0
@@ -31,5 +31,5 @@ def teleport(env: Tabletop, goal: SubGoal, spot: NDArray[np.float64] | None = No
         env.settle(0.4)
         if env.holds(goal) and all(map(env.still, env.blocks)):
             return env.get_state()
-        env.set_state(before)
+        env.set_state(state_before)
     raise ValueError(f"cannot {goal.text} from here in one move")

@@ -31,16 +31,16 @@ def fit_cubes(
 ) -> dict[str, tuple[float, float]]:
     """Block -> its turn as above, and how well a cube's outline covers its colour there: their intersection
     over union, 0-1, low where the block is hidden or no cube."""
-    seen = segment(picture)
+    masks = segment(picture)
     blocks = [name for name in layout if not is_bowl(name)]
-    return {name: _turn(seen[colour(name)], layout[name], FIXED[camera]) for name in blocks}
+    return {name: _turn(masks[colour(name)], layout[name], FIXED[camera]) for name in blocks}
 
 
-def _turn(seen: NDArray[np.bool_], at: NDArray[np.float64], camera: PinholeCamera) -> tuple[float, float]:
+def _turn(mask: NDArray[np.bool_], at: NDArray[np.float64], camera: PinholeCamera) -> tuple[float, float]:
     def overlap(turn: float) -> float:
-        drawn = outline(at, turn, camera, len(seen))
+        drawn = outline(at, turn, camera, len(mask))
         # A bowl of the block's colour may stand elsewhere in the picture.
-        near = cv2.dilate(drawn, np.ones((9, 9), np.uint8)).astype(bool) & seen
+        near = cv2.dilate(drawn, np.ones((9, 9), np.uint8)).astype(bool) & mask
         return float((near & (drawn > 0)).sum() / (near | (drawn > 0)).sum())
 
     best = max(TURNS, key=overlap)
