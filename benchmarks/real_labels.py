@@ -14,7 +14,6 @@ import argparse
 import json
 from pathlib import Path
 
-from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.real import (
     BoundaryScore,
     boundary_score,
@@ -23,10 +22,11 @@ from goalreel.evaluation.real import (
     names_right,
     read_labels,
 )
+from goalreel.evaluation.statistics import Measurement
 
 REAL = Path(__file__).parents[1] / "tests/data/real"
 MEASURES = ("precision", "recall", "f1", "names")
-UNKNOWN = Measured(value=None, low=None, high=None)
+UNKNOWN = Measurement(value=None, low=None, high=None)
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ def main() -> None:
         print(f"| {row['dataset']} | {row['granularity']} | {row['retreats']} | {counts} | {shares} |")
 
 
-def flat(score: BoundaryScore, names: Measured) -> dict[str, object]:
+def flat(score: BoundaryScore, names: Measurement) -> dict[str, object]:
     found: dict[str, object] = {"matched": score.matched, "predicted": score.predicted, "true": score.true}
     for key, value in zip(MEASURES, (score.precision, score.recall, score.f1, names), strict=True):
         found |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 import yaml
@@ -49,8 +49,6 @@ HARD = "out of the"
 """Plans with such orders, whose block may go to any free place, are shown twice."""
 DONE = "README.md"
 """A checkpoint's card, which is written last."""
-Editor = Literal["nano-editor", "nano-editor-klein"]
-"""Presets of `goalreel train editor`; the first is of the class that ships."""
 
 
 def main(
@@ -59,25 +57,21 @@ def main(
     share: Annotated[
         float, typer.Option(min=0.001, max=1, help="Of the episodes and steps; below 1 to try the whole way.")
     ] = 1,
-    editor: Annotated[
-        Editor,
-        typer.Option(help="Its class and schedule: InstructPix2Pix's, which ships, or FLUX.2-klein's."),
-    ] = "nano-editor",
     install: Annotated[bool, typer.Option(help="Copy the finished checkpoints into the package.")] = False,
 ) -> None:
     """Train the nano trio: minutes on a GPU, hours on a CPU."""
     if install and share < 1:
         raise typer.BadParameter("--install is for --share 1: the package holds what the whole way leads to")
     out.mkdir(parents=True, exist_ok=True)
-    begun, told = out / "begun", f"--share {share:g} --editor {editor}"
+    begun, told = out / "begun", f"--share {share:g}"
     if begun.exists() and begun.read_text() != told:
         raise typer.BadParameter(f"{out} was begun with {begun.read_text()}: choose another --out")
     with one_line_errors(INTERRUPTED), exclusive(out, out):
         begun.write_text(told)
-        _stages(out, workers, share, editor, install)
+        _stages(out, workers, share, install)
 
 
-def _stages(out: Path, workers: int, share: float, drawn_by: Editor, install: bool) -> None:
+def _stages(out: Path, workers: int, share: float, install: bool) -> None:
     """What is done already stays as it is."""
     corpora, runs = out / "corpora", out / "runs"
     for kind, episodes in CORPORA.items():
@@ -90,7 +84,7 @@ def _stages(out: Path, workers: int, share: float, drawn_by: Editor, install: bo
     words = verdicts.parent / "parts" / "train-00000.json"
     preset = partial(_preset, out / "presets", share)
     _train("planner", preset("nano-planner"), runs / "planner", "--corpus", plans, "--words", words)
-    _train("editor", preset(drawn_by), runs / "editor", "--data", corpora / "edits", done="editor")
+    _train("editor", preset("nano-editor"), runs / "editor", "--data", corpora / "edits", done="editor")
     editor, own = runs / "editor" / "editor", corpora / "own"
     own_words = ("--episodes", _some(OWN, share), "--first", OWN_FIRST, "--editor", f"diffusers:{editor}")
     _corpus("verdicts", own, *own_words)

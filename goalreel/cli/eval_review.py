@@ -40,13 +40,13 @@ def review(
 
         from goalreel.annotator.show import recording_of
         from goalreel.datasets.records import FOLDER, Records
-        from goalreel.evaluation.measured import flattened
         from goalreel.evaluation.review import measure_reviews
+        from goalreel.evaluation.statistics import flatten
 
         records = Records(dataset / FOLDER, source="")
         report = measure_reviews(dataset, recording_of(dataset, records, source, sorted(records.done())).fps)
     if as_json:
-        typer.echo(json.dumps(flattened(report)))
+        typer.echo(json.dumps(flatten(report)))
         return
     from rich.console import Console
 

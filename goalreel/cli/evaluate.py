@@ -81,13 +81,13 @@ def segmentation(
     with one_line_errors():
         import json
 
-        from goalreel.evaluation.measured import flattened
+        from goalreel.evaluation.statistics import flatten
         from goalreel.planners.kinematic import Layout
         from goalreel.tabletop.bench.kinematic import evaluate
 
         report = evaluate(dataset, tolerance, Layout.parse(layout) if layout else None)
     if as_json:
-        typer.echo(json.dumps(flattened(report)))
+        typer.echo(json.dumps(flatten(report)))
     else:
         _table(report)
 

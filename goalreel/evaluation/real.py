@@ -13,9 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
-from goalreel.evaluation.intervals import measured, share
-from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.segmentation import best_matches, boundary_counts
+from goalreel.evaluation.statistics import Measurement, share, with_interval
 from goalreel.planners.kinematic import Granularity, KinematicPlanner
 from goalreel.types import Failure, Plan, Segment, Step, Task
 
@@ -116,9 +115,9 @@ class BoundaryScore(BaseModel):
     matched: int
     predicted: int
     true: int
-    precision: Measured
-    recall: Measured
-    f1: Measured
+    precision: Measurement
+    recall: Measurement
+    f1: Measurement
 
 
 def read_labels(path: Path) -> RealLabels:
@@ -163,7 +162,7 @@ def cuts_of(plans: Mapping[int, Plan]) -> Cuts:
     return {index: plan.segments or () for index, plan in plans.items()}
 
 
-def names_right(plans: Mapping[int, Plan], labels: LabelledDataset) -> Measured:
+def names_right(plans: Mapping[int, Plan], labels: LabelledDataset) -> Measurement:
     """Share of the labelled segments, retreats joined, whose best overlapping step says what was done.
 
     That is a grasp for a reach, a step tried in vain for a try, and for a move anything else; the last move
@@ -178,7 +177,7 @@ def names_right(plans: Mapping[int, Plan], labels: LabelledDataset) -> Measured:
         right = [a == b for a, b in zip(told, kinds, strict=True)]
         right[-1] = right[-1] and (told[-1] != "move" or label.instruction_done is not False)
         rows.append((sum(right), len(right)))
-    return measured(rows, share)
+    return with_interval(rows, share)
 
 
 def _kind(step: Step) -> str:
@@ -208,7 +207,7 @@ def boundary_score(
         matched=sum(r.matched for r in rows),
         predicted=sum(r.predicted for r in rows),
         true=sum(r.true for r in rows),
-        precision=measured([(r.matched, r.predicted) for r in rows], share),
-        recall=measured([(r.matched, r.true) for r in rows], share),
-        f1=measured([r.pair for r in rows], share),
+        precision=with_interval([(r.matched, r.predicted) for r in rows], share),
+        recall=with_interval([(r.matched, r.true) for r in rows], share),
+        f1=with_interval([r.pair for r in rows], share),
     )

@@ -15,9 +15,8 @@ from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import DatasetError
-from goalreel.evaluation.intervals import Sums, balanced, measured, share
-from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.segmentation import boundary_counts
+from goalreel.evaluation.statistics import Measurement, Sums, balanced_accuracy, share, with_interval
 from goalreel.types import Storyboard
 
 Z = 1.645
@@ -33,25 +32,25 @@ class ReviewReport(BaseModel):
     episodes: int
     """Reviewed: accepted or rejected."""
     accepted: int
-    untouched: Measured
+    untouched: Measurement
     """Share of the reviewed episodes that were accepted as they came."""
     pictures: int
     """Goal images of which Critic and person both said something."""
-    agreement: Measured
+    agreement: Measurement
     """Share of them on which both say the same."""
-    balanced_agreement: Measured
+    balanced_agreement: Measurement
     """Mean of the shares that the Critic got right among those a person calls right, and wrong."""
-    accepted_wrong: Measured
+    accepted_wrong: Measurement
     """Of those that the Critic accepted, the share that people call wrong."""
-    faulty: Measured
+    faulty: Measurement
     """Of the reviewed episodes all of whose goal images the Critic accepted, the share that people had to
     change or reject."""
     faulty_at_most: float | None
     """What that share is at most, with 95 % confidence (Wilson's bound), were the reviewed episodes drawn at
     random: a queue by doubt puts the worst first, so there it is pessimistic."""
-    boundary_f1: Measured
+    boundary_f1: Measurement
     """The record's boundaries against the person's, within 0.5 s."""
-    names_kept: Measured
+    names_kept: Measurement
     """Share of the record's steps whose name stayed."""
     steps_added: int
     steps_removed: int
@@ -76,15 +75,15 @@ def measure_reviews(dataset: Path, fps: float) -> ReviewReport:
     return ReviewReport(
         episodes=len(judged),
         accepted=sum(one.review.verdict == "accept" for one in judged),
-        untouched=measured([(not one.touched, 1) for one in judged], share),
+        untouched=with_interval([(not one.touched, 1) for one in judged], share),
         pictures=int(pictures.sum()),
-        agreement=measured(both, share),
-        balanced_agreement=measured(sided, balanced),
-        accepted_wrong=measured(pictures[:, [2, 0, 2]], _second),
-        faulty=measured(trusted, share),
+        agreement=with_interval(both, share),
+        balanced_agreement=with_interval(sided, balanced_accuracy),
+        accepted_wrong=with_interval(pictures[:, [2, 0, 2]], _second),
+        faulty=with_interval(trusted, share),
         faulty_at_most=_at_most(sum(touched for touched, _ in trusted), len(trusted)),
-        boundary_f1=measured([one.boundaries() for one in judged], share),
-        names_kept=measured([one.names() for one in judged], share),
+        boundary_f1=with_interval([one.boundaries() for one in judged], share),
+        names_kept=with_interval([one.names() for one in judged], share),
         steps_added=sum(one.added for one in judged),
         steps_removed=sum(one.removed for one in judged),
     )

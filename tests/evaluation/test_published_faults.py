@@ -14,7 +14,6 @@ from support.cli import fails
 from support.miniatures import COMM_ROW, comm_clone, comm_data, flat
 
 from goalreel.errors import DatasetError, InputError, UserError
-from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.published.benchmark import AnswerPart, BenchAnswer, JudgeFacts, Sample
 from goalreel.evaluation.published.comm import Comm
 from goalreel.evaluation.published.estimate import LOOKED_AT, estimate
@@ -23,6 +22,7 @@ from goalreel.evaluation.published.paper import check_row
 from goalreel.evaluation.published.report import PublishedReport
 from goalreel.evaluation.published.run import PublishedOrder, run_benchmark
 from goalreel.evaluation.published.ueval import UEval, read_met
+from goalreel.evaluation.statistics import Measurement
 from goalreel.files import exclusive
 from goalreel.storyboard_io import save_storyboard
 from goalreel.types import Failure, Storyboard, Task
@@ -222,7 +222,7 @@ def test_the_table_of_a_narrow_terminal_names_every_measure_and_shows_every_valu
         answered=360,
         unplanned={},
         judge="j",
-        values={name: Measured(value=100.0, low=98.7, high=100.0) for name in names},
+        values={name: Measurement(value=100.0, low=98.7, high=100.0) for name in names},
         row="IT+FLUX.2-klein-9B",
         notes=(),
     )

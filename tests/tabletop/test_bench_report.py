@@ -15,16 +15,16 @@ pytest.importorskip("lerobot", reason="needs lerobot: pip install 'goalreel[lero
 from goalreel.cli import eval_tabletop
 from goalreel.cli.evaluate import app
 from goalreel.datasets.source import Source
-from goalreel.evaluation.intervals import (
-    area,
-    balanced,
-    gap_closed,
-    measured,
-    measured_share,
+from goalreel.evaluation.statistics import (
+    Measurement,
+    balanced_accuracy,
+    gap_share,
     points,
+    roc_area,
     share,
+    share_with_interval,
+    with_interval,
 )
-from goalreel.evaluation.measured import Measured
 from goalreel.models.load import load
 from goalreel.models.presets import Preset
 from goalreel.models.trio import Names
@@ -43,49 +43,49 @@ def quiet(stage, done, total):
 
 def test_the_interval_is_that_of_the_binomial():
     rng = np.random.default_rng(1)
-    found = measured_share((seed, bool(rng.random() < 0.8)) for seed in range(400))
+    found = share_with_interval((seed, bool(rng.random() < 0.8)) for seed in range(400))
     wide = 1.96 * np.sqrt(found.value * (1 - found.value) / 400)
     assert found.low == pytest.approx(found.value - wide, abs=0.008)
     assert found.high == pytest.approx(found.value + wide, abs=0.008)
 
 
 def test_episodes_are_drawn_not_rows():
-    one_each = measured_share((seed, seed % 2 == 0) for seed in range(40))
-    ten_each = measured_share((seed, seed % 2 == 0) for seed in range(40) for _ in range(10))
+    one_each = share_with_interval((seed, seed % 2 == 0) for seed in range(40))
+    ten_each = share_with_interval((seed, seed % 2 == 0) for seed in range(40) for _ in range(10))
     assert ten_each == one_each
 
 
 def test_the_interval_holds_the_value_and_narrows_with_more_episodes():
     few = [(1.0, 1.0), (0.0, 1.0)] * 5
-    wide, narrow = measured(few, share), measured(few * 20, share)
+    wide, narrow = with_interval(few, share), with_interval(few * 20, share)
     assert wide.low < 0.5 < wide.high
     assert narrow.high - narrow.low < (wide.high - wide.low) / 2
-    assert measured(few, share) == wide
+    assert with_interval(few, share) == wide
 
 
 def test_nothing_to_measure_is_none():
-    assert measured_share([]) == Measured(value=None)
-    assert measured([(0, 0), (0, 0)], share) == Measured(value=None)
+    assert share_with_interval([]) == Measurement(value=None)
+    assert with_interval([(0, 0), (0, 0)], share) == Measurement(value=None)
 
 
 def test_a_draw_without_anything_to_measure_is_no_success():
-    rare = measured([(0, 1), *[(0, 0)] * 9], share)
+    rare = with_interval([(0, 1), *[(0, 0)] * 9], share)
     assert (rare.value, rare.low, rare.high) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(
     ("statistic", "sums", "value"),
     [
-        (balanced, (9, 10, 1, 2), 0.7),
+        (balanced_accuracy, (9, 10, 1, 2), 0.7),
         (points, (9, 7, 10), 20),
-        (gap_closed, (8, 5, 10), 0.6),
-        (gap_closed, (4, 5, 10), -0.2),
-        (gap_closed, (5, 5, 5), np.nan),
-        (gap_closed, (5, 5, 4), np.nan),
-        (area, (0, 0, 3, 3, 0, 0), 1),
-        (area, (3, 0, 0, 0, 0, 3), 0),
-        (area, (1, 1, 1, 1), 0.5),
-        (area, (1, 3, 2, 2), 0.625),
+        (gap_share, (8, 5, 10), 0.6),
+        (gap_share, (4, 5, 10), -0.2),
+        (gap_share, (5, 5, 5), np.nan),
+        (gap_share, (5, 5, 4), np.nan),
+        (roc_area, (0, 0, 3, 3, 0, 0), 1),
+        (roc_area, (3, 0, 0, 0, 0, 3), 0),
+        (roc_area, (1, 1, 1, 1), 0.5),
+        (roc_area, (1, 3, 2, 2), 0.625),
     ],
 )
 def test_statistics(statistic, sums, value):
@@ -97,12 +97,12 @@ def test_an_area_is_the_chance_to_rank_a_good_one_higher():
     good, bad = rng.integers(0, 5, 60) + rng.integers(0, 2, 60), rng.integers(0, 5, 50)
     pairs = np.mean([(g > b) + 0.5 * (g == b) for g in good for b in bad])
     sums = np.concatenate([np.bincount(good, minlength=6), np.bincount(bad, minlength=6)])
-    assert float(area(sums.astype(float))) == pytest.approx(pairs)
+    assert float(roc_area(sums.astype(float))) == pytest.approx(pairs)
 
 
 def test_the_report_is_one_flat_line():
-    value = Measured(value=0.5, low=0.4, high=0.6)
-    values = {"plan.exact": value, "loop.gap_closed": Measured(value=None)}
+    value = Measurement(value=0.5, low=0.4, high=0.6)
+    values = {"plan.exact": value, "loop.gap_closed": Measurement(value=None)}
     report = BenchReport(
         models={"planner": "p"}, split="validation", first=900_000, episodes=3, values=values
     )

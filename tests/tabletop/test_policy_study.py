@@ -20,7 +20,7 @@ from support.table_policies import key_pose_policy, step_policy
 
 from goalreel.cli.eval_policy import policy as policy_command
 from goalreel.errors import DatasetError, InputError
-from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.statistics import Measurement
 from goalreel.files import exclusive
 from goalreel.image import Image
 from goalreel.models import presets
@@ -299,7 +299,7 @@ def test_a_difference_is_of_the_same_seeds_and_tasks():
     better, worse = [ends(2, 2), ends(2, 0)], [ends(0, 2), ends(0, 0)]
     found = difference(better, worse, "success")
     assert found.value == 50
-    assert difference(better, better, "reached") == Measured(value=0, low=0, high=0)
+    assert difference(better, better, "reached") == Measurement(value=0, low=0, high=0)
     with pytest.raises(ValueError, match="not the same seeds and tasks"):
         difference(better, worse[:1], "success")
 

@@ -1,11 +1,10 @@
-"""Demonstrations, backbone and policies of the policy study, small; and its script as a whole."""
+"""Demonstrations, backbone and policies of the policy study, small."""
 
 import os
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 import copy
-import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -14,11 +13,8 @@ import torch
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-import policy_report
-import policy_study
 
 from goalreel.datasets.writing.pipeline import SUBGOAL
-from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.tabletop.lessons.composition import PAIRS
 from goalreel.tabletop.policy import demos
@@ -26,8 +22,6 @@ from goalreel.tabletop.policy.acting import GoalCue, LeRobotActor
 from goalreel.tabletop.policy.backbone import Reader, batches, loss_of, off_by, train
 from goalreel.tabletop.policy.editor_vae import round_trip
 from goalreel.tabletop.policy.fit import ARMS, bank, batch_of, fit, home, misses, save
-from goalreel.tabletop.policy.rollout import Rolled
-from goalreel.tabletop.policy.study import PolicyReport
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.policy_tasks import ENVIRONMENT, NEW_WORD, sub_task
@@ -147,78 +141,3 @@ def test_the_editors_vae_gives_back_almost_the_same_picture(made):
     assert again.shape == pictures.shape
     away = np.abs(again.astype(float) - pictures)
     assert 0 < away.mean() < 8
-
-
-def test_what_the_study_has_trained_and_measured_stays(tmp_path):
-    there = ("policies/text-all-0-10/curve.json", "results/text-all-0-10-seen-test-5.json", "bank/000000.pt")
-    for name in there:
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text("kept")
-    policy_study._policy(tmp_path, "text", 0, 0, 10)
-    policy_study._rolled(tmp_path, "text", 0, (0,), 10, "seen", "test", 5)
-    policy_study._features(tmp_path, "bank", tmp_path / "000000.npz", 0.5)
-    assert [(tmp_path / name).read_text() for name in there] == ["kept"] * 3
-
-
-def test_a_folder_of_other_demonstrations_is_refused(tmp_path):
-    policy_study._settled(tmp_path, {"scenes": 5, "checks": 1})
-    policy_study._settled(tmp_path, {"scenes": 5, "checks": 1})
-    with pytest.raises(InputError, match="was made with scenes 5: choose another --out"):
-        policy_study._settled(tmp_path, {"scenes": 6, "checks": 1})
-
-
-def test_sizes_that_are_no_numbers_end_in_one_line():
-    assert policy_study._sizes("1000, 0") == [1000, 0]
-    for text in ("abc", "1000,", "-5"):
-        with pytest.raises(InputError, match="give whole numbers of samples"):
-            policy_study._sizes(text)
-
-
-@pytest.mark.process
-def test_the_study_goes_from_nothing_to_results_and_tables(tmp_path, capsys):
-    policy_study.main(
-        tmp_path,
-        scenes=2,
-        checks=1,
-        conditions="seen",
-        backbone_steps=2,
-        steps=2,
-        sizes="0",
-        repeats=1,
-        split="validation",
-        episodes=1,
-        others=2,
-        arms="text,picture",
-        workers=1,
-    )
-    found = sorted((tmp_path / "results").glob("*.json"))
-    runs = {"text", "picture", "picture_alone", "checks", "checks_alone", "predicted"}
-    assert {p.name.partition("-")[0] for p in found} == runs
-    assert json.loads(found[0].read_text())["values"]
-    policy_report.main(tmp_path, steps=2, split="validation", drawn=tmp_path / "curves.png")
-    told = capsys.readouterr().out
-    shown = ("A1, the present", "G+ - G-, success", "| G - A1, reached |", "| G, all, 0 |", "cm off")
-    assert all(name in told for name in shown)
-    assert (tmp_path / "curves.png").stat().st_size > 1000
-
-
-def test_tables_are_of_one_split_and_of_the_most_tasks(tmp_path):
-    (tmp_path / "results").mkdir()
-    for split, count in (("test", 2), ("test", 10), ("test", 9), ("validation", 30)):
-        ended = Rolled(reached=1, goals=1, success=True, first_right=True)
-        report = PolicyReport(
-            condition="seen",
-            split=split,
-            first=0,
-            episodes=count,
-            words=True,
-            form="plain",
-            policies={},
-            values={},
-            rolled={"text": [ended] * count},
-        )
-        name = f"text-all-0-2000-seen-{split}-{count}.json"
-        (tmp_path / "results" / name).write_text(report.model_dump_json())
-    for split, most in (("test", 10), ("validation", 30)):
-        [ends] = policy_report.read(tmp_path, 2000, split)["all", "seen"]["text"].values()
-        assert len(ends) == most

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -325,31 +324,3 @@ def test_options_of_the_other_method_are_refused(tmp_path):
     assert "no scorer 'odd'" in said(
         *("--config", "nano-critic-grpo", "--method", "grpo", "--scorer", "odd", "--corpus", str(tmp_path))
     )
-
-
-@pytest.mark.process
-@pytest.mark.slow
-def test_the_ablation_runs_end_to_end_and_does_nothing_twice(folder, tmp_path):
-    import nano_ablations
-
-    from goalreel.tabletop.lessons.corpus import CorpusOrder, make_corpus
-
-    for kind in ("plans", "verdicts"):
-        make_corpus(CorpusOrder(kind, "train", 3), tmp_path / kind)
-    lessons = {kind: tmp_path / kind / "sharegpt" / f"{kind}.json" for kind in ("plans", "verdicts")}
-    out = tmp_path / "ablations"
-
-    def run() -> str:
-        nano_ablations.main(
-            folder, lessons["verdicts"], lessons["plans"], "nano-critic", "diffusers:nano-editor",
-            out, steps=1, sft_steps=1, rollout=1, split="validation", episodes=1,
-        )  # fmt: skip
-        return (out / "ablations.md").read_text()
-
-    table = run()
-    for name, _ in nano_ablations.ARMS.values():
-        assert re.search(rf"^\| {name} \| \d+\.\d", table, re.MULTILINE), table
-    assert len(Critiques([out / "filtered"], held_out_split)) < len(Critiques([folder], held_out_split))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nano_ablations, "_goalreel", None)
-        assert run() == table

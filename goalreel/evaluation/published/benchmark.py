@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.statistics import Measurement
 from goalreel.image import Image
 from goalreel.planners.chat.conversation import Conversation
 from goalreel.types import DoneStep, Storyboard, Task
@@ -147,7 +147,7 @@ class Benchmark(Protocol):
         """
         ...
 
-    def scores(self, marked: Sequence[Marked]) -> dict[str, Measured]:
+    def scores(self, marked: Sequence[Marked]) -> dict[str, Measurement]:
         """Measures by the names that the paper's tables have for them (see `paper.yaml`).
 
         A sample that was not judged is left out of a mean, and counted as `unjudged`; it is never a zero.

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from goalreel.errors import InputError
-from goalreel.evaluation.intervals import measured, share
-from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
 from goalreel.evaluation.published.clone import Clone
 from goalreel.evaluation.published.comm_data import (
@@ -36,6 +34,7 @@ from goalreel.evaluation.published.comm_marks import (
     six,
 )
 from goalreel.evaluation.published.pictures import Unread, fitted, jpeg
+from goalreel.evaluation.statistics import Measurement, share, with_interval
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.planners.chat.conversation import Conversation, Message, MessagePart
@@ -135,7 +134,7 @@ class Comm:
             asked.append(self._inquiry("irs", user, read_fidelity))
         return asked
 
-    def scores(self, marked: Sequence[Marked]) -> dict[str, Measured]:
+    def scores(self, marked: Sequence[Marked]) -> dict[str, Measurement]:
         """Means 0-10 of `sty`, `enti`, `tren`, `comp`, `imgq`, `irs`, each of what is marked in it; counts.
 
         `unjudged`: answers without one of the six. `unanswered`: samples without any answer, in no mean, as
@@ -143,12 +142,12 @@ class Comm:
         """
         answered = [m for m in marked if m.answer.parts]
         tables = [six(m.marks) for m in answered]
-        measures: dict[str, Measured] = {}
+        measures: dict[str, Measurement] = {}
         for key in MEASURES:
             values = (table[key] for table in tables)
-            measures[key] = measured([(value, 1.0) for value in values if value is not None], share)
-        measures["unjudged"] = Measured(value=sum(None in t.values() for t in tables))
-        measures["unanswered"] = Measured(value=len(marked) - len(answered))
+            measures[key] = with_interval([(value, 1.0) for value in values if value is not None], share)
+        measures["unjudged"] = Measurement(value=sum(None in t.values() for t in tables))
+        measures["unanswered"] = Measurement(value=len(marked) - len(answered))
         return measures
 
     def _sample(self, row: Mapping[str, Any], wording: Wording, data: Path) -> Sample | str:

@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from rich.table import Column, Table
 
-from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.published.paper import tables_of
+from goalreel.evaluation.statistics import Measurement
 
 
 class PublishedReport(BaseModel):
@@ -25,7 +25,7 @@ class PublishedReport(BaseModel):
     unplanned: dict[str, str]
     """Samples that the Planner gave no plan for -> why."""
     judge: str | None
-    values: dict[str, Measured]
+    values: dict[str, Measurement]
     row: str | None
     """The paper's row to compare with."""
     notes: tuple[str, ...]

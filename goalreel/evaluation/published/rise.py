@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from goalreel.errors import InputError
-from goalreel.evaluation.intervals import measured, share
-from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
 from goalreel.evaluation.published.clone import Clone, Constants
 from goalreel.evaluation.published.pictures import Unread, find_picture, fitted, read_picture
@@ -29,6 +27,7 @@ from goalreel.evaluation.published.rise_rules import (
     read_score,
     sees_first,
 )
+from goalreel.evaluation.statistics import Measurement, share, with_interval
 from goalreel.files import write_bytes
 from goalreel.planners.chat.conversation import Message, MessagePart
 
@@ -96,7 +95,7 @@ class Rise:
             if dimension not in marks
         ]
 
-    def scores(self, marked: Sequence[Marked]) -> dict[str, Measured]:
+    def scores(self, marked: Sequence[Marked]) -> dict[str, Measurement]:
         """Per cent complete by category and `overall`, under both rules; the dimensions' means; counts.
 
         `_prefix`: the rule before commit ce8cba3 of 2026-04-13, that of the paper's table: an item whose
@@ -105,7 +104,7 @@ class Rise:
         An answer without a picture has failed, as in their results, and is counted as `unanswered`.
         """
         judged = [_Judged.of(m) for m in marked if _is_judged(m)]
-        measures: dict[str, Measured] = {}
+        measures: dict[str, Measurement] = {}
         for group in (*GROUPS, "overall"):
             chosen = [j for j in judged if group in (j.group, "overall")]
             measures[group] = _percent(j.complete for j in chosen)
@@ -113,8 +112,8 @@ class Rise:
         for key, dimension in _MEANS.items():
             found = (j.scores.get(dimension) for j in judged)
             measures[key] = _percent((score - 1) / 4 for score in found if score is not None)
-        measures["unjudged"] = Measured(value=len(marked) - len(judged))
-        measures["unanswered"] = Measured(value=sum(not m.answer.images for m in marked))
+        measures["unjudged"] = Measurement(value=len(marked) - len(judged))
+        measures["unanswered"] = Measurement(value=sum(not m.answer.images for m in marked))
         return measures
 
     def _inquiry(self, dimension: Dimension, sample: Sample, answer: BenchAnswer) -> Inquiry:
@@ -182,8 +181,8 @@ def _is_judged(marked: Marked) -> bool:
     return not marked.answer.images or all(marked.marks.get(d) is not None for d in asked(marked.sample.row))
 
 
-def _percent(shares: Iterable[float]) -> Measured:
-    return measured([(100.0 * value, 1.0) for value in shares], share)
+def _percent(shares: Iterable[float]) -> Measurement:
+    return with_interval([(100.0 * value, 1.0) for value in shares], share)
 
 
 def _rows(data: Path) -> list[dict[str, Any]]:

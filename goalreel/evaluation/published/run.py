@@ -19,13 +19,13 @@ import numpy as np
 
 from goalreel import __version__
 from goalreel.errors import DatasetError, InputError
-from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.published.answers import FOLDER, Answers, generate
 from goalreel.evaluation.published.benchmark import AnswerPart, BenchAnswer, Benchmark, Sample
 from goalreel.evaluation.published.estimate import Estimate, estimate
 from goalreel.evaluation.published.judging import Asker, BenchJudge, judge_all
 from goalreel.evaluation.published.paper import KLEIN, QWEN, WARNINGS, check_row, row_for, tables_of
 from goalreel.evaluation.published.report import PublishedReport
+from goalreel.evaluation.statistics import Measurement
 from goalreel.files import digest, exclusive, write_bytes
 from goalreel.image import Image
 from goalreel.models.names import ModelName
@@ -105,7 +105,7 @@ def run_benchmark(
 
 def _judged(
     order: PublishedOrder, judge: BenchJudge, answers: Answers, confirm: Confirm, progress: OnProgress
-) -> dict[str, Measured]:
+) -> dict[str, Measurement]:
     folder = order.out / "judge"
     wanted = estimate(order.benchmark, answers, Asker(judge, folder))
     if wanted.calls and not confirm(wanted):
@@ -169,7 +169,7 @@ def _report(
     every: int,
     answers: Answers,
     judge: BenchJudge | None,
-    values: dict[str, Measured],
+    values: dict[str, Measurement],
 ) -> PublishedReport:
     unplanned = answers.unplanned()
     row = order.paper_row or row_for(settings.get("editor", ""))

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from goalreel.errors import InputError
-from goalreel.evaluation.intervals import Sums, measured, share
-from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
 from goalreel.evaluation.published.clone import Clone
+from goalreel.evaluation.statistics import Measurement, Sums, share, with_interval
 from goalreel.files import write_bytes
 from goalreel.planners.chat.conversation import Conversation, Message
 
@@ -114,7 +113,7 @@ class UEval:
             for number, criterion in enumerate(sample.row[f"{side}_rubrics"])
         ]
 
-    def scores(self, marked: Sequence[Marked]) -> dict[str, Measured]:
+    def scores(self, marked: Sequence[Marked]) -> dict[str, Measurement]:
         """Per cent: a value a task, `text` and `image` rates, and both averages.
 
         An item's score is the mean of its text rate and its image rate, the shares of criteria that are met.
@@ -126,12 +125,12 @@ class UEval:
             known = [rate for rate in rates.values() if rate is not None]
             if known:
                 rows.append(_counts(one.sample.group, sum(known) / len(known), rates))
-        values = {task: measured(rows, _percent(i)) for i, task in enumerate(TASKS)}
-        values["text"] = measured(rows, _percent(len(TASKS)))
-        values["image"] = measured(rows, _percent(len(TASKS) + 1))
-        values["avg_tasks"] = measured(rows, _tasks)
-        values["avg_items"] = measured(rows, _items)
-        values["unjudged"] = Measured(value=float(unjudged))
+        values = {task: with_interval(rows, _percent(i)) for i, task in enumerate(TASKS)}
+        values["text"] = with_interval(rows, _percent(len(TASKS)))
+        values["image"] = with_interval(rows, _percent(len(TASKS) + 1))
+        values["avg_tasks"] = with_interval(rows, _tasks)
+        values["avg_items"] = with_interval(rows, _items)
+        values["unjudged"] = Measurement(value=float(unjudged))
         return values
 
     def _ask(self, side: str, sample: Sample, answer: BenchAnswer, criterion: str) -> Conversation:

@@ -15,10 +15,9 @@ import numpy as np
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from goalreel.errors import InputError
-from goalreel.evaluation.intervals import Sums, measured, share
-from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.published.benchmark import BenchAnswer, Inquiry, JudgeFacts, Marked, Sample
 from goalreel.evaluation.published.clone import Clone
+from goalreel.evaluation.statistics import Measurement, Sums, share, with_interval
 from goalreel.files import write_bytes
 from goalreel.planners.agents.dialects.source_strings import strings_under
 from goalreel.planners.chat.conversation import Message
@@ -104,7 +103,7 @@ class Wise:
         turns = (Message("system", (system,)), Message("user", (text, answer.images[-1])))
         return [Inquiry("scores", turns, read_scores)]
 
-    def scores(self, marked: Sequence[Marked]) -> dict[str, Measured]:
+    def scores(self, marked: Sequence[Marked]) -> dict[str, Measurement]:
         """WiScore, 0-1, by column and overall. An answer without a picture scores 0."""
         rows, unjudged = [], 0
         for one in marked:
@@ -115,9 +114,9 @@ class Wise:
                 rows.append(
                     [v for i in range(len(COLUMNS)) for v in ((score, 1.0) if i == at else (0.0, 0.0))]
                 )
-        values = {name: measured(rows, _only(i)) for i, name in enumerate(COLUMNS)}
-        values["overall"] = measured(rows, _overall)
-        values["unjudged"] = Measured(value=float(unjudged))
+        values = {name: with_interval(rows, _only(i)) for i, name in enumerate(COLUMNS)}
+        values["overall"] = with_interval(rows, _overall)
+        values["unjudged"] = Measurement(value=float(unjudged))
         return values
 
     @cached_property

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from goalreel.errors import InputError
-from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.outage import stopping
+from goalreel.evaluation.statistics import Measurement
 from goalreel.files import exclusive
 from goalreel.models.journal import Journal
 from goalreel.models.lazy import Later
@@ -100,7 +100,7 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
             _ = trio.observer.model
         chosen = seeds(order.split, order.episodes, order.first)
         made = walks(chosen, progress, order.view)
-        values: dict[str, Measured] = {}
+        values: dict[str, Measurement] = {}
         if trio is not None:
             bench = Bench(
                 made,
@@ -128,7 +128,7 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
 
 def _job(
     order: BenchOrder, trio: Trio | None, made: Sequence[Walk], progress: OnProgress
-) -> dict[str, Measured]:
+) -> dict[str, Measurement]:
     from goalreel.tabletop.bench.job import measure_job  # imports lerobot
 
     def models(recorded: Recorded) -> Trio:
@@ -153,10 +153,10 @@ class Bench:
     asks: Asks
     orders: Sequence[Register] = ORDERS
 
-    def run(self, parts: Sequence[BenchPart]) -> dict[str, Measured]:
+    def run(self, parts: Sequence[BenchPart]) -> dict[str, Measurement]:
         """PART.MEASURE -> value, for those of the parts that ask the models directly; PART_terse.MEASURE
         where the orders are terse."""
-        calls: Mapping[str, Callable[[], dict[str, Measured]]] = {
+        calls: Mapping[str, Callable[[], dict[str, Measurement]]] = {
             "plan": lambda: measure_plans(self.walks, self.trio.planner, self.progress),
             "edit": self._edit,
             "critic": self._critic,
@@ -174,25 +174,25 @@ class Bench:
             return [part]
         return [part if register == "explicit" else f"{part}_{register}" for register in self.orders]
 
-    def _edit(self) -> dict[str, Measured]:
+    def _edit(self) -> dict[str, Measurement]:
         return measure_edits(self.walks, edit_all(self.walks, self.trio.editor, self.progress))
 
-    def _critic(self) -> dict[str, Measured]:
+    def _critic(self) -> dict[str, Measurement]:
         edited = edit_all(self.walks, self.trio.editor, self.progress)
         made = list(verdict_rows([w.seed for w in self.walks], SIZE, self.walks[0].view))
         judged = judge_all(made, edited, self.trio.critic, self.progress)
         return measure_critic(judged) | measure_rewriting(judged, self.trio.editor, self.progress)
 
-    def _loop(self, register: Register) -> dict[str, Measured]:
+    def _loop(self, register: Register) -> dict[str, Measurement]:
         trio = self.trio
         hits = run_loops(self.walks, trio.editor, trio.critic, self.progress, trio.called.keep, register)
         return measure_loops(self.walks, hits)
 
-    def _closed_loop(self, register: Register) -> dict[str, Measured]:
+    def _closed_loop(self, register: Register) -> dict[str, Measurement]:
         follower = CourseFollower(self.journal)
         return measure_closed_loop(self.walks, self.trio, self.attempts, follower, self.progress, register)
 
-    def _live(self) -> dict[str, Measured]:
+    def _live(self) -> dict[str, Measurement]:
         critic, seeds, view = self.trio.observer, [w.seed for w in self.walks], self.walks[0].view
         frames = judge_frames(seeds, critic, self.progress, view)
         courses = live_courses(seeds, self.asks, self.progress, view)

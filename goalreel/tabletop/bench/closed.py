@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.evaluation.intervals import measured, measured_share, points
-from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.statistics import Measurement, points, share_with_interval, with_interval
 from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.load import Trio
@@ -125,7 +124,7 @@ def measure_closed_loop(
     follower: CourseFollower,
     progress: OnProgress,
     register: Register = "explicit",
-) -> dict[str, Measured]:
+) -> dict[str, Measurement]:
     """`success` on predicted goal images and `truth` on true ones: shares of episodes that end with all
     predicates true. `gap`: how many points (0-100) the predicted ones are behind.
 
@@ -149,7 +148,7 @@ def measure_closed_loop(
     best = [all(e.held) for e in follower.follow(true, "follow truth", progress)]
     seeds = [w.seed for w in walks]
     return {
-        "success": measured_share(zip(seeds, ours, strict=True)),
-        "truth": measured_share(zip(seeds, best, strict=True)),
-        "gap": measured([(b, o, 1) for b, o in zip(best, ours, strict=True)], points),
+        "success": share_with_interval(zip(seeds, ours, strict=True)),
+        "truth": share_with_interval(zip(seeds, best, strict=True)),
+        "gap": with_interval([(b, o, 1) for b, o in zip(best, ours, strict=True)], points),
     }

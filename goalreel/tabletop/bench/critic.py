@@ -3,8 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from goalreel.evaluation.intervals import area, balanced, measured, measured_share
-from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.statistics import (
+    Measurement,
+    balanced_accuracy,
+    roc_area,
+    share_with_interval,
+    with_interval,
+)
 from goalreel.image import Image
 from goalreel.progress import OnProgress
 from goalreel.tabletop.bench.asking import in_batches
@@ -83,19 +88,19 @@ def _real(edited: Edited) -> Candidate:
     )
 
 
-def measure_critic(judged: Sequence[Judged]) -> dict[str, Measured]:
+def measure_critic(judged: Sequence[Judged]) -> dict[str, Measurement]:
     """`accuracy`, `balanced_accuracy` and `auc` of all, of made ones and of the editor's, and the share of
     mistakes of every kind that were rejected."""
-    result: dict[str, Measured] = {}
+    result: dict[str, Measurement] = {}
     for end, rows in (
         ("", judged),
         *((f"_{source}", [j for j in judged if j.source == source]) for source in (MADE, REAL)),
     ):
-        result[f"accuracy{end}"] = measured_share((j.seed, j.right) for j in rows)
-        result[f"balanced_accuracy{end}"] = measured(_halves(rows), balanced)
-        result[f"auc{end}"] = measured(_histograms(rows), area)
+        result[f"accuracy{end}"] = share_with_interval((j.seed, j.right) for j in rows)
+        result[f"balanced_accuracy{end}"] = with_interval(_halves(rows), balanced_accuracy)
+        result[f"auc{end}"] = with_interval(_histograms(rows), roc_area)
     for mistake in sorted({j.mistake for j in judged if j.mistake}):
-        result[f"rejected_{mistake}"] = measured_share(
+        result[f"rejected_{mistake}"] = share_with_interval(
             (j.seed, j.right) for j in judged if j.mistake == mistake
         )
     return result
@@ -122,7 +127,9 @@ def _histograms(rows: Sequence[Judged]) -> list[list[int]]:
     return list(counts.values())
 
 
-def measure_rewriting(judged: Sequence[Judged], editor: Editor, progress: OnProgress) -> dict[str, Measured]:
+def measure_rewriting(
+    judged: Sequence[Judged], editor: Editor, progress: OnProgress
+) -> dict[str, Measurement]:
     """Of the editor's failures that the Critic rejected: how often its prompt (`rewrite`), and the old prompt
     with the same new seed (`reseed`), gives a right picture."""
     rejected = [
@@ -138,4 +145,4 @@ def measure_rewriting(judged: Sequence[Judged], editor: Editor, progress: OnProg
         for (e, _), answer in zip(rejected * 2, answers, strict=True)
     ]
     count = len(rejected)
-    return {"rewrite": measured_share(hits[:count]), "reseed": measured_share(hits[count:])}
+    return {"rewrite": share_with_interval(hits[:count]), "reseed": share_with_interval(hits[count:])}

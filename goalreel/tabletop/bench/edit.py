@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from goalreel.evaluation.intervals import measured_share
-from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.statistics import Measurement, share_with_interval
 from goalreel.image import Image
 from goalreel.loop import attempt_seed
 from goalreel.progress import OnProgress
@@ -94,23 +93,23 @@ def edit_all(walks: Sequence[Walk], editor: Editor, progress: OnProgress) -> lis
     ]
 
 
-def measure_edits(walks: Sequence[Walk], edited: Sequence[Edited]) -> dict[str, Measured]:
+def measure_edits(walks: Sequence[Walk], edited: Sequence[Edited]) -> dict[str, Measurement]:
     """`score`, `reached` and `untouched` of explicit prompts, the terse ones' as `_terse`; scores by kind and
     composition. `readable`: the score of the true goal images, which no editor can be expected to pass."""
-    result: dict[str, Measured] = {}
+    result: dict[str, Measurement] = {}
     for register in REGISTERS:
         end = "" if register == "explicit" else f"_{register}"
         rows = [e for e in edited if e.register == register]
         result[f"score{end}"] = _scores(rows)
-        result[f"reached{end}"] = measured_share((e.case.walk.seed, e.outcome.reached) for e in rows)
-        result[f"untouched{end}"] = measured_share((e.case.walk.seed, e.outcome.untouched) for e in rows)
+        result[f"reached{end}"] = share_with_interval((e.case.walk.seed, e.outcome.reached) for e in rows)
+        result[f"untouched{end}"] = share_with_interval((e.case.walk.seed, e.outcome.untouched) for e in rows)
         result[f"score{end}_held_out"] = _scores(e for e in rows if e.case.held_out)
         result[f"score{end}_seen"] = _scores(e for e in rows if not e.case.held_out)
         for kind in KINDS:
             result[f"score{end}_{kind}"] = _scores(e for e in rows if e.case.goal.kind == kind)
     truth = ((case.walk.seed, case.judge(case.target).right) for case in edit_cases(walks))
-    return result | {"readable": measured_share(truth)}
+    return result | {"readable": share_with_interval(truth)}
 
 
-def _scores(rows: Iterable[Edited]) -> Measured:
-    return measured_share((e.case.walk.seed, e.outcome.right) for e in rows)
+def _scores(rows: Iterable[Edited]) -> Measurement:
+    return share_with_interval((e.case.walk.seed, e.outcome.right) for e in rows)

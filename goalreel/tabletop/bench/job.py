@@ -9,9 +9,8 @@ from goalreel.annotator.show import episode_view
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import UserError
-from goalreel.evaluation.intervals import measured, measured_share, share
-from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.segmentation import best_matches, boundary_counts, label_hits
+from goalreel.evaluation.statistics import Measurement, share, share_with_interval, with_interval
 from goalreel.models.recording_context import Recorded
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
@@ -62,7 +61,7 @@ def annotated(
 
 def score_job(
     walks: Sequence[Walk], truth: Sequence[TrueEpisode], boards: Sequence[Storyboard | None], fps: float
-) -> dict[str, Measured]:
+) -> dict[str, Measurement]:
     """`boundary_f1`, `labels` (share of true sub-tasks whose best match says the same) and `goal_images`
     (share of true sub-tasks whose best match shows them reached and everything else untouched)."""
     boundaries, labels, images = [], [], []
@@ -81,9 +80,9 @@ def score_job(
             right = outcome(seen, before, goal).right
             images.append((walk.seed, right))
     return {
-        "boundary_f1": measured(boundaries, share),
-        "labels": measured_share(labels),
-        "goal_images": measured_share(images),
+        "boundary_f1": with_interval(boundaries, share),
+        "labels": share_with_interval(labels),
+        "goal_images": share_with_interval(images),
     }
 
 
@@ -113,7 +112,7 @@ def _label(step: StoryboardStep, walk: Walk) -> str:
 
 def measure_job(
     walks: Sequence[Walk], models: Callable[[Recorded], Trio], out: Path, progress: OnProgress
-) -> dict[str, Measured]:
+) -> dict[str, Measurement]:
     """Record, annotate, compare."""
     boards = annotated([w.seed for w in walks], models, out, progress)
     recording = out / "recording"

@@ -17,14 +17,13 @@ from pydantic import BaseModel, ConfigDict
 
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.source import Source
-from goalreel.evaluation.intervals import measured, share
-from goalreel.evaluation.measured import Measured
 from goalreel.evaluation.segmentation import (
     boundary_counts,
     even_split,
     label_hits,
     segment_iou,
 )
+from goalreel.evaluation.statistics import Measurement, share, with_interval
 from goalreel.planners.kinematic import Granularity, KinematicPlanner, Layout
 from goalreel.tabletop.sim.truth import TrueEpisode, TrueSegment, read_truth
 from goalreel.types import Failure, Plan, Segment, Task
@@ -48,24 +47,24 @@ class SegmentationReport(BaseModel):
     failures: int
     splits: tuple[str, ...]
     tolerance_s: float
-    boundary_f1: Measured
-    segment_iou: Measured
-    label_accuracy: Measured
+    boundary_f1: Measurement
+    segment_iou: Measurement
+    label_accuracy: Measurement
     """Label accuracy over all sub-tasks."""
-    label_accuracy_explicit: Measured
+    label_accuracy_explicit: Measurement
     """Label accuracy over those whose object the instruction names (`named_by_instruction`)."""
-    label_accuracy_underspecified: Measured
+    label_accuracy_underspecified: Measurement
     """Label accuracy over those it does not name ("sort the blocks by colour"): only pictures can tell."""
     explicit: int
     underspecified: int
-    event_boundary_f1: Measured
+    event_boundary_f1: Measurement
     """With `granularity="event"`, against where both fingers begin and cease to touch the block."""
-    phase_boundary_f1: Measured
-    phase_accuracy: Measured
+    phase_boundary_f1: Measurement
+    phase_accuracy: Measurement
     """Share of frames whose phase is right, with `granularity="phase"`."""
-    even_boundary_f1: Measured
+    even_boundary_f1: Measurement
     """The baseline: the true number of segments, all of equal length."""
-    even_segment_iou: Measured
+    even_segment_iou: Measurement
 
 
 def evaluate(root: Path, tolerance_s: float = 0.5, layout: Layout | None = None) -> SegmentationReport:
@@ -202,16 +201,16 @@ def _report(scores: Sequence[_Score], splits: tuple[str, ...], tolerance_s: floa
         failures=sum(s.failed for s in scores),
         splits=splits,
         tolerance_s=tolerance_s,
-        boundary_f1=measured([s.boundaries for s in scores], share),
-        segment_iou=measured([s.overlap for s in scores], share),
-        label_accuracy=measured(labels, share),
-        label_accuracy_explicit=measured(explicit, share),
-        label_accuracy_underspecified=measured(under, share),
+        boundary_f1=with_interval([s.boundaries for s in scores], share),
+        segment_iou=with_interval([s.overlap for s in scores], share),
+        label_accuracy=with_interval(labels, share),
+        label_accuracy_explicit=with_interval(explicit, share),
+        label_accuracy_underspecified=with_interval(under, share),
         explicit=int(sum(count for _, count in explicit)),
         underspecified=int(sum(count for _, count in under)),
-        event_boundary_f1=measured([s.event_boundaries for s in scores], share),
-        phase_boundary_f1=measured([s.phase_boundaries for s in scores], share),
-        phase_accuracy=measured([s.phase_frames for s in scores], share),
-        even_boundary_f1=measured([s.even_boundaries for s in scores], share),
-        even_segment_iou=measured([s.even_overlap for s in scores], share),
+        event_boundary_f1=with_interval([s.event_boundaries for s in scores], share),
+        phase_boundary_f1=with_interval([s.phase_boundaries for s in scores], share),
+        phase_accuracy=with_interval([s.phase_frames for s in scores], share),
+        even_boundary_f1=with_interval([s.even_boundaries for s in scores], share),
+        even_segment_iou=with_interval([s.even_overlap for s in scores], share),
     )

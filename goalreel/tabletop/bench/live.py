@@ -8,8 +8,7 @@ it reached (`goalreel/tabletop/lessons/executions.py`).
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from goalreel.evaluation.intervals import balanced, measured, measured_share
-from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.statistics import Measurement, balanced_accuracy, share_with_interval, with_interval
 from goalreel.image import Image
 from goalreel.progress import OnProgress
 from goalreel.tabletop.bench.asking import in_batches
@@ -161,33 +160,33 @@ def _yes(answer: Verdict | Failure) -> bool:
     return isinstance(answer, Verdict) and answer.success
 
 
-def measure_frames(answers: Sequence[LiveAnswer], prefix: str = "") -> dict[str, Measured]:
+def measure_frames(answers: Sequence[LiveAnswer], prefix: str = "") -> dict[str, Measurement]:
     """`false_success`: of frames that do not show it reached, the share called so. `missed`: of those that
     do, the share not called so. `balanced_accuracy`."""
     wrong, right = ([a for a in answers if a.reached == reached] for reached in (False, True))
     return {
-        f"{prefix}false_success": measured_share((a.seed, a.said) for a in wrong),
-        f"{prefix}missed": measured_share((a.seed, not a.said) for a in right),
-        f"{prefix}balanced_accuracy": measured(_halves(answers), balanced),
+        f"{prefix}false_success": share_with_interval((a.seed, a.said) for a in wrong),
+        f"{prefix}missed": share_with_interval((a.seed, not a.said) for a in right),
+        f"{prefix}balanced_accuracy": with_interval(_halves(answers), balanced_accuracy),
     }
 
 
-def measure_kinds(answers: Sequence[LiveAnswer]) -> dict[str, Measured]:
+def measure_kinds(answers: Sequence[LiveAnswer]) -> dict[str, Measurement]:
     """`false_success` apart: the robot still at work (`_underway`), or done in vain (`_failed`)."""
     wrong = [a for a in answers if not a.reached]
     kinds = {"underway": True, "failed": False}
     return {
-        f"false_success_{kind}": measured_share(
+        f"false_success_{kind}": share_with_interval(
             (a.seed, a.said) for a in wrong if (a.mistake in UNDERWAY) == underway
         )
         for kind, underway in kinds.items()
     }
 
 
-def measure_courses(courses: Sequence[LiveCourse], said: Sequence[Sequence[bool]]) -> dict[str, Measured]:
+def measure_courses(courses: Sequence[LiveCourse], said: Sequence[Sequence[bool]]) -> dict[str, Measurement]:
     """`gated_`: as `measure_frames`, of the frames that the node asks about; then `measure_calls`. The same
     with `words_` before it for steps in words alone, whose frames no goal image filters."""
-    result: dict[str, Measured] = {}
+    result: dict[str, Measurement] = {}
     for pictured in (True, False):
         pairs = [(c, row) for c, row in zip(courses, said, strict=True) if c.pictured == pictured]
         answers = [
@@ -203,16 +202,16 @@ def measure_courses(courses: Sequence[LiveCourse], said: Sequence[Sequence[bool]
 
 def measure_calls(
     pairs: Sequence[tuple[LiveCourse, Sequence[bool]]], count: int, prefix: str = ""
-) -> dict[str, Measured]:
+) -> dict[str, Measurement]:
     """`early`: sub-goals called reached before they are; `noticed`: called so once they are, and not before;
     `fooled`: called so where the robot failed. `_COUNT`: only after so many successes in a row."""
     called = [(course, course.called(row, count)) for course, row in pairs]
     well = [(c, i) for c, i in called if c.ends_well]
     badly = [(c, i) for c, i in called if not c.ends_well]
     found = {
-        "early": measured_share((c.seed, i is not None and not c.reached[i]) for c, i in well),
-        "noticed": measured_share((c.seed, i is not None and c.reached[i]) for c, i in well),
-        "fooled": measured_share((c.seed, i is not None) for c, i in badly),
+        "early": share_with_interval((c.seed, i is not None and not c.reached[i]) for c, i in well),
+        "noticed": share_with_interval((c.seed, i is not None and c.reached[i]) for c, i in well),
+        "fooled": share_with_interval((c.seed, i is not None) for c, i in badly),
     }
     return {f"{prefix}{key}{'' if count == 1 else f'_{count}'}": value for key, value in found.items()}
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from goalreel.batch import run
-from goalreel.evaluation.intervals import gap_closed, measured, measured_share, points
-from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.statistics import Measurement, gap_share, points, share_with_interval, with_interval
 from goalreel.image import Image
 from goalreel.loop import Keep, attempt_seed
 from goalreel.progress import OnProgress
@@ -185,27 +184,27 @@ def run_loops(
     return hits
 
 
-def measure_loops(walks: Sequence[Walk], hits: Hits) -> dict[str, Measured]:
+def measure_loops(walks: Sequence[Walk], hits: Hits) -> dict[str, Measurement]:
     """`steps_T` and `boards_T` of ours, with `_ARM` of the others; beside an oracle `gap_closed_T` of right
     steps, and as `gap_closed` that of the largest T; beside a control `over_control` in points, likewise."""
-    result: dict[str, Measured] = {}
+    result: dict[str, Measurement] = {}
     for (arm, attempts), rows in hits.items():
         end = f"_{attempts}" if arm == "ours" else f"_{attempts}_{arm}"
         if arm != "ours" and attempts == 1:
             continue
         pairs = list(zip(walks, rows, strict=True))
-        result[f"steps{end}"] = measured_share((w.seed, hit) for w, row in pairs for hit in row)
-        result[f"boards{end}"] = measured_share((w.seed, all(row)) for w, row in pairs)
+        result[f"steps{end}"] = share_with_interval((w.seed, hit) for w, row in pairs for hit in row)
+        result[f"boards{end}"] = share_with_interval((w.seed, all(row)) for w, row in pairs)
     first, steps = _sums(hits["ours", 1]), [len(walk.goals) for walk in walks]
     last = max(most for _, most in hits)
     for attempts in sorted({most for _, most in hits} - {1}):
         ours, compared = _sums(hits["ours", attempts]), {}
         if oracle := hits.get(("oracle", attempts)):
             pairs = zip(ours, first, _sums(oracle), strict=True)
-            compared["gap_closed"] = measured(list(pairs), gap_closed)
+            compared["gap_closed"] = with_interval(list(pairs), gap_share)
         if control := hits.get(("control", attempts)):
             pairs = zip(ours, _sums(control), steps, strict=True)
-            compared["over_control"] = measured(list(pairs), points)
+            compared["over_control"] = with_interval(list(pairs), points)
         result |= {f"{name}_{attempts}": value for name, value in compared.items()}
         result |= compared if attempts == last else {}
     return result

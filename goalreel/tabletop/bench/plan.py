@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import factorial, prod
 
-from goalreel.evaluation.intervals import measured, measured_share, share
-from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.statistics import Measurement, share, share_with_interval, with_interval
 from goalreel.progress import OnProgress
 from goalreel.tabletop.bench.asking import in_batches
 from goalreel.tabletop.bench.scenes import Walk, disturbed
@@ -76,7 +75,7 @@ def chance_of_order(episode: TabletopEpisode) -> float:
     return 1 / prod(map(factorial, sizes))
 
 
-def measure_plans(walks: Sequence[Walk], planner: Planner, progress: OnProgress) -> dict[str, Measured]:
+def measure_plans(walks: Sequence[Walk], planner: Planner, progress: OnProgress) -> dict[str, Measurement]:
     """Ask for all plans. Keys: `exact`, `exact_most`, `reaches`, `f1`, `exact` by composition, and `places`,
     the share of orders that say a true place, also by kind."""
     answers = in_batches(planner.plan, [walk.task for walk in walks], "plan", progress)
@@ -85,12 +84,12 @@ def measure_plans(walks: Sequence[Walk], planner: Planner, progress: OnProgress)
     hits = [(s.walk.seed, s.exact) for s in scores]
     places = [(kind, (s.walk.seed, true)) for s in scores for kind, true in s.places]
     return {
-        "exact": measured_share(hits),
-        "exact_most": measured([(chance_of_order(walk.episode), 1) for walk in walks], share),
-        "exact_held_out": measured_share(h for h, n in zip(hits, new, strict=True) if n),
-        "exact_seen": measured_share(h for h, n in zip(hits, new, strict=True) if not n),
-        "reaches": measured_share((s.walk.seed, s.reaches) for s in scores),
-        "f1": measured([s.pair for s in scores], share),
-        "places": measured_share(hit for _, hit in places),
-        **{f"places_{k}": measured_share(hit for kind, hit in places if kind == k) for k in KINDS},
+        "exact": share_with_interval(hits),
+        "exact_most": with_interval([(chance_of_order(walk.episode), 1) for walk in walks], share),
+        "exact_held_out": share_with_interval(h for h, n in zip(hits, new, strict=True) if n),
+        "exact_seen": share_with_interval(h for h, n in zip(hits, new, strict=True) if not n),
+        "reaches": share_with_interval((s.walk.seed, s.reaches) for s in scores),
+        "f1": with_interval([s.pair for s in scores], share),
+        "places": share_with_interval(hit for _, hit in places),
+        **{f"places_{k}": share_with_interval(hit for kind, hit in places if kind == k) for k in KINDS},
     }

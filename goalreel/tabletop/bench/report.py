@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
-from goalreel.evaluation.measured import Measured, one_line, values_table
+from goalreel.evaluation.statistics import Measurement, json_line, values_table
 
 HEADLINES = (
     "plan.exact",
@@ -33,12 +33,12 @@ class BenchReport(BaseModel):
     episodes: int
     look: str = "plain"
     camera: str = "front"
-    values: dict[str, Measured]
+    values: dict[str, Measurement]
 
     def as_json(self) -> str:
         """Write one line: models, split, first, episodes, look, camera, and every measure as KEY, KEY_low and
         KEY_high."""
-        return one_line(self.model_dump(exclude={"values"}), self.values)
+        return json_line(self.model_dump(exclude={"values"}), self.values)
 
     def table(self) -> Table:
         """Make a table of every measure that has a value."""

@@ -1,40 +1,62 @@
-"""The nano editor: a diffusers pipeline with small parts, and what training has to know of its class."""
+"""The nano editor: a diffusers pipeline with small parts, and what training has to know of it.
 
-from abc import ABC, abstractmethod
+It is of InstructPix2Pix's class (arXiv 2211.09800): a UNet beside a CLIP text encoder, with the source's
+latents beside the noisy ones. It is trained on velocities with zero terminal SNR (arXiv 2305.08891), so that
+sampling begins at noise alone as training does.
+"""
+
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
+from diffusers import (
+    DDIMScheduler,  # pyright: ignore[reportPrivateImportUsage]  (exported lazily)
+    StableDiffusionInstructPix2PixPipeline,  # pyright: ignore[reportPrivateImportUsage]
+)
 from diffusers.configuration_utils import ConfigMixin
+from diffusers.models.attention_processor import AttnProcessor
 from torch import Tensor, nn
 
 from goalreel.checkpoints import located
 from goalreel.editors.catalogue import Entry
 from goalreel.editors.loading import model_index
 from goalreel.errors import InputError
-from goalreel.tabletop.nano.editor_config import EditorConfig, EditorShape
-from goalreel.training.precision import half
+from goalreel.tabletop.nano.editor_config import EditorConfig
+from goalreel.tabletop.nano.editor_parts import make_parts, make_tokenizer
+from goalreel.training.precision import fused_attention_is_slow, half
 
 
-class NanoEditor[P](ABC):
-    """A pipeline of class `P`, to train or to save."""
+class NanoEditor:
+    """A `StableDiffusionInstructPix2PixPipeline` with small parts, to train or to save."""
 
-    pipeline_class: ClassVar[Any]
-    denoiser_name: ClassVar[str]
-    """The pipeline's part that is asked at every step."""
-
-    def __init__(self, pipeline: P, config: EditorConfig) -> None:
-        self.pipeline: P = pipeline
+    def __init__(self, pipeline: StableDiffusionInstructPix2PixPipeline, config: EditorConfig) -> None:
+        self.pipeline = pipeline
         self.config = config
 
     @classmethod
-    @abstractmethod
     def build(cls, config: EditorConfig, texts: Iterable[str]) -> Self:
         """Make one with random weights, the same for the same seed, on the CPU in float32.
 
         `texts`: what the tokenizer learns its words from.
         """
+        tokenizer = make_tokenizer(config.shape, texts)
+        with torch.random.fork_rng():
+            torch.manual_seed(config.seed)
+            pipeline = StableDiffusionInstructPix2PixPipeline(
+                tokenizer=tokenizer,
+                scheduler=DDIMScheduler(  # pyright: ignore[reportArgumentType]
+                    prediction_type="v_prediction",
+                    rescale_betas_zero_snr=True,
+                    timestep_spacing="trailing",
+                    clip_sample=False,
+                ),
+                safety_checker=None,  # pyright: ignore[reportArgumentType]
+                feature_extractor=None,  # pyright: ignore[reportArgumentType]
+                requires_safety_checker=False,
+                **make_parts(config.shape, tokenizer),  # pyright: ignore[reportArgumentType]
+            )
+        return cls(pipeline, config)
 
     @classmethod
     def load(cls, config: EditorConfig) -> Self:
@@ -43,88 +65,86 @@ class NanoEditor[P](ABC):
         Raises:
             InputError: there is none, or it is of another class or shape.
         """
-        source, kind = located(str(config.model)), cls.pipeline_class
+        source, pipeline_class = located(str(config.model)), StableDiffusionInstructPix2PixPipeline
         if not Path(source).is_dir():
             raise InputError(f"no folder {source}: name one that holds an editor, or nano-editor")
-        if (name := model_index(source).get("_class_name")) != kind.__name__:
-            raise InputError(f"{source} is a {name}: the configuration trains a {kind.__name__}")
+        if (name := model_index(source).get("_class_name")) != pipeline_class.__name__:
+            raise InputError(f"{source} is a {name}: the configuration trains a {pipeline_class.__name__}")
         try:
-            pipeline = kind.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
+            pipeline = pipeline_class.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
         except (OSError, ValueError) as e:
             raise InputError(
                 f"cannot load {source} to train it: {str(e).strip().splitlines()[0][:300]}"
             ) from e
         with torch.device("meta"):
-            wanted = cls.parts(config.shape, pipeline.tokenizer)
-        for part, model in wanted.items():
-            sizes, found = (
-                {k: v.shape for k, v in m.state_dict().items()} for m in (model, getattr(pipeline, part))
-            )
-            if sizes != found:
-                raise InputError(f"{source} is of another shape than the configuration's: see its {part}")
+            parts = make_parts(config.shape, pipeline.tokenizer)
+        for name, part in parts.items():
+            if _sizes(part) != _sizes(getattr(pipeline, name)):
+                raise InputError(f"{source} is of another shape than the configuration's: see its {name}")
         pipeline.set_progress_bar_config(disable=True)
         return cls(pipeline, config)
 
-    @staticmethod
-    @abstractmethod
-    def parts(shape: EditorShape, tokenizer: Any) -> dict[str, nn.Module]:
-        """Make its parts that hold weights, by the pipeline's names."""
-
     @property
     def vae(self) -> Any:
-        return self.pipeline.vae  # pyright: ignore[reportAttributeAccessIssue]
+        return self.pipeline.vae
 
     @property
     def denoiser(self) -> nn.Module:
-        """What is asked at every step."""
-        return getattr(self.pipeline, self.denoiser_name)
+        """The part that is called at every step."""
+        return self.pipeline.unet
 
     @property
-    @abstractmethod
     def cell(self) -> int:
         """Pixels along the side of what one weight of the loss stands for."""
+        return self.config.shape.stride
 
-    @abstractmethod
     def entry(self) -> Entry:
         """Say how the editor calls the pipeline: steps, size, arguments."""
+        shape = self.config.shape
+        return Entry(
+            kinds=("edit",),
+            steps=self.config.sampling_steps,
+            guidance={"guidance_scale": 1.0, "image_guidance_scale": 1.0},
+            size=(shape.size, shape.size),
+            multiple=shape.stride,
+        )
 
-    @abstractmethod
-    def tokens(self, prompts: Iterable[str]) -> tuple[Tensor, ...]:
-        """Prompts as `loss` takes them, (n, length) each.
+    def token_ids(self, prompts: Iterable[str]) -> Tensor:
+        """Token ids (n, length) of prompts, as the pipeline makes them: it has no mask.
 
         Raises:
             InputError: a prompt is longer than the configuration's `prompt_tokens`.
         """
-
-    def check_length(self, ids: Tensor) -> None:
-        """Refuse token ids (n, longest) that are longer than prompts may be."""
-        longest, length = ids.shape[1], self.config.shape.prompt_tokens
+        tokenizer, texts = self.pipeline.tokenizer, list(prompts)
+        longest = tokenizer(texts, padding="longest", return_tensors="pt")["input_ids"].shape[1]
+        length = self.config.shape.prompt_tokens
         if longest > length:
             raise InputError(f"a prompt has {longest} tokens: raise prompt_tokens, which is {length}")
+        return tokenizer(texts, padding="max_length", return_tensors="pt")["input_ids"]
 
-    @abstractmethod
+    @torch.no_grad()
     def measure_latents(self, pictures: Tensor) -> None:
-        """Set the VAE's scale from pictures (b, 3, size, size) uint8."""
+        """Set the factor that brings the latents of pictures (b, 3, size, size) uint8 to unit variance."""
+        latents = torch.cat([self.encode(part) for part in pictures.split(16)])
+        self.pipeline.vae.register_to_config(scaling_factor=round(1 / latents.std().item(), 4))
 
-    def encoded(self, pictures: Tensor) -> Tensor:
-        """The means of the latents (b, channels, h, w) of pictures (b, 3, size, size) uint8."""
+    @torch.no_grad()
+    def encode(self, pictures: Tensor) -> Tensor:
+        """The latents' means (b, channels, h, w), float32, of pictures (b, 3, size, size) uint8."""
         vae = self.vae
         with half(vae.device, wanted=self.config.precision == "bf16"):
-            return encoded(vae, pictures)
+            return latent_means(vae, pictures).float()
 
     def redraw(self, pictures: Tensor) -> Tensor:
         """Pictures (b, 3, size, size) uint8 as they come out of the VAE."""
         with half(self.vae.device, wanted=self.config.precision == "bf16"):
             return redraw(self.vae, pictures)
 
-    @abstractmethod
-    def encode(self, pictures: Tensor) -> Tensor:
-        """Latents (b, ...) as `loss` takes them, of pictures (b, 3, size, size) uint8."""
-
-    @abstractmethod
-    def loss(self) -> nn.Module:
-        """The loss of (source, target, noise, level, *tokens, weight): latents, latents, noise of their
-        shape, noise levels (b,) from 0, the picture, to 1, noise alone, and weights (b, cells)."""
+    def loss(self) -> "DenoisingLoss":
+        """The loss whose parameters are the denoiser's and the text encoder's."""
+        if self.config.precision == "bf16" and fused_attention_is_slow():
+            self.pipeline.unet.set_attn_processor(AttnProcessor())
+        return DenoisingLoss(self.pipeline, self.config)
 
     def save(self, folder: Path) -> None:
         """Write what `diffusers:FOLDER` loads. The pipeline's weights take the type they are saved in."""
@@ -138,7 +158,46 @@ class NanoEditor[P](ABC):
         self.entry().save(folder)
 
 
-def encoded(vae: Any, pictures: Tensor) -> Tensor:
+class DenoisingLoss(nn.Module):
+    """The editor's loss: squared error of the velocity, changed parts weighted."""
+
+    def __init__(self, pipeline: StableDiffusionInstructPix2PixPipeline, config: EditorConfig) -> None:
+        super().__init__()
+        self.unet: nn.Module = pipeline.unet
+        self.text_encoder: nn.Module = pipeline.text_encoder
+        self.scheduler: DDIMScheduler = pipeline.scheduler  # pyright: ignore[reportAttributeAccessIssue]
+        self.scale = float(pipeline.vae.config["scaling_factor"])
+        self.autocast = config.precision == "bf16"
+
+    def forward(
+        self, source: Tensor, target: Tensor, noise: Tensor, level: Tensor, ids: Tensor, weight: Tensor
+    ) -> Tensor:
+        """Give the loss of a batch.
+
+        Args:
+            source: latents (b, channels, h, w) to edit from, as the VAE gives them.
+            target: latents (b, channels, h, w) of the goal.
+            noise: standard normal, of the latents' shape.
+            level: noise levels (b,) from 0, the picture, to 1, noise alone.
+            ids: the prompts' tokens (b, length).
+            weight: weights (b, h w).
+        """
+        timestep = (level * (self.scheduler.config["num_train_timesteps"] - 1)).long()
+        clean = target * self.scale
+        mixed = self.scheduler.add_noise(clean, noise, timestep)
+        velocity = self.scheduler.get_velocity(clean, noise, timestep)
+        with half(source.device, wanted=self.autocast):
+            states = self.text_encoder(input_ids=ids)[0]
+            output = self.unet(torch.cat([mixed, source], 1), timestep, states, return_dict=False)[0]
+        error = (output.float() - velocity).square()
+        return (error * weight.view(len(error), 1, *error.shape[2:])).mean()
+
+
+def _sizes(part: nn.Module) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in part.state_dict().items()}
+
+
+def latent_means(vae: Any, pictures: Tensor) -> Tensor:
     """The means of a VAE's latents (b, channels, h, w) of pictures (b, 3, size, size) uint8."""
     return vae.encode(to_model(pictures, vae.device), return_dict=False)[0].mean
 
@@ -146,8 +205,8 @@ def encoded(vae: Any, pictures: Tensor) -> Tensor:
 @torch.no_grad()
 def redraw(vae: Any, pictures: Tensor) -> Tensor:
     """Pictures (b, 3, size, size) uint8 after encoding and decoding."""
-    drawn = vae.decode(encoded(vae, pictures), return_dict=False)[0]
-    return ((drawn.float() + 1) * 127.5).round().clamp(0, 255).byte().cpu()
+    decoded = vae.decode(latent_means(vae, pictures), return_dict=False)[0]
+    return ((decoded.float() + 1) * 127.5).round().clamp(0, 255).byte().cpu()
 
 
 def to_model(pictures: Tensor, device: torch.device) -> Tensor:

@@ -7,8 +7,6 @@ from pydantic import Field, model_validator
 
 from goalreel.training.config import Count, Portion, Positive, Schedule, TrainingConfig
 
-type Architecture = Literal["pix2pix", "klein"]
-
 
 class EditorShape(TrainingConfig):
     """Sizes of the pipeline's parts."""
@@ -16,46 +14,34 @@ class EditorShape(TrainingConfig):
     size: Count = 128
     """Side of the pictures it works on (px)."""
     vae_encoder: tuple[Count, ...] = (32, 48, 64)
-    """Channels of each level; every level but the last halves the picture."""
-    vae_decoder: tuple[Count, ...] = (32, 64, 96)
+    """Channels of each level of the VAE; every level but the last halves the picture."""
     vae_blocks: Count = 1
     latent_channels: Count = 8
-    heads: Count = 6
-    head_size: Literal[16, 32, 64] = 32
-    double_blocks: Count = 2
-    single_blocks: Count = 6
     unet: tuple[Count, ...] = (96, 160, 224)
-    """Channels of the UNet's levels, if it has one; multiples of 16."""
+    """Channels of the UNet's levels; multiples of 16."""
     unet_blocks: Count = 1
     text_width: Count = 128
     """A multiple of 32."""
-    text_layers: Annotated[int, Field(ge=3)] = 3
-    """The last three feed the transformer."""
+    text_layers: Count = 3
     vocabulary: Annotated[int, Field(ge=300)] = 768
     prompt_tokens: Count = 128
     """Prompts are padded to this length; a longer one is refused in training and cut when editing."""
 
     @property
-    def patch(self) -> int:
-        """Pixels along the side of what one token shows."""
-        return 2 ** len(self.vae_encoder)
-
-    @property
     def stride(self) -> int:
         """Pixels along the side of what one latent shows."""
-        return self.patch // 2
+        return 2 ** (len(self.vae_encoder) - 1)
 
     @property
-    def text_out_layers(self) -> tuple[int, ...]:
-        return tuple(range(self.text_layers - 2, self.text_layers + 1))
+    def multiple(self) -> int:
+        """What the side of a picture is a multiple of (px): the UNet halves the latents at least once."""
+        return 2 * self.stride
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.size % self.patch:
-            raise ValueError(f"size {self.size} is not a multiple of {self.patch}, the side of a token")
-        if len(self.vae_encoder) != len(self.vae_decoder):
-            raise ValueError("vae_encoder and vae_decoder need the same number of levels")
-        if any(c % 8 for c in (*self.vae_encoder, *self.vae_decoder)) or self.text_width % 32:
+        if self.size % self.multiple:
+            raise ValueError(f"size {self.size} is not a multiple of {self.multiple}")
+        if any(c % 8 for c in self.vae_encoder) or self.text_width % 32:
             raise ValueError("VAE channels are multiples of 8, text_width of 32")
         if any(c % 16 for c in self.unet):
             raise ValueError("unet channels are multiples of 16")
@@ -71,7 +57,7 @@ class VaeTraining(Schedule):
     object_weight: Annotated[float, Field(ge=1)] = 4.0
     """Weight of saturated pixels: the objects, which cover little of the picture."""
     latent_noise: Annotated[float, Field(ge=0)] = 0.05
-    """Noise added to latents before decoding, so that the decoder forgives the transformer's errors."""
+    """Noise added to latents before decoding, so that the decoder forgives the denoiser's errors."""
     latent_penalty: Annotated[float, Field(ge=0)] = 1e-3
     """Weight of the latents' mean square, which keeps their scale near 1."""
     crop: Count | None = None
@@ -89,9 +75,8 @@ class DenoiserTraining(Schedule):
     noisiest: Portion = 0.4
     """Share of the samples at pure noise, where the edit is decided from source and prompt alone."""
     shift: Positive = 7.0
-    """Pulls the other noise levels up: t = shift u / (1 + (shift - 1) u), u uniform. FLUX.2-klein's own shift
-    at 256 tokens and 4 steps is 7.2, InstructPix2Pix has none (1), so that training and sampling see the same
-    levels."""
+    """Pulls the other noise levels up: t = shift u / (1 + (shift - 1) u), u uniform. With 1, as
+    InstructPix2Pix has it, training and sampling see the same levels."""
     explicit: Portion = 0.5
     """Share of explicit rows in a batch, where the data has rows of both registers."""
     balance: Portion = 0.0
@@ -111,8 +96,6 @@ class EditorConfig(TrainingConfig):
     model: str | None = None
     """An editor of this shape to go on from, by its folder or name, with its tokenizer and its VAE as it is;
     by default one is made from scratch."""
-    architecture: Architecture = "klein"
-    """InstructPix2Pix's class, or FLUX.2-klein's."""
     shape: EditorShape = EditorShape()
     vae: VaeTraining = VaeTraining()
     denoiser: DenoiserTraining = DenoiserTraining()
@@ -128,14 +111,8 @@ class EditorConfig(TrainingConfig):
     seed: Annotated[int, Field(ge=0)] = 0
 
     @model_validator(mode="after")
-    def _one_decoder(self) -> Self:
-        if self.architecture == "pix2pix" and self.shape.vae_encoder != self.shape.vae_decoder:
-            raise ValueError("pix2pix's VAE has one list of channels: vae_decoder is vae_encoder")
-        return self
-
-    @model_validator(mode="after")
     def _crops(self) -> Self:
-        crop, side = self.vae.crop, self.shape.patch
+        crop, side = self.vae.crop, self.shape.multiple
         if crop is not None and (crop % side or crop > self.shape.size):
             raise ValueError(f"vae.crop {crop} is not a multiple of {side} within a picture")
         return self

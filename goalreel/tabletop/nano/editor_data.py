@@ -155,7 +155,7 @@ def _edits(
 
 
 def latents(
-    editor: NanoEditor[Any],
+    editor: NanoEditor,
     edits: Edits,
     cache: Path | None,
     progress: OnProgress = lambda stage, done, total: None,
@@ -174,7 +174,7 @@ def latents(
 
 
 def sources(
-    editor: NanoEditor[Any],
+    editor: NanoEditor,
     edits: Edits,
     codes: Tensor,
     share: float,
@@ -202,7 +202,7 @@ def sources(
 
 @torch.no_grad()
 def _kept(
-    editor: NanoEditor[Any], edits: Edits, what: str, cache: Path | None, make: Callable[[], Tensor]
+    editor: NanoEditor, edits: Edits, what: str, cache: Path | None, make: Callable[[], Tensor]
 ) -> Tensor:
     """What `cache` holds, if it is of these edits and this VAE; else what `make` makes, kept there."""
     key = hashlib.blake2b((edits.digest + what).encode(), digest_size=16)

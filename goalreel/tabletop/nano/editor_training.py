@@ -7,9 +7,8 @@ says what came of it.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,10 +18,8 @@ from goalreel.errors import InputError
 from goalreel.progress import OnProgress
 from goalreel.tabletop.lessons.rows import EditRow
 from goalreel.tabletop.nano.editor import NanoEditor
-from goalreel.tabletop.nano.editor_config import Architecture, DenoiserTraining, EditorConfig
+from goalreel.tabletop.nano.editor_config import DenoiserTraining, EditorConfig
 from goalreel.tabletop.nano.editor_data import Edits, latents, read_edits, sources
-from goalreel.tabletop.nano.klein import Klein
-from goalreel.tabletop.nano.pix2pix import Pix2Pix
 from goalreel.tabletop.nano.vae import train_vae
 from goalreel.training.card import Card, file_facts, went_on_from, write_card
 from goalreel.training.compiling import compile_parts
@@ -30,8 +27,6 @@ from goalreel.training.run import hold, processes
 from goalreel.training.training_loop import CHECKPOINT, Batch, MakeBatch, fit
 
 log = logging.getLogger(__name__)
-
-CLASSES: Mapping[Architecture, type[NanoEditor[Any]]] = {"pix2pix": Pix2Pix, "klein": Klein}
 
 
 def train(
@@ -58,13 +53,12 @@ def train(
         raise InputError(f"{out} holds a training run: resume it, or choose another folder")
     edits = read_edits(data, config.shape.size)
     hold(out)
-    kind = CLASSES[config.architecture]
-    editor = kind.build(config, edits.prompts) if config.model is None else kind.load(config)
-    words = editor.tokens(edits.prompts)
+    editor = NanoEditor.build(config, edits.prompts) if config.model is None else NanoEditor.load(config)
+    ids = editor.token_ids(edits.prompts)
     log.info("%d edits over %d pictures", len(edits.prompts), len(edits.pictures))
     if config.model is None:
         train_vae(editor, edits, out / "vae", resume=resume, progress=progress)
-    train_denoiser(editor, edits, words, out / "denoiser", resume=resume, progress=progress)
+    train_denoiser(editor, edits, ids, out / "denoiser", resume=resume, progress=progress)
     state = processes()
     if state.is_main_process:
         editor.save(out / "editor")
@@ -73,12 +67,12 @@ def train(
     return out / "editor"
 
 
-def _card(editor: NanoEditor[Any], edits: Edits) -> Card:
+def _card(editor: NanoEditor, edits: Edits) -> Card:
     config = editor.config
     order = None if config.data is None else config.data / "corpus.json"
     return Card(
         title="goalreel nano editor",
-        summary=f"Draws the goal image of a sub-goal: a small {editor.pipeline_class.__name__}, trained "
+        summary=f"Draws the goal image of a sub-goal: a small {type(editor.pipeline).__name__}, trained "
         f"{'from scratch' if config.model is None else 'further'} on {len(edits.prompts):,} edits over "
         f"{len(edits.pictures):,} pictures of a simulated tabletop.",
         use="goalreel plan --editor diffusers:DIR",
@@ -94,13 +88,12 @@ def _card(editor: NanoEditor[Any], edits: Edits) -> Card:
     )
 
 
-def _before(editor: NanoEditor[Any]) -> dict[str, str]:
+def _before(editor: NanoEditor) -> dict[str, str]:
     """Say, for the card, what came before: the VAE's training, or another editor's."""
     config = editor.config
     if config.model is None:
         return {"VAE": f"{config.vae.steps} steps of {config.vae.batch}"}
-    part = editor.denoiser_name
-    return went_on_from(Path(located(config.model)) / part / "diffusion_pytorch_model.safetensors")
+    return went_on_from(Path(located(config.model)) / "unet" / "diffusion_pytorch_model.safetensors")
 
 
 _LIMITS = (
@@ -111,15 +104,15 @@ _LIMITS = (
 
 
 def train_denoiser(
-    editor: NanoEditor[Any],
+    editor: NanoEditor,
     edits: Edits,
-    words: tuple[Tensor, ...],
+    ids: Tensor,
     out: Path,
     *,
     resume: bool = False,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> None:
-    """Train the editor's denoiser and text encoder. `words`: the prompts' tokens, as `editor.tokens` says.
+    """Train the editor's denoiser and text encoder. `ids`: the prompts' tokens (n, length).
 
     Raises:
         InputError: see `goalreel.training.training_loop.fit`.
@@ -131,14 +124,12 @@ def train_denoiser(
         starts = sources(editor, edits, codes, share, cache, progress)
     if config.compile:
         compile_parts([editor.denoiser])
-    batch = batches(editor, edits, codes, starts, words)
+    batch = batches(editor, edits, codes, starts, ids)
     training, seed = config.denoiser, config.seed + 1
     fit(editor.loss(), batch, training, out, seed=seed, resume=resume, progress=progress)
 
 
-def batches(
-    editor: NanoEditor[Any], edits: Edits, codes: Tensor, starts: Tensor, words: tuple[Tensor, ...]
-) -> MakeBatch:
+def batches(editor: NanoEditor, edits: Edits, codes: Tensor, starts: Tensor, ids: Tensor) -> MakeBatch:
     """Draws rows as the editor's loss takes them. `codes`, `starts`: the pictures' latents (m, ...), as
     targets and as sources."""
     training = editor.config.denoiser
@@ -152,8 +143,7 @@ def batches(
         target = codes[edits.target[at]].to(device).float()
         noise = torch.randn(target.shape, generator=generator, device=device)
         level = noise_levels(count, training, generator)
-        rest = (part[at].to(device) for part in (*words, weights))
-        return source, target, noise, level, *rest
+        return source, target, noise, level, ids[at].to(device), weights[at].to(device)
 
     return batch
 

@@ -21,7 +21,7 @@ SAMPLE = 1024
 
 
 def train_vae(
-    editor: NanoEditor[Any],
+    editor: NanoEditor,
     edits: Edits,
     out: Path,
     *,

@@ -5,20 +5,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.evaluation.intervals import DRAWS
-from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.statistics import DRAWS, Measurement
 from goalreel.tabletop.policy.rollout import Rolled
 
 type Ends = Sequence[Sequence[Rolled]]
 """By training seed, then by task."""
 
 
-def pooled(ends: Ends, measure: str) -> Measured:
+def pooled(ends: Ends, measure: str) -> Measurement:
     """Compute the share of tasks (`success`, `first_right`) or of sub-goals (`reached`), 0-1."""
     return _measured(_counts(ends, measure))
 
 
-def difference(one: Ends, two: Ends, measure: str) -> Measured:
+def difference(one: Ends, two: Ends, measure: str) -> Measurement:
     """Compute by how many points (0-100) one is ahead of two, seed by seed and task by task."""
     ahead, behind = _counts(one, measure), _counts(two, measure)
     if ahead.shape != behind.shape:
@@ -33,7 +32,7 @@ def _counts(ends: Ends, measure: str) -> NDArray[np.float64]:
     return np.array([[(getattr(e, measure), 1) for e in row] for row in ends], np.float64)
 
 
-def _measured(counts: NDArray[np.float64]) -> Measured:
+def _measured(counts: NDArray[np.float64]) -> Measurement:
     """Divide the sums; the interval draws seeds and tasks again, each with all that belongs to it."""
     seeds, tasks = counts.shape[:2]
     rng = np.random.default_rng(0)
@@ -42,4 +41,4 @@ def _measured(counts: NDArray[np.float64]) -> Measured:
     sums = np.einsum("ds,stk,dt->dk", rows, counts, columns, optimize=True)
     low, high = np.percentile(sums[:, 0] / sums[:, 1], [2.5, 97.5])
     value = counts[..., 0].sum() / counts[..., 1].sum()
-    return Measured(value=float(value), low=float(low), high=float(high))
+    return Measurement(value=float(value), low=float(low), high=float(high))

@@ -11,9 +11,16 @@ from rich.table import Table
 
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.errors import InputError
-from goalreel.evaluation.intervals import measured, measured_share, points, share
-from goalreel.evaluation.measured import Measured, one_line, values_table
 from goalreel.evaluation.outage import stopping
+from goalreel.evaluation.statistics import (
+    Measurement,
+    json_line,
+    points,
+    share,
+    share_with_interval,
+    values_table,
+    with_interval,
+)
 from goalreel.files import exclusive
 from goalreel.models.journal import Journal
 from goalreel.models.load import load, reading
@@ -95,13 +102,13 @@ class PolicyReport(BaseModel):
     words: bool
     form: str
     policies: dict[str, str]
-    values: dict[str, Measured]
+    values: dict[str, Measurement]
     rolled: dict[str, list[Rolled]]
     """By arm, in the order of the tasks."""
 
     def as_json(self) -> str:
         """Write one line: what was measured, and every value as KEY, KEY_low and KEY_high."""
-        return one_line(self.model_dump(exclude={"values", "rolled"}), self.values)
+        return json_line(self.model_dump(exclude={"values", "rolled"}), self.values)
 
     def table(self) -> Table:
         """Make a table of all values."""
@@ -231,18 +238,20 @@ def _film(
             film(walks[chosen], actor, told[chosen], order.bounds, folder / f"{arm}-{name}.gif")
 
 
-def compare(rolled: Mapping[str, Sequence[Rolled]]) -> dict[str, Measured]:
+def compare(rolled: Mapping[str, Sequence[Rolled]]) -> dict[str, Measurement]:
     """ARM.success, ARM.reached (share of sub-goals), ARM.length (sub-goals a task), ARM.first_right; and the
     differences that PAIRS names, in points, over the same tasks."""
-    values: dict[str, Measured] = {}
+    values: dict[str, Measurement] = {}
     for arm, ends in rolled.items():
-        values[f"{arm}.success"] = measured_share(enumerate(e.success for e in ends))
-        values[f"{arm}.reached"] = measured([(e.reached, e.goals) for e in ends], share)
-        values[f"{arm}.length"] = measured([(e.reached, 1) for e in ends], share)
-        values[f"{arm}.first_right"] = measured_share(enumerate(e.first_right for e in ends))
+        values[f"{arm}.success"] = share_with_interval(enumerate(e.success for e in ends))
+        values[f"{arm}.reached"] = with_interval([(e.reached, e.goals) for e in ends], share)
+        values[f"{arm}.length"] = with_interval([(e.reached, 1) for e in ends], share)
+        values[f"{arm}.first_right"] = share_with_interval(enumerate(e.first_right for e in ends))
     for name, (one, two) in PAIRS.items():
         if one in rolled and two in rolled:
             ends = list(zip(rolled[one], rolled[two], strict=True))
-            values[name] = measured([(a.success, b.success, 1) for a, b in ends], points)
-            values[f"{name}_reached"] = measured([(a.reached, b.reached, a.goals) for a, b in ends], points)
+            values[name] = with_interval([(a.success, b.success, 1) for a, b in ends], points)
+            values[f"{name}_reached"] = with_interval(
+                [(a.reached, b.reached, a.goals) for a, b in ends], points
+            )
     return values

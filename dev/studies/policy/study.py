@@ -3,7 +3,7 @@
 One command, on a CPU or a GPU. Run it again to go on: what is made, trained or measured already stays.
 docs/policy_study.md was made by it.
 
-    python scripts/policy_study.py --out out/policy_study
+    python dev/studies/policy/study.py --out out/policy_study
 """
 
 import io
@@ -81,7 +81,7 @@ def main(
     arms: Annotated[str, typer.Option(help="Policies to train; comma-separated.")] = ",".join(ARMS),
     workers: Annotated[int, typer.Option(min=1, help="Processes at once.")] = 2,
 ) -> None:
-    """Make the demonstrations, train every arm, carry out the tasks; `policy_report.py` makes the tables."""
+    """Make the demonstrations, train every arm, carry out the tasks; `report.py` makes the tables."""
     spawn = multiprocessing.get_context("spawn")
     with ExitStack() as stack:
         stack.enter_context(one_line_errors(INTERRUPTED))

@@ -3,8 +3,8 @@
 Part of what the leg of training gained is kept, and part of what it forgot comes back (WiSE-FT, Wortsman et
 al., arXiv 2109.01903). It costs seconds; whether it is better is for a validation split to say.
 
-    python scripts/average_weights.py nano-critic runs/critic --out runs/averaged
-    python scripts/average_weights.py nano-editor runs/editor/editor --share 0.3 --out runs/averaged-editor
+    python dev/average_weights.py nano-critic runs/critic --out runs/averaged
+    python dev/average_weights.py nano-editor runs/editor/editor --share 0.3 --out runs/averaged-editor
 """
 
 import shutil

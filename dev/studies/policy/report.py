@@ -1,6 +1,6 @@
-"""Tables and curves of docs/policy_study.md from what `scripts/policy_study.py` has measured.
+"""Tables and curves of docs/policy_study.md from what `study.py` has measured.
 
-python scripts/policy_report.py out/policy_study --curves docs/images/policy_curves.png
+python dev/studies/policy/report.py out/policy_study --curves docs/images/policy_curves.png
 """
 
 import json
@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import typer
 
 from goalreel.cli.options import SPLITS
-from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.statistics import Measurement
 from goalreel.tabletop.policy.fit import PICK_NEAR, PLACE_NEAR
 from goalreel.tabletop.policy.pooled import difference, pooled
 from goalreel.tabletop.policy.rollout import Rolled
@@ -158,7 +158,7 @@ def between(arms: dict[str, SeedEnds], one: str, two: str, measure: str) -> str:
     return f"{m.value:+.1f} ({m.low:+.0f} .. {m.high:+.0f})"
 
 
-def share(m: Measured) -> str:
+def share(m: Measurement) -> str:
     assert m.value is not None
     assert m.low is not None
     assert m.high is not None

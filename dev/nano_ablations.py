@@ -3,7 +3,7 @@ worth in the loop. Writes a table with intervals.
 
 Run the same command again to go on: what is trained or measured already is not done again.
 
-    python scripts/nano_ablations.py --critiques corpora/rl \\
+    python dev/nano_ablations.py --critiques corpora/rl \\
         --verdicts corpora/verdicts/sharegpt/verdicts.json --plans corpora/plans/sharegpt/plans.json
 """
 
@@ -23,8 +23,7 @@ from pydantic import BaseModel
 from goalreel.cli.console import progress_bars
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import INTERRUPTED, SPLITS
-from goalreel.evaluation.intervals import gap_closed, measured, points, share
-from goalreel.evaluation.measured import Measured
+from goalreel.evaluation.statistics import Measurement, gap_share, points, share, with_interval
 from goalreel.files import exclusive, write_bytes
 from goalreel.models import presets
 from goalreel.models.journal import Journal
@@ -147,19 +146,19 @@ def _table(told: dict[str, ArmSteps], split: str, episodes: int) -> str:
     ]
     for arm, (name, _) in ARMS.items():
         rows = told[arm]
-        steps = measured([(sum(r), len(r)) for r in rows.ours], share)
+        steps = with_interval([(sum(r), len(r)) for r in rows.ours], share)
         pairs = zip(rows.ours, told["sft"].ours, strict=True)
-        ahead = measured([(sum(r), sum(s), len(r)) for r, s in pairs], points)
-        boards = measured([(all(r), 1) for r in rows.ours], share)
+        ahead = with_interval([(sum(r), sum(s), len(r)) for r, s in pairs], points)
+        boards = with_interval([(all(r), 1) for r in rows.ours], share)
         both = zip(rows.ours, rows.first, rows.oracle, strict=True)
-        gap = measured([(sum(r), sum(f), sum(c)) for r, f, c in both], gap_closed)
+        gap = with_interval([(sum(r), sum(f), sum(c)) for r, f, c in both], gap_share)
         lines.append(
             f"| {name} | {_cell(steps, 100)} | {_cell(ahead)} | {_cell(boards, 100)} | {_cell(gap, 100)} |"
         )
     return "\n".join(lines) + "\n"
 
 
-def _cell(m: Measured, times: float = 1) -> str:
+def _cell(m: Measurement, times: float = 1) -> str:
     if m.value is None:
         return ""
     interval = "" if m.low is None or m.high is None else f" ({times * m.low:.1f} - {times * m.high:.1f})"

@@ -1,0 +1,129 @@
+"""Measurements with 95 % intervals over episodes, how they are computed, and how they are written.
+
+Every measurement of goalreel gets its interval here, from episodes drawn again with replacement: one row of
+counts an episode, the seed fixed. A draw in which there is nothing to measure, such as no boundary, is left
+out of the interval: it says nothing about the value, and to count it as a perfect score would pull the upper
+end to 1 wherever what is measured is rare.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+from rich.table import Table
+
+DRAWS = 2000
+
+type Sums = NDArray[np.float64]
+"""Counts (..., columns), summed over episodes."""
+type Statistic = Callable[[Sums], Sums]
+"""Makes values (...) of sums (..., columns), NaN where there is nothing to measure."""
+
+
+class Measurement(BaseModel):
+    """A value with its 95 % interval over episodes; None where there was nothing to measure."""
+
+    model_config = ConfigDict(frozen=True)
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+def with_interval(rows: Sequence[Sequence[float]] | Sums, statistic: Statistic) -> Measurement:
+    """Compute the statistic of all rows together, with its interval over rows drawn again.
+
+    Args:
+        rows: counts (episodes, columns).
+
+    >>> with_interval([(1, 2), (2, 2)], share).value
+    0.75
+    """
+    table = np.asarray(rows, np.float64)
+    if not table.size:
+        return Measurement(value=None)
+    value = float(statistic(table.sum(axis=0)))
+    if not np.isfinite(value):
+        return Measurement(value=None)
+    times = np.random.default_rng(0).multinomial(len(table), np.full(len(table), 1 / len(table)), size=DRAWS)
+    low, high = np.nanpercentile(statistic(times @ table), [2.5, 97.5])
+    return Measurement(value=value, low=float(low), high=float(high))
+
+
+def share_with_interval(answers: Iterable[tuple[int, bool]]) -> Measurement:
+    """Compute the share of hits among (seed of the episode, hit)."""
+    counts: dict[int, list[int]] = {}
+    for seed, hit in answers:
+        row = counts.setdefault(seed, [0, 0])
+        row[0] += hit
+        row[1] += 1
+    return with_interval(list(counts.values()), share)
+
+
+def share(sums: Sums) -> Sums:
+    """Divide column 0 by column 1; NaN where column 1 is 0."""
+    return _ratio(sums[..., 0], sums[..., 1])
+
+
+def balanced_accuracy(sums: Sums) -> Sums:
+    """Average two shares, column 0 over 1 and column 2 over 3; NaN where column 1 or 3 is 0."""
+    return (_ratio(sums[..., 0], sums[..., 1]) + _ratio(sums[..., 2], sums[..., 3])) / 2
+
+
+def roc_area(sums: Sums) -> Sums:
+    """Compute the area under the ROC curve, ties counted half.
+
+    Columns: how many positives have each score, ascending, then how many negatives.
+    """
+    positive, negative = np.split(sums, 2, axis=-1)
+    below = np.cumsum(negative, axis=-1) - negative / 2
+    return _ratio((positive * below).sum(axis=-1), positive.sum(axis=-1) * negative.sum(axis=-1))
+
+
+def gap_share(sums: Sums) -> Sums:
+    """Compute (ours - first) / (ceiling - first) of columns ours, first, ceiling; NaN without a gap."""
+    ours, first, ceiling = (sums[..., i] for i in range(3))
+    return _ratio(ours - first, np.maximum(ceiling - first, 0.0))
+
+
+def points(sums: Sums) -> Sums:
+    """Say by how many points (0-100) column 0 over 2 exceeds column 1 over 2; NaN where column 2 is 0."""
+    return 100 * _ratio(sums[..., 0] - sums[..., 1], sums[..., 2])
+
+
+def _ratio(dividend: Sums, divisor: Sums) -> Sums:
+    dividend, divisor = np.asarray(dividend, np.float64), np.asarray(divisor, np.float64)
+    return np.divide(dividend, divisor, out=np.full_like(dividend, np.nan), where=divisor > 0)
+
+
+def flatten(report: BaseModel) -> dict[str, object]:
+    """A report's fields, a measurement as KEY, KEY_low and KEY_high."""
+    flat: dict[str, object] = {}
+    for key in type(report).model_fields:
+        value = getattr(report, key)
+        flat |= _entries(key, value) if isinstance(value, Measurement) else {key: value}
+    return flat
+
+
+def json_line(settings: Mapping[str, object], values: Mapping[str, Measurement]) -> str:
+    """Write as JSON what was measured and each value, as KEY, KEY_low and KEY_high."""
+    flat = dict(settings)
+    for key, measurement in values.items():
+        flat |= _entries(key, measurement)
+    return json.dumps(flat)
+
+
+def _entries(key: str, measurement: Measurement) -> dict[str, object]:
+    return {key: measurement.value, f"{key}_low": measurement.low, f"{key}_high": measurement.high}
+
+
+def values_table(title: str, values: Mapping[str, Measurement], headlines: Collection[str]) -> Table:
+    """Make a table of the measurements that have a value, the headlines in bold."""
+    table = Table("measure", "value", "95 % interval", box=None, title=title)
+    for key, m in values.items():
+        if m.value is not None:
+            interval = "" if m.low is None or m.high is None else f"{m.low:.3f} - {m.high:.3f}"
+            table.add_row(key, f"{m.value:.3f}", interval, style="bold" if key in headlines else None)
+    return table
