@@ -21,7 +21,10 @@ class Extra:
 
 
 EXTRAS = {
-    "lerobot": Extra("read and write LeRobot datasets", ("av", "lerobot", "pyarrow")),
+    "annotate": Extra("read and write LeRobot datasets", ("av", "pyarrow")),
+    "lerobot": Extra(
+        "what lerobot itself does: record bags and the tabletop, roll out policies", ("lerobot",)
+    ),
     "gpu": Extra(
         "presets nano and klein: models in this process", ("diffusers", "peft", "torch", "transformers")
     ),

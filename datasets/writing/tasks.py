@@ -1,13 +1,17 @@
 """Sub-tasks as lerobot tasks: `task_index` a frame, for policies that read no language column."""
 
 import io
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.writing.goals import Goals
+from goalreel.extras import version
 
 TASKS = Path("meta") / "tasks.parquet"
 
@@ -43,15 +47,36 @@ def listed(goals: Goals, indices: Mapping[str, int], old: Sequence[str]) -> list
     return list(dict.fromkeys([*first, *old, *goals.names]))
 
 
-def tasks_file(known: Mapping[int, str], indices: Mapping[str, int]) -> bytes:
-    """meta/tasks.parquet as lerobot writes it, with IN's tasks (`known`) and the new ones."""
-    import pandas as pd
+def tasks_file(source_tasks: Mapping[int, str], indices: Mapping[str, int]) -> bytes:
+    """meta/tasks.parquet with IN's tasks and the new ones, byte for byte as pandas writes it for lerobot.
 
-    texts = dict(known) | {index: text for text, index in indices.items() if index not in known}
+    pandas itself is not needed; where it is installed, the file names its version as pandas would.
+    """
+    texts = dict(source_tasks) | {index: text for text, index in indices.items() if index not in source_tasks}
     rows = sorted(texts.items())
-    frame = pd.DataFrame(
-        {"task_index": [index for index, _ in rows]}, index=pd.Index([text for _, text in rows], name="task")
+    schema = pa.schema([("task_index", pa.int64()), ("task", pa.string())], {"pandas": _pandas_metadata()})
+    table = pa.Table.from_pydict(
+        {"task_index": [index for index, _ in rows], "task": [text for _, text in rows]}, schema
     )
     file = io.BytesIO()
-    frame.to_parquet(file)
+    pq.write_table(table, file, compression="snappy")
     return file.getvalue()
+
+
+def _pandas_metadata() -> str:
+    """What tells pandas that the column `task` is the index."""
+
+    def column(name: str | None, kind: str, dtype: str, metadata: object = None) -> dict[str, object]:
+        types = {"pandas_type": kind, "numpy_type": dtype}
+        return {"name": name, "field_name": name, **types, "metadata": metadata}
+
+    return json.dumps(
+        {
+            "index_columns": ["task"],
+            "column_indexes": [column(None, "unicode", "object", {"encoding": "UTF-8"})],
+            "columns": [column("task_index", "int64", "int64"), column("task", "unicode", "object")],
+            "attributes": {},
+            "creator": {"library": "pyarrow", "version": pa.__version__},
+            "pandas_version": version("pandas"),
+        }
+    )

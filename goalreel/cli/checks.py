@@ -123,7 +123,7 @@ def _lacking(preset: str) -> Iterator[str]:
 def _pyav() -> Check:
     again = install("--force-reinstall --no-deps av")
     return _native(
-        "video: PyAV", "av", subprocess_probe.PYAV, install_goalreel("lerobot"), again, SVT_LOG="1"
+        "video: PyAV", "av", subprocess_probe.PYAV, install_goalreel("annotate"), again, SVT_LOG="1"
     )
 
 

@@ -172,7 +172,7 @@ def test_on_a_bare_machine_all_is_missing_and_named(machine):
     assert (found["goalreel"].status, found["goalreel"].found) == ("missing", "not installed in this Python")
     for name, missing, extra in (
         ("rendering: MuJoCo", "mujoco", "sim"),
-        ("video: PyAV", "av", "lerobot"),
+        ("video: PyAV", "av", "annotate"),
         ("video: torchcodec", "torchcodec", "lerobot"),
         ("ROS 2", "rclpy", "ros,api"),
         ("ROS 2: goalreel's packages", "goalreel_ros", "ros,api"),

@@ -23,7 +23,7 @@ ANSWER = BenchAnswer((AnswerPart("a text", None),))
 @pytest.mark.parametrize("old", [False, True])
 def test_ueval_is_read_in_every_form_that_it_was_published_in(tmp_path, suffix, old):
     if suffix == "parquet":
-        pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'goalreel[lerobot]'")
+        pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'goalreel[annotate]'")
     data = bench.ueval_data(tmp_path, old=old, suffix=suffix)
     (data / ".cache" / "huggingface").mkdir(parents=True)
     (data / ".cache" / "huggingface" / "notes.json").write_text("[]")
