@@ -18,7 +18,7 @@ from goalreel.planners.agents.ask import Question
 from goalreel.planners.agents.dialects import Dialect
 from goalreel.planners.agents.json_reply import Problem
 from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, Reply
-from goalreel.planners.chat.recording import OverheardChat, overhear
+from goalreel.planners.chat.recording import RecordingChat, record_chat
 from goalreel.types import Candidate, Edit, Failure, Frozen, Plan, Task, Verdict
 
 INSTRUCTION = "put the red block in the blue bowl"
@@ -211,7 +211,7 @@ class _Sitting:
     ask_s: float | None = None
     problem: str | None = None
     question: Question | Failure | None = None
-    ears: OverheardChat | None = None
+    ears: RecordingChat | None = None
 
     def ready(self, more: str) -> Dialect | None:
         """Note how the model is asked; None where it is no chat model."""
@@ -225,7 +225,7 @@ class _Sitting:
 
     def listen(self, chat: Chat) -> Chat:
         """Put ears around a chat model."""
-        self.ears = overhear(chat)
+        self.ears = record_chat(chat)
         return self.ears
 
     def hold[A: Plan | Image | Verdict](self, load: Callable[[], Callable[[], A | Failure]]) -> A | None:
@@ -252,7 +252,7 @@ class _Sitting:
 
     def outcome(self, gave: str) -> RoleTrial:
         """How the model fared; `gave` is what its answer comes to."""
-        heard = self.ears.heard if self.ears is not None else []
+        exchanges = self.ears.exchanges if self.ears is not None else []
         asked = self.question.conversation if isinstance(self.question, Question) else ()
         return RoleTrial(
             role=self.role,
@@ -262,7 +262,7 @@ class _Sitting:
             load_s=self.load_s,
             ask_s=self.ask_s,
             asked=_as_text(asked),
-            replies=tuple(self._read(exchange.said) for exchange in heard),
+            replies=tuple(self._read(exchange.reply) for exchange in exchanges),
             gave=gave,
             problem=self.problem,
         )

@@ -13,7 +13,7 @@ from goalreel.datasets.corpora.conversations import TalkRow, said_in_short, talk
 from goalreel.datasets.corpora.kind import Lesson
 from goalreel.datasets.corpora.trajectories import Outline
 from goalreel.planners.agents.planner import rest_question
-from goalreel.planners.agents.replan import Underway
+from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.agents.reply_format import plan_reply
 from goalreel.types import Failure, Plan, Storyboard
 
@@ -44,10 +44,12 @@ def continuation_row(board: Storyboard, task_id: str, done: int) -> TalkRow:
     now = next((s.goal_image for s in reversed(behind.steps) if s.goal_image is not None), board.task.image)
     rest = Plan(steps=tuple(s.step for s in board.steps[done:]))
     names = [step.name for step in rest.steps]
-    return TalkRow(task_id, done, rest_lesson(Underway(behind, done, now), rest, said_in_short(names, done)))
+    return TalkRow(
+        task_id, done, rest_lesson(ReplanContext(behind, done, now), rest, said_in_short(names, done))
+    )
 
 
-def rest_lesson(progress: Underway, rest: Plan, thinking: str) -> Lesson:
+def rest_lesson(progress: ReplanContext, rest: Plan, thinking: str) -> Lesson:
     """The conversation of `ChatPlanner.continue_plan`, with the plan for the rest as the reply.
 
     Raises:

@@ -124,10 +124,10 @@ def _rows(asked: Asked[ModelOptions]) -> Planner:
     asks_chat=True,
 )
 def _watch(asked: Asked[ModelOptions]) -> Planner:
-    from goalreel.planners.watch.planner import WatchingPlanner
+    from goalreel.planners.watch.planner import WatchPlanner
 
     given = asked.recorded
-    return WatchingPlanner(
+    return WatchPlanner(
         given.recordings, asked.asked_chat, given.watched, given.layout, exemplars=given.exemplars
     )
 
@@ -140,9 +140,9 @@ def _difference(asked: Asked[ModelOptions]) -> Critic:
 
     if asked.given is None:
         return DifferenceCritic()
-    from goalreel.planners.recorded.motion_critic import RecordedCritic
+    from goalreel.planners.recorded.motion_critic import MotionCritic
 
-    return RecordedCritic(asked.given.recordings, asked.given.layout)
+    return MotionCritic(asked.given.recordings, asked.given.layout)
 
 
 @editors.kind(

@@ -14,7 +14,7 @@ from goalreel.image import Image
 from goalreel.loop import Answer, OnUnverified, Request, stage_of
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, Spoken
+from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, TokenReply
 from goalreel.serving.service import ChatBatcher, ChatRequest, Service
 from goalreel.types import Candidate, Edit, Failure, Plan, Task, Verdict
 
@@ -30,7 +30,7 @@ class QueuedChat:
 
     def __init__(self, batcher: ChatBatcher) -> None:
         self._batcher = batcher
-        self._waiting: list[Future[Spoken | NoReply]] = []
+        self._waiting: list[Future[TokenReply | NoReply]] = []
         self._cancelled = False
 
     def complete(
@@ -43,11 +43,11 @@ class QueuedChat:
             concurrent.futures.CancelledError: the job was cancelled.
         """
         said = self._ask([ChatRequest(c, schema) for c in conversations])
-        return [reply.text if isinstance(reply, Spoken) else reply for reply in said]
+        return [reply.text if isinstance(reply, TokenReply) else reply for reply in said]
 
     def complete_tokens(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> list[Spoken | NoReply]:
+    ) -> list[TokenReply | NoReply]:
         """Wait for every answer; it has tokens where the model behind tells them.
 
         Raises:
@@ -55,7 +55,7 @@ class QueuedChat:
         """
         return self._ask([ChatRequest(c, schema, tokens=True) for c in conversations])
 
-    def _ask(self, requests: Sequence[ChatRequest]) -> list[Spoken | NoReply]:
+    def _ask(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
         self._waiting = [self._batcher.put(request, bounded=False) for request in requests]
         if self._cancelled:
             self.cancel()

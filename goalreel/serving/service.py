@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, Spoken, TokenChat
+from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, TokenChat, TokenReply
 from goalreel.serving.batcher import BatchBounds, Batcher
 from goalreel.serving.errors import CLIENT_GONE
 from goalreel.serving.metrics import Metrics
@@ -32,7 +32,7 @@ class ChatRequest:
         return self.tokens, json.dumps(self.schema, sort_keys=True)
 
 
-type ChatBatcher = Batcher[ChatRequest, Spoken | NoReply]
+type ChatBatcher = Batcher[ChatRequest, TokenReply | NoReply]
 type EditBatcher = Batcher[Edit, Image | Failure]
 
 
@@ -60,12 +60,12 @@ class Service:
             self.batchers["editor"] = Batcher("editor", models.editor.edit, self._bounds, observe=observe)
 
     def _chat(self, role: str, chat: Chat) -> ChatBatcher:
-        def call(requests: Sequence[ChatRequest]) -> Sequence[Spoken | NoReply]:
+        def call(requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
             asked, schema = [r.conversation for r in requests], requests[0].schema
             if requests[0].tokens and isinstance(chat, TokenChat):
                 return chat.complete_tokens(asked, schema=schema)
             replies = chat.complete(asked, schema=schema)
-            return [Spoken(reply) if isinstance(reply, str) else reply for reply in replies]
+            return [TokenReply(reply) if isinstance(reply, str) else reply for reply in replies]
 
         observe = functools.partial(self.metrics.called, role)
         return Batcher(role, call, self._bounds, key=ChatRequest.key, observe=observe)

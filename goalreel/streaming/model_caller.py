@@ -17,7 +17,7 @@ from goalreel.http import with_retry_listener
 from goalreel.image import Image
 from goalreel.loop import Answer, Request
 from goalreel.models.load import Trio
-from goalreel.planners.agents.planner import Underway
+from goalreel.planners.agents.planner import ReplanContext
 from goalreel.streaming.board import ModelNames
 from goalreel.types import Candidate, Edit, Failure, Plan, Stage, Task, Verdict
 
@@ -32,7 +32,7 @@ COOL_DOWN = 10.0
 class Replanner(Protocol):
     """A Planner that can go on from a storyboard under way."""
 
-    def continue_plan(self, progress: Sequence[Underway]) -> Sequence[Plan | Failure]: ...
+    def continue_plan(self, progress: Sequence[ReplanContext]) -> Sequence[Plan | Failure]: ...
 
 
 @dataclass
@@ -171,7 +171,7 @@ class Caller:
         """Ask whether a live frame shows the sub-goal reached."""
         return await self._call("judge", lambda: self._trio.observer.judge([candidate]), self._looks)
 
-    async def replan(self, progress: Underway) -> Plan | Failure:
+    async def replan(self, progress: ReplanContext) -> Plan | Failure:
         """Ask for a plan for the rest. One that cannot go on plans anew, from the scene as it is now."""
         planner = self._trio.planner
         if isinstance(planner, Replanner):

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from goalreel.image import Image
 from goalreel.models.presets import Preset
-from goalreel.planners.agents.planner import Underway
 from goalreel.streaming.board import BoardProgress, BoardState, CodedText, ErrorCode, Frame, StepPanel
 from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.closeness import changed
@@ -270,7 +269,7 @@ class Session:
         self._live.goal(board.steps[index], active=False)
         self._live.update(state="planning")
         frame = await self._camera.wait()
-        plan = await self._caller.replan(Underway(self._storyboard(), index, frame.image))
+        plan = await self._caller.replan(ReplanContext(self._storyboard(), index, frame.image))
         if isinstance(plan, Failure):
             if self._settings.on_model_failure == "fail":
                 raise of_failure(plan)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from goalreel.errors import BackendError
 from goalreel.planners.agents.json_reply import MAX_REPLY, Problem, clean, valid
-from goalreel.planners.chat.conversation import Chat, Conversation, Message, NoReply, Spoken, TokenChat
+from goalreel.planners.chat.conversation import Chat, Conversation, Message, NoReply, TokenChat, TokenReply
 from goalreel.planners.chat.interleave import plain
 from goalreel.types import Failure
 
@@ -25,7 +25,7 @@ class Question[T]:
     conversation: Conversation
     read: Callable[[str], T | Problem]
     again: Callable[[Problem], str]
-    weigh: Callable[[T, Spoken], T] | None = None
+    weigh: Callable[[T, TokenReply], T] | None = None
     """Adds to what was read what the reply's tokens tell; asks a TokenChat for them."""
 
 
@@ -64,7 +64,7 @@ def ask[T](
             log.info(
                 "%s: reply %d of at most %d is of no use: %s", stage, number + 1, replies, answer.message
             )
-            if isinstance(reply, Spoken):
+            if isinstance(reply, TokenReply):
                 raw[i] = valid(reply.text[:MAX_REPLY])
                 echo = _echo(clean(raw[i]))
                 log.info("it said: %s", echo)
@@ -76,7 +76,7 @@ def ask[T](
     return [answers[i] for i in range(len(questions))]
 
 
-def _read[T](question: Question[T], reply: Spoken) -> T | Problem:
+def _read[T](question: Question[T], reply: TokenReply) -> T | Problem:
     answer = question.read(reply.text)
     if question.weigh is None or isinstance(answer, Problem):
         return answer
@@ -85,7 +85,7 @@ def _read[T](question: Question[T], reply: Spoken) -> T | Problem:
 
 def _complete(
     chat: Chat, tokens: bool, turns: Mapping[int, Conversation], schema: Mapping[str, Any] | None
-) -> Sequence[Spoken | NoReply]:
+) -> Sequence[TokenReply | NoReply]:
     """One batch. What fails as a whole after the first time costs only what is still unread."""
     repeated = schema is not None
     try:
@@ -93,7 +93,7 @@ def _complete(
             got = chat.complete_tokens(list(turns.values()), schema=schema)
         else:
             replies = chat.complete(list(turns.values()), schema=schema)
-            got = [Spoken(reply) if isinstance(reply, str) else reply for reply in replies]
+            got = [TokenReply(reply) if isinstance(reply, str) else reply for reply in replies]
     except BackendError as e:
         if not repeated:
             raise

@@ -13,9 +13,9 @@ from goalreel.planners.agents.dialects.own import verdict_example
 from goalreel.planners.agents.json_reply import Problem
 from goalreel.planners.agents.parsing import parse_verdict, verdict_schema
 from goalreel.planners.agents.prompts import render
-from goalreel.planners.chat.conversation import Chat, Spoken
+from goalreel.planners.chat.conversation import Chat, TokenReply
 from goalreel.planners.chat.interleave import plain
-from goalreel.planners.chat.token_probability import chance_of_yes
+from goalreel.planners.chat.token_probability import probability_of_yes
 from goalreel.types import Candidate, Failure, Verdict
 
 DECIMALS = 3
@@ -88,8 +88,8 @@ def question(
     return Question(dialect.judge(candidate, mode=mode, scores=scores), parse_verdict, again, _weigh)
 
 
-def _weigh(verdict: Verdict, reply: Spoken) -> Verdict:
-    probability = chance_of_yes(reply, "previous_step_success", said=verdict.success)
+def _weigh(verdict: Verdict, reply: TokenReply) -> Verdict:
+    probability = probability_of_yes(reply, "previous_step_success", value=verdict.success)
     if probability is None:
         return verdict
     return verdict.model_copy(update={"probability": round(probability, DECIMALS)})

@@ -12,7 +12,7 @@ from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.planners.agents.json_reply import Problem
 from goalreel.planners.agents.parsing import MAX_STEPS, parse_plan, plan_schema
 from goalreel.planners.agents.prompts import render
-from goalreel.planners.agents.replan import Underway
+from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.chat.conversation import Chat, Conversation
 from goalreel.planners.chat.interleave import plain
 from goalreel.types import Failure, Plan, Task
@@ -47,7 +47,7 @@ class ChatPlanner:
         """
         return self._ask([question(t, dialect=self._dialect, max_steps=self._max_steps) for t in tasks])
 
-    def continue_plan(self, progress: Sequence[Underway]) -> list[Plan | Failure]:
+    def continue_plan(self, progress: Sequence[ReplanContext]) -> list[Plan | Failure]:
         """Plan what remains of each storyboard, given what was done, its images and the scene as it is now.
 
         In the dialect `own` the model also reads the earlier plan for the rest, to keep or to change. Where
@@ -71,7 +71,7 @@ def question(task: Task, *, dialect: Dialect = OWN, max_steps: int = MAX_STEPS) 
 
 
 def rest_question(
-    progress: Underway, *, dialect: Dialect = OWN, max_steps: int = MAX_STEPS
+    progress: ReplanContext, *, dialect: Dialect = OWN, max_steps: int = MAX_STEPS
 ) -> Question[Plan] | Failure:
     """Write what a ChatPlanner asks about what remains, which is also the text that it is trained on."""
     first = len(progress.storyboard.task.done) + progress.done + 1

@@ -7,7 +7,7 @@ from goalreel.types import Storyboard
 
 
 @dataclass(frozen=True)
-class Underway:
+class ReplanContext:
     """A storyboard under way: its first `done` steps have been done, and `image` is the scene now.
 
     Raises:

@@ -1,1 +1,1 @@
-"""What answers the agents: the Chat protocol, and chat models behind HTTP or in this process."""
+"""Chat models that answer the agents: the Chat protocol, models behind HTTP and in this process."""

@@ -1,4 +1,4 @@
-"""The seam between the agents that think and what answers them: conversations in, texts out, batch first."""
+"""The seam between the agents and their chat models: conversations in, texts out, batch first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ type MessagePart = str | Image
 
 @dataclass(frozen=True)
 class Message:
-    """One turn; text and images in the order in which the model is to read them."""
+    """One turn; text and images in the order in which the model reads them."""
 
     role: Literal["system", "user", "assistant"]
     parts: tuple[MessagePart, ...]
@@ -22,15 +22,15 @@ type Conversation = tuple[Message, ...]
 
 @dataclass(frozen=True)
 class NoReply:
-    """The back end gave no text for one conversation, and why: one line, without any secret."""
+    """The reason why the back end gave no text for one conversation: one line, without any secret."""
 
     reason: str
     refused: bool = False
-    """The model is well, but will not take this very conversation."""
+    """The model works, but it will never take this very conversation."""
 
 
 type Reply = str | NoReply
-"""What the back end gave for one conversation."""
+"""The back end's answer to one conversation."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +39,19 @@ class Token:
 
     text: str
     alternatives: Mapping[str, float]
-    """What could have stood here -> its probability: the likeliest few, the token itself among them."""
+    """Text -> probability of the likeliest tokens at this place, the token itself among them."""
 
 
 @dataclass(frozen=True)
-class Spoken:
-    """A reply with its tokens, whose texts put together are the reply; none where the back end gave none."""
+class TokenReply:
+    """A reply and its tokens, whose joined texts are the reply; empty where the back end gave no tokens."""
 
     text: str
     tokens: tuple[Token, ...] = ()
 
 
 class Chat(Protocol):
-    """A vision-language model. Answer i belongs to conversation i; one bad one never fails the others."""
+    """A vision-language model. Answer i belongs to conversation i; a bad conversation never fails the others."""
 
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
@@ -66,11 +66,11 @@ class Chat(Protocol):
 
 @runtime_checkable
 class TokenChat(Chat, Protocol):
-    """A Chat that can also say how likely each token of its replies was."""
+    """A Chat that also returns the probability of each token of its replies."""
 
     def complete_tokens(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> Sequence[Spoken | NoReply]:
+    ) -> Sequence[TokenReply | NoReply]:
         """Continue each conversation, as `complete` does.
 
         Raises:

@@ -17,9 +17,9 @@ from transformers.utils.import_utils import is_flash_attn_2_available
 
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, Spoken
-from goalreel.planners.chat.hf_tokens import Likeliest, tokens_of
-from goalreel.planners.chat.token_probability import spoken
+from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, TokenReply
+from goalreel.planners.chat.hf_tokens import TopTokens, tokens_by_row
+from goalreel.planners.chat.token_probability import token_reply
 from goalreel.torch_threads import threads_for
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-type _Generate = Callable[[Sequence[Conversation]], list[Spoken]]
+type _Generate = Callable[[Sequence[Conversation]], list[TokenReply]]
 
 
 class HfChat:
@@ -54,15 +54,15 @@ class HfChat:
             model: in evaluation mode, on its device.
             processor: the model's own, with a chat template; its padding side is set to left.
             max_new_tokens: where a reply is cut.
-            batch_size: conversations a call of the model; halved for good when memory runs out.
+            batch_size: conversations in one call of the model; halved for good when memory runs out.
             temperature: 0 is greedy; "checkpoint" samples as the checkpoint's generation_config.json says,
-                never with beams. Its repetition penalty is taken with a batch_size of 1 alone: it counts the
-                padding of shorter neighbours, and answers would depend on the batch.
+                never with beams. Its repetition penalty applies with a batch_size of 1 only: the penalty counts
+                the padding of shorter neighbours, so that answers would depend on the batch.
             top_p: when sampling, the probability mass to draw from; None is all, or the checkpoint's.
             top_k: when sampling, how many tokens to draw from; None is all, or the checkpoint's.
 
         Raises:
-            InputError: a number out of range, or a processor without a chat template.
+            InputError: a number is out of range, or the processor has no chat template.
         """
         if max_new_tokens < 1 or batch_size < 1:
             raise InputError("max_new_tokens and batch_size start at 1")
@@ -106,7 +106,7 @@ class HfChat:
             options: as in the constructor.
 
         Raises:
-            InputError: not a checkpoint that transformers can load with safetensors and without its own code.
+            InputError: transformers cannot load the checkpoint with safetensors and without its own code.
         """
         path = _source(repo_or_dir)
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -115,7 +115,7 @@ class HfChat:
         flash = on_gpu and dtype in ("bfloat16", "float16") and is_flash_attn_2_available()
         try:
             AutoConfig.from_pretrained(path, trust_remote_code=False)  # before the processor is to blame
-            made = _processor(path, processor)
+            loaded_processor = _processor(path, processor)
             model, info = AutoModelForImageTextToText.from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
                 path,
                 dtype=dtype,
@@ -131,10 +131,10 @@ class HfChat:
             raise InputError(f"cannot load {repo_or_dir} as an image-text-to-text model: {_line(e)}") from e
         if missing := sorted(info["missing_keys"]):  # transformers would go on with random ones
             raise InputError(f"{repo_or_dir} lacks {len(missing)} of the model's weights, {missing[0]} first")
-        if processor is not None and _image_token(made) != _image_token(model.config):
+        if processor is not None and _image_token(loaded_processor) != _image_token(model.config):
             raise InputError(f"{processor} is the processor of another model than {repo_or_dir}")
         log.info("loaded %s: %s on %s as %s", repo_or_dir, type(model).__name__, device, dtype)
-        return cls(model.eval(), made, **options)
+        return cls(model.eval(), loaded_processor, **options)
 
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
@@ -144,12 +144,12 @@ class HfChat:
         Raises:
             BackendError: the device failed.
         """
-        said = self._all(conversations, self._texts)
-        return [reply.text if isinstance(reply, Spoken) else reply for reply in said]
+        replies = self._all(conversations, self._texts)
+        return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
 
     def complete_tokens(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> list[Spoken | NoReply]:
+    ) -> list[TokenReply | NoReply]:
         """Continue each conversation; the probabilities are the model's own, whatever it is sampled with.
 
         Raises:
@@ -157,17 +157,17 @@ class HfChat:
         """
         return self._all(conversations, self._tokens)
 
-    def _all(self, conversations: Sequence[Conversation], generate: _Generate) -> list[Spoken | NoReply]:
-        replies: list[Spoken | NoReply] = []
+    def _all(self, conversations: Sequence[Conversation], generate: _Generate) -> list[TokenReply | NoReply]:
+        replies: list[TokenReply | NoReply] = []
         while len(replies) < len(conversations):
             done = len(replies)
             replies += self._batch(conversations[done : done + self.batch_size], generate)
         return replies
 
-    def _batch(self, batch: Sequence[Conversation], generate: _Generate) -> list[Spoken | NoReply]:
-        """Answer a batch; one that fails is split, down to the conversation to blame."""
+    def _batch(self, batch: Sequence[Conversation], generate: _Generate) -> list[TokenReply | NoReply]:
+        """Answer a batch; a batch that fails is split, down to the conversation that causes it."""
         try:
-            return [said if said.text else NoReply("the model said nothing") for said in generate(batch)]
+            return [reply if reply.text else NoReply("the model said nothing") for reply in generate(batch)]
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             if len(batch) == 1:
@@ -182,14 +182,14 @@ class HfChat:
         half = len(batch) // 2
         return self._batch(batch[:half], generate) + self._batch(batch[half:], generate)
 
-    def _texts(self, batch: Sequence[Conversation]) -> list[Spoken]:
-        return [Spoken(text) for text in self._decoded(self._generate(batch))]
+    def _texts(self, batch: Sequence[Conversation]) -> list[TokenReply]:
+        return [TokenReply(text) for text in self._decoded(self._generate(batch))]
 
-    def _tokens(self, batch: Sequence[Conversation]) -> list[Spoken]:
-        likeliest = Likeliest()
+    def _tokens(self, batch: Sequence[Conversation]) -> list[TokenReply]:
+        likeliest = TopTokens()
         new = self._generate(batch, logits_processor=[likeliest])
-        rows = tokens_of(self.processor.tokenizer, new, likeliest)
-        return [spoken(text, row) for text, row in zip(self._decoded(new), rows, strict=True)]
+        rows = tokens_by_row(self.processor.tokenizer, new, likeliest)
+        return [token_reply(text, row) for text, row in zip(self._decoded(new), rows, strict=True)]
 
     @torch.inference_mode()
     def _generate(self, batch: Sequence[Conversation], **more: Any) -> torch.Tensor:
@@ -217,8 +217,8 @@ class HfChat:
         """A person's text must not open a turn or an image of its own, and must be valid Unicode."""
         for text in (p for message in conversation for p in message.parts if isinstance(p, str)):
             text.encode()  # the tokenizer would stop the whole batch with a TypeError
-            if found := next((t for t in self._reserved if t in text), None):
-                raise ValueError(f"the text contains {found!r}, which this model reserves")
+            if token := next((t for t in self._reserved if t in text), None):
+                raise ValueError(f"the text contains {token!r}, which this model reserves")
 
 
 def _source(name: str | Path) -> Path:
@@ -245,16 +245,16 @@ def _image_token(holder: object) -> int | None:
 def _sampling(
     temperature: float | Literal["checkpoint"], top_p: float | None, top_k: int | None
 ) -> dict[str, Any]:
-    """What `generate` is given; what it is not given is the checkpoint's."""
+    """The sampling arguments of `generate`; the checkpoint decides on those that are absent."""
     if (top_p is not None and not 0 < top_p <= 1) or (top_k is not None and top_k < 0):
         raise InputError("top_p is in (0, 1], top_k starts at 0")
-    own = temperature == "checkpoint"
-    if not own and temperature < 0:
+    as_checkpoint = temperature == "checkpoint"
+    if not as_checkpoint and temperature < 0:
         raise InputError('temperature starts at 0, or is "checkpoint"')
-    if not own and temperature == 0:
+    if not as_checkpoint and temperature == 0:
         return {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
     limits = {"top_p": top_p, "top_k": top_k}
-    if own:
+    if as_checkpoint:
         return {name: limit for name, limit in limits.items() if limit is not None}
     return {"do_sample": True, "temperature": temperature, "top_p": top_p or 1.0, "top_k": top_k or 0}
 

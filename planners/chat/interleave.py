@@ -1,7 +1,7 @@
 """Text and images in reading order: each `<image>` mark in a text is the place of one image.
 
-A mark counts only in text that asks for images. Whatever a model wrote, or a person wrote where no image
-belongs, goes through `plain` first, so that no back end can mistake it for a picture.
+A mark counts only in text that asks for images. All other text, of a model or of a person, passes through
+`plain` first, so that no back end can mistake a mark in it for a picture.
 """
 
 import math
@@ -23,7 +23,7 @@ def interleave(text: str, images: Sequence[Image]) -> tuple[MessagePart, ...]:
     ('Tie it.',)
 
     Raises:
-        ValueError: not one image a mark.
+        ValueError: the number of images differs from the number of marks.
     """
     texts = text.split(MARK)
     if len(texts) - 1 != len(images):

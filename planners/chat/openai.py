@@ -18,8 +18,14 @@ import openai
 
 from goalreel.errors import BackendError, InputError
 from goalreel.http import REFUSED, check_address, read_key, report_retry
-from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, Spoken
-from goalreel.planners.chat.openai_format import TOP, blamed, error_text, message_json, reply_spoken
+from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, TokenReply
+from goalreel.planners.chat.openai_format import (
+    TOP,
+    error_text,
+    message_json,
+    parse_completion,
+    refused_argument,
+)
 
 _OFFICIAL = "https://api.openai.com/v1"
 _CONNECT_S = 10.0
@@ -52,7 +58,7 @@ class _Deadline(openai.DefaultAsyncHttpxClient):
 
 @dataclass
 class _Health:
-    """Tells a dead server from a bad conversation: nothing answered yet, and a whole wave of calls failed."""
+    """Distinguishes a dead server, which fails a whole wave of calls and answers none, from bad conversations."""
 
     wave: int
     answered: bool = False
@@ -70,11 +76,11 @@ class OpenAIChat:
     """A model behind an OpenAI-compatible `/v1/chat/completions`; conversations are sent concurrently.
 
     Connection errors, 408, 409, 429 and 5xx are retried by the openai client, after `Retry-After` or with
-    growing pauses. What a server refuses by its name (a JSON schema, `max_tokens`, `temperature`,
-    log-probabilities) is left out from then on.
+    growing pauses. An optional argument that a server refuses (a JSON schema, `max_tokens`, `temperature`,
+    log-probabilities) is not sent again.
 
     Raises:
-        InputError: a number out of range, an address that is none or holds a key, or a key missing.
+        InputError: a number is out of range, the address is wrong or holds a key, or a key is missing.
     """
 
     model: str
@@ -82,7 +88,7 @@ class OpenAIChat:
     """Up to and with `/v1`; None is OpenAI, or OPENAI_BASE_URL."""
     _: KW_ONLY
     concurrency: int = 16
-    """Conversations under way at once, of all calls together."""
+    """Conversations in progress at once, over all calls."""
     timeout_s: float = 120.0
     """For one attempt, from sending to the last byte."""
     retries: int = 5
@@ -91,7 +97,7 @@ class OpenAIChat:
     jpeg_quality: int | None = None
     """1-100 sends images as JPEG; None as PNG, without loss."""
     key_variables: tuple[str, ...] | None = None
-    """The environment variables that may hold the key, the first set one counting; None is as said above."""
+    """The environment variables that may hold the key, of which the first that is set counts; None: as above."""
     _refused: set[str] = field(default_factory=set, init=False, repr=False)
     _free: Semaphore = field(init=False, repr=False, compare=False)
 
@@ -113,12 +119,12 @@ class OpenAIChat:
         Raises:
             BackendError: the server is out of reach, refuses the key, lacks the model, or fails every call.
         """
-        said = self._run(conversations, schema, tokens=False)
-        return [reply.text if isinstance(reply, Spoken) else reply for reply in said]
+        replies = self._run(conversations, schema, tokens=False)
+        return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
 
     def complete_tokens(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> list[Spoken | NoReply]:
+    ) -> list[TokenReply | NoReply]:
         """Continue each conversation; without tokens where the server gives no log-probabilities.
 
         Raises:
@@ -128,7 +134,7 @@ class OpenAIChat:
 
     def _run(
         self, conversations: Sequence[Conversation], schema: Mapping[str, Any] | None, *, tokens: bool
-    ) -> list[Spoken | NoReply]:
+    ) -> list[TokenReply | NoReply]:
         with self._places(len(conversations)) as places:
             calls = self._complete(conversations, self._optional(schema, tokens), places)
             try:
@@ -141,24 +147,24 @@ class OpenAIChat:
             return asyncio.run(calls)
 
     @contextmanager
-    def _places(self, wanted: int) -> Iterator[int]:
-        """Wait for a place among what is under way, and take as many of those `wanted` as are free."""
+    def _places(self, limit: int) -> Iterator[int]:
+        """Wait for a free place among the calls in progress, and take as many free ones as `limit` allows."""
         self._free.acquire()
-        taken = 1
+        places = 1
         try:
-            while taken < wanted and self._free.acquire(blocking=False):
-                taken += 1
-            yield taken
+            while places < limit and self._free.acquire(blocking=False):
+                places += 1
+            yield places
         finally:
-            self._free.release(taken)
+            self._free.release(places)
 
     async def _complete(
         self, conversations: Sequence[Conversation], optional: Mapping[str, Any], places: int
-    ) -> list[Spoken | NoReply]:
+    ) -> list[TokenReply | NoReply]:
         gate = asyncio.Semaphore(places)
         health = _Health(wave=min(len(conversations), places))
 
-        async def one(conversation: Conversation) -> Spoken | NoReply:
+        async def reply_to(conversation: Conversation) -> TokenReply | NoReply:
             async with gate:
                 try:
                     reply = await self._ask(client, conversation, optional)
@@ -176,7 +182,7 @@ class OpenAIChat:
         async with self._client() as client:
             try:
                 async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(one(c)) for c in conversations]
+                    tasks = [group.create_task(reply_to(c)) for c in conversations]
             except* BackendError as failures:
                 dead = failures.exceptions[0]
             else:
@@ -185,7 +191,7 @@ class OpenAIChat:
 
     async def _ask(
         self, client: openai.AsyncOpenAI, conversation: Conversation, optional: Mapping[str, Any]
-    ) -> Spoken | NoReply:
+    ) -> TokenReply | NoReply:
         body: dict[str, Any] = {
             "model": self.model,
             "messages": [message_json(m, jpeg_quality=self.jpeg_quality) for m in conversation],
@@ -196,7 +202,7 @@ class OpenAIChat:
             try:
                 raw = await client.chat.completions.with_raw_response.create(**body, **arguments)
             except _REFUSALS as e:
-                if (name := blamed(e, arguments)) is None:
+                if (name := refused_argument(e, arguments)) is None:
                     raise
                 refused.add(name)
             else:
@@ -204,7 +210,7 @@ class OpenAIChat:
                 return self._read(raw.text)
 
     def _optional(self, schema: Mapping[str, Any] | None, tokens: bool) -> dict[str, Any]:
-        """What a server may refuse."""
+        """The arguments that a server may refuse."""
         optional: dict[str, Any] = {"max_tokens": self.max_tokens, "temperature": self.temperature}
         if schema is not None:
             form = {"name": "answer", "schema": dict(schema)}
@@ -214,16 +220,16 @@ class OpenAIChat:
         return optional
 
     def _arguments(self, optional: Mapping[str, Any], refused: set[str]) -> dict[str, Any]:
-        kept = {name: value for name, value in optional.items() if name not in refused}
+        arguments = {name: value for name, value in optional.items() if name not in refused}
         if "max_tokens" in refused:  # OpenAI's newer models know it by this name only
-            kept["max_completion_tokens"] = self.max_tokens
-        if "logprobs" in kept:
-            kept["top_logprobs"] = TOP
-        return kept
+            arguments["max_completion_tokens"] = self.max_tokens
+        if "logprobs" in arguments:
+            arguments["top_logprobs"] = TOP
+        return arguments
 
-    def _read(self, body: str) -> Spoken | NoReply:
+    def _read(self, body: str) -> TokenReply | NoReply:
         try:
-            return reply_spoken(body)
+            return parse_completion(body)
         except ValueError as e:
             return NoReply(self._without_key(str(e)))
 
@@ -267,6 +273,6 @@ class OpenAIChat:
             case openai.AuthenticationError():
                 return f"{self._address} wants another key (HTTP 401): set {' or '.join(self._names)}"
             case openai.APIStatusError():
-                said = f"HTTP {error.status_code} from {self._address}: {error_text(error)}"
-                return self._without_key(said)
+                reason = f"HTTP {error.status_code} from {self._address}: {error_text(error)}"
+                return self._without_key(reason)
         return self._without_key(type(error).__name__)

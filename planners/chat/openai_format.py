@@ -1,4 +1,4 @@
-"""The OpenAI chat protocol as we speak it: conversations out, replies in. No connection, no key."""
+"""The part of the OpenAI chat protocol that we use: conversations out, replies in; no connection, no key."""
 
 import base64
 import math
@@ -9,11 +9,11 @@ import openai
 from pydantic import BaseModel, Field, ValidationError
 
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Message, Spoken, Token
-from goalreel.planners.chat.token_probability import spoken
+from goalreel.planners.chat.conversation import Message, Token, TokenReply
+from goalreel.planners.chat.token_probability import token_reply
 
 TOP = 5
-"""Alternatives asked for at each token."""
+"""Alternatives requested for each token."""
 _OPTIONAL = ("max_tokens", "temperature", "response_format", "logprobs")
 
 
@@ -33,93 +33,95 @@ class _Alternative(BaseModel):
     logprob: Annotated[float, Field(allow_inf_nan=False)]
 
     @property
-    def chance(self) -> float:
+    def probability(self) -> float:
         return math.exp(min(0.0, self.logprob))
 
 
-class _Said(_Alternative):
+class _ChosenToken(_Alternative):
     bytes: list[Annotated[int, Field(ge=0, le=255)]] | None = None
     top_logprobs: list[_Alternative] = []
 
 
 class _Logprobs(BaseModel):
-    content: list[_Said]
+    content: list[_ChosenToken]
 
 
 class _Completion(BaseModel):
-    """What we read of a reply. Servers add to it and leave things out; only this has to be right."""
+    """The part of a reply that we read. Servers add fields and leave some out; only these must be right."""
 
     choices: list[_Choice] = Field(min_length=1)
 
 
 def message_json(message: Message, *, jpeg_quality: int | None = None) -> dict[str, Any]:
-    """A turn as the protocol has it; plain text without images, which is all some servers' templates take."""
+    """A turn as the protocol writes it; plain text where it has no image, as some servers take no other."""
     if all(isinstance(part, str) for part in message.parts):
         return {"role": message.role, "content": "".join(map(str, message.parts))}
     return {"role": message.role, "content": [_part(part, jpeg_quality) for part in message.parts]}
 
 
-def reply_spoken(body: str) -> Spoken:
-    """The answer in the body of a reply, with its tokens where the server gave them and they can be read.
+def parse_completion(body: str) -> TokenReply:
+    """Read the answer in the body of a reply, with its tokens where the server gave readable ones.
 
     Raises:
-        ValueError: not a chat completion, or one without text; says which, with what the server wrote.
+        ValueError: the body is no chat completion, or has no text; the message quotes the server.
     """
     try:
         choice = _Completion.model_validate_json(body).choices[0]
     except ValidationError:
         raise ValueError(f"not a chat completion: {body[:200]!r}") from None
     if choice.message.content and (text := choice.message.content.strip()):
-        return spoken(text, _tokens(choice.logprobs))
+        return token_reply(text, _tokens(choice.logprobs))
     raise ValueError(f"the model said nothing: {choice.message.refusal or choice.finish_reason}")
 
 
 def _tokens(logprobs: object) -> list[Token]:
     try:
-        said = _Logprobs.model_validate(logprobs).content
+        tokens = _Logprobs.model_validate(logprobs).content
     except ValidationError:
         return []
     return [
-        Token(
-            text, {a.token: a.chance for a in one.top_logprobs if a.token != one.token} | {text: one.chance}
-        )
-        for text, one in zip(_texts(said), said, strict=True)
+        Token(text, _others(token) | {text: token.probability})
+        for text, token in zip(_texts(tokens), tokens, strict=True)
     ]
 
 
-def _texts(said: Sequence[_Said]) -> Iterator[str]:
-    """What each token adds. A sign whose bytes lie in several tokens comes with its last one."""
-    held = b""
-    for one in said:
-        if one.bytes is None:
-            yield one.token
+def _others(token: _ChosenToken) -> dict[str, float]:
+    return {a.token: a.probability for a in token.top_logprobs if a.token != token.token}
+
+
+def _texts(tokens: Sequence[_ChosenToken]) -> Iterator[str]:
+    """The text that each token adds. A character whose bytes lie in several comes with the last one."""
+    pending = b""
+    for token in tokens:
+        if token.bytes is None:
+            yield token.token
             continue
-        held += bytes(one.bytes)
+        pending += bytes(token.bytes)
         try:
-            text, held = held.decode(), b""
+            text, pending = pending.decode(), b""
         except UnicodeDecodeError:
             text = ""
         yield text
 
 
 def error_text(error: openai.APIStatusError) -> str:
-    """What the server said was wrong, in one line."""
+    """The server's own message about an error, in one line."""
     body = error.body
     message = body.get("message") if isinstance(body, dict) else None
     return " ".join((message if isinstance(message, str) else error.response.text).split())[:300]
 
 
-def blamed(error: openai.APIStatusError, arguments: Mapping[str, Any]) -> str | None:
-    """The optional argument that a 400, 403 or 422 is about.
+def refused_argument(error: openai.APIStatusError, arguments: Mapping[str, Any]) -> str | None:
+    """The optional argument that a 400, 403 or 422 is about; None where it is about none.
 
-    What is refused in many words is guessed at last: a schema, and log-probabilities; of a 403, which may be
-    about the key, nothing.
+    Servers name a schema or log-probabilities in many ways, so these two are the guess where the message
+    names no argument. A 403 may be about the key: there is no guess.
     """
-    said = f"{error.param} {error_text(error)}".casefold()
+    message = f"{error.param} {error_text(error)}".casefold()
     sent = [name for name in _OPTIONAL if name in arguments]
-    guessed = () if isinstance(error, openai.PermissionDeniedError) else ("response_format", "logprobs")
-    guesses = [name for name in guessed if name in sent]
-    return next((name for name in [*(n for n in sent if n in said), *guesses]), None)
+    candidates = () if isinstance(error, openai.PermissionDeniedError) else ("response_format", "logprobs")
+    guesses = [name for name in candidates if name in sent]
+    return next((name for name in [*(n for n in sent if n in message), *guesses]), None)
 
 
 def _part(part: str | Image, jpeg_quality: int | None) -> dict[str, Any]:

@@ -1,26 +1,26 @@
-"""A chat model that is listened to: what it was asked and what it said, word for word."""
+"""Record the conversations and replies of a chat model, word for word."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, Reply, Spoken, TokenChat
+from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, Reply, TokenChat, TokenReply
 
 
 @dataclass(frozen=True)
 class Exchange:
     """One conversation and its reply."""
 
-    asked: Conversation
-    said: Reply
+    conversation: Conversation
+    reply: Reply
 
 
 @dataclass
-class OverheardChat:
-    """A Chat that answers as `chat` does and keeps what passes."""
+class RecordingChat:
+    """A Chat that answers as `chat` does and records each exchange."""
 
     chat: Chat
-    heard: list[Exchange] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
 
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
@@ -31,30 +31,30 @@ class OverheardChat:
             goalreel.errors.BackendError: the model cannot be called at all.
         """
         replies = self.chat.complete(conversations, schema=schema)
-        self.heard += map(Exchange, conversations, replies)
+        self.exchanges += map(Exchange, conversations, replies)
         return replies
 
 
 @dataclass
-class OverheardTokenChat(OverheardChat):
-    """A TokenChat that answers as `tokens` does, which is `chat` too, and keeps what passes."""
+class RecordingTokenChat(RecordingChat):
+    """A TokenChat that answers as `tokens` does, which is also `chat`, and records each exchange."""
 
     tokens: TokenChat = field(kw_only=True)
 
     def complete_tokens(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> Sequence[Spoken | NoReply]:
+    ) -> Sequence[TokenReply | NoReply]:
         """Continue each conversation, with the tokens of the replies.
 
         Raises:
             goalreel.errors.BackendError: the model cannot be called at all.
         """
         replies = self.tokens.complete_tokens(conversations, schema=schema)
-        said = (reply.text if isinstance(reply, Spoken) else reply for reply in replies)
-        self.heard += map(Exchange, conversations, said)
+        texts = (reply.text if isinstance(reply, TokenReply) else reply for reply in replies)
+        self.exchanges += map(Exchange, conversations, texts)
         return replies
 
 
-def overhear(chat: Chat) -> OverheardChat:
-    """Listen to a chat model; a TokenChat stays one."""
-    return OverheardTokenChat(chat, tokens=chat) if isinstance(chat, TokenChat) else OverheardChat(chat)
+def record_chat(chat: Chat) -> RecordingChat:
+    """Wrap a chat model in a recorder; a TokenChat stays one."""
+    return RecordingTokenChat(chat, tokens=chat) if isinstance(chat, TokenChat) else RecordingChat(chat)

@@ -32,7 +32,7 @@ KEPT = 32
 """Recordings whose motion is kept."""
 
 
-class RecordedCritic:
+class MotionCritic:
     """Judges as DifferenceCritic does, and what that accepts by the recording it is a frame of.
 
     - The hand holds something, moves as fast as it ever usually does, and the picture is blurred.

@@ -33,7 +33,7 @@ _CUES: Mapping[Cue, str] = {
 }
 
 
-class WatchingPlanner:
+class WatchPlanner:
     """Cuts recorded episodes into what happened in their pictures, and names it, with any chat model.
 
     The instruction is a hint, and the state's proposals are too. A plan's segments cover the episode without

@@ -9,7 +9,7 @@ from support.cli import fails, goalreel, invoke
 from support.serving_models import TintEditor, picture, plan_of, serving
 
 from goalreel import load_storyboard
-from goalreel.planners.chat.conversation import Spoken, Token
+from goalreel.planners.chat.conversation import Token, TokenReply
 from goalreel.serving.settings import Models
 
 SCORES = '"scores"'
@@ -85,7 +85,7 @@ def unsure(request: Request):
     before, after = '{"previous_step_success": ', ', "refine_prompt": null}'
     true = Token("true", {"true": 0.6, "false": 0.4})
     tokens = (Token(before, {before: 1.0}), true, Token(after, {after: 1.0}))
-    spoken = Spoken("".join(token.text for token in tokens), tokens)
+    spoken = TokenReply("".join(token.text for token in tokens), tokens)
     return said(spoken.text, logprobs=logprobs(spoken))
 
 

@@ -12,8 +12,8 @@ from support.serving_models import TintEditor, picture, plan_of, serving
 from goalreel.annotator.model_check import INSTRUCTION, drawn_scene
 from goalreel.image import Image
 from goalreel.planners.agents.parsing import parse_plan, parse_verdict
-from goalreel.planners.chat.conversation import Spoken, Token, TokenChat
-from goalreel.planners.chat.recording import overhear
+from goalreel.planners.chat.conversation import Token, TokenChat, TokenReply
+from goalreel.planners.chat.recording import record_chat
 from goalreel.serving.settings import Models
 
 KEY = "sk-s3cret"
@@ -204,13 +204,13 @@ class Plain:
 
 class Telling(Plain):
     def complete_tokens(self, conversations, *, schema=None):
-        return [Spoken("yes", (Token("yes", {"yes": 1.0}),))] * len(conversations)
+        return [TokenReply("yes", (Token("yes", {"yes": 1.0}),))] * len(conversations)
 
 
 def test_a_chat_that_tells_its_tokens_goes_on_doing_so():
-    assert not isinstance(overhear(Plain()), TokenChat)
-    heard = overhear(Telling())
-    assert isinstance(heard, TokenChat)
-    assert heard.complete_tokens([()])[0].tokens
-    assert heard.complete([()]) == ["yes"]
-    assert [exchange.said for exchange in heard.heard] == ["yes", "yes"]
+    assert not isinstance(record_chat(Plain()), TokenChat)
+    recorder = record_chat(Telling())
+    assert isinstance(recorder, TokenChat)
+    assert recorder.complete_tokens([()])[0].tokens
+    assert recorder.complete([()]) == ["yes"]
+    assert [exchange.reply for exchange in recorder.exchanges] == ["yes", "yes"]

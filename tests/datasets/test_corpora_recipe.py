@@ -28,7 +28,7 @@ from goalreel.datasets.corpora.trend_filter import trend_fault
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.parsing import parse_plan, parse_verdict
 from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.agents.replan import Underway
+from goalreel.planners.agents.replan import ReplanContext
 from goalreel.scoring import PictureScores
 from goalreel.types import Verdict
 
@@ -186,7 +186,7 @@ def test_a_planner_is_asked_for_the_rest_what_it_is_trained_on():
     conversation, reply = row.lesson
     behind = told.model_copy(update={"steps": told.steps[:2]})
     chat = ScriptedChat([reply])
-    (plan,) = ChatPlanner(chat).continue_plan([Underway(behind, 2, told.steps[1].goal_image)])
+    (plan,) = ChatPlanner(chat).continue_plan([ReplanContext(behind, 2, told.steps[1].goal_image)])
     assert chat.calls == [[conversation]]
     assert plan.steps == tuple(s.step for s in told.steps[2:])
     assert '"step_number": 3' in reply

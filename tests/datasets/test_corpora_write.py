@@ -23,7 +23,7 @@ from goalreel.image import Image
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.parsing import parse_plan
 from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.agents.replan import Underway
+from goalreel.planners.agents.replan import ReplanContext
 from goalreel.tabletop.lessons.continuations import continuation_rows
 from goalreel.tabletop.lessons.conversations import (
     candidate_of,
@@ -135,7 +135,7 @@ def _progress(row):
     told = "The earlier plan" in messages[1]["content"]
     ahead = [StoryboardStep(step=step) for step in steps[len(known) :]] if told else []
     task = Task(id="t", instruction=sample_episode(row.origin.seed).instruction, image=first)
-    return Underway(Storyboard(task=task, steps=(*behind, *ahead)), row.origin.done, now)
+    return ReplanContext(Storyboard(task=task, steps=(*behind, *ahead)), row.origin.done, now)
 
 
 @pytest.mark.parametrize("mode", ["strict", "fast"])

@@ -19,7 +19,7 @@ from goalreel.models.table import table
 from goalreel.models.trio import Names, Trio
 from goalreel.planners.agents.observing import ObservingCritic
 from goalreel.planners.recorded.difference import DifferenceCritic
-from goalreel.planners.watch.planner import WatchingPlanner
+from goalreel.planners.watch.planner import WatchPlanner
 from goalreel.serving.build import build_models
 from goalreel.streaming.engine_loop import one_line
 from goalreel.types import Task
@@ -290,7 +290,7 @@ def test_a_planner_that_watches_asks_a_chat_model(tmp_path):
     recorded = Recorded({}, "front")
     preset = presets.load("watch", planner="watch:openai:m@http://h/v1?timeout_s=9", critic="difference")
     trio = load(preset, recordings=recorded)
-    assert isinstance(trio.planner, WatchingPlanner)
+    assert isinstance(trio.planner, WatchPlanner)
     assert trio.called.unkept == {"editor", "critic"}, "its answers are kept"
     assert trio.remote == {"plan"}
     assert not preset.predictive

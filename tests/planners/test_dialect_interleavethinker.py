@@ -10,7 +10,7 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.dialects import OWN, Dialect, default_dialect, dialect, interleavethinker
-from goalreel.planners.agents.planner import ChatPlanner, Underway
+from goalreel.planners.agents.planner import ChatPlanner, ReplanContext
 from goalreel.planners.chat.conversation import Conversation
 from goalreel.types import (
     Attempt,
@@ -131,7 +131,7 @@ def test_a_storyboard_under_way_goes_on_from_its_goal_images(clone):
     )
     chat = ScriptedChat([PLAN])
     planner = ChatPlanner(chat, dialect=interleavethinker(clone))
-    (plan,) = planner.continue_plan([Underway(board, 1, picture(20))])
+    (plan,) = planner.continue_plan([ReplanContext(board, 1, picture(20))])
     assert isinstance(plan, Plan)
     assert parts(chat.calls[0][0]) == [
         'Go on from "',

@@ -9,7 +9,7 @@ from support.scripted import ScriptedChat, words
 
 from goalreel.image import Image
 from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.planner import ChatPlanner, Underway
+from goalreel.planners.agents.planner import ChatPlanner, ReplanContext
 from goalreel.planners.chat.conversation import Conversation
 from goalreel.types import Attempt, Candidate, DoneStep, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
 
@@ -48,7 +48,7 @@ def planner_turns() -> list:
     planner = ChatPlanner(chat, replies=2)
     planner.plan(tasks)
     ways = product((picture(8), None), (0, 1, 2))
-    planner.continue_plan([Underway(board(i), done, picture(20) if done else None) for i, done in ways])
+    planner.continue_plan([ReplanContext(board(i), done, picture(20) if done else None) for i, done in ways])
     return [told(call) for call in chat.calls]
 
 
@@ -104,7 +104,7 @@ def test_a_task_that_had_done_steps_is_replanned_after_them():
     task = Task(id="t", instruction="cook", done=(DoneStep(instruction="it is cut", image=picture(8)),))
     behind = board(None).model_copy(update={"task": task})
     chat = ScriptedChat(["no"], ["no"])
-    ChatPlanner(chat, replies=2).continue_plan([Underway(behind, 1, picture(20))])
+    ChatPlanner(chat, replies=2).continue_plan([ReplanContext(behind, 1, picture(20))])
     text = words(chat.calls[1][0][1:])
     places = [text.index(t) for t in ("Step 1: it is cut", "[8x6]", "Step 2, step 1:", "[11x6]", "[20x6]")]
     assert places == sorted(places)

@@ -5,7 +5,7 @@ from support.chat_server import ChatServer, Request, error, logprobs, said
 from support.scripted import spelled
 
 from goalreel.errors import BackendError
-from goalreel.planners.chat.conversation import Message, NoReply, Spoken, TokenChat
+from goalreel.planners.chat.conversation import Message, NoReply, TokenChat, TokenReply
 from goalreel.planners.chat.openai import OpenAIChat
 
 REPLY = spelled("{'a': ", {"True": 0.5, "False": 0.25}, "}")
@@ -54,7 +54,7 @@ def test_a_server_that_refuses_them_is_asked_without_from_then_on(status, words)
     replies, requests = tokens(
         lambda r: error(status, words) if "logprobs" in r.json else told(r), ("a", "b")
     )
-    assert replies == [Spoken(REPLY.text)] * 2
+    assert replies == [TokenReply(REPLY.text)] * 2
     assert ["logprobs" in r.json for r in requests] == [True, False, False]
     assert ["top_logprobs" in r.json for r in requests] == [True, False, False]
 
@@ -105,7 +105,7 @@ RIGHT = logprobs(REPLY)["content"]
 )
 def test_bad_or_missing_ones_cost_no_reply(given):
     (reply,), _ = tokens(lambda _: said(REPLY.text, logprobs=given))
-    assert reply == Spoken(REPLY.text)
+    assert reply == TokenReply(REPLY.text)
 
 
 def test_what_surrounds_the_reply_is_cut_off():

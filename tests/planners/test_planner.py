@@ -11,7 +11,7 @@ from support.scripted import ScriptedChat, words
 from goalreel.batch import run
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.planners.agents.planner import ChatPlanner, Underway
+from goalreel.planners.agents.planner import ChatPlanner, ReplanContext
 from goalreel.planners.chat.conversation import NoReply
 from goalreel.planners.chat.interleave import interleave, plain, shrink
 from goalreel.types import (
@@ -150,7 +150,7 @@ def test_broken_use_and_broken_back_ends_are_refused():
     with pytest.raises(ValueError, match="sent 2 conversations and gave 1"):
         ChatPlanner(ScriptedChat([reply("a")])).plan([task(), task()])
     with pytest.raises(ValueError, match="storyboard has 1"):
-        Underway(board("verified"), 2)
+        ReplanContext(board("verified"), 2)
     assert ChatPlanner(ScriptedChat()).plan([]) == []
 
 
@@ -199,7 +199,7 @@ def test_several_images_go_to_their_marks_and_from_five_on_are_capped():
 
 def test_continuing_shows_what_is_done_with_its_images_and_the_scene_now():
     chat = ScriptedChat([reply("c", "d", first=3)])
-    progress = Underway(board("verified", "unverified", "skipped", image=picture(10)), 2, picture(20))
+    progress = ReplanContext(board("verified", "unverified", "skipped", image=picture(10)), 2, picture(20))
     (plan,) = ChatPlanner(chat).continue_plan([progress])
     assert names(plan) == ["c", "d"]
     text = words(chat.calls[0][0][1:])
@@ -219,7 +219,9 @@ def test_continuing_without_pictures_or_steps_done():
         status="failed",
     )
     pictureless = Storyboard(task=task(), steps=(failed,))
-    plans = ChatPlanner(chat).continue_plan([Underway(board("verified"), 0), Underway(pictureless, 1)])
+    plans = ChatPlanner(chat).continue_plan(
+        [ReplanContext(board("verified"), 0), ReplanContext(pictureless, 1)]
+    )
     assert [names(p) for p in plans] == [["a"], ["b"]]
     fresh, going = (words(c[1:]) for c in chat.calls[0])
     assert "Already done" not in fresh
@@ -229,7 +231,7 @@ def test_continuing_without_pictures_or_steps_done():
 
 def test_continuing_is_asked_again_with_the_right_number():
     chat = ScriptedChat(['{"execution_plan": []}'], [reply("b", first=2)])
-    (plan,) = ChatPlanner(chat).continue_plan([Underway(board("verified"), 1, picture())])
+    (plan,) = ChatPlanner(chat).continue_plan([ReplanContext(board("verified"), 1, picture())])
     assert names(plan) == ["b"]
     assert '"step_number": 2' in words(chat.calls[1][0][3:])
 
@@ -238,7 +240,7 @@ def test_what_a_model_wrote_never_passes_for_an_image_mark():
     step = Step(name="s", instruction="like <image>", prompt="p")
     written = Storyboard(task=task(), steps=(StoryboardStep(step=step),))
     chat = ScriptedChat(["bad <image>"], [reply("a")])
-    ChatPlanner(chat).continue_plan([Underway(written, 0, picture())])
+    ChatPlanner(chat).continue_plan([ReplanContext(written, 0, picture())])
     for conversation in (chat.calls[0][0], chat.calls[1][0]):
         assert "<image>" not in words(conversation)
         assert sum(isinstance(p, Image) for m in conversation for p in m.parts) == 1

@@ -14,7 +14,7 @@ pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
 from goalreel.batch import run as run_batch
 from goalreel.image import Image
 from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.planner import ChatPlanner, Underway
+from goalreel.planners.agents.planner import ChatPlanner, ReplanContext
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.phrases import PARAPHRASES
 from goalreel.tabletop.sim.predicates import SubGoal
@@ -126,9 +126,9 @@ def test_only_what_does_not_hold_is_planned_again(world, live):
     (plan,) = planner.plan([task(world, live)])
     after = editor.edit([edit(live, plan.steps[0].prompt)])[0]
     board = Storyboard(task=task(world, live), steps=tuple(StoryboardStep(step=s) for s in plan.steps))
-    (again,) = planner.continue_plan([Underway(board, done=1, image=after)])
+    (again,) = planner.continue_plan([ReplanContext(board, done=1, image=after)])
     assert again.steps == plan.steps[1:]
-    (undone,) = planner.continue_plan([Underway(board, done=1, image=live)])
+    (undone,) = planner.continue_plan([ReplanContext(board, done=1, image=live)])
     assert undone.steps == plan.steps
 
 

@@ -12,7 +12,7 @@ from support.streaming_world import World, picture
 
 from goalreel.image import Image
 from goalreel.models.load import Trio
-from goalreel.planners.agents.planner import Underway
+from goalreel.planners.agents.planner import ReplanContext
 from goalreel.streaming.closeness import Closeness, changed
 from goalreel.streaming.frames import FrameSlot
 from goalreel.streaming.model_caller import Caller, ModelThread
@@ -288,7 +288,7 @@ def test_a_planner_that_can_go_on_is_told_what_was_done():
         task=Task(id="t", instruction="move it"), steps=tuple(StoryboardStep(step=s) for s in plan.steps)
     )
     caller = Caller(Trio(world, world, world), timeout=5)
-    assert asyncio.run(caller.replan(Underway(board, 1, picture(1)))) == World.plan_of([1])
+    assert asyncio.run(caller.replan(ReplanContext(board, 1, picture(1)))) == World.plan_of([1])
 
 
 class Looking(World):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
-from goalreel.planners.chat.conversation import Spoken
+from goalreel.planners.chat.conversation import TokenReply
 
 
 @dataclass
@@ -39,7 +39,7 @@ def said(text: str | None, **more: object) -> Reply:
     return Reply(body=json.dumps({"id": "1", "object": "chat.completion", "choices": [choice]}).encode())
 
 
-def logprobs(reply: Spoken) -> dict:
+def logprobs(reply: TokenReply) -> dict:
     """The tokens of a reply as the protocol has them, with their bytes as hosted models give them."""
 
     def one(text: str, chance: float) -> dict:

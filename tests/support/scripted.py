@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from goalreel.planners.chat.conversation import Conversation, NoReply, Spoken, Token
+from goalreel.planners.chat.conversation import Conversation, NoReply, Token, TokenReply
 
 type Reply = str | NoReply
 type Batch = Sequence[Reply] | Exception | Callable[[Sequence[Conversation]], Sequence[Reply]]
@@ -35,10 +35,10 @@ class ScriptedTokens(ScriptedChat):
         return super().complete(conversations, schema=schema)
 
 
-def spelled(*pieces: str | Mapping[str, float]) -> Spoken:
+def spelled(*pieces: str | Mapping[str, float]) -> TokenReply:
     """A reply of tokens: a text that was certain, or alternatives of which the first was taken."""
     tokens = [Token(p, {p: 1.0}) if isinstance(p, str) else Token(next(iter(p)), p) for p in pieces]
-    return Spoken("".join(t.text for t in tokens), tuple(tokens))
+    return TokenReply("".join(t.text for t in tokens), tuple(tokens))
 
 
 def words(conversation: Conversation) -> str:

@@ -11,7 +11,7 @@ import uvicorn
 
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Conversation, NoReply, Spoken, Token
+from goalreel.planners.chat.conversation import Conversation, NoReply, Token, TokenReply
 from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure
@@ -54,11 +54,13 @@ class TokenEcho(EchoChat):
 
     def complete_tokens(
         self, conversations: Sequence[Conversation], *, schema=None
-    ) -> list[Spoken | NoReply]:
+    ) -> list[TokenReply | NoReply]:
         replies = self.complete(conversations, schema=schema)
         self.spelled.append(self.batches.pop())
         return [
-            Spoken(r, tuple(Token(c, {"?": 0.25, c: 0.5, "!": 0.0}) for c in r)) if isinstance(r, str) else r
+            TokenReply(r, tuple(Token(c, {"?": 0.25, c: 0.5, "!": 0.0}) for c in r))
+            if isinstance(r, str)
+            else r
             for r in replies
         ]
 
@@ -71,7 +73,7 @@ class TokenCritic(EchoChat):
 
     def complete_tokens(
         self, conversations: Sequence[Conversation], *, schema=None
-    ) -> list[Spoken | NoReply]:
+    ) -> list[TokenReply | NoReply]:
         answer = spelled(
             '{"previous_step_success": ', {"true": 0.6, "false": 0.2}, ', "refine_prompt": null}'
         )

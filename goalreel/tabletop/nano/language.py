@@ -27,7 +27,7 @@ from transformers import (
 from goalreel.image import Image
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.dialects import OWN, OwnDialect
-from goalreel.planners.agents.planner import ChatPlanner, Underway
+from goalreel.planners.agents.planner import ChatPlanner, ReplanContext
 from goalreel.planners.chat.conversation import Conversation, NoReply
 from goalreel.planners.chat.interleave import MARK
 from goalreel.tabletop.nano.agent_config import HEAD, NanoShape
@@ -86,7 +86,7 @@ def prompt_passages() -> tuple[str, ...]:
     planner.plan([with_image, Task(id="t", instruction=_HOLE)])
     step = StoryboardStep(step=Step(name=_HOLE, instruction=_HOLE, prompt=_HOLE))
     board = Storyboard(task=with_image, steps=(step, step))
-    planner.continue_plan([Underway(board, done, image) for done in (0, 1, 2)])
+    planner.continue_plan([ReplanContext(board, done, image) for done in (0, 1, 2)])
     for mode, scores in product(("strict", "fast"), (False, True)):
         candidates = [
             Candidate(task_id="t", step=0, source=s, image=image, instruction=_HOLE, prompt=_HOLE)

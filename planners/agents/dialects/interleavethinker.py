@@ -21,7 +21,7 @@ from goalreel.planners.agents.dialects.protocol import DialectName, Mode
 from goalreel.planners.agents.dialects.shown import shown
 from goalreel.planners.agents.dialects.source_strings import string_constants
 from goalreel.planners.agents.prompts import render
-from goalreel.planners.agents.replan import Underway
+from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.chat.conversation import Conversation, Message
 from goalreel.planners.chat.interleave import MARK, interleave, plain
 from goalreel.types import Candidate, DoneStep, Task
@@ -69,7 +69,7 @@ class InterleaveThinkerDialect:
         first, now = (None, scene) if task.done else (scene, None)
         return self._planner(task.instruction, first, images, task.done, now, max_steps)
 
-    def replan(self, progress: Underway, max_steps: int) -> Conversation:
+    def replan(self, progress: ReplanContext, max_steps: int) -> Conversation:
         """Ask for what remains. The published shape has no place for the plan there was for it."""
         task, steps = progress.storyboard.task, progress.storyboard.steps[: progress.done]
         scene, images = shown(task)

@@ -8,7 +8,7 @@ from goalreel.planners.agents.dialects.protocol import DialectName, Mode
 from goalreel.planners.agents.dialects.shown import shown
 from goalreel.planners.agents.parsing import PASSING
 from goalreel.planners.agents.prompts import render
-from goalreel.planners.agents.replan import Underway
+from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.chat.conversation import Conversation, Message
 from goalreel.planners.chat.interleave import interleave, plain
 from goalreel.types import Candidate, DoneStep, StoryboardStep, Task
@@ -49,7 +49,7 @@ class OwnDialect:
         values = {"instruction": task.instruction, "image_first": scene is not None}
         return _planner(render("planner/plan", values), _given(scene, *images), max_steps)
 
-    def replan(self, progress: Underway, max_steps: int) -> Conversation:
+    def replan(self, progress: ReplanContext, max_steps: int) -> Conversation:
         task, steps = progress.storyboard.task, progress.storyboard.steps
         scene, images = shown(task)
         behind, ahead = steps[: progress.done], steps[progress.done :]

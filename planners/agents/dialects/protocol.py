@@ -2,7 +2,7 @@
 
 from typing import Literal, Protocol
 
-from goalreel.planners.agents.replan import Underway
+from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.chat.conversation import Conversation
 from goalreel.types import Candidate, Task
 
@@ -37,7 +37,7 @@ class Dialect(Protocol):
         """Ask for a plan, which goes on after `task.done`."""
         ...
 
-    def replan(self, progress: Underway, max_steps: int) -> Conversation:
+    def replan(self, progress: ReplanContext, max_steps: int) -> Conversation:
         """Ask for a plan of what remains."""
         ...
 

@@ -17,7 +17,7 @@ from goalreel.planners.kinematic.proposals import Proposal
 from goalreel.planners.watch import planner
 from goalreel.planners.watch.contact_sheet import contact_sheet, moments
 from goalreel.planners.watch.parsing import parse_watched, snapped
-from goalreel.planners.watch.planner import WatchingPlanner, watch_cost
+from goalreel.planners.watch.planner import WatchPlanner, watch_cost
 from goalreel.types import Failure, Plan, Segment, Task
 
 FRONT, WRIST = "observation.images.front", "observation.images.wrist"
@@ -47,7 +47,7 @@ def told(plan: Plan | Failure) -> list[tuple[int, int, str]]:
 
 def test_what_the_model_is_shown(episodes):
     chat = ScriptedChat(lambda asked: [segments(words(c)) for c in asked])
-    plans = WatchingPlanner(episodes, chat, [FRONT, WRIST]).plan(tasks(episodes))
+    plans = WatchPlanner(episodes, chat, [FRONT, WRIST]).plan(tasks(episodes))
     assert len(chat.calls) == 1, "one call an episode, all in one batch"
     first = words(chat.calls[0][0])
     assert f"Instruction: {ORDER}" in first
@@ -152,7 +152,7 @@ def test_garbage_to_the_end_is_a_failure_with_the_reply(episodes):
         lambda asked: [segments(words(asked[0])), "{ sorry", NoReply("HTTP 500")],
         lambda asked: ["{ again", segments(words(asked[1]))],
     )
-    plans = WatchingPlanner(episodes, chat, [FRONT], replies=2).plan(tasks(episodes))
+    plans = WatchPlanner(episodes, chat, [FRONT], replies=2).plan(tasks(episodes))
     assert told(plans[0])[-1][2] == told(plans[2])[-1][2] == "move away"
     assert plans[1].reply == "{ again"
     assert "no usable answer in 2 replies" in plans[1].message
@@ -169,7 +169,7 @@ def test_a_long_episode_is_watched_in_windows(episodes, monkeypatch):
         [reply((0, 4, "reach"), (4, 6, "grasp"))],
         [reply((5, 12, "carry"))],
     )
-    (plan,) = WatchingPlanner(only, chat, [FRONT]).plan(tasks(only))
+    (plan,) = WatchPlanner(only, chat, [FRONT]).plan(tasks(only))
     assert told(plan) == [(0, 5, "reach"), (5, 12, "carry")], "the cut went to the contact"
     assert len(chat.calls) == 2
     later = words(chat.calls[1][0])
@@ -186,7 +186,7 @@ def test_what_goes_on_behind_a_window_is_one_segment(episodes, monkeypatch):
         return [reply((start, end, "Fold" if start else "fold"))]
 
     chat = ScriptedChat(one, one, one, one)
-    (plan,) = WatchingPlanner(only, chat, [FRONT]).plan(tasks(only))
+    (plan,) = WatchPlanner(only, chat, [FRONT]).plan(tasks(only))
     assert told(plan) == [(0, 12, "Fold")]
     assert "still goes on" in words(chat.calls[1][0])
     cost = watch_cost(only["episode_000000"], [FRONT])
@@ -196,32 +196,32 @@ def test_what_goes_on_behind_a_window_is_one_segment(episodes, monkeypatch):
 def test_a_back_end_that_dies_costs_only_what_is_open(episodes, monkeypatch):
     monkeypatch.setattr(planner, "MOMENTS", 6)
     chat = ScriptedChat(lambda asked: [segments(words(c)) for c in asked], BackendError("cannot reach it"))
-    plans = WatchingPlanner(episodes, chat, [FRONT]).plan(tasks(episodes))
+    plans = WatchPlanner(episodes, chat, [FRONT]).plan(tasks(episodes))
     assert [isinstance(plan, Plan) for plan in plans] == [False, True, False]
     assert plans[0] == Failure(stage="plan", message="cannot reach it")
     with pytest.raises(BackendError):
-        WatchingPlanner(episodes, ScriptedChat(BackendError("dead")), [FRONT]).plan(tasks(episodes))
+        WatchPlanner(episodes, ScriptedChat(BackendError("dead")), [FRONT]).plan(tasks(episodes))
 
 
 def test_what_cannot_be_watched_is_one_line(episodes):
     chat = ScriptedChat()
     task = tasks(episodes)[0]
-    (gone,) = WatchingPlanner({}, chat, [FRONT]).plan([task])
+    (gone,) = WatchPlanner({}, chat, [FRONT]).plan([task])
     assert gone.message == "no recording 'episode_000000'"
-    (dark,) = WatchingPlanner(episodes, chat, ["top"]).plan([task])
+    (dark,) = WatchPlanner(episodes, chat, ["top"]).plan([task])
     assert "episode_000000" in dark.message
     assert "no camera 'top'" in dark.message
-    (odd,) = WatchingPlanner(episodes, chat, [FRONT], Layout(gripper=(9,))).plan([task])
+    (odd,) = WatchPlanner(episodes, chat, [FRONT], Layout(gripper=(9,))).plan([task])
     assert odd.message.startswith("episode_000000: ")
     assert not chat.calls
     with pytest.raises(ValueError, match="needs cameras"):
-        WatchingPlanner(episodes, chat, [])
+        WatchPlanner(episodes, chat, [])
 
 
 def test_the_cost_is_known_before(episodes):
     episode = episodes["episode_000000"]
     chat = ScriptedChat(lambda asked: [segments(words(c)) for c in asked])
-    WatchingPlanner(episodes, chat, [FRONT]).plan(tasks(episodes)[:1])
+    WatchPlanner(episodes, chat, [FRONT]).plan(tasks(episodes)[:1])
     cost = watch_cost(episode, [FRONT])
     assert (cost.calls, cost.pictures) == (1, 1)
     sent = len(re.sub(r"\[\d+x\d+\]", "", words(chat.calls[0][0]))) / 4

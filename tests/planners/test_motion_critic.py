@@ -9,7 +9,7 @@ from support.places import ROOT, SHARED
 
 from goalreel.image import Image
 from goalreel.planners.kinematic import Layout
-from goalreel.planners.recorded.motion_critic import RecordedCritic
+from goalreel.planners.recorded.motion_critic import MotionCritic
 from goalreel.types import Candidate
 
 GROUND = np.random.default_rng(0).integers(60, 180, (60, 80, 3), np.uint8)
@@ -51,7 +51,7 @@ def judged(film: Filmed, goal: int, start: int = 0):
     source, image = film.frames("front", [start, goal])
     candidate = Candidate(task_id="a", step=0, source=source, image=image, instruction="i", prompt="p")
     layout = Layout.parse("gripper=1,position=0:1,closed=high")
-    return RecordedCritic({"a": film}, layout).judge([candidate])[0]
+    return MotionCritic({"a": film}, layout).judge([candidate])[0]
 
 
 def test_a_hand_that_has_gone_home_shows_what_it_did():
@@ -92,7 +92,7 @@ def test_a_rendered_picture_is_judged_by_its_pixels_alone():
     source, image = film.frames("front", [0, 54])
     drawn = Image(image.pixels)
     candidate = Candidate(task_id="a", step=0, source=source, image=drawn, instruction="i", prompt="p")
-    assert RecordedCritic({"a": film}).judge([candidate])[0].success
+    assert MotionCritic({"a": film}).judge([candidate])[0].success
 
 
 @pytest.mark.long

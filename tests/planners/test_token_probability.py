@@ -8,8 +8,8 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.planner import ChatPlanner
-from goalreel.planners.chat.conversation import NoReply, Spoken, Token
-from goalreel.planners.chat.token_probability import chance_of_yes, spoken
+from goalreel.planners.chat.conversation import NoReply, Token, TokenReply
+from goalreel.planners.chat.token_probability import probability_of_yes, token_reply
 from goalreel.types import Candidate, Task, Verdict
 
 KEY = "previous_step_success"
@@ -18,8 +18,8 @@ THOUGHT = FIRST[: FIRST.find("</think>")]
 LAST = ', "refine_prompt": ""}</answer>'
 
 
-def chance(reply: Spoken, said: bool = True) -> float | None:
-    return chance_of_yes(reply, KEY, said)
+def probability(reply: TokenReply, value: bool = True) -> float | None:
+    return probability_of_yes(reply, KEY, value=value)
 
 
 @pytest.mark.parametrize(
@@ -38,21 +38,23 @@ def chance(reply: Spoken, said: bool = True) -> float | None:
     ],
 )
 def test_all_that_begins_a_yes_or_a_no_counts(pieces):
-    assert chance(spelled(*pieces)) == pytest.approx(0.75)
+    assert probability(spelled(*pieces)) == pytest.approx(0.75)
 
 
 def test_the_last_answer_counts_and_neither_the_thinking_nor_what_a_prompt_quotes():
     again = '{"previous_step_success": '
     reply = spelled(FIRST, {"true": 0.9, "false": 0.1}, "}", again, {"true": 0.6, "false": 0.2}, "}")
-    assert chance(reply) == pytest.approx(0.75)
+    assert probability(reply) == pytest.approx(0.75)
     quoted = ', "refine_prompt": "write \\"previous_step_success\\": true"}'
-    assert chance(spelled(FIRST, {"false": 0.6, "true": 0.2}, quoted), said=False) == pytest.approx(0.25)
+    assert probability(spelled(FIRST, {"false": 0.6, "true": 0.2}, quoted), value=False) == pytest.approx(
+        0.25
+    )
 
 
 @pytest.mark.parametrize(
     "reply",
     [
-        Spoken(FIRST + "true" + LAST),
+        TokenReply(FIRST + "true" + LAST),
         spelled(FIRST, {"true": 0.0, "x": 1.0}, LAST),
         spelled(FIRST, {"false": 0.9, "true": 0.1}, LAST),
         spelled("no key", {"true": 1.0}),
@@ -61,16 +63,16 @@ def test_the_last_answer_counts_and_neither_the_thinking_nor_what_a_prompt_quote
     ids=["no tokens", "nothing likely", "not what was read", "no answer", "no alternatives"],
 )
 def test_none_where_the_tokens_do_not_tell(reply):
-    assert chance(reply) is None
+    assert probability(reply) is None
 
 
 def test_tokens_are_cut_to_the_reply():
     tokens = (Token("<s>", {"<s>": 1.0}), Token(" a", {" a": 0.5, "a": 0.25}), Token("b \n", {"b \n": 0.5}))
-    reply = spoken("ab", tokens)
+    reply = token_reply("ab", tokens)
     assert [t.text for t in reply.tokens] == ["a", "b"]
     assert reply.tokens[0].alternatives == {"a": 0.75}
-    assert spoken("ac", tokens) == Spoken("ac")
-    assert spoken("b", (Token("", {"": 1.0}), Token("b", {"b": 1.0}))).tokens[-1].text == "b"
+    assert token_reply("ac", tokens) == TokenReply("ac")
+    assert token_reply("b", (Token("", {"": 1.0}), Token("b", {"b": 1.0}))).tokens[-1].text == "b"
 
 
 YES = (FIRST, {"true": 0.6, "false": 0.2}, LAST)
@@ -115,7 +117,7 @@ def test_what_a_batch_changes_by_rounding_changes_no_verdict(candidate):
 
 
 def test_without_a_probability_a_threshold_is_nothing(candidate):
-    said = Spoken(FIRST + "false" + LAST)
+    said = TokenReply(FIRST + "false" + LAST)
     (verdict,) = ChatCritic(ScriptedTokens([said]), threshold=0.0).judge([candidate])
     assert (verdict.success, verdict.probability) == (False, None)
 
