@@ -1,7 +1,9 @@
 """Planners turn a task into steps; Critics judge a rendered step.
 
-- `agents.planner.ChatPlanner`, `agents.critic.ChatCritic`: the agents of InterleaveThinker, on any chat model.
-- `agents.dialects`: the wording of their questions, our own or InterleaveThinker's; `agents.prompts` has ours.
+- `agents.planner.ChatPlanner`, `agents.critic.ChatCritic`: the agents of InterleaveThinker, on any chat
+  model.
+- `agents.dialects`: the wording of their questions, our own or InterleaveThinker's; `agents.prompts` has
+  ours.
 - `agents.parsing`, `agents.reply_format`: read and write the agents' replies.
 - `agents.viescore.VieScore`: scores a picture from 0 to 10 by any chat model.
 - `chat.conversation.Chat`: the chat model that they need; `chat.openai.OpenAIChat` calls one over HTTP,

@@ -1,4 +1,4 @@
-"""Ask a chat model a batch of questions until each answer can be read, a bounded number of times."""
+"""Ask a chat model a batch of questions until each answer is readable, a bounded number of times."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -15,18 +15,18 @@ from goalreel.types import Failure
 log = logging.getLogger(__name__)
 
 _ECHO = 8_000
-"""Characters of a bad reply that the model is shown again."""
+"""Characters of a bad reply that the correction repeats to the model."""
 
 
 @dataclass(frozen=True)
 class Question[T]:
-    """A conversation, how its reply is read, and the turn that says what was wrong with a reply."""
+    """A conversation, the reader of its replies, and the turn that corrects a bad reply."""
 
     conversation: Conversation
     read: Callable[[str], T | Problem]
-    again: Callable[[Problem], str]
-    weigh: Callable[[T, TokenReply], T] | None = None
-    """Adds to what was read what the reply's tokens tell; asks a TokenChat for them."""
+    correction: Callable[[Problem], str]
+    with_probability: Callable[[T, TokenReply], T] | None = None
+    """Adds a probability to the answer from the tokens of the reply; a TokenChat is asked for them."""
 
 
 def ask[T](
@@ -39,19 +39,19 @@ def ask[T](
 ) -> list[T | Failure]:
     """Answer i belongs to question i; a question that is already a Failure stays one.
 
-    Only what could not be read is asked again, in one batch: the question, the last bad reply and what was
-    wrong with it; where there was no reply, the same once more. After `replies` replies a Failure holds the
-    last one. The schema goes with repeats only, as enforcing it keeps a model from thinking aloud first.
+    Only unreadable answers are asked for again, in one batch: each with the question, the last bad reply and
+    its problem; where there was no reply, with the question alone. After `replies` replies a Failure holds
+    the last one. Only repeats carry the schema, as enforcing it keeps a model from thinking aloud first.
 
     Raises:
-        BackendError: the model could not be called the first time. Later, answers already read are kept.
-        ValueError: the back end did not give one reply a conversation.
+        BackendError: the model could not be called the first time. A later error costs no readable answer.
+        ValueError: the back end did not give one reply to each conversation.
     """
     unread = {i: q for i, q in enumerate(questions) if isinstance(q, Question)}
     turns = {i: q.conversation for i, q in unread.items()}
     answers: dict[int, T | Failure] = {i: q for i, q in enumerate(questions) if isinstance(q, Failure)}
     raw: dict[int, str] = {}
-    call = partial(_complete, chat, any(q.weigh is not None for q in unread.values()))
+    call = partial(_complete, chat, any(q.with_probability is not None for q in unread.values()))
     for number in range(replies):
         if not turns:
             break
@@ -68,7 +68,7 @@ def ask[T](
                 raw[i] = valid(reply.text[:MAX_REPLY])
                 echo = _echo(clean(raw[i]))
                 log.info("it said: %s", echo)
-                turns[i] = unread[i].conversation + _correction(echo, unread[i].again(answer))
+                turns[i] = unread[i].conversation + _repeat(echo, unread[i].correction(answer))
             refused = isinstance(reply, NoReply) and reply.refused
             answers[i] = Failure(
                 stage=stage, message=_line(answer, number + 1), reply=raw.get(i), refused=refused
@@ -78,29 +78,31 @@ def ask[T](
 
 def _read[T](question: Question[T], reply: TokenReply) -> T | Problem:
     answer = question.read(reply.text)
-    if question.weigh is None or isinstance(answer, Problem):
+    if question.with_probability is None or isinstance(answer, Problem):
         return answer
-    return question.weigh(answer, reply)
+    return question.with_probability(answer, reply)
 
 
 def _complete(
     chat: Chat, tokens: bool, turns: Mapping[int, Conversation], schema: Mapping[str, Any] | None
 ) -> Sequence[TokenReply | NoReply]:
-    """One batch. What fails as a whole after the first time costs only what is still unread."""
+    """Send one batch. If a repeat fails as a whole, only the unread questions get no reply."""
     repeated = schema is not None
     try:
         if tokens and isinstance(chat, TokenChat):
-            got = chat.complete_tokens(list(turns.values()), schema=schema)
+            replies = chat.complete_tokens(list(turns.values()), schema=schema)
         else:
-            replies = chat.complete(list(turns.values()), schema=schema)
-            got = [TokenReply(reply) if isinstance(reply, str) else reply for reply in replies]
+            texts = chat.complete(list(turns.values()), schema=schema)
+            replies = [TokenReply(text) if isinstance(text, str) else text for text in texts]
     except BackendError as e:
         if not repeated:
             raise
         return [NoReply(str(e) or type(e).__name__)] * len(turns)
-    if len(got) != len(turns):
-        raise ValueError(f"the chat back end was sent {len(turns)} conversations and gave {len(got)} replies")
-    return got
+    if len(replies) != len(turns):
+        raise ValueError(
+            f"the chat back end was sent {len(turns)} conversations and gave {len(replies)} replies"
+        )
+    return replies
 
 
 def _echo(reply: str) -> str:
@@ -109,7 +111,7 @@ def _echo(reply: str) -> str:
     return plain(reply) if reply.strip() else "(empty)"
 
 
-def _correction(echo: str, turn: str) -> Conversation:
+def _repeat(echo: str, turn: str) -> Conversation:
     return Message("assistant", (echo,)), Message("user", (turn,))
 
 

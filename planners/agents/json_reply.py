@@ -1,9 +1,9 @@
-"""The one JSON object in a model's reply, or why there is none. It knows no plan and no verdict.
+"""Find the one JSON object in a model's reply, or the reason why there is none.
 
-JSON that is right is read by the standard library, and so is a Python literal (`agents.python_literals`).
-json-repair reads the rest, but it guesses: it takes `true or false` for true, lets the last of two equal keys
-win, swallows what a stray quote hides and takes `", "` within a text for its end. So what it reads must hold
-every word of the text under known keys, and a yes or no must be the whole value of its key.
+The standard library reads valid JSON and Python literals (`agents.python_literals`). json-repair reads the
+rest, but it guesses: it takes `true or false` for true, keeps the last of two equal keys, drops the text
+after a stray quote and takes `", "` within a text for its end. So its result must hold every word of the text
+under known keys, and a yes or no must be the whole value of its key.
 """
 
 import json
@@ -16,15 +16,15 @@ from typing import Any
 
 import json_repair
 
-from goalreel.planners.agents.python_literals import RepeatedKeyError, read_literal, unrepeated
+from goalreel.planners.agents.python_literals import RepeatedKeyError, make_dict, read_literal
 
 MAX_REPLY = 100_000
-"""Characters; some hundred times a usual reply."""
+"""Characters; about a hundred times a usual reply."""
 MAX_REPAIR = 12_000
 MAX_BRACKETS = 150
 MAX_DEPTH = 6
-"""What json-repair may be given, brackets in strings counted: it takes minutes over tens of thousands of
-nested brackets and stray quotes. Within these limits the slowest text found took it some seconds."""
+"""The limits of json-repair's input, with brackets in strings: tens of thousands of nested brackets and stray
+quotes take it minutes. Within these limits the slowest known text takes some seconds."""
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
@@ -34,13 +34,13 @@ _ESCAPE = re.compile(r"\\(?:u([\da-fA-F]{4})|x([\da-fA-F]{2})|[\\/\"'bfnrt])")
 _WORD = re.compile(r"[^\W_]+|[^\x00-\x7f\s“”‘’]")
 """A word, or a sign such as an emoji; curly quotes are JSON's own to json-repair."""
 _LEFT_OVER = re.compile(r'"\s*[}\]]')
-"""After an answer: the end of a text that held a bracket of its own."""
+"""After an answer: the end of a text that contains a bracket."""
 _ESCAPED = 'write quotes within a text as \\"'
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a reply is of no use, in words for the model that wrote it."""
+    """Why a reply is rejected, in words for the model that wrote it."""
 
     message: str
 
@@ -54,24 +54,24 @@ class ParsedReply:
 
 
 def valid(text: str) -> str:
-    """Make a text valid Unicode: surrogate pairs are joined, lone ones replaced."""
+    """Make a text valid Unicode: join surrogate pairs and replace lone surrogates."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def clean(text: str) -> str:
-    """Make a text valid Unicode, with a space for each control character but tabs and line ends."""
+    """Make a text valid Unicode, with a space for each control character except tabs and line ends."""
     return _CONTROLS.sub(" ", valid(text))
 
 
 def read_answer(reply: str, key: str, fields: Collection[str]) -> ParsedReply | Problem:
-    """Read the only JSON object in `reply` that has `key` at its top; `fields` are all keys that matter."""
+    """Read the only JSON object in `reply` with `key` at its top level; `fields` are all keys of interest."""
     if len(reply) > MAX_REPLY:
         return Problem(f"it is longer than {MAX_REPLY:,} characters")
     split = _split(clean(reply), key)
     if isinstance(split, Problem):
         return split
     thinking, text = split
-    found, last = [], 0
+    answers, last = [], 0
     for block in _blocks(text):
         if key not in block.text:
             continue
@@ -79,34 +79,34 @@ def read_answer(reply: str, key: str, fields: Collection[str]) -> ParsedReply | 
         value = _parse(block, key, fields)
         if isinstance(value, Problem):
             return value
-        if key in value and value not in found:
-            found.append(value)
-    if len(found) > 1:
-        return Problem(f"it holds {len(found)} answers that differ")
-    if not found:
+        if key in value and value not in answers:
+            answers.append(value)
+    if len(answers) > 1:
+        return Problem(f"it holds {len(answers)} answers that differ")
+    if not answers:
         return Problem(f'it holds no JSON object with "{key}"')
     if _LEFT_OVER.search(text, last):
         return Problem(f"its JSON ends within a text: {_ESCAPED}")
-    return ParsedReply(found[0], thinking)
+    return ParsedReply(answers[0], thinking)
 
 
 def _split(text: str, key: str) -> tuple[str, str] | Problem:
-    """(thinking, the rest). The first tag may be missing: some chat templates write it themselves."""
-    opened = text.lstrip().startswith("<think>")
-    before, closed, after = text.partition("</think>")
-    if closed and not opened and _answers(before, key):
+    """(thinking, the rest). The opening tag may be missing: some chat templates write it themselves."""
+    opens = text.lstrip().startswith("<think>")
+    thinking, closing_tag, rest = text.partition("</think>")
+    if closing_tag and not opens and _has_answer(thinking, key):
         return Problem("it answers before the thinking ends")
-    if not closed:
-        before, answered, after = text.partition("<answer>")
-        if opened and not answered:
+    if not closing_tag:
+        thinking, answer_tag, rest = text.partition("<answer>")
+        if opens and not answer_tag:
             return Problem("it ended before the thinking did")
-        if not answered:
-            before, after = "", text
-    return before.strip().removeprefix("<think>").strip(), after
+        if not answer_tag:
+            thinking, rest = "", text
+    return thinking.strip().removeprefix("<think>").strip(), rest
 
 
-def _answers(thinking: str, key: str) -> bool:
-    """Whether there is an object with `key`, whole or cut off; the key alone is only thought about."""
+def _has_answer(thinking: str, key: str) -> bool:
+    """Whether there is an object with `key`, whole or cut off; a mention of the key alone is none."""
     return any(re.search(rf"{key}\W{{0,4}}:", block.text) for block in _blocks(thinking))
 
 
@@ -118,7 +118,7 @@ class _Block:
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    """Every outermost {...}; the last may be cut off, unless `</answer>` shows that no more was to come."""
+    """Every outermost {...}; the last may be cut off, unless `</answer>` shows that it is complete."""
     at = text.find("{")
     while at >= 0:
         end, _ = _close(text, at)
@@ -133,8 +133,8 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _close(text: str, start: int) -> tuple[int | None, bool]:
-    """(where the bracket at `start` is closed, or None; whether the text ends inside a string)."""
-    depth, quote, before, at = 0, "", "", start
+    """(the end of the bracket at `start`, or None; whether the text ends inside a string)."""
+    depth, quote, previous, at = 0, "", "", start
     while at < len(text):
         c = text[at]
         if quote:
@@ -142,20 +142,20 @@ def _close(text: str, start: int) -> tuple[int | None, bool]:
                 at += 1
             elif c == quote and _AFTER_STRING.match(text, at + 1):
                 quote = ""
-        elif c in "\"'" and before in ("{", "[", ",", ":"):
+        elif c in "\"'" and previous in ("{", "[", ",", ":"):
             quote = c
         elif c in "{[":
             depth += 1
-        elif c in "}]" and (depth > 1 or c == "}"):  # else it is of a text with quotes
+        elif c in "}]" and (depth > 1 or c == "}"):  # otherwise it belongs to a text with quotes
             depth -= 1
             if depth == 0:
                 return at + 1, False
-        before = before if c.isspace() else c
+        previous = previous if c.isspace() else c
         at += 1
     return None, bool(quote)
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=unrepeated, strict=False)
+_DECODER = json.JSONDecoder(object_pairs_hook=make_dict, strict=False)
 
 
 def _parse(block: _Block, key: str, fields: Collection[str]) -> dict[str, Any] | Problem:
@@ -186,7 +186,9 @@ def _repair(text: str, key: str, fields: Collection[str]) -> object:
         value = json_repair.loads(text, skip_json_loads=True)
     except (ValueError, RecursionError):
         return Problem("its JSON is not valid")
-    hidden = [n for n, v in value.items() if not _shown(text, n, v)] if isinstance(value, dict) else []
+    hidden = (
+        [n for n, v in value.items() if not _is_whole_value(text, n, v)] if isinstance(value, dict) else []
+    )
     if hidden:
         return Problem(f'its JSON is not valid near "{hidden[0][:40]}"')
     read = Counter(_keys(value))
@@ -194,16 +196,16 @@ def _repair(text: str, key: str, fields: Collection[str]) -> object:
         if len(re.findall(rf"[\"']{name}\\*[\"']\s*:", text)) > read[name]:
             return Problem(f'its JSON is not valid, and "{name}" is lost or repeated')
     if not isinstance(value, dict) or key not in value:
-        return value  # no answer, so nothing of one is lost
+        return value  # it is no answer, so no answer is lost
     if unknown := [name for name in read if name not in fields]:
         return Problem(f'its JSON is not valid near "{unknown[0][:40]}": {_ESCAPED}')
-    if lost := _words(_COMMENT.sub(" ", text)) - _words(json.dumps(value, ensure_ascii=False)):
-        return Problem(f'its JSON is not valid, and "{next(iter(lost))[:40]}" is lost: {_ESCAPED}')
+    if missing := _words(_COMMENT.sub(" ", text)) - _words(json.dumps(value, ensure_ascii=False)):
+        return Problem(f'its JSON is not valid, and "{next(iter(missing))[:40]}" is lost: {_ESCAPED}')
     return value
 
 
 def _words(text: str) -> Counter[str]:
-    """Words and signs of JSON, in whatever case and spelling."""
+    """Count the words and signs of JSON, whatever their case and spelling."""
     plain = valid(_ESCAPE.sub(_unescaped, text)).casefold()
     return Counter("null" if word == "none" else word for word in _WORD.findall(plain))
 
@@ -213,10 +215,10 @@ def _unescaped(escape: re.Match[str]) -> str:
     return chr(int(code, 16)) if code else " "
 
 
-def _shown(text: str, name: str, said: object) -> bool:
-    """A yes or no, in whatever words, stands in the text as the whole value of its key. Longer words pass."""
-    word = str(said).strip()
-    if not isinstance(said, bool | str) or len(word) > len("false"):
+def _is_whole_value(text: str, name: str, value: object) -> bool:
+    """Whether a yes or no, in any wording, is the whole value of its key in the text. Longer values pass."""
+    word = str(value).strip()
+    if not isinstance(value, bool | str) or len(word) > len("false"):
         return True
     pattern = rf"""{re.escape(name)}\W{{0,3}}:\s*["']?\s*{re.escape(word)}\s*["']?\s*{_ENDS}"""
     return re.search(pattern, text, re.IGNORECASE) is not None
@@ -229,11 +231,11 @@ def _flat(text: str) -> bool:
 
 def _keys(value: object) -> Iterator[str]:
     """Every key at any depth."""
-    open_ = [value]
-    while open_:
-        inner = open_.pop()
+    pending = [value]
+    while pending:
+        inner = pending.pop()
         if isinstance(inner, dict):
             yield from inner
-            open_ += inner.values()
+            pending += inner.values()
         elif isinstance(inner, list):
-            open_ += inner
+            pending += inner

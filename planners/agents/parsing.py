@@ -1,14 +1,14 @@
-"""From a model's reply to a Plan or a Verdict, or to a Problem that the model can be told. Pure text work.
+"""Parse a model's reply to a Plan or a Verdict, or to a Problem that the model can correct.
 
-What is forgiven: missing tags, code fences, prose around the JSON, single quotes, None and True, trailing
-commas, unescaped quotes, a bracket left out before `</answer>`. Nothing is ever guessed about what was meant:
+The parser tolerates missing tags, code fences, prose around the JSON, single quotes, None and True, trailing
+commas, unescaped quotes and a missing bracket before `</answer>`. It never guesses a meaning:
 
-- A text with unescaped quotes that cannot be read with all its words is a Problem, never a shorter text.
+- A text with unescaped quotes whose words cannot all be read is a Problem, never a shorter text.
 - A reply cut off by its length limit is a Problem, never a shorter plan.
-- Steps keep the order given and are numbered anew, wherever they start. A number given twice is let pass; a
-  gap or a step backwards is a Problem, for a step may be lost.
-- A step may be words alone: no prompt, but an auxiliary text. A name that is missing is made of its words.
-- A verdict is `true` or `false`, said once. Anything else, or two that differ, is a Problem.
+- Steps keep their order and get new numbers, wherever they start. A number may occur twice; a gap or a step
+  backwards is a Problem, for a step may be missing.
+- A step may be words alone: no prompt, but an auxiliary text. Its first words replace a missing name.
+- A verdict is one `true` or `false`. Anything else, or two that differ, is a Problem.
 """
 
 import re
@@ -22,9 +22,9 @@ from goalreel.planners.agents.json_reply import Problem, clean, read_answer
 from goalreel.types import Plan, Score, Step, Text, Verdict
 
 MAX_STEPS = 40
-"""Of a plan, unless another limit is set."""
+"""The default limit of a plan."""
 PASSING = 5
-"""The least that an accepted picture may have in any score."""
+"""The lowest score that an accepted picture may have."""
 
 _NOTHING = ("none", "null", "n/a")
 _NAME_WORDS, _NAME_LENGTH = 5, 60
@@ -33,7 +33,7 @@ _YES, _NO = ("true", "yes"), ("false", "no")
 
 
 def _text(value: object) -> object:
-    """Clean text; what only stands for text, as "..." does, is empty."""
+    """Clean a text; a placeholder such as "..." becomes empty."""
     if not isinstance(value, str):
         return value
     text = clean(value).strip()
@@ -41,7 +41,7 @@ def _text(value: object) -> object:
 
 
 def _nullable(value: object) -> object:
-    """As `_text`, and a word for nothing is None."""
+    """As `_text`, but None for a word such as "none" or "n/a"."""
     value = _text(value)
     return None if isinstance(value, str) and value.casefold() in _NOTHING else value
 
@@ -70,7 +70,7 @@ _Maybe = Annotated[Text | None, BeforeValidator(_optional)]
 
 
 def _closed(schema: dict[str, Any]) -> None:
-    """What endpoints that enforce a schema ask of it: every key given, no other, no default."""
+    """Adapt a schema to endpoints that enforce one: every key is required, no other, no default."""
     schema["additionalProperties"] = False
     for value in schema["properties"].values():
         value.pop("default", None)
@@ -137,37 +137,37 @@ def parse_plan(reply: str, *, max_steps: int = MAX_STEPS) -> Plan | Problem:
         return _wrong(e)
     if len(steps) > max_steps:
         return Problem(f"it has {len(steps)} steps: give at most {max_steps}")
-    if lost := _lost_step([s.step_number for s in steps]):
-        return Problem(lost)
-    made: list[Step] = []
-    for place, said in enumerate(steps):
-        step = _made(said)
+    if gap := _missing_step([s.step_number for s in steps]):
+        return Problem(gap)
+    plan: list[Step] = []
+    for place, reply_step in enumerate(steps):
+        step = _plan_step(reply_step)
         if isinstance(step, Problem):
             return Problem(f"execution_plan.{place}.{step.message}")
-        made.append(step)
-    return Plan(steps=tuple(made))
+        plan.append(step)
+    return Plan(steps=tuple(plan))
 
 
-def _made(said: _Step) -> Step | Problem:
-    """The step that is meant; a Problem's message begins with the field."""
-    told = said.auxiliary_text
-    instruction = said.instruction or told
+def _plan_step(reply: _Step) -> Step | Problem:
+    """Convert a step of a reply; a Problem's message begins with the field."""
+    caption = reply.auxiliary_text
+    instruction = reply.instruction or caption
     if instruction is None:
         return Problem("instruction: it is null, and so is auxiliary_text")
-    if said.prompt is None and told is None:
+    if reply.prompt is None and caption is None:
         return Problem("prompt: it is null, and so is auxiliary_text")
-    texts = (said.step_name, said.instruction, said.prompt, told)
+    texts = (reply.step_name, reply.instruction, reply.prompt, caption)
     if any(_NEXT_STEP.search(text) for text in texts if text):
         return Problem("auxiliary_text: a text holds the next steps: close it before them")
-    name = said.step_name or " ".join(instruction.split()[:_NAME_WORDS])[:_NAME_LENGTH].rstrip()
-    return Step(name=name, instruction=instruction, prompt=said.prompt, auxiliary_text=told)
+    name = reply.step_name or " ".join(instruction.split()[:_NAME_WORDS])[:_NAME_LENGTH].rstrip()
+    return Step(name=name, instruction=instruction, prompt=reply.prompt, auxiliary_text=caption)
 
 
 def parse_verdict(reply: str) -> Verdict | Problem:
     """Read a Critic's reply. A rejection may lack `refine_prompt`, and any verdict its scores.
 
-    Semantics and quality are the lower of their two sub-scores each, as in VIEScore (arXiv 2312.14867), so
-    that `Verdict.score` is the root of their product. Scores that contradict an acceptance are a Problem.
+    Semantics and quality are each the lower of two sub-scores, as in VIEScore (arXiv 2312.14867), so that
+    `Verdict.score` is the root of their product. Scores that contradict an acceptance are a Problem.
     """
     answer = read_answer(reply, "previous_step_success", _VERDICT_FIELDS)
     if isinstance(answer, Problem):
@@ -190,21 +190,21 @@ def parse_verdict(reply: str) -> Verdict | Problem:
     )
 
 
-def _lost_step(numbers: Sequence[int | None]) -> str | None:
-    """What shows that a step may be missing; None when nothing does. An unnumbered step is the next one."""
+def _missing_step(numbers: Sequence[int | None]) -> str | None:
+    """The sign that a step may be missing; None without one. A step without a number is the next one."""
     last: int | None = None
-    for given in numbers:
-        if given is not None:
-            if last is not None and given not in (last, last + 1):
-                return f"step {given} follows step {last}: give every step, counted up by one"
-            last = given
+    for number in numbers:
+        if number is not None:
+            if last is not None and number not in (last, last + 1):
+                return f"step {number} follows step {last}: give every step, counted up by one"
+            last = number
         elif last is not None:
             last += 1
     return None
 
 
 def _wrong(error: ValidationError) -> Problem:
-    """The first faults of the object, each with its place."""
+    """The first three faults of the object, each with its place."""
     faults = (
         f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
         for fault in error.errors(include_input=False, include_url=False, include_context=False)

@@ -1,7 +1,7 @@
-"""The Planner agent: a whole plan, made once, from an instruction and pictures, by a chat model.
+"""The Planner agent: a chat model makes a whole plan, once, from an instruction and pictures.
 
 InterleaveThinker (arXiv 2606.13679): the Planner never sees generated pictures, and replies with the keys of
-its published checkpoints. How it is asked is the dialect's matter (`goalreel.planners.agents.dialects`).
+its published checkpoints. The dialect words the question (`goalreel.planners.agents.dialects`).
 """
 
 from collections.abc import Callable, Sequence
@@ -19,9 +19,9 @@ from goalreel.types import Failure, Plan, Task
 
 
 class ChatPlanner:
-    """Plans with any chat model, asking at most `replies` times a task (see `goalreel.planners.agents.ask`).
+    """Plans with any chat model, which gives at most `replies` replies to a task (see `agents.ask`).
 
-    A plan of more than `max_steps` steps is a reply of no use.
+    A reply with more than `max_steps` steps is rejected.
 
     Raises:
         ValueError: `replies` or `max_steps` is less than 1.
@@ -38,9 +38,9 @@ class ChatPlanner:
         self._max_steps = max_steps
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
-        """Answer i plans task i, from text alone where it has no picture, and after its done steps.
+        """Answer i plans task i: after its done steps, and from text alone where it has no picture.
 
-        Pictures that do not fit the instruction's `<image>` marks are that task's Failure.
+        A task whose pictures do not fit the instruction's `<image>` marks gets a Failure.
 
         Raises:
             goalreel.errors.BackendError: the model cannot be called at all.
@@ -48,10 +48,10 @@ class ChatPlanner:
         return self._ask([question(t, dialect=self._dialect, max_steps=self._max_steps) for t in tasks])
 
     def continue_plan(self, progress: Sequence[ReplanContext]) -> list[Plan | Failure]:
-        """Plan what remains of each storyboard, given what was done, its images and the scene as it is now.
+        """Plan the rest of each storyboard from its done steps, its images and the present scene.
 
-        In the dialect `own` the model also reads the earlier plan for the rest, to keep or to change. Where
-        nothing remains, it is asked for one step that states so and changes nothing.
+        In the dialect `own` the model also reads the remaining steps of the earlier plan, which it may
+        change. Where nothing remains, it is asked for one step that states so and changes nothing.
 
         Raises:
             goalreel.errors.BackendError: the model cannot be called at all.
@@ -66,25 +66,25 @@ class ChatPlanner:
 
 
 def question(task: Task, *, dialect: Dialect = OWN, max_steps: int = MAX_STEPS) -> Question[Plan] | Failure:
-    """Write what a ChatPlanner asks about a task, which is also the text that a planner is trained on."""
+    """Write a ChatPlanner's question about a task; planners are trained on the same text."""
     return _question(lambda: dialect.plan(task, max_steps), len(task.done) + 1, max_steps)
 
 
 def rest_question(
     progress: ReplanContext, *, dialect: Dialect = OWN, max_steps: int = MAX_STEPS
 ) -> Question[Plan] | Failure:
-    """Write what a ChatPlanner asks about what remains, which is also the text that it is trained on."""
+    """Write a ChatPlanner's question about the remaining steps; planners are trained on the same text."""
     first = len(progress.storyboard.task.done) + progress.done + 1
     return _question(lambda: dialect.replan(progress, max_steps), first, max_steps)
 
 
-def _question(ask_it: Callable[[], Conversation], first: int, max_steps: int) -> Question[Plan] | Failure:
+def _question(write: Callable[[], Conversation], first: int, max_steps: int) -> Question[Plan] | Failure:
     try:
-        conversation = ask_it()
+        conversation = write()
     except ValueError as e:
         return Failure(stage="plan", message=str(e))
 
-    def again(problem: Problem) -> str:
+    def correction(problem: Problem) -> str:
         return plain(render("planner/again", {"problem": problem.message, "first": first}))
 
-    return Question(conversation, partial(parse_plan, max_steps=max_steps), again)
+    return Question(conversation, partial(parse_plan, max_steps=max_steps), correction)

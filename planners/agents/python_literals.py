@@ -1,4 +1,4 @@
-"""JSON as Python writes it (single quotes, None, a comma too many), read as data: nothing is ever run."""
+"""Read JSON as Python writes it (single quotes, None, a trailing comma) as data: no code is ever run."""
 
 import ast
 import re
@@ -26,11 +26,11 @@ class RepeatedKeyError(Exception):
     """An object has a key twice."""
 
 
-def unrepeated(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def make_dict(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Make a dictionary of pairs.
 
     Raises:
-        RepeatedKeyError: two of them have one key.
+        RepeatedKeyError: two pairs have the same key.
     """
     for key, count in Counter(key for key, _ in pairs).items():
         if count > 1:
@@ -39,13 +39,13 @@ def unrepeated(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_literal(text: str) -> object:
-    """Read dictionaries with text for keys, lists, texts, numbers, yes, no and nothing.
+    """Read dictionaries with string keys, lists, strings, numbers, booleans and None.
 
-    A line may end within a text, as in a model's reply. What is handed to Python's parser has been cut into
-    tokens before, and is nested at most `MAX_NESTING` deep.
+    A line may end within a string, as in a model's reply. Python's parser sees only known tokens, nested at
+    most `MAX_NESTING` deep.
 
     Raises:
-        ValueError: it is anything else.
+        ValueError: the text is anything else.
         RepeatedKeyError: a dictionary has a key twice.
     """
     try:
@@ -56,22 +56,22 @@ def read_literal(text: str) -> object:
         if not isinstance(node, _DATA):
             raise ValueError("more than data")
         if isinstance(node, ast.Dict):
-            unrepeated([(_key(key), None) for key in node.keys])
+            make_dict([(_key(key), None) for key in node.keys])
     return ast.literal_eval(tree)
 
 
 def _tokens(text: str) -> Iterator[str]:
-    at, end, depth, before = 0, len(text.rstrip()), 0, ","
+    at, end, depth, previous = 0, len(text.rstrip()), 0, ","
     while at < end:
-        found = _TOKEN.match(text, at, end)
-        if found is None or found.lastgroup is None:
+        match = _TOKEN.match(text, at, end)
+        if match is None or match.lastgroup is None:
             raise ValueError("no literal")
-        kind, token, at = found.lastgroup, found[found.lastgroup], found.end()
+        kind, token, at = match.lastgroup, match[match.lastgroup], match.end()
         depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token, 0)
-        # Of two values in a row Python would make one: a longer text, a difference, a part of the first.
-        if depth > MAX_NESTING or (token[0] not in "]}:," and before not in "[{:,"):
+        # Python joins two values in a row: to a longer string, a difference, or an item of the first.
+        if depth > MAX_NESTING or (token[0] not in "]}:," and previous not in "[{:,"):
             raise ValueError("nested too deeply, or a stray quote")
-        before = token[-1]
+        previous = token[-1]
         if kind == "string":
             token = token.replace("\n", r"\n").replace("\r", r"\r")
         yield _PYTHON.get(token, token)

@@ -1,4 +1,4 @@
-"""How far a storyboard has come: what a planner is told when it plans again."""
+"""The progress of a storyboard, from which a planner plans again."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from goalreel.types import Storyboard
 
 @dataclass(frozen=True)
 class ReplanContext:
-    """A storyboard under way: its first `done` steps have been done, and `image` is the scene now.
+    """A storyboard in progress: its first `done` steps are done, and `image` is the scene now.
 
     Raises:
         ValueError: there are fewer than `done` steps.

@@ -1,4 +1,4 @@
-"""Replies in the agents' own format, as `parsing` reads them back: what a trained agent is taught to say."""
+"""Write replies in the agents' own format, which `parsing` reads: an agent is trained on these texts."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""VIEScore (arXiv 2312.14867) on any chat model: what a picture is worth, 0-10, in wording of our own."""
+"""VIEScore (arXiv 2312.14867) on any chat model, in our own wording: it scores a picture from 0 to 10."""
 
 import json
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from goalreel.planners.chat.interleave import interleave, plain
 from goalreel.scoring import PictureScores
 from goalreel.types import Candidate, Failure, Score
 
-_EDITED, _MADE, _QUALITY = ("success", "over_editing"), ("success",), ("naturalness", "artefacts")
+_EDITED, _GENERATED, _QUALITY = ("success", "over_editing"), ("success",), ("naturalness", "artefacts")
 _MARKS = TypeAdapter(dict[str, Score], config=ConfigDict(strict=True))
 
 
 class VieScore:
-    """Scores pictures with any chat model, asking twice about each: about the order, then about the look.
+    """Scores pictures with any chat model, with two questions on each: on the prompt, then on the look.
 
     Raises:
         ValueError: `replies` is less than 1.
@@ -40,61 +40,61 @@ class VieScore:
         Raises:
             goalreel.errors.BackendError: the model cannot be called at all.
         """
-        semantics: list[_Marked | None] = [None] * len(candidates)
-        for names in (_EDITED, _MADE):  # each has a schema of its own
-            asked = [i for i, c in enumerate(candidates) if _names(c) == names]
-            found = self._ask([_semantics(candidates[i]) for i in asked], names)
-            for i, marked in zip(asked, found, strict=True):
-                semantics[i] = marked
-        worth = [i for i, marked in enumerate(semantics) if marked is not None]
-        found = self._ask([_quality(candidates[i]) for i in worth], _QUALITY)
-        quality = dict(zip(worth, found, strict=True))
-        return [_scores(marked, quality.get(i)) for i, marked in enumerate(semantics)]
+        semantics: list[_Mark | None] = [None] * len(candidates)
+        for names in (_EDITED, _GENERATED):  # each has a schema of its own
+            indices = [i for i, c in enumerate(candidates) if _names(c) == names]
+            marks = self._ask([_semantics(candidates[i]) for i in indices], names)
+            for i, mark in zip(indices, marks, strict=True):
+                semantics[i] = mark
+        indices = [i for i, mark in enumerate(semantics) if mark is not None]
+        marks = self._ask([_quality(candidates[i]) for i in indices], _QUALITY)
+        quality = dict(zip(indices, marks, strict=True))
+        return [_scores(mark, quality.get(i)) for i, mark in enumerate(semantics)]
 
-    def _ask(self, questions: Sequence[Question["_Marked"]], names: Sequence[str]) -> list["_Marked | None"]:
+    def _ask(self, questions: Sequence[Question["_Mark"]], names: Sequence[str]) -> list["_Mark | None"]:
         answers = ask(self._chat, questions, stage="judge", replies=self._replies, schema=_schema(names))
         return [None if isinstance(answer, Failure) else answer for answer in answers]
 
 
 @dataclass(frozen=True)
-class _Marked:
+class _Mark:
     lowest: float
     reason: str
 
 
-def _scores(semantics: _Marked | None, quality: _Marked | None) -> PictureScores | None:
+def _scores(semantics: _Mark | None, quality: _Mark | None) -> PictureScores | None:
     if semantics is None or quality is None:
         return None
     return PictureScores(semantics.lowest, quality.lowest, semantics.reason, quality.reason)
 
 
 def _names(candidate: Candidate) -> Sequence[str]:
-    return _MADE if candidate.source is None else _EDITED
+    return _GENERATED if candidate.source is None else _EDITED
 
 
-def _semantics(candidate: Candidate) -> Question[_Marked]:
+def _semantics(candidate: Candidate) -> Question[_Mark]:
     images = [i for i in (candidate.source, candidate.image) if i is not None]
-    told = {"has_source": candidate.source is not None, "prompt": plain(candidate.prompt)}
-    return _question("semantics", told, images, _names(candidate))
+    values = {"has_source": candidate.source is not None, "prompt": plain(candidate.prompt)}
+    return _question("semantics", values, images, _names(candidate))
 
 
-def _quality(candidate: Candidate) -> Question[_Marked]:
+def _quality(candidate: Candidate) -> Question[_Mark]:
     return _question("quality", {}, [candidate.image], _QUALITY)
 
 
 def _question(
-    turn: str, told: dict[str, Any], images: Sequence[Image], names: Sequence[str]
-) -> Question[_Marked]:
+    turn: str, values: dict[str, Any], images: Sequence[Image], names: Sequence[str]
+) -> Question[_Mark]:
     example = json.dumps({"reasoning": "...", **dict.fromkeys(names, 0)})
 
-    def again(problem: Problem) -> str:
+    def correction(problem: Problem) -> str:
         return plain(render("viescore/again", {"problem": problem.message, "example": example}))
 
-    text = render(f"viescore/{turn}", {**told, "example": example})
-    return Question((Message("user", interleave(text, images)),), partial(_read, names), again)
+    text = render(f"viescore/{turn}", {**values, "example": example})
+    return Question((Message("user", interleave(text, images)),), partial(_read, names), correction)
 
 
-def _read(names: Sequence[str], reply: str) -> _Marked | Problem:
+def _read(names: Sequence[str], reply: str) -> _Mark | Problem:
     answer = read_answer(reply, names[0], ("reasoning", *names))
     if isinstance(answer, Problem):
         return answer
@@ -107,7 +107,7 @@ def _read(names: Sequence[str], reply: str) -> _Marked | Problem:
         fault = e.errors(include_input=False, include_url=False, include_context=False)[0]
         return Problem(f"{fault['loc'][0]}: {fault['msg']}")
     reason = answer.value.get("reasoning")
-    return _Marked(min(marks.values()), clean(reason) if isinstance(reason, str) else answer.thinking)
+    return _Mark(min(marks.values()), clean(reason) if isinstance(reason, str) else answer.thinking)
 
 
 def _schema(names: Sequence[str]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class TokenReply:
 
 
 class Chat(Protocol):
-    """A vision-language model. Answer i belongs to conversation i; a bad conversation never fails the others."""
+    """A vision-language model. Answer i belongs to conversation i; a bad one never fails the others."""
 
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None

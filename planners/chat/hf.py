@@ -56,8 +56,8 @@ class HfChat:
             max_new_tokens: where a reply is cut.
             batch_size: conversations in one call of the model; halved for good when memory runs out.
             temperature: 0 is greedy; "checkpoint" samples as the checkpoint's generation_config.json says,
-                never with beams. Its repetition penalty applies with a batch_size of 1 only: the penalty counts
-                the padding of shorter neighbours, so that answers would depend on the batch.
+                never with beams. Its repetition penalty applies with a batch_size of 1 only: the penalty
+                counts the padding of shorter neighbours, so that answers would depend on the batch.
             top_p: when sampling, the probability mass to draw from; None is all, or the checkpoint's.
             top_k: when sampling, how many tokens to draw from; None is all, or the checkpoint's.
 

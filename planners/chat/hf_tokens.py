@@ -23,7 +23,7 @@ class TopTokens(LogitsProcessor):
         self._last: torch.Tensor | None = None
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return the logits (rows, vocabulary) unchanged; `input_ids` (rows, length) are the tokens so far."""
+        """Return the logits (rows, vocabulary) unchanged, after the tokens `input_ids` (rows, length)."""
         self._add_sampled(input_ids[:, -1])
         self._last = scores.softmax(-1)
         probabilities, ids = self._last.topk(min(LIKELIEST, scores.shape[-1]))

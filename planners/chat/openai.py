@@ -58,7 +58,7 @@ class _Deadline(openai.DefaultAsyncHttpxClient):
 
 @dataclass
 class _Health:
-    """Distinguishes a dead server, which fails a whole wave of calls and answers none, from bad conversations."""
+    """Tells a dead server, which fails a whole wave of calls and answers none, from bad conversations."""
 
     wave: int
     answered: bool = False
@@ -97,7 +97,8 @@ class OpenAIChat:
     jpeg_quality: int | None = None
     """1-100 sends images as JPEG; None as PNG, without loss."""
     key_variables: tuple[str, ...] | None = None
-    """The environment variables that may hold the key, of which the first that is set counts; None: as above."""
+    """The environment variables that may hold the key, of which the first that is set counts; None: as
+    above."""
     _refused: set[str] = field(default_factory=set, init=False, repr=False)
     _free: Semaphore = field(init=False, repr=False, compare=False)
 

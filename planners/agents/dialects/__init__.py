@@ -1,4 +1,4 @@
-"""The words in which models are asked: `own`, and those that InterleaveThinker's checkpoints know."""
+"""The wording of questions to models: `own`, and that of InterleaveThinker's checkpoints."""
 
 from pathlib import Path
 
@@ -21,8 +21,10 @@ __all__ = [
 
 
 def dialect(name: DialectName, prompts: Path | None = None, *, overlay: bool = False) -> Dialect:
-    """Make the dialect of a name; `prompts` is a clone of InterleaveThinker, and is not read for `own`.
-    With `overlay` a Critic sees a third picture (`OwnDialect`).
+    """Make the dialect of a name.
+
+    `prompts` is the folder of a clone of InterleaveThinker; `own` does not read it. With `overlay` a Critic
+    sees a third picture (`OwnDialect`).
 
     Raises:
         InputError: there is no such dialect, no prompts in that folder, or no overlay in that dialect.

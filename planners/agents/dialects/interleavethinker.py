@@ -1,8 +1,8 @@
-"""The shape in which InterleaveThinker's published checkpoints were trained to be asked (arXiv 2606.13679).
+"""The questions that InterleaveThinker's published checkpoints were trained on (arXiv 2606.13679).
 
-One user turn and no system turn. Their prompt texts have no licence and do not ship: they are read, as data,
-out of a clone of the reference repository (`UEval/system.py`). Without one, words of our own are put into the
-same shape.
+A question is one user turn without a system turn. The published prompts have no licence, so we do not ship
+them: they are read, as data, from a clone of the reference repository (`UEval/system.py`). Without a clone,
+our own prompts take the same form.
 """
 
 import logging
@@ -18,8 +18,8 @@ import numpy as np
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.planners.agents.dialects.protocol import DialectName, Mode
-from goalreel.planners.agents.dialects.shown import shown
 from goalreel.planners.agents.dialects.source_strings import string_constants
+from goalreel.planners.agents.dialects.task_images import task_images
 from goalreel.planners.agents.prompts import render
 from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.chat.conversation import Conversation, Message
@@ -32,7 +32,7 @@ VARIABLE = "GOALREEL_INTERLEAVETHINKER"
 CLONE = "git clone https://github.com/zhengdian1/InterleaveThinker"
 FILE = "UEval/system.py"
 WHITE_SIDE = 1024
-"""Pixels; what stands before a picture that was made from nothing is a white square."""
+"""Pixels; the source of a picture that was made from text is a white square."""
 
 _TASK, _FIRST, _PRESENT = "{text_input}", "{original_instruction}", "{rewritten_prompt}"
 _NOTE = (
@@ -53,7 +53,7 @@ class InterleaveThinkerDialect:
     """Asks as the reference code does; `interleavethinker` makes it.
 
     A Critic's mode is ignored: strict and fast are two checkpoints, Critic-8B and Critic-SFT-8B, with one
-    prompt. Published prompts name no limit of steps; a plan beyond it is still a reply of no use.
+    prompt. The published prompts name no limit of steps; a longer plan is still rejected.
     """
 
     name: DialectName = "interleavethinker"
@@ -65,14 +65,14 @@ class InterleaveThinkerDialect:
         self.note: str | None = None if prompts else _NOTE
 
     def plan(self, task: Task, max_steps: int) -> Conversation:
-        scene, images = shown(task)
+        scene, images = task_images(task)
         first, now = (None, scene) if task.done else (scene, None)
         return self._planner(task.instruction, first, images, task.done, now, max_steps)
 
     def replan(self, progress: ReplanContext, max_steps: int) -> Conversation:
-        """Ask for what remains. The published shape has no place for the plan there was for it."""
+        """Ask for the remaining steps. The published form has no place for the earlier plan of them."""
         task, steps = progress.storyboard.task, progress.storyboard.steps[: progress.done]
-        scene, images = shown(task)
+        scene, images = task_images(task)
         done = [DoneStep(instruction=s.step.instruction, image=s.goal_image) for s in steps]
         return self._planner(task.instruction, scene, images, (*task.done, *done), progress.image, max_steps)
 
@@ -94,7 +94,7 @@ class InterleaveThinkerDialect:
         now: Image | None,
         max_steps: int,
     ) -> Conversation:
-        """One turn: the instruction, a line a done step, the scene as it is now."""
+        """One turn: the instruction, a line for each done step, the present scene."""
         prompts = self._prompts(max_steps)
         lines = [instruction if first is None else f"{MARK}. {instruction}"]
         lines += [_line(number, step) for number, step in enumerate(done, 1)]
@@ -105,20 +105,20 @@ class InterleaveThinkerDialect:
         return (Message("user", interleave(text, pictures)),)
 
     def _prompts(self, max_steps: int) -> _Prompts:
-        return self._published or _own_words(max_steps)
+        return self._published or _own_prompts(max_steps)
 
 
 def interleavethinker(folder: Path | None = None) -> InterleaveThinkerDialect:
     """Make the dialect with the prompts of a clone: `folder`, else $GOALREEL_INTERLEAVETHINKER.
 
-    With neither it has words of our own, says so in `note`, and warns.
+    Without either it has our own prompts, says so in `note`, and logs a warning.
 
     Raises:
-        InputError: the folder lacks the file, one of its texts, or a mark in one.
+        InputError: the folder lacks the file, or the file lacks a prompt or a mark in one.
     """
-    given = folder or os.environ.get(VARIABLE)
-    if given:
-        return InterleaveThinkerDialect(_read(Path(given).expanduser()))
+    clone = folder or os.environ.get(VARIABLE)
+    if clone:
+        return InterleaveThinkerDialect(_read(Path(clone).expanduser()))
     log.warning("%s", _NOTE)
     return InterleaveThinkerDialect(None)
 
@@ -143,7 +143,7 @@ def _read(folder: Path) -> _Prompts:
     )
 
 
-def _own_words(max_steps: int) -> _Prompts:
+def _own_prompts(max_steps: int) -> _Prompts:
     values = {"max_steps": max_steps, "task": _TASK, "first": _FIRST, "present": _PRESENT}
     return _Prompts(*(render(f"interleavethinker/{n}", values) for n in ("narrative", "guidance", "critic")))
 
@@ -153,7 +153,7 @@ def _line(number: int, step: DoneStep) -> str:
 
 
 def _filled(prompt: str, texts: Mapping[str, str]) -> str:
-    """Put every text in the place of its mark, at once: a mark within a text stays as it is."""
+    """Replace every mark by its text, at once: a mark within a text stays as it is."""
     return re.sub("|".join(map(re.escape, texts)), lambda mark: texts[mark[0]], prompt)
 
 

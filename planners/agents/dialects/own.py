@@ -1,11 +1,11 @@
-"""goalreel's own words: a system turn with the rules, a user turn with the case. Nano learned them."""
+"""goalreel's own wording: a system turn with the rules, a user turn with the case. Nano was trained on it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from goalreel.image import Image
 from goalreel.planners.agents.dialects.protocol import DialectName, Mode
-from goalreel.planners.agents.dialects.shown import shown
+from goalreel.planners.agents.dialects.task_images import task_images
 from goalreel.planners.agents.parsing import PASSING
 from goalreel.planners.agents.prompts import render
 from goalreel.planners.agents.replan import ReplanContext
@@ -18,7 +18,7 @@ _SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "arte
 
 
 def verdict_example(*, scores: bool) -> str:
-    """The form of a verdict, as a model is shown it."""
+    """The example of a verdict in the prompts."""
     return _VERDICT % (_SCORES if scores else "")
 
 
@@ -26,8 +26,8 @@ class OwnDialect:
     """Templates in `prompts/planner/` and `prompts/critic/`; for any model that follows instructions.
 
     With `overlay` a Critic sees a third picture where there is a source: both laid over each other, so that
-    what moved shows twice (after Goal-VLA, arXiv 2506.23919, which lays the segmented object alone over the
-    source).
+    a moved object shows twice (after Goal-VLA, arXiv 2506.23919, which lays the segmented object alone over
+    the source).
     """
 
     name: DialectName = "own"
@@ -38,7 +38,7 @@ class OwnDialect:
         self.overlay = overlay
 
     def plan(self, task: Task, max_steps: int) -> Conversation:
-        scene, images = shown(task)
+        scene, images = task_images(task)
         if task.done:
             return _continuation(
                 task,
@@ -47,24 +47,29 @@ class OwnDialect:
                 max_steps=max_steps,
             )
         values = {"instruction": task.instruction, "image_first": scene is not None}
-        return _planner(render("planner/plan", values), _given(scene, *images), max_steps)
+        return _planner(render("planner/plan", values), _existing(scene, *images), max_steps)
 
     def replan(self, progress: ReplanContext, max_steps: int) -> Conversation:
         task, steps = progress.storyboard.task, progress.storyboard.steps
-        scene, images = shown(task)
-        behind, ahead = steps[: progress.done], steps[progress.done :]
-        known = [*(step.image for step in task.done), *(step.goal_image for step in behind)]
+        scene, images = task_images(task)
+        done, remaining = steps[: progress.done], steps[progress.done :]
+        done_images = [*(step.image for step in task.done), *(step.goal_image for step in done)]
         return _continuation(
             task,
-            done=[*map(_done, task.done), *map(_told, behind)],
-            remaining=[_told(step) for step in ahead],
-            pictures=(scene, images, known, progress.image),
+            done=[*map(_done, task.done), *map(_planned, done)],
+            remaining=[_planned(step) for step in remaining],
+            pictures=(scene, images, done_images, progress.image),
             max_steps=max_steps,
         )
 
     def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
-        told = {"mode": mode, "scores": scores, "passing": PASSING, "example": verdict_example(scores=scores)}
-        asked = {
+        rules = {
+            "mode": mode,
+            "scores": scores,
+            "passing": PASSING,
+            "example": verdict_example(scores=scores),
+        }
+        case = {
             "has_source": candidate.source is not None,
             "overlay": self.overlay,
             "instruction": plain(candidate.instruction),
@@ -73,16 +78,16 @@ class OwnDialect:
         both = None
         if self.overlay and candidate.source is not None:
             both = candidate.source.resized(candidate.image.size).blended(candidate.image)
-        images = _given(candidate.source, candidate.image, both)
-        system = Message("system", (render("critic/system", told),))
-        return system, Message("user", interleave(render("critic/judge", asked), images))
+        images = _existing(candidate.source, candidate.image, both)
+        system = Message("system", (render("critic/system", rules),))
+        return system, Message("user", interleave(render("critic/judge", case), images))
 
 
 OWN = OwnDialect()
 
 
 type _Pictures = tuple[Image | None, Sequence[Image], Sequence[Image | None], Image | None]
-"""At the beginning, at the marks, after each done step, now."""
+"""The first scene, the pictures at the marks, those after each done step, the present scene."""
 
 
 def _continuation(
@@ -93,7 +98,7 @@ def _continuation(
     pictures: _Pictures,
     max_steps: int,
 ) -> Conversation:
-    first, marked, known, now = pictures
+    first, marked, done_images, now = pictures
     values = {
         "instruction": task.instruction,
         "has_first": first is not None,
@@ -102,14 +107,16 @@ def _continuation(
         "has_now": now is not None,
         "first": len(done) + 1,
     }
-    return _planner(render("planner/continue", values), _given(first, *marked, *known, now), max_steps)
+    return _planner(
+        render("planner/continue", values), _existing(first, *marked, *done_images, now), max_steps
+    )
 
 
 def _done(step: DoneStep) -> Mapping[str, Any]:
     return {"name": "", "instruction": plain(step.instruction), "has_image": step.image is not None}
 
 
-def _told(step: StoryboardStep) -> Mapping[str, Any]:
+def _planned(step: StoryboardStep) -> Mapping[str, Any]:
     return {
         "name": plain(step.step.name),
         "instruction": plain(step.step.instruction),
@@ -117,7 +124,7 @@ def _told(step: StoryboardStep) -> Mapping[str, Any]:
     }
 
 
-def _given(*pictures: Image | None) -> list[Image]:
+def _existing(*pictures: Image | None) -> list[Image]:
     return [picture for picture in pictures if picture is not None]
 
 

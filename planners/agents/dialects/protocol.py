@@ -1,4 +1,4 @@
-"""What a dialect is: the words in which a model is asked. What it replies is read the same way in all."""
+"""The Dialect protocol: the wording of the questions to a model. All dialects share one reply format."""
 
 from typing import Literal, Protocol
 
@@ -11,7 +11,7 @@ type Mode = Literal["strict", "fast"]
 
 
 class Dialect(Protocol):
-    """How Planner and Critic are asked. The turn after an unreadable reply is no part of it.
+    """Words the questions to Planner and Critic, but not the turn after an unreadable reply.
 
     `plan` and `replan` raise ValueError where pictures do not fit the `<image>` marks of an instruction.
     """
@@ -20,17 +20,17 @@ class Dialect(Protocol):
     def name(self) -> DialectName: ...
     @property
     def note(self) -> str | None:
-        """What is lost against the published prompts, and how to mend it; None where nothing is."""
+        """What is missing from the published prompts, and how to get it; None where nothing is."""
         ...
 
     @property
     def scored(self) -> bool:
-        """Whether a Critic can be asked for scores in it."""
+        """Whether it can ask a Critic for scores."""
         ...
 
     @property
     def overlay(self) -> bool:
-        """Whether a Critic is shown the source and the candidate laid over each other too."""
+        """Whether a Critic also sees the source and the candidate laid over each other."""
         ...
 
     def plan(self, task: Task, max_steps: int) -> Conversation:
@@ -38,7 +38,7 @@ class Dialect(Protocol):
         ...
 
     def replan(self, progress: ReplanContext, max_steps: int) -> Conversation:
-        """Ask for a plan of what remains."""
+        """Ask for a plan of the remaining steps."""
         ...
 
     def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:

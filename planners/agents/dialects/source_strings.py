@@ -1,4 +1,4 @@
-"""Texts out of somebody's Python source, read as data: nothing of it is imported or run."""
+"""Read strings from the Python source of others as data: nothing of it is imported or run."""
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
@@ -10,23 +10,23 @@ MAX_BYTES = 4_000_000
 
 
 def string_constants(path: Path | str) -> dict[str, str]:
-    """Read every name that a Python file assigns a text to, wherever it stands -> the first such text.
+    """Map every name that a Python file assigns a string to, at any depth, to its first such string.
 
-    An f-string comes with its expressions in braces, as they are written: `f"a {b[0]}"` is `"a {b[0]}"`.
+    An f-string keeps its expressions in braces, as they are written: `f"a {b[0]}"` is `"a {b[0]}"`.
 
     Raises:
         InputError: there is no such file, or it is no Python source.
     """
-    found: dict[str, str] = {}
-    for name, text in _read(Path(path), _assigned):
-        found.setdefault(name, text)
-    return found
+    constants: dict[str, str] = {}
+    for name, text in _read(Path(path), _assignments):
+        constants.setdefault(name, text)
+    return constants
 
 
 def strings_under(path: Path | str, key: str) -> list[str]:
-    """Read every text that a dictionary written in a Python file has under `key`, in the order of the file.
+    """List the strings under `key` in the dictionaries of a Python file, in the order of the file.
 
-    An f-string comes as from `string_constants`.
+    F-strings are as in `string_constants`.
 
     Raises:
         InputError: there is no such file, or it is no Python source.
@@ -37,7 +37,7 @@ def strings_under(path: Path | str, key: str) -> list[str]:
 def _read(
     path: Path, values: Callable[[ast.Module], Iterable[tuple[str, ast.expr]]]
 ) -> list[tuple[str, str]]:
-    """(name, text) of those of the file's values that are texts."""
+    """(name, string) of those of the file's values that are strings."""
     try:
         source = path.read_bytes() if path.stat().st_size <= MAX_BYTES else None
     except OSError as e:
@@ -45,25 +45,25 @@ def _read(
     if source is None:
         raise InputError(f"{path}: larger than {MAX_BYTES // 10**6} MB: not the file that is meant")
     try:
-        found = [(name, _text(value)) for name, value in values(ast.parse(source))]
+        texts = [(name, _text(value)) for name, value in values(ast.parse(source))]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
         raise InputError(f"{path}: is no Python source ({type(e).__name__})") from e
-    return [(name, text) for name, text in found if text is not None]
+    return [(name, text) for name, text in texts if text is not None]
 
 
 def _under(tree: ast.Module, key: str) -> list[tuple[str, ast.expr]]:
     """(key, value) of every dictionary that has the key, in the order of the file."""
-    found = [
+    values = [
         value
         for node in ast.walk(tree)
         if isinstance(node, ast.Dict)
         for name, value in zip(node.keys, node.values, strict=True)
         if isinstance(name, ast.Constant) and name.value == key
     ]
-    return [(key, value) for value in sorted(found, key=lambda value: value.lineno)]
+    return [(key, value) for value in sorted(values, key=lambda value: value.lineno)]
 
 
-def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+def _assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     """(name, value), in the order of the file."""
     nodes = (n for n in ast.walk(tree) if isinstance(n, ast.Assign | ast.AnnAssign))
     for node in sorted(nodes, key=lambda n: n.lineno):

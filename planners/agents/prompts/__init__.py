@@ -1,4 +1,4 @@
-"""The agents' prompts: one folder a role, one template a turn."""
+"""The agents' prompts: one folder for each role, one template for each turn."""
 
 from collections.abc import Mapping
 from functools import cache
