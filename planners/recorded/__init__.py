@@ -1,1 +1,1 @@
-"""Planners and critics that read a recording by rules, without a model."""
+"""A planner and critics that read a recording by rules, without a model."""

@@ -1,6 +1,7 @@
-"""The Critic of the `hindsight` preset: plain checks on pixels, no model.
+"""A Critic that checks pixels by rules, without a model.
 
-It can say that a picture is unusable or shows no change. It cannot say that the change is the right one.
+It recognises a picture that is unusable or shows no change. It cannot tell whether the change is the right
+one.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ class DifferenceCritic:
         max_saturated: float = 0.6,
         min_contrast: float = 3.0,
     ) -> None:
-        """Thresholds. They assume a camera that stands still; a moving one always shows change.
+        """Set the thresholds, which assume a camera that stands still: a moving one always shows change.
 
         Args:
             min_changed: share of the picture, 0-1, that must differ from the source.
@@ -45,7 +46,7 @@ class DifferenceCritic:
         self._min_contrast = min_contrast
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
-        """Answer i judges candidate i. Without a source only the picture itself is looked at."""
+        """Answer i judges candidate i; without a source by the picture alone."""
         return [self._judge(candidate) for candidate in candidates]
 
     def _judge(self, candidate: Candidate) -> Verdict:
@@ -77,11 +78,11 @@ class DifferenceCritic:
         return Verdict(success=success, reasoning=reasoning, semantics=semantics, quality=quality)
 
     def shows_change(self, source: Pixels, image: Pixels) -> bool:
-        """Whether enough of the picture differs, both being of one size."""
+        """Whether enough of the picture differs; both have one size."""
         return self.changed(source, image) >= self._min_changed
 
     def changed(self, source: Pixels, image: Pixels) -> float:
-        """Share of pixels, 0-1, that differ once smoothed and cleared of a global shift in brightness."""
+        """Share of pixels, 0-1, that differ after smoothing and without a global shift in brightness."""
         sigma = max(0.8, image.shape[1] / 160)
         a, b = (cv2.GaussianBlur(p, (0, 0), sigma).astype(np.int16) for p in (source, image))
         return float(differing(a, b, self._level).mean())
@@ -97,10 +98,12 @@ class DifferenceCritic:
         return None
 
 
-def differing(before: NDArray[np.int16], after: NDArray[np.int16], level: float) -> NDArray[np.bool_]:
-    """Which pixels, (height, width), differ by more than `level` grey levels in some channel, cleared of a
-    global shift in brightness. Both are (height, width, 3)."""
-    difference = after - before
+def differing(first: NDArray[np.int16], second: NDArray[np.int16], level: float) -> NDArray[np.bool_]:
+    """Mark the pixels, (height, width), that differ by more than `level` grey levels in some channel.
+
+    A global shift in brightness does not count. Both pictures are (height, width, 3).
+    """
+    difference = second - first
     difference -= np.median(difference, axis=(0, 1)).astype(np.int16)
     return np.abs(difference).max(axis=2) > level
 
@@ -111,7 +114,7 @@ def edges(picture: Pixels) -> float:
 
 
 def _alike(source: Pixels, image: Pixels) -> tuple[Pixels, Pixels]:
-    """Both at the smaller one's size: what was blown up has no edges to compare."""
+    """Both at the size of the smaller one: an enlarged picture has no edges to compare."""
     height, width, _ = min(source.shape, image.shape, key=lambda shape: shape[0] * shape[1])
     return _fit(source, (width, height)), _fit(image, (width, height))
 

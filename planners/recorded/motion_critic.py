@@ -1,7 +1,7 @@
-"""The Critic of the `hindsight` preset on frames of a recording: pixels, and what the arm was doing.
+"""The Critic of the `hindsight` preset: it checks frames of a recording by pixels and by the arm's motion.
 
-Few rules of physics, without a model. They say when a frame cannot show what the step claims. That it shows
-the right thing they cannot say: a block beside its target is accepted.
+A few rules of physics, without a model, recognise a frame that cannot show what the step claims. They cannot
+tell whether it shows the right thing: a block beside its target is accepted.
 """
 
 from collections import OrderedDict
@@ -19,42 +19,42 @@ from goalreel.planners.recorded.difference import DifferenceCritic, edges
 from goalreel.types import Candidate, Recording, Recordings, Verdict
 
 NEAR = 0.05
-"""Share of the space the arm visits within which it is at the same place."""
+"""Two places of the arm nearer than this share of the space that it visits are the same."""
 FAST = 80
-"""Percentile of the arm's speed from which it moves as fast as it usually does."""
+"""Percentile of the arm's speed above which it moves at full speed."""
 SHORT_S = 2.0
-"""Seconds in which an arm cannot be expected to go somewhere and come back."""
+"""Seconds that are too short for an arm to go somewhere and come back."""
 BLURRED = 0.5
-"""Share of the recording's usual sharpness below which a picture of something fast is blurred."""
-SAMPLED = 9
-"""Frames, evenly spread, that tell the usual sharpness."""
-KEPT = 32
-"""Recordings whose motion is kept."""
+"""Share of the recording's usual sharpness below which a picture of a fast object is blurred."""
+SAMPLES = 9
+"""Frames, evenly spread, that give the usual sharpness."""
+CACHE_SIZE = 32
+"""Recordings whose motion is cached."""
 
 
 class MotionCritic:
-    """Judges as DifferenceCritic does, and what that accepts by the recording it is a frame of.
+    """Rejects what DifferenceCritic rejects, and frames in which, by the recording, the step cannot be seen.
 
-    - The hand holds something, moves as fast as it ever usually does, and the picture is blurred.
-    - The hand has not left the place where it let go: it hides what it did.
+    - The hand holds something and moves at full speed, and the picture is blurred.
+    - The hand is still where it let go: it hides the result.
     - The hand closes nowhere in the recording, and the arm is not back at any place of the step's first
-      half: it cannot be told from what changed.
+      half: its own change hides any other.
     - The arm is back at such a place, and nothing else differs: the step changed nothing.
 
-    A picture that is no frame of a recording with motion is left to DifferenceCritic alone.
+    Only DifferenceCritic judges a picture that is no frame of a recording with motion.
     """
 
     def __init__(self, recordings: Recordings, layout: Layout | None = None) -> None:
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
         self._layout = layout
         self._pixels = DifferenceCritic()
-        self._known: OrderedDict[str, ArmMotion | None] = OrderedDict()
+        self._motions: OrderedDict[str, ArmMotion | None] = OrderedDict()
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
         """Answer i judges candidate i."""
-        return [self._judged(c, v) for c, v in zip(candidates, self._pixels.judge(candidates), strict=True)]
+        return [self._decide(c, v) for c, v in zip(candidates, self._pixels.judge(candidates), strict=True)]
 
-    def _judged(self, candidate: Candidate, verdict: Verdict) -> Verdict:
+    def _decide(self, candidate: Candidate, verdict: Verdict) -> Verdict:
         goal, source = _place(candidate.image), _place(candidate.source)
         if not verdict.success or goal is None or source is None or source[1] >= goal[1]:
             return verdict
@@ -79,32 +79,32 @@ class MotionCritic:
         if not done and (motion.cycles or goal - start < SHORT_S * motion.fps):
             return None
         until = done[0].grasp if done else (start + goal) // 2
-        before = _same_place(motion, start, until, goal)
-        if before is None:
+        earlier = _same_place(motion, start, until, goal)
+        if earlier is None:
             return None if done else "Cannot see: the arm cannot be told from what it changed."
-        then, now = (image.pixels for image in recording.frames(camera, [before, goal]))
-        return None if self._pixels.shows_change(then, now) else "Nothing changed but the arm."
+        first, second = (image.pixels for image in recording.frames(camera, [earlier, goal]))
+        return None if self._pixels.shows_change(first, second) else "Nothing changed but the arm."
 
     def _moving(self, recording: Recording, motion: ArmMotion, camera: str, goal: int) -> str | None:
-        """What is wrong with a frame in which the hand holds something."""
+        """The fault of a frame in which the hand holds something; None without one."""
         if motion.speed[goal] < np.percentile(motion.speed, FAST):
             return None
-        spread = np.linspace(0, len(motion) - 1, SAMPLED).astype(int).tolist()
+        spread = np.linspace(0, len(motion) - 1, SAMPLES).astype(int).tolist()
         sharp = [edges(image.pixels) for image in recording.frames(camera, [goal, *spread])]
         if sharp[0] >= BLURRED * float(np.median(sharp[1:])):
             return None
         return "Cannot see: what the hand holds is moving at full speed, and the picture is blurred."
 
     def _motion(self, recording: Recording) -> ArmMotion | None:
-        if recording.id not in self._known:
+        if recording.id not in self._motions:
             try:
                 check(recording)
-                self._known[recording.id] = read_motion(recording, find_layout(recording, self._layout))
+                self._motions[recording.id] = read_motion(recording, find_layout(recording, self._layout))
             except Unsegmentable:
-                self._known[recording.id] = None
-            if len(self._known) > KEPT:
-                self._known.popitem(last=False)
-        return self._known[recording.id]
+                self._motions[recording.id] = None
+            if len(self._motions) > CACHE_SIZE:
+                self._motions.popitem(last=False)
+        return self._motions[recording.id]
 
 
 def _place(image: Image | None) -> tuple[str, int] | None:
@@ -120,13 +120,13 @@ def _release(cycle: Cycle, otherwise: int) -> int:
 
 
 def _apart(motion: ArmMotion, a: int, b: int) -> float:
-    """Distance between the arm's places at two frames, as a share of the space it visits."""
+    """Distance between the arm's places at two frames, as a share of the space that it visits."""
     return float(np.linalg.norm(motion.path[a] - motion.path[b])) / motion.extent
 
 
 def _same_place(motion: ArmMotion, start: int, end: int, goal: int) -> int | None:
-    """The frame in [start, end) at which the arm is nearest to where it is at `goal`, if that is near."""
+    """The frame in [start, end) at which the arm is nearest to its place at `goal`; None if none is near."""
     if end <= start:
         return None
-    away = np.linalg.norm(motion.path[start:end] - motion.path[goal], axis=1) / motion.extent
-    return start + int(away.argmin()) if away.min() < NEAR else None
+    distance = np.linalg.norm(motion.path[start:end] - motion.path[goal], axis=1) / motion.extent
+    return start + int(distance.argmin()) if distance.min() < NEAR else None

@@ -1,4 +1,4 @@
-"""The Planner that takes the sub-tasks which a recording is labelled with, by people or by another tool."""
+"""The Planner that takes the sub-task labels of a recording, from people or another tool."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
@@ -11,27 +11,26 @@ from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, 
 
 
 @runtime_checkable
-class Labelled(Protocol):
+class LabelledRecording(Protocol):
     """A recording with sub-task labels of its own."""
 
     def subtasks(self) -> Sequence[tuple[float, str]]:
-        """(seconds since the start, text) in order of time: each holds until the next one."""
+        """(seconds since the start, text) in order of time: each is valid until the next one."""
         ...
 
 
 class RowsPlanner:
-    """Reads plans off labels: a segment and a step for each, named word for word.
+    """Makes plans from labels: a segment and a step for each, with the label's text as its name.
 
-    A label without a text ends the one before it, and so does the bare instruction among others: that says
-    nothing of its own. Frames before the first label and in such gaps belong to no step. `task.id` names the
-    recording.
+    A label without a text ends the one before it. So does a label that repeats the instruction, if there are
+    others. Frames before the first label and in such gaps belong to no step. `task.id` names the recording.
     """
 
     def __init__(self, recordings: Recordings) -> None:
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
-        """Answer i is the plan of recording `tasks[i].id`, or why there is none."""
+        """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none."""
         return [self._plan(task) for task in tasks]
 
     def _plan(self, task: Task) -> Plan | Failure:
@@ -51,13 +50,13 @@ class RowsPlanner:
 
 
 def _labels(recording: Recording) -> Sequence[tuple[float, str]]:
-    return recording.subtasks() if isinstance(recording, Labelled) else ()
+    return recording.subtasks() if isinstance(recording, LabelledRecording) else ()
 
 
 def _pieces(
     labels: Sequence[tuple[float, str]], recording: Recording, instruction: str
 ) -> list[tuple[str, Segment]] | str:
-    """The labels that name something, with their frames; or what is wrong with them."""
+    """The labels with a text of their own and their frames; or what is wrong with the labels."""
     times = recording.timestamps.astype(np.float64)
     half = 0.5 / recording.fps
     frames: list[int] = []
@@ -78,7 +77,7 @@ def _pieces(
 
 
 def labelled_step(text: str) -> Step:
-    """The step of a label: its state as the clauses read it, and where they cannot, its own words.
+    """The step of a label: with the state that its clauses describe, else with the label's own words.
 
     >>> labelled_step("put the cup on the shelf").instruction
     'the cup is on the shelf'

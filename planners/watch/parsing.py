@@ -1,7 +1,7 @@
-"""From a watching model's reply to segments, or to a Problem that the model can be told.
+"""Parse a watching model's reply to segments, or to a Problem that the model can correct.
 
-As with plans (`agents.parsing`), form is forgiven and meaning never guessed: segments that leave
-frames out or overlap are a Problem, and so is one that contradicts the instruction without saying how.
+As with plans (`agents.parsing`), faults of form are tolerated and a meaning is never guessed: segments that
+leave frames out or overlap are a Problem, and so is one that contradicts the instruction without saying how.
 """
 
 from collections.abc import Sequence
@@ -17,52 +17,52 @@ from goalreel.planners.watch.contact_sheet import CONTACTS
 from goalreel.types import Plan, Segment, Step, Text
 
 
-def _cleaned(value: object) -> object:
+def _clean(value: object) -> object:
     return clean(value).strip() if isinstance(value, str) else value
 
 
-def _speaks(text: str) -> bool:
-    """Whether there is a letter or a digit; there is none in the dots of the form that the model is shown."""
+def _has_words(text: str) -> bool:
+    """Whether there is a letter or a digit; the dots of the example in the prompt have none."""
     return any(map(str.isalnum, text))
 
 
-def _spoken(text: str) -> str:
-    if not _speaks(text):
+def _require_words(text: str) -> str:
+    if not _has_words(text):
         raise ValueError("it holds no words")
     return text
 
 
-def _nothing(value: object) -> object:
-    """A word for nothing is None."""
-    value = _cleaned(value)
-    empty = isinstance(value, str) and (value.casefold() in ("none", "null", "n/a") or not _speaks(value))
+def _nullable(value: object) -> object:
+    """Clean a text; None for a word such as "none" or "n/a"."""
+    value = _clean(value)
+    empty = isinstance(value, str) and (value.casefold() in ("none", "null", "n/a") or not _has_words(value))
     return None if empty else value
 
 
-_Said = Annotated[Text, BeforeValidator(_cleaned), AfterValidator(_spoken)]
+_Words = Annotated[Text, BeforeValidator(_clean), AfterValidator(_require_words)]
 _Frame = Annotated[int, Field(ge=0, lt=10**9)]
 
 
-class _Watched(BaseModel):
+class _Segment(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     start: _Frame
     end: _Frame
-    name: _Said
-    state: _Said
+    name: _Words
+    state: _Words
     outcome: Literal["done", "failed"] = "done"
     agrees: bool = True
-    seen: Annotated[Text | None, BeforeValidator(_nothing)] = None
+    seen: Annotated[Text | None, BeforeValidator(_nullable)] = None
 
 
 class _Reply(BaseModel):
-    segments: Annotated[list[_Watched], Field(min_length=1, max_length=MAX_STEPS)]
+    segments: Annotated[list[_Segment], Field(min_length=1, max_length=MAX_STEPS)]
 
 
-_FIELDS = frozenset({*_Reply.model_fields, *_Watched.model_fields})
+_FIELDS = frozenset({*_Reply.model_fields, *_Segment.model_fields})
 
 
-def watched_schema() -> dict[str, Any]:
+def watch_schema() -> dict[str, Any]:
     """The JSON schema of a watching model's answer, for back ends that can enforce one."""
     schema = _Reply.model_json_schema(mode="serialization")
     for part in (schema, *schema["$defs"].values()):
@@ -73,43 +73,44 @@ def watched_schema() -> dict[str, Any]:
     return schema
 
 
-def parse_watched(reply: str, span: Segment, instruction: str) -> Plan | Problem:
-    """Read what happened in the frames `span`: a plan whose segments cover them without a gap.
+def parse_watch_reply(reply: str, span: Segment, instruction: str) -> Plan | Problem:
+    """Read the events in the frames `span`: a plan whose segments cover them without a gap.
 
-    A step that contradicts the instruction says what was seen in its `auxiliary_text`.
+    The `auxiliary_text` of a step that contradicts the instruction says what the pictures show.
     """
     answer = read_answer(reply, "segments", _FIELDS)
     if isinstance(answer, Problem):
         return answer
     try:
-        said = _Reply.model_validate(answer.value).segments
+        replies = _Reply.model_validate(answer.value).segments
     except ValidationError as e:
         fault = e.errors(include_input=False, include_url=False, include_context=False)[0]
         return Problem(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
-    edges = _edges(said, span)
+    edges = _edges(replies, span)
     if isinstance(edges, Problem):
         return edges
-    for number, one in enumerate(said):
-        if not one.agrees and one.seen is None:
+    for number, reply_segment in enumerate(replies):
+        if not reply_segment.agrees and reply_segment.seen is None:
             return Problem(f'segments.{number}: "agrees" is false, but "seen" does not say what was seen')
-        if not one.agrees and one.name.casefold().strip(". ") == instruction.casefold().strip(". "):
+        name = reply_segment.name.casefold().strip(". ")
+        if not reply_segment.agrees and name == instruction.casefold().strip(". "):
             return Problem(
                 f"segments.{number}: the name repeats the instruction that the pictures contradict"
             )
     segments = tuple(Segment(start=a, end=b) for a, b in pairwise(edges))
-    return Plan(steps=tuple(map(_step, said)), segments=segments)
+    return Plan(steps=tuple(map(_step, replies)), segments=segments)
 
 
-def _edges(said: Sequence[_Watched], span: Segment) -> list[int] | Problem:
-    """The frames at which segments begin, and the end. An end may be the segment's own last frame."""
+def _edges(segments: Sequence[_Segment], span: Segment) -> list[int] | Problem:
+    """The first frame of each segment, and the end. A segment's end may be its own last frame."""
     edges = [span.start]
-    for number, one in enumerate(said):
-        following = said[number + 1].start if number + 1 < len(said) else span.end
-        if number == 0 and one.start != span.start:
-            return Problem(f"segments.0: it starts at frame {one.start}, not at {span.start}")
-        if following - one.end not in (0, 1):
+    for number, segment in enumerate(segments):
+        following = segments[number + 1].start if number + 1 < len(segments) else span.end
+        if number == 0 and segment.start != span.start:
+            return Problem(f"segments.0: it starts at frame {segment.start}, not at {span.start}")
+        if following - segment.end not in (0, 1):
             return Problem(
-                f"segments.{number}: it ends at frame {one.end}, but what follows starts at {following}: "
+                f"segments.{number}: it ends at frame {segment.end}, but what follows starts at {following}: "
                 "cover every frame, and none twice"
             )
         if following <= edges[-1]:
@@ -118,30 +119,30 @@ def _edges(said: Sequence[_Watched], span: Segment) -> list[int] | Problem:
     return edges
 
 
-def _step(said: _Watched) -> Step:
-    """The prompt is for an editor that renders the state, where no frame of the recording is taken for it."""
-    order, state = said.name.rstrip(". "), said.state.rstrip(". ")
+def _step(segment: _Segment) -> Step:
+    """The step of a segment. An editor that renders the goal, rather than take a frame, uses its prompt."""
+    order, state = segment.name.rstrip(". "), segment.state.rstrip(". ")
     return Step(
-        name=said.name,
-        instruction=said.state,
+        name=segment.name,
+        instruction=segment.state,
         prompt=f"{order[:1].upper()}{order[1:]}, so that: {state}. Keep everything else unchanged.",
-        auxiliary_text=None if said.agrees else f"not as instructed: {said.seen}",
-        outcome=said.outcome,
+        auxiliary_text=None if segment.agrees else f"not as instructed: {segment.seen}",
+        outcome=segment.outcome,
     )
 
 
-def snapped(plan: Plan, span: Segment, proposals: Sequence[Proposal], reach: float) -> Plan:
-    """Move each inner boundary to a proposal at most `reach` frames away, to a contact rather than a rest.
+def snap(plan: Plan, span: Segment, proposals: Sequence[Proposal], reach: float) -> Plan:
+    """Move each inner boundary to a proposal at most `reach` frames away, preferably a contact.
 
-    A boundary at a proposal stays. One that would meet another boundary stays too.
+    A boundary at a proposal stays, and so does one that would meet another boundary.
     """
     segments = plan.segments or ()
     cuts = [segment.start for segment in segments] + [span.end]
-    known = {proposal.frame for proposal in proposals}
+    proposed_frames = {proposal.frame for proposal in proposals}
     for i in range(1, len(cuts) - 1):
         near = [p for p in proposals if abs(p.frame - cuts[i]) <= reach]
         near = [p for p in near if cuts[i - 1] < p.frame < cuts[i + 1]]
-        if near and cuts[i] not in known:
+        if near and cuts[i] not in proposed_frames:
             cuts[i] = min(near, key=lambda p: (p.cue not in CONTACTS, abs(p.frame - cuts[i]))).frame
     spans = tuple(Segment(start=a, end=b) for a, b in pairwise(cuts))
     return plan.model_copy(update={"segments": spans})

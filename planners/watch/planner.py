@@ -1,7 +1,7 @@
-"""A Planner that looks at a recorded episode: its state proposes boundaries, a chat model cuts and names.
+"""A Planner that looks at a recorded episode: the robot's state proposes cuts, a chat model cuts and names.
 
-One call an episode as a rule. One that needs more than MOMENTS frames is watched in windows, the last segment
-of a window again at the beginning of the next, so that no cut is due to a window's end.
+An episode usually takes one call. One that needs more than MOMENTS frames is watched in windows. The last
+segment of a window is watched again at the beginning of the next, so that no cut is due to a window's end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,13 @@ from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.proposals import Cue, Proposal, proposals
 from goalreel.planners.watch.contact_sheet import CONTACTS, TILES, contact_sheet, moments
 from goalreel.planners.watch.exemplars import Exemplar, likest
-from goalreel.planners.watch.parsing import parse_watched, snapped, watched_schema
+from goalreel.planners.watch.parsing import parse_watch_reply, snap, watch_schema
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
 
 MOMENTS = 3 * TILES
-"""Frames in one call, of each camera."""
+"""Frames of each camera in one call."""
 TOLERANCE_S = 0.5
-"""A boundary this near to one that the sensors propose is meant to be that one."""
+"""A boundary this near to a proposed one is taken for it."""
 _CUES: Mapping[Cue, str] = {
     "closed": "the gripper has closed",
     "opened": "the gripper opens",
@@ -34,15 +34,16 @@ _CUES: Mapping[Cue, str] = {
 
 
 class WatchPlanner:
-    """Cuts recorded episodes into what happened in their pictures, and names it, with any chat model.
+    """Cuts recorded episodes into the events in their pictures, and names them, with any chat model.
 
-    The instruction is a hint, and the state's proposals are too. A plan's segments cover the episode without
-    a gap, one a step; a step that the pictures show to have failed has that `outcome`, one that contradicts
-    the instruction says so in its `auxiliary_text`. `task.id` names the recording. A model is asked at most
-    `replies` times a window (see `agents.ask`). The likest `exemplars` are shown as examples.
+    The instruction and the proposals from the robot's state are hints. The segments of a plan, one for each
+    step, cover the episode without a gap. A step that the pictures show to fail has the `outcome` `failed`;
+    one that contradicts the instruction says so in its `auxiliary_text`. `task.id` names the recording. A
+    model gives at most `replies` replies to a window (see `agents.ask`). Its prompt has the most similar
+    `exemplars` as examples.
 
     Raises:
-        ValueError: no camera, or `replies` is less than 1.
+        ValueError: there is no camera, or `replies` is less than 1.
     """
 
     def __init__(
@@ -64,22 +65,23 @@ class WatchPlanner:
         self._exemplars = exemplars
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
-        """Answer i is what happened in recording `tasks[i].id`, or why that could not be told.
+        """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none.
 
         Raises:
             goalreel.errors.BackendError: the model cannot be called at all.
         """
         watches = [self._watch(task) for task in tasks]
         answers: dict[int, Plan | Failure] = {i: w for i, w in enumerate(watches) if isinstance(w, Failure)}
-        under_way = {i: w for i, w in enumerate(watches) if isinstance(w, _Watch)}
-        later = False
-        while under_way:
-            for i, said in zip(list(under_way), self._ask(list(under_way.values()), later), strict=True):
-                done = said if isinstance(said, Failure) else under_way[i].take(said)
-                if done is not None:
-                    answers[i] = done
-                    del under_way[i]
-            later = True
+        open_watches = {i: w for i, w in enumerate(watches) if isinstance(w, _Watch)}
+        first = True
+        while open_watches:
+            replies = self._ask(list(open_watches.values()), first=first)
+            for i, reply in zip(list(open_watches), replies, strict=True):
+                answer = reply if isinstance(reply, Failure) else open_watches[i].add(reply)
+                if answer is not None:
+                    answers[i] = answer
+                    del open_watches[i]
+            first = False
         return [answers[i] for i in range(len(tasks))]
 
     def _watch(self, task: Task) -> "_Watch | Failure":
@@ -92,26 +94,26 @@ class WatchPlanner:
         except (Unsegmentable, DatasetError) as e:
             return Failure(stage="plan", message=f"{task.id}: {e}")
 
-    def _ask(self, watches: "Sequence[_Watch]", later: bool) -> list[Plan | Failure]:
-        """One window of each. Once there are answers, a dead back end costs only what is still open."""
+    def _ask(self, watches: "Sequence[_Watch]", *, first: bool) -> list[Plan | Failure]:
+        """Ask about one window of each. After the `first` call, a dead back end fails only open episodes."""
         questions = [watch.question(self._cameras) for watch in watches]
         try:
-            return ask(self._chat, questions, stage="plan", replies=self._replies, schema=watched_schema())
+            return ask(self._chat, questions, stage="plan", replies=self._replies, schema=watch_schema())
         except BackendError as e:
-            if not later:
+            if first:
                 raise
             return [Failure(stage="plan", message=str(e))] * len(watches)
 
 
 @dataclass(frozen=True, slots=True)
 class WatchCost:
-    """What it takes to watch episodes: at least, for a model may be asked again."""
+    """The least that it costs to watch episodes: a model may be asked again."""
 
     calls: int = 0
     pictures: int = 0
     """Contact sheets."""
     text_tokens: int = 0
-    """About: four characters of a prompt make one."""
+    """An estimate: four characters of a prompt make one."""
 
     def __add__(self, other: "WatchCost") -> "WatchCost":
         return WatchCost(
@@ -119,7 +121,7 @@ class WatchCost:
         )
 
     def times(self, factor: float) -> "WatchCost":
-        """The cost of `factor` times as much."""
+        """Multiply the cost by `factor`, as for more episodes."""
         return WatchCost(
             round(self.calls * factor), round(self.pictures * factor), round(self.text_tokens * factor)
         )
@@ -131,26 +133,26 @@ def watch_cost(
     layout: Layout | None = None,
     exemplars: Sequence[Exemplar] = (),
 ) -> WatchCost:
-    """Reckon what an episode will cost, without a call or a look at its frames.
+    """Estimate the cost of an episode, without a call or a look at its frames.
 
     Raises:
-        Unsegmentable: its numbers cannot be read.
+        Unsegmentable: the recording has no frame, or `layout` does not fit it.
     """
     examples = likest(exemplars, recording.instruction, recording)
     watch = _Watch(recording, recording.instruction, proposed(recording, layout), examples)
     total = WatchCost()
     while watch.start < watch.length:
-        text = render("watcher/system", {"most": MAX_STEPS}) + watch.words(cameras)
+        text = render("watcher/system", {"most": MAX_STEPS}) + watch.text(cameras)
         total += WatchCost(1, len(watch.sheets()), round(len(text) / 4))
         watch.move_on(watch.end)
     return total
 
 
 def proposed(recording: Recording, layout: Layout | None) -> tuple[Proposal, ...]:
-    """Boundaries that the state proposes: none where it tells nothing and no layout was given.
+    """The boundaries that the robot's state proposes; none where it has no layout that we know.
 
     Raises:
-        Unsegmentable: no frames; or a layout was given and does not fit.
+        Unsegmentable: the recording has no frame, or `layout` does not fit it.
     """
     if not len(recording.timestamps):
         raise Unsegmentable("the recording holds no frame")
@@ -164,7 +166,7 @@ def proposed(recording: Recording, layout: Layout | None) -> tuple[Proposal, ...
 
 @dataclass
 class _Watch:
-    """One episode under way: the window that is asked about, and what happened before it."""
+    """One episode in progress: the present window, and the steps before it."""
 
     recording: Recording
     instruction: str
@@ -173,7 +175,7 @@ class _Watch:
     steps: list[Step] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     cut_off: bool = False
-    """Whether the last of `segments` ends only because its window did."""
+    """Whether the last of `segments` ends only because its window ends."""
 
     def __post_init__(self) -> None:
         self.length = len(self.recording.timestamps)
@@ -181,7 +183,7 @@ class _Watch:
         self.move_on(0)
 
     def move_on(self, start: int) -> None:
-        """Take the window that begins at a frame of the episode, or at its end none."""
+        """Go to the window that begins at a frame of the episode."""
         frames = [start, *(f for f in self.moments if f > start)]
         end = self.length
         if len(frames) > MOMENTS:
@@ -192,11 +194,11 @@ class _Watch:
         self.start, self.end = start, end
         self.frames = [f for f in frames if f <= end]
 
-    def words(self, cameras: Sequence[str]) -> str:
-        """What the model is asked about the window, with a mark for each sheet."""
-        began = self.recording.timestamps[0]
+    def text(self, cameras: Sequence[str]) -> str:
+        """The text of the question about the window, with a mark for each sheet."""
+        zero = self.recording.timestamps[0]
         inside = [p for p in self.proposals if self.start < p.frame < self.end]
-        told = [(p.frame, f"{self.recording.timestamps[p.frame] - began:.1f}", _CUES[p.cue]) for p in inside]
+        cues = [(p.frame, f"{self.recording.timestamps[p.frame] - zero:.1f}", _CUES[p.cue]) for p in inside]
         values = {
             "examples": [(plain(e.instruction), f"{e.length_s:.1f}", e.answer) for e in self.examples],
             "instruction": plain(self.instruction),
@@ -206,7 +208,7 @@ class _Watch:
             "end": self.end,
             "fps": f"{self.recording.fps:g}",
             "cameras": [camera.removeprefix("observation.images.") for camera in cameras],
-            "proposals": told,
+            "proposals": cues,
             "sheets": self.sheets(),
         }
         return render("watcher/watch", values)
@@ -216,7 +218,7 @@ class _Watch:
         return [self.frames[i : i + TILES] for i in range(0, len(self.frames), TILES)]
 
     def question(self, cameras: Sequence[str]) -> Question[Plan] | Failure:
-        """What the model is asked about the window, and how its reply is read."""
+        """The question about the window, with the reader of its replies."""
         try:
             sheets = [contact_sheet(self.recording, cameras, frames) for frames in self.sheets()]
         except DatasetError as e:
@@ -225,28 +227,28 @@ class _Watch:
         system = Message("system", (render("watcher/system", {"most": MAX_STEPS}),))
 
         def read(reply: str) -> Plan | Problem:
-            said = parse_watched(reply, span, self.instruction)
+            plan = parse_watch_reply(reply, span, self.instruction)
             reach = TOLERANCE_S * self.recording.fps
-            return said if isinstance(said, Problem) else snapped(said, span, self.proposals, reach)
+            return plan if isinstance(plan, Problem) else snap(plan, span, self.proposals, reach)
 
-        def again(problem: Problem) -> str:
-            known = {"problem": problem.message, "start": span.start, "end": span.end}
-            return plain(render("watcher/again", known))
+        def correction(problem: Problem) -> str:
+            values = {"problem": problem.message, "start": span.start, "end": span.end}
+            return plain(render("watcher/again", values))
 
-        return Question((system, Message("user", interleave(self.words(cameras), sheets))), read, again)
+        return Question((system, Message("user", interleave(self.text(cameras), sheets))), read, correction)
 
-    def take(self, said: Plan) -> Plan | None:
-        """Add what happened in the window; gives the whole plan where it was the last one.
+    def add(self, window: Plan) -> Plan | None:
+        """Add the plan of the window; return the whole plan after the last window.
 
-        The last segment of an earlier window may go on behind it, so it is watched again, unless the window
-        holds little else.
+        Unless it is the last one, the last segment of a window may continue after it. So it is watched again,
+        except where it fills more than half of the window.
         """
-        spans = list(zip(said.steps, said.segments or (), strict=True))
-        if self.cut_off and said.steps[0].name.casefold() == self.steps[-1].name.casefold():
+        spans = list(zip(window.steps, window.segments or (), strict=True))
+        if self.cut_off and window.steps[0].name.casefold() == self.steps[-1].name.casefold():
             self.steps.pop()
-            spans[0] = (said.steps[0], Segment(start=self.segments.pop().start, end=spans[0][1].end))
-        again = spans[-1][1].start
-        self.cut_off = self.end < self.length and again < (self.start + self.end) / 2
+            spans[0] = (window.steps[0], Segment(start=self.segments.pop().start, end=spans[0][1].end))
+        last_start = spans[-1][1].start
+        self.cut_off = self.end < self.length and last_start < (self.start + self.end) / 2
         if self.end < self.length and not self.cut_off:
             spans.pop()
         self.steps += [step for step, _ in spans]

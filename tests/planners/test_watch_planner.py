@@ -16,7 +16,7 @@ from goalreel.planners.kinematic import Layout
 from goalreel.planners.kinematic.proposals import Proposal
 from goalreel.planners.watch import planner
 from goalreel.planners.watch.contact_sheet import contact_sheet, moments
-from goalreel.planners.watch.parsing import parse_watched, snapped
+from goalreel.planners.watch.parsing import parse_watch_reply, snap
 from goalreel.planners.watch.planner import WatchPlanner, watch_cost
 from goalreel.types import Failure, Plan, Segment, Task
 
@@ -102,7 +102,7 @@ def test_a_sheet_shows_each_frame_under_its_number(episodes):
     ],
 )
 def test_what_cannot_be_used(said, problem):
-    read = parse_watched(said, Segment(start=0, end=12), ORDER)
+    read = parse_watch_reply(said, Segment(start=0, end=12), ORDER)
     assert isinstance(read, Problem)
     assert problem in read.message
 
@@ -111,7 +111,7 @@ def test_what_is_forgiven():
     said = "{'segments': [{'start': '0', 'end': 4, 'name': 'a.', 'state': 'b.', 'agrees': 'yes'}, " + (
         "{'start': 5, 'end': 11, 'name': 'c', 'state': 'd', 'seen': 'none', 'outcome': 'failed',}]}"
     )
-    plan = parse_watched(said, Segment(start=0, end=12), ORDER)
+    plan = parse_watch_reply(said, Segment(start=0, end=12), ORDER)
     assert told(plan) == [(0, 5, "a."), (5, 12, "c")], "an end may be the segment's last frame"
     assert [step.outcome for step in plan.steps] == ["done", "failed"]
     assert plan.steps[0].prompt == "A, so that: b. Keep everything else unchanged."
@@ -120,7 +120,7 @@ def test_what_is_forgiven():
 
 def test_a_contradiction_is_noted():
     said = reply((0, 12, "pick up the red bowl"), agrees=False, seen="a red bowl, no block")
-    plan = parse_watched(said, Segment(start=0, end=12), ORDER)
+    plan = parse_watch_reply(said, Segment(start=0, end=12), ORDER)
     assert plan.steps[0].auxiliary_text == "not as instructed: a red bowl, no block"
 
 
@@ -141,8 +141,8 @@ def test_a_boundary_near_a_contact_is_that_contact(cuts, expected):
     known = (Proposal(16, "slow"), Proposal(20, "closed"), Proposal(60, "opened"))
     span = Segment(start=0, end=90)
     edges = [0, *cuts, 90]
-    plan = parse_watched(reply(*((a, b, "x") for a, b in pairwise(edges))), span, ORDER)
-    moved = snapped(plan, span, known, reach=5)
+    plan = parse_watch_reply(reply(*((a, b, "x") for a, b in pairwise(edges))), span, ORDER)
+    moved = snap(plan, span, known, reach=5)
     assert [s.start for s in moved.segments][1:] == expected
     assert moved.segments[-1].end == 90
 
