@@ -41,7 +41,7 @@ def _row(episode: TabletopEpisode, walked: Sequence[Done]) -> ContinuationRow:
     open_steps = [StoryboardStep(step=step) for step in steps[cut:]] if lists_open_steps else []
     goals = tuple(done.goal for done in walked)
     task = Task(id=str(episode.seed), instruction=episode.instruction, image=walked[0].source)
-    progress = Underway(Storyboard(task=task, steps=(*done_steps, *open_steps)), cut, walked[cut].source)
+    progress = ReplanContext(Storyboard(task=task, steps=(*done_steps, *open_steps)), cut, walked[cut].source)
     lesson = rest_lesson(progress, Plan(steps=tuple(steps[cut:])), thinking(walked[cut:]))
     return ContinuationRow(lesson, goals, Origin(episode.seed, cut, held_out(goals), walked[0].origin.view))
 
