@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from goalreel.image import Image
 from goalreel.models.presets import Preset
+from goalreel.planners.agents.replan import ReplanContext
 from goalreel.streaming.board import BoardProgress, BoardState, CodedText, ErrorCode, Frame, StepPanel
 from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.closeness import changed
