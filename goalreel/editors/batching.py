@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     class _Pipeline(DiffusionPipeline):
         """What the pipelines paired here have in common, which diffusers has no class for."""
 
-        def __call__(self, *args: Any, **named: Any) -> Any: ...
-        def encode_prompt(self, *args: Any, **named: Any) -> Any: ...
-        def prepare_latents(self, *args: Any, **named: Any) -> Any: ...
+        def __call__(self, *args: Any, **options: Any) -> Any: ...
+        def encode_prompt(self, *args: Any, **options: Any) -> Any: ...
+        def prepare_latents(self, *args: Any, **options: Any) -> Any: ...
 else:
     _Pipeline = DiffusionPipeline
 
@@ -68,12 +68,12 @@ class _Pairs(_Pipeline):
     def _texts(self, prompt: str | list[str]) -> list[str]:
         """What stands for `prompt` in each pair: its own, or the negative prompt all share."""
         prompt = prompt[0] if isinstance(prompt, list) else prompt
-        return [own if prompt == _PAIRS else prompt for _, own in self._pairs or ()]
+        return [pair_text if prompt == _PAIRS else prompt for _, pair_text in self._pairs or ()]
 
-    def prepare_latents(self, *args: Any, **named: Any) -> tuple[Any, ...]:
+    def prepare_latents(self, *args: Any, **options: Any) -> tuple[Any, ...]:
         """Prepare noise and source latents one pair at a time, and join them along the batch."""
         if self._pairs is None:
-            return super().prepare_latents(*args, **named)
+            return super().prepare_latents(*args, **options)
         image, _, *middle, generators, latents = args
         parts = [
             super(_Pairs, self).prepare_latents(
@@ -90,13 +90,13 @@ class _Pairs(_Pipeline):
 
 
 class _QwenPairs(_Pairs):
-    def encode_prompt(self, *args: Any, **named: Any) -> tuple[Any, ...]:
+    def encode_prompt(self, *args: Any, **options: Any) -> tuple[Any, ...]:
         if self._pairs is None:
-            return super().encode_prompt(*args, **named)
-        prompt, image = named.pop("prompt"), named.pop("image")
-        named["num_images_per_prompt"] = 1
+            return super().encode_prompt(*args, **options)
+        prompt, image = options.pop("prompt"), options.pop("image")
+        options["num_images_per_prompt"] = 1
         embeds = [
-            super(_QwenPairs, self).encode_prompt([text], self._resized(picture, image), **named)[0]
+            super(_QwenPairs, self).encode_prompt([text], self._resized(picture, image), **options)[0]
             for text, (picture, _) in zip(self._texts(prompt), self._pairs, strict=True)
         ]
         longest = max(e.shape[1] for e in embeds)
@@ -128,17 +128,17 @@ class QwenImageEditPlusPairs(_QwenPairs, QwenImageEditPlusPipeline):
 class LongCatImageEditPairs(_Pairs, LongCatImageEditPipeline):
     """LongCat-Image-Edit, which refuses batches, with one image a prompt."""
 
-    def encode_prompt(self, *args: Any, **named: Any) -> tuple[Any, ...]:
+    def encode_prompt(self, *args: Any, **options: Any) -> tuple[Any, ...]:
         """Encode each prompt with its own picture; texts are padded to one length, so embeddings join."""
         if self._pairs is None:
-            return super().encode_prompt(*args, **named)
-        prompt, image = named.pop("prompt"), named.pop("image")
-        named["num_images_per_prompt"] = 1
+            return super().encode_prompt(*args, **options)
+        prompt, image = options.pop("prompt"), options.pop("image")
+        options["num_images_per_prompt"] = 1
         parts = []
         for text, (picture, _) in zip(self._texts(prompt), self._pairs, strict=True):
             resized: Any = self.image_processor.resize(picture, image.height * 2, image.width * 2)
             resized = self.image_processor.resize(resized, image.height, image.width)
-            parts.append(super().encode_prompt(prompt=[text], image=resized, **named))
+            parts.append(super().encode_prompt(prompt=[text], image=resized, **options))
         return torch.cat([embeds for embeds, _ in parts]), parts[0][1]
 
 
@@ -147,13 +147,13 @@ class ChronoEditPairs(_Pairs, ChronoEditPipeline):
 
     copies = "num_videos_per_prompt"
 
-    def encode_prompt(self, *args: Any, **named: Any) -> tuple[Any, ...]:
+    def encode_prompt(self, *args: Any, **options: Any) -> tuple[Any, ...]:
         """Encode each prompt of the pairs, and the negative prompt that they share."""
         if self._pairs is None:
-            return super().encode_prompt(*args, **named)
-        texts = self._texts(named.pop("prompt"))
-        named["num_videos_per_prompt"] = 1
-        parts = [super(ChronoEditPairs, self).encode_prompt(text, **named) for text in texts]
+            return super().encode_prompt(*args, **options)
+        texts = self._texts(options.pop("prompt"))
+        options["num_videos_per_prompt"] = 1
+        parts = [super(ChronoEditPairs, self).encode_prompt(text, **options) for text in texts]
         return tuple(None if p[0] is None else torch.cat(p) for p in zip(*parts, strict=True))
 
     def encode_image(self, image: Any, device: Any = None) -> torch.Tensor:

@@ -74,9 +74,9 @@ def find(name: str) -> Entry:
     name, _, folder = name.partition("@")
     entry = catalogue().get(name)
     if entry is None:
-        known = ", ".join(catalogue())
+        entries = ", ".join(catalogue())
         raise InputError(
-            f"no editor called {name!r}: use diffusers:DIR, openai:MODEL@URL, server:URL or one of {known}"
+            f"no editor called {name!r}: use diffusers:DIR, openai:MODEL@URL, server:URL or one of {entries}"
         )
     return entry.model_copy(update={"repository": folder}) if folder else entry
 

@@ -198,15 +198,15 @@ class DiffusersEditor:
         generators = [torch.Generator("cpu").manual_seed(e.seed) for e in edits]
         images = [to_pil(e.image, size or e.image.size) for e in edits if e.image is not None]
         if len(edits) == 1:
-            given = {"image": images[0]} if images else {}
-            output = self.pipeline(prompt=prompts[0], generator=generators[0], **given, **arguments)
+            pictures = {"image": images[0]} if images else {}
+            output = self.pipeline(prompt=prompts[0], generator=generators[0], **pictures, **arguments)
         elif images and hasattr(self.pipeline, "edit_pairs"):
             output = self.pipeline.edit_pairs(images, prompts, generators, **arguments)
         else:
             if "negative_prompt" in arguments:
                 arguments["negative_prompt"] = [arguments["negative_prompt"]] * len(edits)
-            given = {"image": images} if images else {}
-            output = self.pipeline(prompt=prompts, generator=generators, **given, **arguments)
+            pictures = {"image": images} if images else {}
+            output = self.pipeline(prompt=prompts, generator=generators, **pictures, **arguments)
         frames = output.frames if hasattr(output, "frames") else output.images
         pixels = np.asarray(frames, dtype=np.float32)
         return pixels[:, -1] if pixels.ndim == 5 else pixels

@@ -185,12 +185,12 @@ def _mark_image_tokens(pipeline: Any) -> None:
 
 
 def _token_types(
-    encoder: transformers.Qwen2_5_VLForConditionalGeneration, args: tuple[Any, ...], named: dict[str, Any]
+    encoder: transformers.Qwen2_5_VLForConditionalGeneration, args: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if named.get("pixel_values") is not None and "mm_token_type_ids" not in named:
-        pictures = named["input_ids"] == encoder.config.image_token_id
-        named = {**named, "mm_token_type_ids": pictures.int()}
-    return args, named
+    if options.get("pixel_values") is not None and "mm_token_type_ids" not in options:
+        pictures = options["input_ids"] == encoder.config.image_token_id
+        options = {**options, "mm_token_type_ids": pictures.int()}
+    return args, options
 
 
 def _first_line(error: BaseException) -> str:

@@ -129,11 +129,11 @@ def error_text(body: bytes) -> str:
     try:
         reply = _object(body)
     except ValueError:
-        said: object = body[:500].decode(errors="replace")
+        message: object = body[:500].decode(errors="replace")
     else:
         error = reply.get("error")
-        said = error.get("message") if isinstance(error, dict) else error or reply.get("detail")
-    return " ".join(str(said or "nothing said").split())[:200]
+        message = error.get("message") if isinstance(error, dict) else error or reply.get("detail")
+    return " ".join(str(message or "no message").split())[:200]
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -79,8 +79,8 @@ class RemoteEditor:
         try:
             status, body = self._send(self._protocol.request(edit))
             if status != 200:
-                said = f"the server answered {status}: {error_text(body)}"
-                return self._failure(said, refused=status in REFUSED)
+                message = f"the server answered {status}: {error_text(body)}"
+                return self._failure(message, refused=status in REFUSED)
             return self._protocol.image(edit, body)
         except httpx2.HTTPError as e:
             return self._failure(f"no reply from {self._protocol.url}: {str(e).strip() or type(e).__name__}")
@@ -94,21 +94,21 @@ class RemoteEditor:
 
     def _send(self, request: httpx2.Request) -> tuple[int, bytes]:
         """The last try's status and body. A late reply is not asked for again: it may have cost money."""
-        pause, left = self._patience.pause_s, self._patience.tries
+        pause, tries = self._patience.pause_s, self._patience.tries
         while True:
-            left, asked = left - 1, 0.0
+            tries, retry_after = tries - 1, 0.0
             try:
                 with self._free:  # not the client's own limit, for which the wait is a part of the reply's
-                    status, body, asked = self._once(request)
-                if not is_transient(status) or not left:
+                    status, body, retry_after = self._once(request)
+                if not is_transient(status) or not tries:
                     return status, body
                 log.info("%s answered %d, trying again", self._protocol.url, status)
             except _LOST as e:
-                if not left:
+                if not tries:
                     raise
                 log.info("%s is out of reach (%s), trying again", self._protocol.url, type(e).__name__)
-            report_retry(self._patience.tries - left)
-            time.sleep(min(max(pause, asked), self._patience.longest_pause_s))
+            report_retry(self._patience.tries - tries)
+            time.sleep(min(max(pause, retry_after), self._patience.longest_pause_s))
             pause *= 2
 
     def _once(self, request: httpx2.Request) -> tuple[int, bytes, float]:
@@ -123,8 +123,8 @@ class RemoteEditor:
                     raise ValueError(f"more than {MAX_REPLY_BYTES // 2**20} MiB")
                 if time.monotonic() > late:
                     raise httpx2.ReadTimeout(f"not complete after {self._patience.reply_s:g} s")
-            asked = response.headers.get("Retry-After", "")
-        return response.status_code, bytes(body), float(asked) if asked.isdecimal() else 0.0
+            retry_after = response.headers.get("Retry-After", "")
+        return response.status_code, bytes(body), float(retry_after) if retry_after.isdecimal() else 0.0
 
 
 def remote_editor(

@@ -35,9 +35,9 @@ def _is_working_size(size: Size, area: int, multiple: int) -> bool:
     if any(side % multiple for side in size):
         return False
     # Twice each side's bounds, in integers; the shortest side there is stands for all below it.
-    least = math.prod(0 if side == multiple else 2 * side - multiple for side in size)
-    most = math.prod(2 * side + multiple for side in size)
-    return least <= 4 * area <= most
+    smallest = math.prod(0 if side == multiple else 2 * side - multiple for side in size)
+    largest = math.prod(2 * side + multiple for side in size)
+    return smallest <= 4 * area <= largest
 
 
 def _snap(length: float, multiple: int) -> int:

@@ -17,7 +17,7 @@ class SplitEditor:
         """Answer i belongs to edit i, whichever model gave it."""
         answers: dict[int, Image | Failure] = {}
         for model, from_text in ((self._draw, True), (self._edit, False)):
-            mine = [i for i, e in enumerate(edits) if (e.image is None) == from_text]
-            if mine:
-                answers |= zip(mine, model.edit([edits[i] for i in mine]), strict=True)
+            numbers = [i for i, e in enumerate(edits) if (e.image is None) == from_text]
+            if numbers:
+                answers |= zip(numbers, model.edit([edits[i] for i in numbers]), strict=True)
         return [answers[i] for i in range(len(edits))]

@@ -169,9 +169,9 @@ class Batcher[Q, A]:
                     return False
                 first = self._queue[0]
                 batch = [i for i in self._queue if i.key == first.key][: self._bounds.size]
-                left = first.arrived + self._bounds.wait - time.monotonic()
-                if len(batch) < self._bounds.size and left > 0:
-                    self._changed.wait(left)
+                remaining = first.arrived + self._bounds.wait - time.monotonic()
+                if len(batch) < self._bounds.size and remaining > 0:
+                    self._changed.wait(remaining)
                     continue
                 self._queue = [i for i in self._queue if i not in batch]
                 self._batch = [i for i in batch if i.future.set_running_or_notify_cancel()]

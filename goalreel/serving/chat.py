@@ -152,10 +152,10 @@ async def complete(request: Request, body: ChatBody, service: Here) -> ChatAnswe
     """Continue a conversation."""
     batcher = service.chat(body.model)
     batcher.check_room()
-    wanted = body.response_format.json_schema if body.response_format else None
+    json_schema = body.response_format.json_schema if body.response_format else None
     question = ChatRequest(
         await _conversation(body.messages, service.settings.max_pixels),
-        wanted.schema_ if wanted else None,
+        json_schema.schema_ if json_schema else None,
         tokens=bool(body.logprobs),
     )
     reply = await ask_while_connected(request, batcher, question)

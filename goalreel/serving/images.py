@@ -85,10 +85,10 @@ async def edits(
 ) -> ImagesAnswer:
     """Edit one image; the answer has the size that the editor works in. `seed` is an extension."""
     service.editor().check_room()
-    given = [*([image] if image else []), *(image_list or [])]
-    if len(given) != 1 or mask is not None:
+    sources = [*([image] if image else []), *(image_list or [])]
+    if len(sources) != 1 or mask is not None:
         raise HTTPException(400, "send exactly one image, and no mask")
-    (source,) = await decode_all([await given[0].read()], service.settings.max_pixels)
+    (source,) = await decode_all([await sources[0].read()], service.settings.max_pixels)
     return await _answer(request, service, source, prompt, seed)
 
 

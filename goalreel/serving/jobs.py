@@ -34,8 +34,8 @@ class Jobs:
 
     def counts(self) -> dict[str, int]:
         """How many there are by status; every status is named."""
-        found = Counter(job.status for job in self._jobs.values())
-        return {status: found[status] for status in ("running", "done", "failed")}
+        counts = Counter(job.status for job in self._jobs.values())
+        return {status: counts[status] for status in ("running", "done", "failed")}
 
     def check_room(self) -> None:
         """Refuse early.
@@ -99,11 +99,11 @@ class Jobs:
             log.error("%s failed", task.get_name(), exc_info=task.exception())
         if job.id in self._jobs:
             self._jobs.move_to_end(job.id)
-        kept = [j for j in self._jobs.values() if j.status != "running"]
-        size = sum(len(j.body) for j in kept)
-        for oldest in kept[:-1]:
-            if len(kept) <= self._settings.max_stored and size <= self._settings.max_stored_bytes:
+        finished = [j for j in self._jobs.values() if j.status != "running"]
+        size = sum(len(j.body) for j in finished)
+        for oldest in finished[:-1]:
+            if len(finished) <= self._settings.max_stored and size <= self._settings.max_stored_bytes:
                 break
-            kept.remove(oldest)
+            finished.remove(oldest)
             size -= len(oldest.body)
             del self._jobs[oldest.id]

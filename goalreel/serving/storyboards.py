@@ -110,12 +110,12 @@ async def _task(body: Submission, max_pixels: int) -> Task:
     Raises:
         HTTPException: 400 or 413, as `decode_all`; 400, not one picture a mark.
     """
-    given = [body.image, *body.images, *(step.image for step in body.done)]
-    decoded = iter(await decode_all([from_base64(text) for text in given if text is not None], max_pixels))
-    image, *others = [None if text is None else next(decoded) for text in given]
+    pictures = [body.image, *body.images, *(step.image for step in body.done)]
+    decoded = iter(await decode_all([from_base64(text) for text in pictures if text is not None], max_pixels))
+    image, *others = [None if text is None else next(decoded) for text in pictures]
     images = [picture for picture in others[: len(body.images)] if picture is not None]
-    shown = zip(body.done, others[len(body.images) :], strict=True)
-    done = [DoneStep(instruction=step.instruction, image=picture) for step, picture in shown]
+    done_pictures = zip(body.done, others[len(body.images) :], strict=True)
+    done = [DoneStep(instruction=step.instruction, image=picture) for step, picture in done_pictures]
     try:
         return order(body.instruction, image, images=images, done=done, seed=body.seed)
     except InputError as e:

@@ -61,8 +61,8 @@ def went_on_from(weights: Path) -> dict[str, str]:
 def add_fact(card: Path, name: str, value: str) -> None:
     """Add a line to what a card tells of how its model was made; a card of another's gets a table for it."""
     text, line = card.read_text(encoding="utf-8"), f"| {name} | {value} |\n"
-    told, found = re.subn(rf"{_MADE}\n\n(?:\|.*\n)+", lambda m: m[0] + line, text, count=1)
-    write_bytes(card, (told if found else f"{text}\n{_MADE}\n\n{_TABLE}{line}").encode())
+    new_text, count = re.subn(rf"{_MADE}\n\n(?:\|.*\n)+", lambda m: m[0] + line, text, count=1)
+    write_bytes(card, (new_text if count else f"{text}\n{_MADE}\n\n{_TABLE}{line}").encode())
 
 
 def commit() -> str:

@@ -122,14 +122,14 @@ class Collator:
         pad = self.processor.tokenizer.pad_token_id
         ids = torch.tensor([a + [pad] * (length - len(a)) for a, _ in answers])
         weights = torch.tensor([w + [0.0] * (length - len(w)) for _, w in answers])
-        asked = torch.zeros_like(batch["input_ids"])
+        prompt_zeros = torch.zeros_like(batch["input_ids"])
         learned = (weights > 0).long()
         if "mm_token_type_ids" in batch:
             batch["mm_token_type_ids"] = torch.cat([batch["mm_token_type_ids"], torch.zeros_like(ids)], 1)
         batch["input_ids"] = torch.cat([batch["input_ids"], ids], 1)
         batch["attention_mask"] = torch.cat([batch["attention_mask"], learned], 1)
-        batch["labels"] = torch.cat([asked + IGNORED, ids.masked_fill(learned == 0, IGNORED)], 1)
-        batch["weights"] = torch.cat([asked.float(), weights], 1)
+        batch["labels"] = torch.cat([prompt_zeros + IGNORED, ids.masked_fill(learned == 0, IGNORED)], 1)
+        batch["weights"] = torch.cat([prompt_zeros.float(), weights], 1)
         longest = int(batch["attention_mask"].sum(1).max())
         if self.max_length is not None and longest > self.max_length:
             raise InputError(f"a row has {longest} tokens, but max_length is {self.max_length}")
@@ -137,14 +137,14 @@ class Collator:
 
     def _questions(self, rows: Sequence[TrainingRow]) -> dict[str, torch.Tensor]:
         """Turn what the model is asked into its inputs, padded on the left."""
-        made = self.processor.apply_chat_template(
+        inputs = self.processor.apply_chat_template(
             [prompt(row) for row in rows],
             add_generation_prompt=True,
             tokenize=True,
             return_dict=True,
             processor_kwargs={"padding": True, "padding_side": "left", "return_tensors": "pt"},
         )
-        return {**made}  # pyright: ignore[reportGeneralTypeIssues]  (typed as str, a mapping with return_dict)
+        return {**inputs}  # pyright: ignore[reportGeneralTypeIssues]  (typed as str, a mapping with return_dict)
 
     def _answer(self, text: str) -> tuple[list[int], list[float]]:
         """Tokens of a reply with its end, and the weight of each."""

@@ -62,11 +62,11 @@ class Critiques:
         """What TRL takes: `prompt` with places for two images, `images`, and the row's number."""
 
         def asked(batch: Mapping[str, list[int]]) -> dict[str, list[Any]]:
-            made = [asked_of(self.row(number), dialect, mode) for number in batch["number"]]
+            conversations = [asked_of(self.row(number), dialect, mode) for number in batch["number"]]
             return {
                 "number": batch["number"],
-                "prompt": [prompt for prompt, _ in made],
-                "images": [images for _, images in made],
+                "prompt": [prompt for prompt, _ in conversations],
+                "images": [images for _, images in conversations],
             }
 
         return datasets.Dataset.from_dict({"number": range(len(self))}).with_transform(asked)

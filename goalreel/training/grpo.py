@@ -53,19 +53,19 @@ class _Trainer(GRPOTrainer):
         self._outage = outage
         super().__init__(*args, **options)
 
-    def _calculate_rewards(self, *asked: Any, **named: Any) -> torch.Tensor:
+    def _calculate_rewards(self, *arguments: Any, **options: Any) -> torch.Tensor:
         # All processes see the same rewards, and so wait and give up together.
         waits = iter(self._outage.waits)
         while True:
-            rewards: torch.Tensor = super()._calculate_rewards(*asked, **named)
+            rewards: torch.Tensor = super()._calculate_rewards(*arguments, **options)
             unknown = int(rewards.isnan().sum())
             if unknown <= self._outage.most * len(rewards):
                 self._count_silent(rewards)
                 return rewards
-            told = f"{unknown} of {len(rewards)} rewards are unknown, for editor or scorer failed"
+            message = f"{unknown} of {len(rewards)} rewards are unknown, for editor or scorer failed"
             if (pause := next(waits, None)) is None:
-                raise BackendError(told)
-            log.warning("%s: asking again in %g s", told, pause)
+                raise BackendError(message)
+            log.warning("%s: asking again in %g s", message, pause)
             time.sleep(pause)
             self._pending_metrics.clear()
 
@@ -191,12 +191,16 @@ def _run(trainer: _Trainer, collapse: _Collapse, last: str | None, out: Path) ->
         trainer.train(resume_from_checkpoint=last)
     except BackendError as e:
         trainer.save_now()
-        kept = last_checkpoint(out / "checkpoints") is not None
-        again = "the same command with --resume" if kept else "again to another folder, as no step was made"
-        raise BackendError(f"{e}: see that both run, then start {again}") from e
+        has_checkpoint = last_checkpoint(out / "checkpoints") is not None
+        advice = (
+            "the same command with --resume"
+            if has_checkpoint
+            else "again to another folder, as no step was made"
+        )
+        raise BackendError(f"{e}: see that both run, then start {advice}") from e
     if collapse.found:
-        said = f"{collapse.found}; the last checkpoint is in {out / 'checkpoints'}"
-        raise CollapseError(f"{said}: try a lower learning_rate or a balanced corpus")
+        message = f"{collapse.found}; the last checkpoint is in {out / 'checkpoints'}"
+        raise CollapseError(f"{message}: try a lower learning_rate or a balanced corpus")
 
 
 def reward_function(reward: CriticReward, rows: Critiques, config: GrpoConfig) -> Callable[..., Any]:
@@ -206,9 +210,9 @@ def reward_function(reward: CriticReward, rows: Critiques, config: GrpoConfig) -
     async def critic(
         completions: Sequence[Any], number: Sequence[int], log_metric: Callable[[str, float], None], **_: Any
     ) -> list[float | None]:
-        asked = [rows.row(n) for n in number]
-        marks = await reward.marks(asked, [text_of(c) for c in completions])
-        for name, value in summary(asked, marks).items():
+        critiques = [rows.row(n) for n in number]
+        marks = await reward.marks(critiques, [text_of(c) for c in completions])
+        for name, value in summary(critiques, marks).items():
             log_metric(f"critic/{name}", value)
         return [None if m is None else m.total(weights) for m in marks]
 

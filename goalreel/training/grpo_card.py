@@ -34,9 +34,9 @@ BASE = "What the base model cannot do, and whatever lies outside the corpus."
 def card(config: GrpoConfig, *, rows: int, history: Sequence[Mapping[str, float]]) -> Card:
     """What a run made, from what, and how it went."""
     nano, source = is_nano(config.model), Path(located(config.model))
-    before = source / "model.safetensors"
+    weights_before = source / "model.safetensors"
     shards = [shard for folder in config.corpus for shard in sorted((folder / "data").glob("*.parquet"))]
-    told = [entry for entry in history if "reward" in entry]
+    rewarded = [entry for entry in history if "reward" in entry]
     return Card(
         title=f"goalreel {'nano ' if nano else ''}critic, by GRPO",
         summary=f"The Critic agent of goalreel, reinforced on {rows:,} critiques: {config.group} replies to "
@@ -48,10 +48,10 @@ def card(config: GrpoConfig, *, rows: int, history: Sequence[Mapping[str, float]
         base_model=None if nano or source.is_dir() else config.model,
         seed=config.seed,
         corpora=tuple(map(file_facts, shards)),
-        numbers=(went_on_from(before) if before.is_file() else {})
+        numbers=(went_on_from(weights_before) if weights_before.is_file() else {})
         | {"steps": str(history[-1]["step"] if history else 0), "reward form": config.reward.form},
         limits=LIMITS + (TABLETOP if nano else BASE),
-        curve=curve(told),
+        curve=curve(rewarded),
     )
 
 

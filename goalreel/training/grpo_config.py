@@ -171,6 +171,6 @@ def cost(config: GrpoConfig, successes: Sequence[bool]) -> RunCost:
     """Estimate what a run on rows with these truths will cost."""
     steps = config.optimizer_steps(len(successes))
     rollouts = -(-steps // config.updates)
-    completions, asked = rollouts * config.completions, rollouts * config.prompts_per_rollout
+    completions, prompts = rollouts * config.completions, rollouts * config.prompts_per_rollout
     wrong = 1 - sum(successes) / len(successes)
-    return RunCost(rollouts, completions, round((completions + asked) * wrong))
+    return RunCost(rollouts, completions, round((completions + prompts) * wrong))

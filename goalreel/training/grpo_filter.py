@@ -75,12 +75,12 @@ def filter_groups(
         about=f"the {len(rows)} in another corpus: those that {sampling.name} judges rightly in some of "
         f"{sampling.replies} replies, not in all. Made by `goalreel corpus filter-groups`.",
     )
-    kept = write_corpus(corpus, out, text=False, progress=progress)
-    if not kept:
+    summary = write_corpus(corpus, out, text=False, progress=progress)
+    if not summary:
         raise InputError(
             f"no row of {source} is left: {sampling.name} is right in all replies to a row, or in none"
         )
-    return kept, len(rows)
+    return summary, len(rows)
 
 
 def _kept(
@@ -88,29 +88,29 @@ def _kept(
 ) -> Iterator[CritiqueRow]:
     torch.manual_seed(part.start)  # a resumed run ends with the rows of an unbroken one
     rows = [row_of(number) for number in part]
-    asked = [
+    conversations = [
         question(candidate_of(row), mode=sampling.mode, dialect=sampling.dialect).conversation for row in rows
     ]
-    replies = _replies(sampling.chat, [c for c in asked for _ in range(sampling.replies)])
+    replies = _replies(sampling.chat, [c for c in conversations for _ in range(sampling.replies)])
     for row, group in zip(rows, batched(replies, sampling.replies), strict=True):
         if _teaches(row, group):
             yield row
 
 
-def _replies(chat: Chat, asked: Sequence[Conversation]) -> list[Reply]:
+def _replies(chat: Chat, conversations: Sequence[Conversation]) -> list[Reply]:
     """A reply to each conversation; those without one are asked once more.
 
     Raises:
         BackendError: the Critic cannot be called, or no longer.
     """
-    replies = list(chat.complete(asked))
-    lost = [i for i, reply in enumerate(replies) if isinstance(reply, NoReply) and not reply.refused]
-    if lost:
+    replies = list(chat.complete(conversations))
+    unanswered = [i for i, reply in enumerate(replies) if isinstance(reply, NoReply) and not reply.refused]
+    if unanswered:
         # A server that died meanwhile looks like one that said nothing: asked anew, it shows. One that fails
         # at these rows alone answers what it has answered before.
-        known = [i for i, reply in enumerate(replies) if isinstance(reply, str)][:1]
-        again = chat.complete([asked[i] for i in (*known, *lost)])
-        for i, reply in zip(lost, again[len(known) :], strict=True):
+        answered = [i for i, reply in enumerate(replies) if isinstance(reply, str)][:1]
+        second_replies = chat.complete([conversations[i] for i in (*answered, *unanswered)])
+        for i, reply in zip(unanswered, second_replies[len(answered) :], strict=True):
             replies[i] = reply
     return replies
 

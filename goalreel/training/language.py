@@ -167,7 +167,7 @@ def _arguments(config: LanguageConfig, out: Path, *, evaluates: bool) -> SFTConf
 
 
 def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) -> Card:
-    nano, before = is_nano(config.model), Path(located(config.model)) / "model.safetensors"
+    nano, weights_before = is_nano(config.model), Path(located(config.model)) / "model.safetensors"
     return Card(
         title=f"goalreel {'nano ' if nano else ''}{config.role}",
         summary=f"The {config.role.capitalize()} agent of goalreel, trained on {rows_in:,} conversations "
@@ -178,7 +178,7 @@ def _card(config: LanguageConfig, *, rows_in: int, numbers: dict[str, float]) ->
         base_model=None if nano or Path(located(config.model)).is_dir() else config.model,
         seed=config.seed,
         corpora=tuple(file_facts(path) for path in dict.fromkeys((*config.corpus, *config.validation))),
-        numbers=(went_on_from(before) if before.is_file() else {}) | numbers,
+        numbers=(went_on_from(weights_before) if weights_before.is_file() else {}) | numbers,
         limits=_LIMITS if nano else "What the base model cannot do, and whatever lies outside the corpus.",
     )
 

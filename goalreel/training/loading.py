@@ -25,8 +25,8 @@ class _Patches(torch.nn.Conv3d):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Embed patches (n, channels, frames, side, side) of the kernel's size: (n, hidden, 1, 1, 1)."""
-        made = torch.nn.functional.linear(input.flatten(1), self.weight.flatten(1), self.bias)
-        return made[..., None, None, None]
+        patches = torch.nn.functional.linear(input.flatten(1), self.weight.flatten(1), self.bias)
+        return patches[..., None, None, None]
 
 
 def load(source: str | Path, config: ModelSettings) -> "tuple[PreTrainedModel, ProcessorMixin]":
@@ -71,17 +71,17 @@ def freeze(model: "PreTrainedModel", config: ModelSettings) -> frozenset[str]:
     names = [name for name, _ in model.named_parameters()]
     towers = {n for n in names if TOWERS & set(n.split("."))}
     projectors = {n for n in names if PROJECTORS & set(n.split("."))}
-    wanted: set[str] = set()
-    for part, found, chosen in (
+    trained: set[str] = set()
+    for part, part_names, chosen in (
         ("vision tower", towers - projectors, config.freeze_vision_tower),
         ("projector", projectors, config.freeze_projector),
     ):
-        if chosen and not found:
+        if chosen and not part_names:
             raise InputError(f"{type(model).__name__} has no {part} to freeze that goalreel knows by name")
-        wanted |= found if chosen else set()
+        trained |= part_names if chosen else set()
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(name not in wanted)
-    return frozenset(wanted)
+        parameter.requires_grad_(name not in trained)
+    return frozenset(trained)
 
 
 def adapters(model: "PreTrainedModel", config: ModelSettings, frozen: frozenset[str]) -> LoraConfig:

@@ -17,9 +17,9 @@ def computes_bf16() -> bool:
     return torch.cuda.is_available() or _gains()
 
 
-def half(device: torch.device, *, wanted: bool = True) -> torch.autocast:
+def half(device: torch.device, *, enabled: bool = True) -> torch.autocast:
     """Autocast to bf16, where it is wanted and computed."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=wanted and computes_bf16())
+    return torch.autocast(device.type, torch.bfloat16, enabled=enabled and computes_bf16())
 
 
 def fused_attention_is_slow() -> bool:
@@ -38,9 +38,9 @@ def _gains() -> bool:
 def product_seconds(dtype: torch.dtype, side: int = _SIDE) -> float:
     """How long a product of two square matrices takes on the CPU: the least of some rounds."""
     a, b = torch.ones(2, side, side, dtype=dtype)
-    taken = []
+    seconds = []
     for _ in range(1 + _ROUNDS):
         started = time.perf_counter()
         torch.mm(a, b)
-        taken.append(time.perf_counter() - started)
-    return min(taken)
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)

@@ -26,11 +26,11 @@ def fits_in(editor: Editor, processor: "ProcessorMixin", tokens: int) -> Callabl
 
 
 def _limit(editor: DiffusersEditor) -> int | None:
-    given = editor.entry.arguments.get("max_sequence_length")
-    if given is None:
-        asked = inspect.signature(type(editor.pipeline).__call__).parameters.get("max_sequence_length")
-        given = None if asked is None else asked.default
-    return int(given) if isinstance(given, int) else None
+    limit = editor.entry.arguments.get("max_sequence_length")
+    if limit is None:
+        parameter = inspect.signature(type(editor.pipeline).__call__).parameters.get("max_sequence_length")
+        limit = None if parameter is None else parameter.default
+    return int(limit) if isinstance(limit, int) else None
 
 
 def _count(tokenizer: Any, prompt: str) -> int:

@@ -109,11 +109,11 @@ class CriticReward:
         read = [parse_verdict(reply) for reply in replies]
         keys = [_key(row, verdict) for row, verdict in zip(rows, read, strict=True)]
         drawn = [None if key is None or not self._fits(key.prompt) else key for key in keys]
-        told = [(key, row) for key, row in zip(drawn, rows, strict=True) if key is not None]
-        wanted = dict(told) | {key.control(row): row for key, row in told}
-        found = await self._find(wanted)
+        keyed_rows = [(key, row) for key, row in zip(drawn, rows, strict=True) if key is not None]
+        rows_by_key = dict(keyed_rows) | {key.control(row): row for key, row in keyed_rows}
+        scores = await self._find(rows_by_key)
         return [
-            self._marks(row, reply, verdict, key, found, fits=key == drawable)
+            self._marks(row, reply, verdict, key, scores, fits=key == drawable)
             for row, reply, verdict, key, drawable in zip(rows, replies, read, keys, drawn, strict=True)
         ]
 
@@ -123,7 +123,7 @@ class CriticReward:
         reply: str,
         verdict: Verdict | Problem,
         key: _Key | None,
-        found: _Found,
+        scores: _Found,
         *,
         fits: bool,
     ) -> Marks | None:
@@ -131,59 +131,59 @@ class CriticReward:
         if isinstance(verdict, Problem):
             return Marks(0.0, form.wrong, form.worst, None)
         accuracy = form.right if verdict.success == row.success else form.wrong
-        said = Marks(float(_strict(reply, verdict)), accuracy, form.unchanged, verdict.success)
+        marks = Marks(float(_strict(reply, verdict)), accuracy, form.unchanged, verdict.success)
         if key is None:
-            return said
+            return marks
         if not fits:
-            return replace(said, step=form.worst, refused=True)
-        if key not in found:
+            return replace(marks, step=form.worst, refused=True)
+        if key not in scores:
             return None
-        new = found[key]
+        new = scores[key]
         if new is None:
-            return replace(said, step=form.worst, refused=True)
-        old, again = PictureScores(row.semantics, row.quality), found.get(key.control(row))
-        control = None if again is None else form.step(old, again)
-        return replace(said, step=form.step(old, new), edited=True, control=control)
+            return replace(marks, step=form.worst, refused=True)
+        old, control_scores = PictureScores(row.semantics, row.quality), scores.get(key.control(row))
+        control = None if control_scores is None else form.step(old, control_scores)
+        return replace(marks, step=form.step(old, new), edited=True, control=control)
 
-    async def _find(self, wanted: Mapping[_Key, CritiqueRow]) -> _Found:
+    async def _find(self, rows_by_key: Mapping[_Key, CritiqueRow]) -> _Found:
         """Scores of the re-edits, those of earlier calls from memory."""
-        found = {key: self._known[key] for key in wanted if key in self._known}
-        new = [(key, row) for key, row in wanted.items() if key not in found]
+        scores = {key: self._known[key] for key in rows_by_key if key in self._known}
+        new = [(key, row) for key, row in rows_by_key.items() if key not in scores]
         editing, scoring = asyncio.Semaphore(1), asyncio.Semaphore(1)
         parts = [self._look(some, editing, scoring) for some in batched(new, self._batch)]
         for part in await asyncio.gather(*parts):
-            found |= part
+            scores |= part
             self._known |= part
         while len(self._known) > KEPT:
             self._known.popitem(last=False)
-        return found
+        return scores
 
     async def _look(
         self,
-        asked: Sequence[tuple[_Key, CritiqueRow]],
+        drawings: Sequence[tuple[_Key, CritiqueRow]],
         editing: asyncio.Semaphore,
         scoring: asyncio.Semaphore,
     ) -> dict[_Key, PictureScores | None]:
         async with editing:
-            pictures = await asyncio.to_thread(self._draw, asked)
-        found: dict[_Key, PictureScores | None] = {
-            key: None for (key, _), p in zip(asked, pictures, strict=True) if self._refused(p)
+            pictures = await asyncio.to_thread(self._draw, drawings)
+        scores_by_key: dict[_Key, PictureScores | None] = {
+            key: None for (key, _), p in zip(drawings, pictures, strict=True) if self._refused(p)
         }
-        drawn = [(*a, p) for a, p in zip(asked, pictures, strict=True) if isinstance(p, Image)]
+        drawn = [(*a, p) for a, p in zip(drawings, pictures, strict=True) if isinstance(p, Image)]
         async with scoring:
             scores = await asyncio.to_thread(self._score, [_candidate(row, p) for _, row, p in drawn])
-        told = zip((key for key, _, _ in drawn), scores, strict=True)
-        return found | {key: score for key, score in told if score is not None}
+        scored = zip((key for key, _, _ in drawn), scores, strict=True)
+        return scores_by_key | {key: score for key, score in scored if score is not None}
 
     def _refused(self, answer: Image | Failure) -> bool:
         return isinstance(answer, Failure) and answer is not _OUT and (answer.refused or self._local)
 
-    def _draw(self, asked: Sequence[tuple[_Key, CritiqueRow]]) -> Sequence[Image | Failure]:
+    def _draw(self, drawings: Sequence[tuple[_Key, CritiqueRow]]) -> Sequence[Image | Failure]:
         try:
-            answers = self._editor.edit([_edit(key, row) for key, row in asked])
+            answers = self._editor.edit([_edit(key, row) for key, row in drawings])
         except BackendError as e:
             log.warning("the editor failed: %s", e)
-            return [_OUT] * len(asked)
+            return [_OUT] * len(drawings)
         for failure in {a.message for a in answers if isinstance(a, Failure)}:
             log.info("the editor gave no picture: %s", failure)
         return answers
@@ -205,26 +205,26 @@ def summary(rows: Sequence[CritiqueRow], marks: Sequence[Marks | None]) -> dict[
     are of the replies that can be read. `edited_step` and `control_step` are of the same replies, those that
     were drawn: what their prompts are worth is the difference.
     """
-    told = [m for m in marks if m is not None]
-    said = [(r, m) for r, m in zip(rows, marks, strict=True) if m is not None and m.success is not None]
-    right = {j: [m.success == j for r, m in said if r.success is j] for j in (True, False)}
-    paired = [(m.step, m.control) for m in told if m.edited and m.control is not None]
+    known_marks = [m for m in marks if m is not None]
+    verdicts = [(r, m) for r, m in zip(rows, marks, strict=True) if m is not None and m.success is not None]
+    right = {j: [m.success == j for r, m in verdicts if r.success is j] for j in (True, False)}
+    paired = [(m.step, m.control) for m in known_marks if m.edited and m.control is not None]
     shares: dict[str, Iterable[float]] = {
         "unknown": [m is None for m in marks],
-        "unread": [m.success is None for m in told],
-        "edited": [m.edited for m in told],
-        "refused": [m.refused for m in told],
-        "format": [m.format for m in told],
-        "accuracy": [m.accuracy for m in told],
-        "step": [m.step for m in told],
+        "unread": [m.success is None for m in known_marks],
+        "edited": [m.edited for m in known_marks],
+        "refused": [m.refused for m in known_marks],
+        "format": [m.format for m in known_marks],
+        "accuracy": [m.accuracy for m in known_marks],
+        "step": [m.step for m in known_marks],
         "edited_step": [step for step, _ in paired],
         "control_step": [control for _, control in paired],
-        "true_rate": [m.success is True for _, m in said],
+        "true_rate": [m.success is True for _, m in verdicts],
     }
-    found = {name: _mean(values) for name, values in shares.items() if values}
+    means = {name: _mean(values) for name, values in shares.items() if values}
     if all(right.values()):
-        found["balanced_accuracy"] = (_mean(right[True]) + _mean(right[False])) / 2
-    return found
+        means["balanced_accuracy"] = (_mean(right[True]) + _mean(right[False])) / 2
+    return means
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -240,14 +240,14 @@ def _key(row: CritiqueRow, verdict: Verdict | Problem) -> _Key | None:
     if isinstance(verdict, Problem) or verdict.success or row.success or verdict.refined_prompt is None:
         return None
     pictures = (row.source.pixels.tobytes(), row.candidate.pixels.tobytes())
-    told = (
+    decision = (
         row.task_id,
         f"{row.step} {row.attempt} {row.drawn}",
         row.instruction,
         row.first_prompt,
         row.prompt,
     )
-    return _Key(digest(*told, *pictures), verdict.refined_prompt)
+    return _Key(digest(*decision, *pictures), verdict.refined_prompt)
 
 
 def _strict(reply: str, verdict: Verdict) -> bool:

@@ -106,8 +106,10 @@ def _read(path: Path) -> dict[str, object]:
 def _compare(path: Path, settings: dict[str, object]) -> None:
     if not path.is_file():
         raise InputError(f"{path.parent} holds no run to resume: it has no {SETTINGS}")
-    before = _read(path)
-    if changed := sorted(k for k in {*before, *settings} if before.get(k) != settings.get(k)):
+    settings_before = _read(path)
+    if changed := sorted(
+        k for k in {*settings_before, *settings} if settings_before.get(k) != settings.get(k)
+    ):
         raise InputError(
             f"{path.parent} was begun with another {', '.join(changed)}: a run keeps its settings"
         )

@@ -159,8 +159,8 @@ class _Log:
 
 def _rate(step: int, schedule: Schedule) -> float:
     """Share of the highest rate: up over the warm-up, flat, then down to 1 % at the end."""
-    left = (schedule.steps - step) / max(1.0, schedule.decay * schedule.steps)
-    return min(1.0, (step + 1) / schedule.warmup) * min(1.0, max(0.01, left))
+    remaining = (schedule.steps - step) / max(1.0, schedule.decay * schedule.steps)
+    return min(1.0, (step + 1) / schedule.warmup) * min(1.0, max(0.01, remaining))
 
 
 def _optimizers(model: nn.Module, schedule: Schedule) -> list[torch.optim.Optimizer]:

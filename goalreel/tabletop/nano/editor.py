@@ -132,12 +132,12 @@ class NanoEditor:
     def encode(self, pictures: Tensor) -> Tensor:
         """The latents' means (b, channels, h, w), float32, of pictures (b, 3, size, size) uint8."""
         vae = self.vae
-        with half(vae.device, wanted=self.config.precision == "bf16"):
+        with half(vae.device, enabled=self.config.precision == "bf16"):
             return latent_means(vae, pictures).float()
 
     def redraw(self, pictures: Tensor) -> Tensor:
         """Pictures (b, 3, size, size) uint8 as they come out of the VAE."""
-        with half(self.vae.device, wanted=self.config.precision == "bf16"):
+        with half(self.vae.device, enabled=self.config.precision == "bf16"):
             return redraw(self.vae, pictures)
 
     def loss(self) -> "DenoisingLoss":
@@ -186,7 +186,7 @@ class DenoisingLoss(nn.Module):
         clean = target * self.scale
         mixed = self.scheduler.add_noise(clean, noise, timestep)
         velocity = self.scheduler.get_velocity(clean, noise, timestep)
-        with half(source.device, wanted=self.autocast):
+        with half(source.device, enabled=self.autocast):
             states = self.text_encoder(input_ids=ids)[0]
             output = self.unet(torch.cat([mixed, source], 1), timestep, states, return_dict=False)[0]
         error = (output.float() - velocity).square()

@@ -64,7 +64,7 @@ class Reconstruction(nn.Module):
     def forward(self, pictures: Tensor, noise: Tensor) -> Tensor:
         """Give the loss of pictures (b, 3, size, size), with noise of the shape of their latents."""
         settings = self.training_config
-        with half(pictures.device, wanted=self.autocast):
+        with half(pictures.device, enabled=self.autocast):
             mean = self.vae.encode(pictures, return_dict=False)[0].mean
             codes = mean + settings.latent_noise * noise
             again = self.vae.decode(codes, return_dict=False)[0]
