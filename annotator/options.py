@@ -1,53 +1,94 @@
 """What decides an annotation beside the models."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import fields
+from typing import Annotated, Any, Self
+
+from pydantic import Field
 
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import InputError
 from goalreel.loop import OnUnverified
+from goalreel.models.loop_options import PLANNER
 from goalreel.models.recording_context import Recorded
 from goalreel.planners.kinematic import Granularity, Layout
 from goalreel.planners.watch.exemplars import Exemplar
+from goalreel.settings import Panel, settings
 from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
 
+_DATASET = Panel("The new dataset")
+_RUN = Panel("The run")
 
-@dataclass(frozen=True)
+
+@settings
 class Options:
-    """What decides the result beside the models; kept in OUT, and a second run must agree with it."""
+    """What decides the result beside the models. OUT keeps it, and a second run must agree with it.
 
-    camera: str | None = None
-    """Of the goal images; None is the first that is not on the wrist."""
-    subgoal_key: str = SUBGOAL
-    """The feature that the goal images are written to."""
-    subgoal_form: SubGoalForm = DEFAULT_FORM
-    """How a goal is shown there (`goalreel.subgoal_camera.in_form`)."""
-    granularity: Granularity = "event"
-    layout: str | None = None
-    """State dimensions, such as `gripper=6,position=0:3`; None finds them."""
-    on_unverified: OnUnverified = "continue"
-    use_unverified: bool = False
-    """Let steps without an accepted image become training data, image and words."""
-    replace_rows: bool = False
-    """Let new sub-task rows take the place of those that the dataset has."""
-    seed: int = 0
-    language: bool = True
-    """Write language columns; plain loaders, such as torch's own, fail on them."""
-    motion_rows: bool = False
-    """Write the phases below the sub-tasks too, as rows of style `motion`, where the planner reads motion."""
-    task_aug: bool = False
-    """Write the instruction in other words too, as rows of style `task_aug`."""
-    task_per_frame: bool = False
-    """Let `task_index` tell each frame's sub-task; without one, the instruction."""
+    Raises:
+        SettingError: there is no such option, or a value does not fit.
+        InputError: options that contradict each other, or a layout that cannot be read.
+    """
+
+    camera: Annotated[
+        str | None, Field(description="Camera of the goal images. [default: the first not on the wrist]")
+    ] = None
+    subgoal_key: Annotated[
+        str, Field(description="Feature name of the sub-goal camera.", min_length=1), _DATASET
+    ] = SUBGOAL
+    subgoal_form: Annotated[
+        SubGoalForm,
+        Field(description="How the sub-goal camera shows a goal; ACT cannot use plain (docs/policies.md)."),
+        _DATASET,
+    ] = DEFAULT_FORM
+    """As `goalreel.subgoal_camera.in_form`."""
+    granularity: Annotated[
+        Granularity,
+        Field(description="Cut where the hand takes a thing and lets it go, into sub-tasks, or into phases."),
+    ] = "event"
+    layout: Annotated[
+        str | None,
+        Field(description="State dimensions, if not found by themselves: gripper=6,position=0:3."),
+        PLANNER,
+    ] = None
+    on_unverified: Annotated[
+        OnUnverified, Field(description="After a step without an accepted image."), _RUN
+    ] = "continue"
+    use_unverified: Annotated[
+        bool,
+        Field(description="Let steps without an accepted image become training data, image and words."),
+        _DATASET,
+    ] = False
+    replace_rows: Annotated[
+        bool,
+        Field(description="Write new sub-task rows in the place of those the dataset has."),
+        _DATASET,
+    ] = False
+    seed: Annotated[int, Field(ge=0, description="Seed of the pictures."), _RUN] = 0
+    language: Annotated[
+        bool, Field(description="Write language columns; plain data loaders fail on them."), _DATASET
+    ] = True
+    motion_rows: Annotated[bool, Field(description="Write the phases below the sub-tasks too."), _DATASET] = (
+        False
+    )
+    """Rows of style `motion`, where the planner reads motion."""
+    task_aug: Annotated[bool, Field(description="Write the instruction in other words too."), _DATASET] = (
+        False
+    )
+    """Rows of style `task_aug`."""
+    task_per_frame: Annotated[
+        bool, Field(description="Let task_index tell the sub-task of each frame."), _DATASET
+    ] = False
+    """Without, it tells the instruction."""
     accepted: tuple[Exemplar, ...] = ()
     """What people have accepted (`goalreel.annotator.exemplars.accepted`), for a planner that watches."""
 
     def __post_init__(self) -> None:
         if not self.language and (self.motion_rows or self.task_aug):
             raise InputError("--motion-rows and --task-aug write language rows: leave out --no-language")
+        if self.layout:
+            Layout.parse(self.layout)
 
     @property
     def text(self) -> TextOptions:
@@ -56,8 +97,13 @@ class Options:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
-        """The options among settings, such as those that OUT keeps."""
-        return cls(**{field.name: settings[field.name] for field in fields(cls) if field.name in settings})
+        """The options among settings, such as those that OUT keeps.
+
+        Raises:
+            InputError: a value does not fit.
+        """
+        names = (field.name for field in fields(cls))
+        return cls(**{name: settings[name] for name in names if name in settings})
 
     def recorded(self, source: Source) -> Recorded:
         """What models that read recordings are to read: `load(preset, recordings=options.recorded(source))`.

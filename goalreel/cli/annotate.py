@@ -7,38 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import typer
 
 from goalreel.cli import bags
+from goalreel.cli.bound_options import FieldOptions, ModelOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.models import (
-    Critic,
-    CriticMode,
-    CriticScores,
-    CriticThreshold,
-    Editor,
-    Keep,
-    MaxAttempts,
-    MaxSteps,
-    Planner,
-    Preset,
-    choices,
-)
-from goalreel.cli.options import (
-    INTERRUPTED,
-    Episodes,
-    Json,
-    OnUnverified,
-    SubGoalFormChoice,
-    UseUnverified,
-    numbers,
-)
+from goalreel.cli.options import INTERRUPTED, Episodes, numbers
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
     from goalreel.annotator.options import Options
     from goalreel.annotator.workers import Workers
     from goalreel.datasets.shards import Shard
-    from goalreel.models.presets import Preset as Names
+    from goalreel.models.choice import ModelChoice
+    from goalreel.models.presets import Preset
 
-_WORDS = "Words in the dataset"
+_PLANNER = "The planner"
+_RUN = "The run"
 _PROCESSES = "Several processes"
 
 EPILOG = (
@@ -71,83 +53,42 @@ class Work(NamedTuple):
     corrections: Path | None
 
 
+@with_options(
+    config_file=True,
+    models=ModelOptions("hindsight"),
+    options=FieldOptions("goalreel.annotator.options:Options", without=("accepted",)),
+)
 def annotate(
     dataset: Annotated[Path, typer.Argument(help="A LeRobot v3.0 dataset or a ROS 2 bag; it is only read.")],
     out: Annotated[Path, typer.Option(help="The new dataset. Run again to resume.")],
-    preset: Preset = "hindsight",
-    planner: Planner = None,
-    editor: Editor = None,
-    critic: Critic = None,
-    camera: Annotated[
-        str | None, typer.Option(help="Camera of the goal images. [default: the first not on the wrist]")
-    ] = None,
+    models: "ModelChoice",
+    options: "Options",
     episodes: Episodes = None,
-    granularity: Annotated[
-        Literal["event", "subtask", "phase"],
-        typer.Option(help="Cut where the hand takes a thing and lets it go, into sub-tasks, or into phases."),
-    ] = "event",
-    layout: Annotated[
-        str | None, typer.Option(help="State dimensions, if not found by themselves: gripper=6,position=0:3.")
-    ] = None,
     exemplars: Annotated[
         Path | None,
         typer.Option(
             metavar="REVIEWED",
             help="Show a planner that watches what people have accepted in this annotated dataset.",
+            rich_help_panel=_PLANNER,
         ),
     ] = None,
-    max_attempts: MaxAttempts = None,
-    critic_mode: CriticMode = None,
-    critic_scores: CriticScores = None,
-    critic_threshold: CriticThreshold = None,
-    max_steps: MaxSteps = None,
-    keep: Keep = None,
-    on_unverified: OnUnverified = "continue",
-    use_unverified: UseUnverified = False,
-    replace_rows: Annotated[
-        bool,
-        typer.Option(
-            "--replace-rows",
-            help="Write new sub-task rows in the place of those the dataset has.",
-            rich_help_panel=_WORDS,
-        ),
-    ] = False,
-    subgoal_key: Annotated[str, typer.Option(help="Feature name of the sub-goal camera.")] = (
-        "observation.images.subgoal"
-    ),
-    subgoal_form: SubGoalFormChoice = "bordered",
-    language: Annotated[
-        bool,
-        typer.Option(help="Write language columns; plain data loaders fail on them.", rich_help_panel=_WORDS),
-    ] = True,
-    motion_rows: Annotated[
-        bool,
-        typer.Option(
-            "--motion-rows", help="Write the phases below the sub-tasks too.", rich_help_panel=_WORDS
-        ),
-    ] = False,
-    task_aug: Annotated[
-        bool,
-        typer.Option("--task-aug", help="Write the instruction in other words too.", rich_help_panel=_WORDS),
-    ] = False,
-    task_per_frame: Annotated[
-        bool,
-        typer.Option(
-            "--task-per-frame",
-            help="Let task_index tell the sub-task of each frame.",
-            rich_help_panel=_WORDS,
-        ),
-    ] = False,
     retry: Annotated[
         Literal["failed", "unverified"] | None,
-        typer.Option(help="Try recorded episodes again in which steps failed, or also were not accepted."),
+        typer.Option(
+            help="Try recorded episodes again in which steps failed, or also were not accepted.",
+            rich_help_panel=_RUN,
+        ),
     ] = None,
     corrections: Annotated[
         Path | None,
-        typer.Option(help="Another annotated dataset, whose corrections (`goalreel review`) to keep to."),
+        typer.Option(
+            help="Another annotated dataset, whose corrections (`goalreel review`) to keep to.",
+            rich_help_panel=_RUN,
+        ),
     ] = None,
     batch_size: Annotated[
-        int, typer.Option(min=1, help="Requests of one kind in one call, or at a server.")
+        int,
+        typer.Option(min=1, help="Requests of one kind in one call, or at a server.", rich_help_panel=_RUN),
     ] = 16,
     shard: Annotated[
         str | None,
@@ -175,8 +116,10 @@ def annotate(
             rich_help_panel=_PROCESSES,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    json_output: Json = False,
+    json_output: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=_RUN),
+    ] = False,
     image_topic: bags.ImageTopic = None,
     state_topic: bags.StateTopic = None,
     action_topic: bags.ActionTopic = None,
@@ -188,31 +131,30 @@ def annotate(
     """Write sub-tasks and goal images into a copy of a LeRobot dataset, or of what a ROS 2 bag holds."""
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.exemplars import accepted
-        from goalreel.annotator.options import Options
         from goalreel.annotator.workers import Workers
         from goalreel.datasets.shards import Shard
-        from goalreel.models import presets
 
         topics = bags.BagOptions(image_topic, state_topic, action_topic, instruction_topic, task, fps, clock)
-        names = presets.load(preset, **choices(locals()))
-        if motion_rows and names.planner != "kinematic":
+        preset = models.load()
+        if options.motion_rows and preset.planner != "kinematic":
             raise InputError("--motion-rows come from the motion: use them with --planner kinematic")
-        options = replace(Options.of(locals()), accepted=accepted(exemplars) if exemplars else ())
+        if exemplars is not None:
+            options = replace(options, accepted=accepted(exemplars))
         if not ray and (workers > 1 or gpus or address):
             raise InputError("--workers, --gpus and --address need --ray")
         if ray and shard:
             raise InputError("--shard is for processes without --ray: leave one of them out")
-        crew = Workers(names, workers, gpus, address) if ray else None
+        crew = Workers(preset, workers, gpus, address) if ray else None
         part = Shard.parse(shard) if shard else None
         work = Work(numbers(episodes), retry, batch_size, part, crew, corrections)
-        _annotate(dataset, out, topics, names, options, work, json_output)
+        _annotate(dataset, out, topics, preset, options, work, json_output)
 
 
 def _annotate(
     dataset: Path,
     out: Path,
     topics: bags.BagOptions,
-    names: "Names",
+    preset: "Preset",
     options: "Options",
     work: Work,
     json_output: bool,
@@ -226,7 +168,7 @@ def _annotate(
     limits = Limits(work.batch_size, in_flight=4 * work.batch_size)
     with progress_bars() as progress:
         source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
-        models = load(names, recordings=options.recorded(source), roles=())
+        models = load(preset, recordings=options.recorded(source), roles=())
         summary = run(
             source,
             out,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.models import MODES, ModelCommand
 from goalreel.cli.options import First, Split
 from goalreel.errors import InputError
 
@@ -168,7 +168,7 @@ def filter_groups(
     ],
     out: Annotated[Path, typer.Option(help="Folder of the filtered corpus. Run again to go on.")],
     replies: Annotated[int, typer.Option(min=2, help="Replies a row; as many as `group` in training.")] = 8,
-    mode: Annotated[MODES, typer.Option(help="As `mode` in training.")] = "strict",
+    mode: Annotated[Literal["strict", "fast"], typer.Option(help="As `mode` in training.")] = "strict",
 ) -> None:
     """Keep the critiques that can teach by GRPO: the Critic is right about them sometimes, not always."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to go on"):

@@ -4,25 +4,19 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from goalreel.cli import checks
+from goalreel.cli.bound_options import ModelOptions, with_options
 from goalreel.cli.doctor_models import trial
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.models import (
-    Critic,
-    CriticMode,
-    CriticScores,
-    CriticThreshold,
-    Editor,
-    MaxSteps,
-    Planner,
-    choices,
-)
 from goalreel.cli.options import Json
 from goalreel.errors import InputError
+
+if TYPE_CHECKING:
+    from goalreel.models.choice import ModelChoice
 
 
 def doctor(json_output: bool) -> int:
@@ -62,7 +56,9 @@ EPILOG = (
 )
 
 
+@with_options(choice=ModelOptions(None, without=("max_attempts", "keep")))
 def command(
+    choice: "ModelChoice",
     models: Annotated[
         str | None,
         typer.Option(
@@ -70,13 +66,6 @@ def command(
             help="Instead: ask each model of this preset one real question, and show and save what it says.",
         ),
     ] = None,
-    planner: Planner = None,
-    editor: Editor = None,
-    critic: Critic = None,
-    critic_mode: CriticMode = None,
-    critic_scores: CriticScores = None,
-    critic_threshold: CriticThreshold = None,
-    max_steps: MaxSteps = None,
     frame: Annotated[
         Path | None, typer.Option(help="With --models: the scene. [default: a drawn one, with a task]")
     ] = None,
@@ -88,9 +77,9 @@ def command(
 ) -> None:
     """Check what is installed here, and name the command that installs what is missing."""
     with one_line_errors():
-        given = choices(locals())
         if models is not None:
-            raise typer.Exit(trial(models, given, frame, instruction, out, json_output))
-        if frame or instruction or any(value is not None for value in given.values()):
+            overrides = choice.overrides
+            raise typer.Exit(trial(models, overrides, frame, instruction, out, json_output))
+        if frame or instruction or choice.overrides:
             raise InputError("which models are to be asked: give --models PRESET")
         raise typer.Exit(doctor(json_output))

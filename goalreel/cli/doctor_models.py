@@ -1,6 +1,7 @@
 """`goalreel doctor --models`: what each model of a preset says to one real question."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ SHOWN = 4_000
 
 def trial(
     preset: str,
-    given: dict[str, object],
+    overrides: Mapping[str, object],
     frame: Path | None,
     instruction: str | None,
     out: Path,
@@ -32,11 +33,11 @@ def trial(
     from goalreel.annotator.model_check_files import save_trial
     from goalreel.models import presets
 
-    names = presets.load(preset, **given)
+    names = presets.load(preset, **overrides)
     task = trial_task(picture(frame) if frame else None, instruction)
 
     def tell(role: "RoleTrial") -> None:
-        place = f"--{role.role}" if given.get(role.role) else presets.place(preset, role.role)
+        place = f"--{role.role}" if overrides.get(role.role) else presets.place(preset, role.role)
         typer.echo("\n".join(_lines(role, place)), err=as_json)
 
     found = try_models(names, task, tell)

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from goalreel.cli.bound_options import ModelOptions, with_options
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.models import PRESET, Critic, Editor, MaxAttempts
 from goalreel.cli.options import First, Json, MeasuredSplit, SubGoalFormChoice, named
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
+    from goalreel.models.choice import ModelChoice
     from goalreel.tabletop.policy.arms import GoalArm
 
 ARMS = "text,true,predicted,placebo"
@@ -31,6 +32,7 @@ Examples:
 """
 
 
+@with_options(models=ModelOptions("nano", only=("editor", "critic", "max_attempts")))
 def policy(
     policies: Annotated[
         list[str],
@@ -39,6 +41,7 @@ def policy(
             help="Folder of a LeRobot checkpoint, for all arms or, as ARM=FOLDER, for one; may be repeated.",
         ),
     ],
+    models: "ModelChoice",
     arms: Annotated[
         str,
         typer.Option(
@@ -55,10 +58,6 @@ def policy(
     form: SubGoalFormChoice = "bordered",
     tries: Annotated[int, typer.Option(min=1, help="Of a sub-goal, for policies of key poses.")] = 3,
     max_steps: Annotated[int, typer.Option(min=1, help="Control steps a sub-goal, for all others.")] = 150,
-    preset: Annotated[str, typer.Option(help=f"Whose editor and critic predict. {PRESET}")] = "nano",
-    editor: Editor = None,
-    critic: Critic = None,
-    max_attempts: MaxAttempts = None,
     split: MeasuredSplit = "validation",
     episodes: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 100,
     first: First = 0,
@@ -81,7 +80,6 @@ def policy(
         from rich.console import Console
 
         from goalreel.cli.console import progress_bars
-        from goalreel.models import presets
         from goalreel.tabletop.policy.arms import ARMS as KNOWN
         from goalreel.tabletop.policy.rollout import Bounds
         from goalreel.tabletop.policy.study import PolicyOrder, measure
@@ -94,7 +92,7 @@ def policy(
             split=split,
             episodes=episodes,
             first=first,
-            preset=presets.load(preset, editor=editor, critic=critic, max_attempts=max_attempts),
+            preset=models.load(),
             form=form,
             words=words,
             bounds=Bounds(tries, max_steps),

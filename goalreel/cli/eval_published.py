@@ -8,27 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from goalreel.cli.bound_options import ModelOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.models import (
-    Critic,
-    CriticMode,
-    CriticScores,
-    CriticThreshold,
-    Editor,
-    Keep,
-    MaxAttempts,
-    MaxSteps,
-    Planner,
-    Preset,
-    choices,
-)
 from goalreel.cli.options import Json
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
     from goalreel.evaluation.published.estimate import Estimate
     from goalreel.evaluation.published.run import Confirm, PublishedOrder
-    from goalreel.models.presets import Preset as Models
+    from goalreel.models.choice import ModelChoice
+    from goalreel.models.presets import Preset
     from goalreel.progress import OnProgress
 
 INTERRUPTED = "interrupted; what was finished is kept: run the same command again to go on"
@@ -52,19 +41,11 @@ EPILOG = (
 def published(name: str) -> Callable[..., None]:
     """The command of one benchmark."""
 
+    @with_options(models=ModelOptions("klein"))
     def work(
         data: Annotated[Path, typer.Option(help="The benchmark's data, as downloaded.")],
         out: Annotated[Path, typer.Option(help="Answers, replies and report. Run again to resume.")],
-        preset: Preset = "klein",
-        planner: Planner = None,
-        editor: Editor = None,
-        critic: Critic = None,
-        max_attempts: MaxAttempts = None,
-        critic_mode: CriticMode = None,
-        critic_scores: CriticScores = None,
-        critic_threshold: CriticThreshold = None,
-        max_steps: MaxSteps = None,
-        keep: Keep = None,
+        models: "ModelChoice",
         judge: Annotated[str | None, typer.Option(help="The chat model that judges.")] = None,
         clone: Annotated[
             Path | None, typer.Option(help="Your clone of the benchmark's repository: the judge's prompts.")
@@ -87,9 +68,8 @@ def published(name: str) -> Callable[..., None]:
         with one_line_errors(INTERRUPTED):
             from goalreel.evaluation.published.registry import open_benchmark
             from goalreel.evaluation.published.run import PublishedOrder
-            from goalreel.models import presets
 
-            names = presets.load(preset, **choices(locals()))
+            preset = models.load()
             if task != 3 and name != "comm":
                 raise InputError("--task is of eval comm alone")
             order = PublishedOrder(
@@ -104,7 +84,7 @@ def published(name: str) -> Callable[..., None]:
                 concurrency,
             )
             asked = None if only == "generate" else judge
-            _run(order, names, asked, _asking(asked, yes, price_in, price_out), as_json)
+            _run(order, preset, asked, _asking(asked, yes, price_in, price_out), as_json)
 
     work.__doc__ = HELP[name]
     work.__name__ = name
@@ -112,7 +92,7 @@ def published(name: str) -> Callable[..., None]:
 
 
 def _run(
-    order: "PublishedOrder", names: "Models", judge: str | None, confirm: "Confirm", as_json: bool
+    order: "PublishedOrder", preset: "Preset", judge: str | None, confirm: "Confirm", as_json: bool
 ) -> None:
     from rich.console import Console
 
@@ -123,7 +103,7 @@ def _run(
 
     if order.only == "judge" and judge is None:
         raise InputError("--only judge needs a --judge")
-    models = None if order.only == "judge" else load(names, roles=())
+    models = None if order.only == "judge" else load(preset, roles=())
     facts = order.benchmark.judge
     asked = None if judge is None else build_judge(judge, facts, concurrency=order.concurrency)
     with ExitStack() as stack:

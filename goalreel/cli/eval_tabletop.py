@@ -2,25 +2,16 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
+from goalreel.cli.bound_options import ModelOptions, with_options
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.models import (
-    PRESET,
-    Critic,
-    CriticMode,
-    CriticScores,
-    CriticThreshold,
-    Editor,
-    Keep,
-    MaxAttempts,
-    MaxSteps,
-    Planner,
-    choices,
-)
 from goalreel.cli.options import First, Json, MeasuredSplit, named
+
+if TYPE_CHECKING:
+    from goalreel.models.choice import ModelChoice
 
 INTERRUPTED = "interrupted; the answers are kept: run the same command again to go on"
 type Part = Literal["plan", "edit", "critic", "loop", "closed_loop", "live", "annotate"]
@@ -28,17 +19,9 @@ PARTS: tuple[Part, ...] = get_args(Part.__value__)
 """Those of goalreel/tabletop/bench/bench.py, which is not imported for `--help`."""
 
 
+@with_options(models=ModelOptions("nano"))
 def tabletop(
-    preset: Annotated[str, typer.Option(help=f"The models under test. {PRESET}")] = "nano",
-    planner: Planner = None,
-    editor: Editor = None,
-    critic: Critic = None,
-    max_attempts: MaxAttempts = None,
-    critic_mode: CriticMode = None,
-    critic_scores: CriticScores = None,
-    critic_threshold: CriticThreshold = None,
-    max_steps: MaxSteps = None,
-    keep: Keep = None,
+    models: "ModelChoice",
     split: MeasuredSplit = "validation",
     episodes: Annotated[int, typer.Option(min=1, help="How many; each has its own seed.")] = 100,
     first: First = 0,
@@ -68,13 +51,12 @@ def tabletop(
         from rich.console import Console
 
         from goalreel.cli.console import progress_bars
-        from goalreel.models import presets
         from goalreel.streaming.replay import asked_about
         from goalreel.streaming.settings import EngineSettings
         from goalreel.tabletop.bench.bench import ORDERS, BenchOrder, evaluate
         from goalreel.tabletop.sim.variety import View
 
-        names = presets.load(preset, **choices(locals()))
+        names = models.load()
         registers = ORDERS if orders == "both" else (orders,)
         order = BenchOrder(
             names,

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from goalreel.cli import eval_review
+from goalreel.cli.bound_options import ModelCommand, RecordingCommand
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.eval_policy import EPILOG as POLICY_EPILOG
 from goalreel.cli.eval_policy import policy
 from goalreel.cli.eval_published import EPILOG, HELP, published
 from goalreel.cli.eval_tabletop import tabletop
-from goalreel.cli.models import ModelCommand, RecordingCommand
 from goalreel.cli.options import Json
 
 if TYPE_CHECKING:

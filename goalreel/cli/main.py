@@ -20,9 +20,9 @@ from goalreel.cli import (
     serve,
     show,
 )
+from goalreel.cli.bound_options import ModelCommand, RecordingCommand
 from goalreel.cli.corpus import app as corpus_app
 from goalreel.cli.evaluate import app as eval_app
-from goalreel.cli.models import ModelCommand, RecordingCommand
 from goalreel.cli.tabletop import app as tabletop_app
 from goalreel.cli.train import app as train_app
 
@@ -30,26 +30,30 @@ app = typer.Typer(
     name="goalreel",
     help="Storyboards of checked visual sub-goals for robot learning.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_show_locals=False,
 )
-app.add_typer(tabletop_app, name="tabletop")
-app.add_typer(corpus_app, name="corpus")
-app.add_typer(train_app, name="train")
-app.add_typer(eval_app, name="eval")
-app.command(epilog=serve.EPILOG, cls=ModelCommand)(serve.serve)
-app.command(epilog=node.EPILOG, cls=ModelCommand)(node.node)
-app.command(epilog=rollout.EPILOG, cls=ModelCommand)(rollout.rollout)
-app.command(epilog=bags.EPILOG)(bags.bag2lerobot)
-app.command(epilog=annotate.EPILOG, cls=RecordingCommand)(annotate.annotate)
-app.command(epilog=carry_over.EPILOG)(carry_over.adopt)
-app.command(epilog=build.EPILOG)(build.build)
-app.command(epilog=export.EPILOG)(export.export)
-app.command(epilog=plan.EPILOG, cls=ModelCommand)(plan.plan)
-app.command(epilog="Example: `goalreel show pusht-goals`")(show.show)
-app.command(epilog=review.EPILOG)(review.review)
-app.command("doctor", epilog=doctor.EPILOG, cls=ModelCommand)(doctor.command)
+DATASETS = "Storyboards and datasets"
+ROBOTS = "Models and robots"
+TRAINING = "Training, evaluation and the simulated tabletop"
+
+# In the order in which people come to need them.
+app.command("doctor", epilog=doctor.EPILOG, cls=ModelCommand, rich_help_panel=DATASETS)(doctor.command)
+app.command(epilog=plan.EPILOG, cls=ModelCommand, rich_help_panel=DATASETS)(plan.plan)
+app.command(epilog=annotate.EPILOG, cls=RecordingCommand, rich_help_panel=DATASETS)(annotate.annotate)
+app.command(epilog=show.EPILOG, rich_help_panel=DATASETS)(show.show)
+app.command(epilog=review.EPILOG, rich_help_panel=DATASETS)(review.review)
+app.command(epilog=build.EPILOG, rich_help_panel=DATASETS)(build.build)
+app.command(epilog=export.EPILOG, rich_help_panel=DATASETS)(export.export)
+app.command(epilog=bags.EPILOG, rich_help_panel=DATASETS)(bags.bag2lerobot)
+app.command(epilog=carry_over.EPILOG, rich_help_panel=DATASETS)(carry_over.adopt)
+app.command(epilog=serve.EPILOG, cls=ModelCommand, rich_help_panel=ROBOTS)(serve.serve)
+app.command(epilog=node.EPILOG, cls=ModelCommand, rich_help_panel=ROBOTS)(node.node)
+app.command(epilog=rollout.EPILOG, cls=ModelCommand, rich_help_panel=ROBOTS)(rollout.rollout)
+app.add_typer(corpus_app, name="corpus", rich_help_panel=TRAINING)
+app.add_typer(train_app, name="train", rich_help_panel=TRAINING)
+app.add_typer(eval_app, name="eval", rich_help_panel=TRAINING)
+app.add_typer(tabletop_app, name="tabletop", rich_help_panel=TRAINING)
 
 
 def _version(wanted: bool) -> None:

@@ -4,24 +4,15 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goalreel.cli.bound_options import ModelOptions, with_options
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.models import (
-    PRESET,
-    Critic,
-    CriticMode,
-    CriticScores,
-    CriticThreshold,
-    Editor,
-    Keep,
-    MaxAttempts,
-    MaxSteps,
-    Planner,
-    parameters,
-)
+
+if TYPE_CHECKING:
+    from goalreel.models.choice import ModelChoice
 
 EPILOG = (
     "Examples:\n\n"
@@ -33,22 +24,16 @@ EPILOG = (
 Preset = Annotated[
     str | None,
     typer.Option(
-        help=f"{PRESET} nano knows only the simulated tabletop. [default: the params file's, or nano]"
+        help="Which planner, editor and critic: a name, or the path of a .yaml file. nano knows only the "
+        "simulated tabletop. [default: the params file's, or nano]"
     ),
 ]
 
 
+@with_options(models=ModelOptions(None, live=True))
 def node(
+    models: "ModelChoice",
     preset: Preset = None,
-    planner: Planner = None,
-    editor: Editor = None,
-    critic: Critic = None,
-    max_attempts: MaxAttempts = None,
-    critic_mode: CriticMode = None,
-    critic_scores: CriticScores = None,
-    critic_threshold: CriticThreshold = None,
-    max_steps: MaxSteps = None,
-    keep: Keep = None,
     camera: Annotated[
         str, typer.Option(metavar="TOPIC", help="The camera: TOPIC/image_raw and TOPIC/camera_info.")
     ] = "camera",
@@ -69,22 +54,24 @@ def node(
     (ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST; SUBNET for the network) and raw frames travel through
     large shared memory (FASTDDS_DEFAULT_PROFILES_FILE; the camera's driver needs it as well).
     """
-    models = dict(locals())
     with one_line_errors():
         import goalreel_ros
+        from goalreel.streaming.parameters import parameter_values
         from goalreel_ros.main import main
 
         os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         profiles = Path(goalreel_ros.__file__).with_name("fastdds_shm.xml")
         os.environ.setdefault("FASTDDS_DEFAULT_PROFILES_FILE", str(profiles))
-        given = {**parameters(models), "autostart": autostart}
+        values = {**parameter_values(models.overrides), "autostart": autostart}
+        if preset is not None:
+            values["preset"] = preset
         # Of two rules for one topic ROS obeys the first: those of the user.
         main(
             [
                 "--ros-args",
                 *(ros_args or ()),
                 *_remappings(camera, namespace),
-                *_given(params_file, given),
+                *_given(params_file, values),
             ]
         )
 

@@ -5,24 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goalreel.cli.bound_options import ModelOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.models import (
-    PRESET,
-    Critic,
-    CriticMode,
-    CriticScores,
-    CriticThreshold,
-    Editor,
-    Keep,
-    MaxAttempts,
-    MaxSteps,
-    Planner,
-    choices,
-)
 from goalreel.cli.options import INTERRUPTED, Json, OnUnverified, picture
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
+    from goalreel.models.choice import ModelChoice
     from goalreel.types import Storyboard, Task
 
 EPILOG = (
@@ -36,8 +25,10 @@ EPILOG = (
 )
 
 
+@with_options(config_file=True, models=ModelOptions("nano"))
 def plan(
     out: Annotated[Path, typer.Option(help="Folder of the storyboard. Run again to resume.")],
+    models: "ModelChoice",
     task: Annotated[
         list[str] | None,
         typer.Argument(
@@ -59,16 +50,6 @@ def plan(
             min=0, help="With --continue: steps behind us. [default: those accepted from the start]"
         ),
     ] = None,
-    preset: Annotated[str, typer.Option(help=f"{PRESET} nano knows only the simulated tabletop.")] = "nano",
-    planner: Planner = None,
-    editor: Editor = None,
-    critic: Critic = None,
-    max_attempts: MaxAttempts = None,
-    critic_mode: CriticMode = None,
-    critic_scores: CriticScores = None,
-    critic_threshold: CriticThreshold = None,
-    max_steps: MaxSteps = None,
-    keep: Keep = None,
     on_unverified: OnUnverified = "continue",
     seed: Annotated[int, typer.Option(min=0)] = 0,
     json_output: Json = False,
@@ -77,15 +58,13 @@ def plan(
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.plan import plan_task
         from goalreel.cli.plan_progress import live_view
-        from goalreel.models import presets
         from goalreel.models.load import load
 
         words = task or []
         ordered = _fresh(words, done, seed) if going_on is None else _rest(going_on, words, done, out, seed)
-        names = presets.load(preset, **choices(locals()))
-        models = load(names, roles=())
+        loaded = load(models.load(), roles=())
         with live_view() as observe:
-            board = plan_task(ordered, out, models, on_unverified=on_unverified, observe=observe)
+            board = plan_task(ordered, out, loaded, on_unverified=on_unverified, observe=observe)
         _tell(board, out / "index.html", json_output)
 
 

@@ -5,24 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from goalreel.cli.bound_options import ModelOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.models import (
-    PRESET,
-    Critic,
-    CriticMode,
-    CriticScores,
-    CriticThreshold,
-    Editor,
-    Keep,
-    MaxAttempts,
-    MaxSteps,
-    Planner,
-    parameters,
-)
 from goalreel.cli.options import SubGoalFormChoice
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
+    from goalreel.models.choice import ModelChoice
     from goalreel.streaming.request import TaskOutcome
     from goalreel.streaming.settings import EngineSettings
 
@@ -37,22 +26,14 @@ EPILOG = (
 )
 
 
+@with_options(models=ModelOptions("nano", live=True))
 def rollout(
     instruction: Annotated[str, typer.Argument(help="What is to be done.")],
+    models: "ModelChoice",
     lerobot_options: Annotated[
         list[str] | None,
         typer.Argument(metavar="-- LEROBOT-ROLLOUT'S OPTIONS", help="Policy, robot and all else but --task."),
     ] = None,
-    preset: Annotated[str, typer.Option(help=f"{PRESET} nano knows only the simulated tabletop.")] = "nano",
-    planner: Planner = None,
-    editor: Editor = None,
-    critic: Critic = None,
-    max_attempts: MaxAttempts = None,
-    critic_mode: CriticMode = None,
-    critic_scores: CriticScores = None,
-    critic_threshold: CriticThreshold = None,
-    max_steps: MaxSteps = None,
-    keep: Keep = None,
     camera: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The robot's camera to plan from and watch. [default: its only]"),
@@ -76,9 +57,8 @@ def rollout(
     camera of the robot; when a sub-goal is reached, the next one follows, and where nothing moves the rest is
     planned anew. Between sub-goals the robot holds still. It ends with the task, or by Ctrl-C.
     """
-    models = dict(locals())
     with one_line_errors():
-        settings = _settings(parameters(models), parameter or [])
+        settings = _settings(models, parameter or [])
         if not instruction.strip():
             raise InputError("the instruction is empty")
         from lerobot.utils.process import ProcessSignalHandler
@@ -101,17 +81,18 @@ def rollout(
         _tell(outcome)
 
 
-def _settings(chosen: dict[str, object], given: list[str]) -> "EngineSettings":
+def _settings(models: "ModelChoice", assignments: list[str]) -> "EngineSettings":
     from goalreel.settings import SettingError
-    from goalreel.streaming.parameters import engine_settings
+    from goalreel.streaming.parameters import engine_settings, parameter_values
 
-    for words in given:
-        name, equals, value = words.partition("=")
+    values = {"preset": models.preset, **parameter_values(models.overrides)}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
         if not equals:
-            raise InputError(f"-p takes NAME=VALUE, not {words!r}")
-        chosen[name] = value
+            raise InputError(f"-p takes NAME=VALUE, not {assignment!r}")
+        values[name] = value
     try:
-        return engine_settings(chosen)
+        return engine_settings(values)
     except SettingError as e:
         raise InputError(f"-p {e}") from e
 

@@ -10,6 +10,8 @@ from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import INTERRUPTED, Episodes, Json, numbers
 from goalreel.errors import InputError
 
+EPILOG = "Example: `goalreel show pusht-goals`"
+
 
 def show(
     dataset: Annotated[

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.models import ModelCommand
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:

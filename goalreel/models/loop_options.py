@@ -7,6 +7,7 @@ from pydantic import Field
 from goalreel.settings import READ_ONLY, Panel, Settings
 
 CRITIC = Panel("The critic")
+PLANNER = Panel("The planner")
 LIVE = Panel("While a robot acts")
 """Fields that concern nothing but a running task."""
 
@@ -79,4 +80,5 @@ class LoopOptions(Settings):
             description="Steps of a plan, at most. The planner is told of a longer plan and asked again.",
             json_schema_extra=READ_ONLY,
         ),
+        PLANNER,
     ] = 40

@@ -5,7 +5,6 @@ from typing import Literal
 from goalreel.errors import InputError
 from goalreel.models.load import Shared, build_chat, build_editor, dialect_of
 from goalreel.models.names import ModelName
-from goalreel.planners.agents.critic import Mode
 from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.serving.settings import Models
 
@@ -15,9 +14,6 @@ def build_models(
     critic: str | None,
     editor: str | None,
     *,
-    critic_mode: Mode = "strict",
-    critic_scores: bool = False,
-    critic_threshold: float | None = None,
     behind: str | None = None,
 ) -> Models:
     """Load what is named. A local chat model that is named for both roles is loaded once.
@@ -38,9 +34,6 @@ def build_models(
         planner_name=_brief(planner),
         critic_name=_brief(critic),
         editor_name=_brief(editor),
-        critic_mode=critic_mode,
-        critic_scores=critic_scores,
-        critic_threshold=critic_threshold,
         planner_dialect=_dialect(planner, "planner"),
         critic_dialect=_dialect(critic, "critic"),
     )

@@ -85,14 +85,14 @@ class Job:
         self._threads = threads
         chats = QueuedChat(service.chat("planner")), QueuedChat(service.chat("critic"))
         self._chats = chats
-        models, most = service.models, service.settings.max_steps
-        self._planner = ChatPlanner(chats[0], dialect=models.planner_dialect, max_steps=most)
+        models, loop = service.models, service.settings.loop
+        self._planner = ChatPlanner(chats[0], dialect=models.planner_dialect, max_steps=loop.max_steps)
         self._critic = ChatCritic(
             chats[1],
-            mode=models.critic_mode,
-            scores=models.critic_scores,
+            mode=loop.critic_mode,
+            scores=loop.critic_scores,
             dialect=models.critic_dialect,
-            threshold=models.critic_threshold,
+            threshold=loop.critic_threshold,
         )
         self._editor = service.editor()
 
@@ -105,7 +105,7 @@ class Job:
                 self._ask,
                 max_attempts=max_attempts,
                 on_unverified=on_unverified,
-                keep=self._service.settings.keep,
+                keep=self._service.settings.loop.keep,
                 observe=self._observe,
             )
             self.body = await asyncio.to_thread(lambda: board.model_dump_json().encode())

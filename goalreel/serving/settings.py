@@ -1,14 +1,18 @@
 """What is served, and within which bounds."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from goalreel.errors import InputError
+from pydantic import Field
+
 from goalreel.http import check_token
-from goalreel.loop import Keep
-from goalreel.planners.agents.critic import Mode
+from goalreel.models.loop_options import LoopOptions
 from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.planners.chat.conversation import Chat
+from goalreel.settings import Panel, settings
 from goalreel.types import Editor
+
+_LOAD = Panel("Load")
 
 
 @dataclass(frozen=True)
@@ -24,9 +28,6 @@ class Models:
     planner_name: str = "planner"
     critic_name: str = "critic"
     editor_name: str = "editor"
-    critic_mode: Mode = "strict"
-    critic_scores: bool = False
-    critic_threshold: float | None = None
     planner_dialect: Dialect = OWN
     critic_dialect: Dialect = OWN
     """In what words the agents of storyboards ask."""
@@ -36,46 +37,43 @@ class Models:
             raise ValueError("nothing to serve: name a planner, a critic or an editor")
 
 
-@dataclass(frozen=True)
+@settings
 class ServeSettings:
     """Bounds of one server process.
 
     Raises:
-        InputError: an address other than loopback without a token, a token no header carries, or a bound
-            below 1.
+        SettingError: a value does not fit.
+        InputError: an address other than loopback without a token, or a token that no header carries.
     """
 
     host: str = "127.0.0.1"
-    port: int = 8000
+    port: Annotated[int, Field(ge=0, le=65535, description="0 takes a free one.")] = 8000
     token: str | None = None
     """Bearer token every request but /health must carry; required for any address but loopback."""
-    batch_size: int = 16
-    """Requests in one model call, at most."""
-    batch_wait_ms: int = 20
-    """How long a request may wait for others to join its batch."""
-    queue_size: int = 64
-    """Requests waiting for one model; one more is answered 429."""
-    max_requests: int = 256
+    batch_size: Annotated[int, Field(ge=1, description="Requests in one model call, at most."), _LOAD] = 16
+    batch_wait_ms: Annotated[
+        int,
+        Field(ge=0, description="How long a request may wait for others to join its batch, in ms."),
+        _LOAD,
+    ] = 20
+    queue_size: Annotated[
+        int, Field(ge=1, description="Requests that may wait for a model; one more is answered 429."), _LOAD
+    ] = 64
+    max_requests: Annotated[int, Field(ge=1)] = 256
     """HTTP requests under way at once; one more is answered 429."""
-    max_body_bytes: int = 32 * 2**20
-    max_pixels: int = 16_000_000
+    max_body_bytes: Annotated[int, Field(ge=1)] = 32 * 2**20
+    max_pixels: Annotated[int, Field(ge=1)] = 16_000_000
     """Pixels of all images of one request together."""
-    max_attempts: int = 3
-    """Attempts a step of a storyboard, where the request does not say."""
-    max_steps: int = 50
-    """Steps of a storyboard, at most: of a longer plan the planner is told so, and asked again."""
-    keep: Keep = "best"
-    """The picture that is kept of a step without an accepted one."""
-    max_running: int = 16
+    loop: LoopOptions = LoopOptions(max_attempts=3, max_steps=50)
+    """How storyboards are made; a request may name its own number of attempts."""
+    max_running: Annotated[int, Field(ge=1)] = 16
     """Storyboards under way at once."""
-    max_stored: int = 256
-    max_stored_bytes: int = 2**30
+    max_stored: Annotated[int, Field(ge=0)] = 256
+    max_stored_bytes: Annotated[int, Field(ge=0)] = 2**30
     """Finished storyboards kept (the least recently used goes first), in number and in bytes of JSON."""
-    drain_seconds: int = 30
-    """How long SIGTERM waits for what is under way."""
+    drain_seconds: Annotated[
+        int, Field(ge=0, description="Seconds that SIGTERM waits for what is under way."), _LOAD
+    ] = 30
 
     def __post_init__(self) -> None:
         check_token(self.token, self.host, "serving")
-        for name in ("batch_size", "queue_size", "max_requests", "max_body_bytes", "max_pixels"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")

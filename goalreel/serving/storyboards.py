@@ -66,7 +66,7 @@ async def submit(body: Submission, request: Request, response: Response, service
     jobs = _jobs(request)
     jobs.check_room()
     task = await _task(body, service.settings.max_pixels)
-    job = jobs.submit(task, body.max_attempts or service.settings.max_attempts, body.on_unverified)
+    job = jobs.submit(task, body.max_attempts or service.settings.loop.max_attempts, body.on_unverified)
     response.headers["Location"] = f"/v1/storyboards/{job.id}"
     return JobState(id=job.id, status=job.status)
 

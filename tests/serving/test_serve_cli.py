@@ -15,6 +15,7 @@ from support.tiny_pipelines import tiny_pipeline
 from support.wait import until
 from typer.testing import CliRunner
 
+from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.serve import serve
 from goalreel.models.load import build_chat, build_editor
 from goalreel.planners.chat.conversation import Message
@@ -22,7 +23,7 @@ from goalreel.types import Edit
 
 KLEIN = "Flux2KleinPipeline"
 app = typer.Typer()
-app.command()(serve)
+app.command(cls=ModelCommand)(serve)
 
 
 @pytest.mark.parametrize(
@@ -58,12 +59,12 @@ def test_the_command_serves_tiny_real_models_until_sigterm_as_they_answer_at_hom
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    code = "import typer; from goalreel.cli.serve import serve; typer.run(serve)"
+    code = "from goalreel.cli.main import app; app()"
     names = ["--planner", chat, "--critic", chat, "--editor", editor]
     url = f"http://127.0.0.1:{port}"
     edit = Edit(task_id="t", step=0, attempt=0, image=picture(size=(64, 64)), prompt="a bowl", seed=3)
     conversations = [(Message("user", (picture(i, (96, 96)), "what next?")),) for i in range(3)]
-    with subprocess.Popen([sys.executable, "-c", code, *names, "--port", port]) as server:
+    with subprocess.Popen([sys.executable, "-c", code, "serve", *names, "--port", port]) as server:
         try:
             # Meanwhile, on another core.
             said = build_chat(chat, role="critic").complete(conversations)

@@ -6,14 +6,15 @@ import typer
 from support.serving_models import serving
 from typer.testing import CliRunner
 
+from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.serve import serve
 from goalreel.editors.remote import RemoteEditor
 from goalreel.planners.chat.openai import OpenAIChat
-from goalreel.serving.settings import Models
+from goalreel.serving.settings import Models, ServeSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 app = typer.Typer()
-app.command()(serve)
+app.command(cls=ModelCommand)(serve)
 PLANNER, CRITIC = "hf:InterleaveThinker/InterleaveThinker-Planner-8B", "hf:weights/critic?overlay=1"
 
 
@@ -28,23 +29,26 @@ def replicated(monkeypatch):
         cluster, "serve_cluster", lambda build, settings, **_: deployed.append((build, settings))
     )
 
-    def models(*options: str) -> Models:
+    def models(*options: str) -> tuple[Models, ServeSettings]:
         CliRunner().invoke(app, [*options, "--ray", "--port", "4321"], catch_exceptions=False)
-        return cluster._replicated(*deployed.pop())
+        build, settings = deployed.pop()
+        return cluster._replicated(build, settings), settings
 
     return models
 
 
 def test_storyboards_are_asked_for_as_the_options_say(replicated):
     asked = ["--critic-mode", "fast", "--critic-scores", "--critic-threshold", "0.7"]
-    models = replicated("--planner", PLANNER, "--critic", CRITIC, "--editor", "flux2-klein-4b", *asked)
-    assert (models.critic_mode, models.critic_scores, models.critic_threshold) == ("fast", True, 0.7)
+    models, settings = replicated("--planner", PLANNER, "--critic", CRITIC, *asked)
+    loop = settings.loop
+    assert (loop.critic_mode, loop.critic_scores, loop.critic_threshold) == ("fast", True, 0.7)
+    assert (loop.max_attempts, loop.max_steps, loop.keep) == (3, 50, "best")
     assert models.planner_dialect.name == "interleavethinker"
     assert (models.critic_dialect.name, models.critic_dialect.overlay) == ("own", True)
 
 
 def test_the_models_are_the_replicas(replicated):
-    models = replicated("--planner", PLANNER, "--critic", CRITIC, "--editor", "flux2-klein-4b")
+    models, _ = replicated("--planner", PLANNER, "--critic", CRITIC, "--editor", "flux2-klein-4b")
     url = "http://127.0.0.1:4321/v1"
     for chat, role in ((models.planner, "planner"), (models.critic, "critic")):
         assert isinstance(chat, OpenAIChat)
@@ -54,7 +58,7 @@ def test_the_models_are_the_replicas(replicated):
 
 
 def test_a_role_that_is_not_named_is_missing(replicated):
-    models = replicated("--planner", PLANNER, "--editor", "flux2-klein-4b")
+    models, _ = replicated("--planner", PLANNER, "--editor", "flux2-klein-4b")
     with serving(models) as url:
         answer = httpx.post(f"{url}/v1/storyboards", json={"instruction": "tidy up"}, timeout=60)
     assert (answer.status_code, "this server has no critic" in answer.text) == (404, True)

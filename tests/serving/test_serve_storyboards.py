@@ -29,6 +29,7 @@ from support.serving_models import (
 
 from goalreel.async_driver import drive
 from goalreel.batch import run
+from goalreel.models.loop_options import LoopOptions
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.planner import ChatPlanner
 from goalreel.serving.pictures import to_base64
@@ -173,7 +174,10 @@ class Wordy(EchoChat):
 def test_of_a_plan_longer_than_the_server_makes_the_planner_is_told(models):
     wordy = Wordy()
     models = replace(models, planner=wordy)
-    with serving(models, max_steps=1) as url, httpx.Client(base_url=url, timeout=60) as client:
+    with (
+        serving(models, loop=LoopOptions(max_attempts=3, max_steps=1)) as url,
+        httpx.Client(base_url=url, timeout=60) as client,
+    ):
         watch(client, job := submit(client))
         assert len(fetch(client, job).steps) == 1
         assert len(wordy.batches) == 2
@@ -250,8 +254,9 @@ class Scoring(EchoChat):
 
 @pytest.mark.parametrize(("keep", "chosen"), [("best", 0), ("last", 1)])
 def test_which_picture_of_a_rejected_step_is_kept_is_the_servers_choice(models, keep, chosen):
-    models = replace(models, critic=Scoring(), critic_scores=True)
-    with serving(models, keep=keep) as url, httpx.Client(base_url=url, timeout=60) as client:
+    models = replace(models, critic=Scoring())
+    loop = LoopOptions(max_attempts=3, critic_scores=True, keep=keep)
+    with serving(models, loop=loop) as url, httpx.Client(base_url=url, timeout=60) as client:
         watch(client, job := submit(client))
         step = fetch(client, job).steps[0]
     assert (step.status, step.chosen) == ("unverified", chosen)

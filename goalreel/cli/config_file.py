@@ -1,0 +1,87 @@
+"""`--config FILE`: options of a command in a YAML file. What the command line says goes first.
+
+critic-threshold: 0.8
+batch-size: 32
+language: false
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperOption
+
+from goalreel.cli.errors import fail
+
+if TYPE_CHECKING:
+    from typer._click import Context
+
+MAX_BYTES = 64 * 1024
+
+
+def read_config(ctx: typer.Context, file: Path | None) -> Path | None:
+    """Take the options in a file as the command's defaults; end the command where one does not fit."""
+    if file is None:
+        return None
+    options = {
+        option.name: option for option in ctx.command.get_params(ctx) if isinstance(option, TyperOption)
+    }
+    defaults: dict[str, object] = {}
+    for key, value in _read(file).items():
+        name = str(key).replace("-", "_")
+        if name not in options or name in ("config", "help"):
+            fail(f"{file}: {key}: goalreel {ctx.info_name} has no such option")
+        defaults[name] = _value(file, key, value, options[name], ctx)
+    ctx.default_map = {**(ctx.default_map or {}), **defaults}
+    return file
+
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        callback=read_config,
+        is_eager=True,
+        help="Options by their names, in YAML. The command line goes first.",
+    ),
+]
+
+
+def _read(file: Path) -> Mapping[Any, Any]:
+    import yaml
+
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(MAX_BYTES + 1)
+    except OSError as e:
+        fail(f"{file}: cannot be read ({e.strerror})")
+    if len(text) > MAX_BYTES:
+        fail(f"{file}: larger than {MAX_BYTES // 1024} KiB")
+    try:
+        values = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as e:
+        mark = getattr(e, "problem_mark", None)
+        fail(f"{file}: {f'line {mark.line + 1}: ' if mark else ''}no YAML")
+    if not isinstance(values, dict):
+        fail(f"{file}: write one `option: value` a line")
+    return values
+
+
+def _value(file: Path, key: object, value: object, option: TyperOption, ctx: "Context") -> object:
+    """The value as the command line would have it, checked as there."""
+    if option.is_flag:
+        if not isinstance(value, bool):
+            fail(f"{file}: {key}: true or false, not {value!r}")
+        return value
+    values = value if option.multiple and isinstance(value, list) else [value]
+    if any(isinstance(v, bool | dict | list) or v is None for v in values):
+        fail(f"{file}: {key}: {value!r} is no value of this option")
+    words = [str(v) for v in values]
+    text = words if option.multiple else words[0]
+    try:
+        option.process_value(ctx, text)
+    except typer.BadParameter as e:
+        fail(f"{file}: {key}: {e.message.removeprefix('Value error, ')}")
+    return text

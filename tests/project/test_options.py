@@ -1,0 +1,118 @@
+"""An option is declared once: presets, command lines, parameters, servers and records take it from there."""
+
+import re
+
+import pytest
+import typer.main
+from support.places import ROOT
+
+from goalreel.annotator.options import Options
+from goalreel.batch import Limits
+from goalreel.cli.main import app
+from goalreel.errors import InputError
+from goalreel.models.choice import ModelChoice
+from goalreel.models.loop_options import LoopOptions
+from goalreel.models.presets import FIELDS, Preset
+from goalreel.serving.settings import ServeSettings
+from goalreel.settings import fields_of
+from goalreel.streaming.parameters import engine_parameters, engine_settings
+from goalreel.streaming.settings import EngineSettings
+
+PRODUCT = ("goalreel", "annotator", "planners", "datasets", "ros_pkg", "launch", "scripts", "examples")
+GENERATED = {ROOT / "launch" / "goalreel.yaml"}
+"""A test compares it with what writes it."""
+
+
+def product_files():
+    for folder in PRODUCT:
+        for file in (ROOT / folder).rglob("*"):
+            if file.suffix in (".py", ".yaml") and file not in GENERATED and not file.is_symlink():
+                yield file
+
+
+def test_an_option_is_spelled_out_where_it_is_declared_and_used_alone():
+    files = [file for file in product_files() if "critic_threshold" in file.read_text()]
+    assert len(files) <= 5, [str(file.relative_to(ROOT)) for file in files]
+
+
+def test_no_options_are_passed_on_as_locals():
+    assert not [file for file in product_files() if re.search(r"\blocals\(\)", file.read_text())]
+
+
+COMMANDS = {
+    "annotate": (),
+    "plan": (),
+    "node": (),
+    "rollout": (),
+    "doctor": ("max_attempts", "keep"),
+    "serve": ("max_attempts",),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_that_asks_models_has_the_options_of_presets(command):
+    real = typer.main.get_command(app).commands[command]
+    options = {
+        param.name: param for param in real.get_params(real.make_context(command, [], resilient_parsing=True))
+    }
+    live = command in ("node", "rollout")
+    fields = [name for name in FIELDS if live or name not in ("critic_live", "confirm")]
+    for name in fields:
+        assert (name in options) == (name not in COMMANDS[command]), name
+
+
+def test_every_field_of_presets_is_a_parameter_and_is_described():
+    parameters = engine_parameters()
+    for name in FIELDS:
+        assert parameters[name].optional
+        assert Preset.model_fields[name].description
+
+
+def test_every_option_of_an_annotation_is_described():
+    assert all(info.description for name, info in fields_of(Options).items() if name != "accepted")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Options(granularity="x"), "granularity: Input should be 'event', 'subtask' or 'phase'"),
+        (lambda: Options(seed=-1), "seed: Input should be greater than or equal to 0"),
+        (lambda: Options(subgoal_form="round"), "subgoal_form: Input should be"),
+        (lambda: Options(layout="gripper"), "layout 'gripper' is not understood"),
+        (lambda: Options(colour="red"), "colour: there is no such setting"),
+        (lambda: Options.of({"on_unverified": "weep"}), "on_unverified: Input should be"),
+        (lambda: LoopOptions(max_attempts=0), "max_attempts: Input should be greater than or equal to 1"),
+        (lambda: LoopOptions(max_attempts=1, critic_threshold=2), "critic_threshold: Input should be less"),
+        (lambda: ModelChoice.of("nano", keep="first"), "keep: Input should be 'best' or 'last'"),
+        (lambda: ModelChoice.of("nano", speed=1), "speed: there is no such setting"),
+        (lambda: Preset(planner="", editor="e", critic="c", max_attempts=1), "planner: String should have"),
+        (lambda: ServeSettings(port=70000), "port: Input should be less than or equal to 65535"),
+        (lambda: ServeSettings(queue_size=0), "queue_size: Input should be greater than or equal to 1"),
+        (lambda: EngineSettings(gate=2.0), "gate: Input should be less than or equal to 1"),
+        (lambda: EngineSettings(gate=float("nan")), "gate: Input should be"),
+        (lambda: EngineSettings(speed=2), "speed: there is no such setting"),
+        (lambda: EngineSettings.of("nano", critic_mode="loose"), "critic_mode: Input should be"),
+        (
+            lambda: engine_settings({"critic_scores": "maybe"}),
+            "critic_scores: Input should be one of preset, with",
+        ),
+        (lambda: Limits(batch_size=0), "batch_size"),
+    ],
+)
+def test_settings_are_checked_when_they_are_made(make, says):
+    with pytest.raises(InputError) as caught:
+        make()
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_of_the_engine_have_no_value_that_stands_for_none():
+    settings = engine_settings({"critic_threshold": -1.0, "max_steps": 0, "task_timeout": 0.0, "planner": ""})
+    assert settings == EngineSettings()
+    assert settings.task_timeout is None
+    given = {"critic_threshold": "0.5", "max_steps": "7", "confirm": "without", "task_timeout": "3"}
+    settings = engine_settings({"preset": "klein", **given})
+    assert settings.models == ModelChoice(
+        "klein", {"critic_threshold": 0.5, "confirm": False, "max_steps": 7}
+    )
+    assert settings.task_timeout == 3
