@@ -53,58 +53,60 @@ def features(images: Sequence[Image]) -> NDArray[np.float32]:
 def ends(
     first: Image,
     goals: Sequence[Image | None],
-    seen: NDArray[np.float32],
+    frames: NDArray[np.float32],
     cuts: Collection[int],
-    least: int,
+    min_length: int,
 ) -> list[tuple[int, float | None]] | None:
     """Where each step ends (exclusive, ascending; the last with the last frame), and how unlike its goal the
     recording is just before: 0 is alike, 1 as unlike as the picture it was made from, at most MOST.
 
     `goals[i]` is step i's predicted goal image, made from the one before, and at the beginning from `first`;
-    where there is none, nor is an unlikeness. `seen` are the `features` of all frames, (frames, n); `cuts`
-    where a step may end. No step is shorter than `least` frames. A goal that is not seen (FOUND)
+    where there is none, nor is an unlikeness. `frames` are the `features` of all frames, (frames, n); `cuts`
+    where a step may end. No step is shorter than `min_length` frames. A goal that is not seen (FOUND)
     has no say in where the others are. Of equal choices the earlier wins. None where there are not enough
     cuts for so many steps.
     """
-    allowed = [c for c in sorted(set(cuts)) if least <= c <= len(seen) - least] + [len(seen)]
-    if len(seen) < least:
+    allowed = [c for c in sorted(set(cuts)) if min_length <= c <= len(frames) - min_length] + [len(frames)]
+    if len(frames) < min_length:
         return None
     rows: list[NDArray[np.float64]] = []
     source = first
     for goal in goals:
-        rows.append(_costs(source, goal, seen, allowed, least))
+        rows.append(_costs(source, goal, frames, allowed, min_length))
         source = goal or source
     cost = np.stack(rows)
-    path = _cheapest(np.minimum(cost, FOUND), allowed, least)
+    path = _cheapest(np.minimum(cost, FOUND), allowed, min_length)
     if path is None:
         return None
-    found = zip(goals, cost, path, strict=True)
-    return [(allowed[at], None if goal is None else float(row[at])) for goal, row, at in found]
+    boundaries = zip(goals, cost, path, strict=True)
+    return [(allowed[at], None if goal is None else float(row[at])) for goal, row, at in boundaries]
 
 
 def _costs(
-    source: Image, goal: Image | None, seen: NDArray[np.float32], cuts: Sequence[int], within: int
+    source: Image, goal: Image | None, frames: NDArray[np.float32], cuts: Sequence[int], within: int
 ) -> NDArray[np.float64]:
     """Unlikeness of the goal to what comes just before each cut, (cuts,): each place counts for as much as
     the goal changed there."""
     if goal is None:
         return np.zeros(len(cuts))
-    before, after = features([source, goal])
-    changed = np.abs(after - before)
+    source_features, after = features([source, goal])
+    changed = np.abs(after - source_features)
     if changed.max() < LEVEL:
         return np.full(len(cuts), MOST)
-    distance = np.sqrt((seen - after) ** 2 @ changed / (changed**3).sum())
-    norms = np.linalg.norm(seen, axis=1) * np.linalg.norm(after)
-    same = seen @ after >= SCENE * np.maximum(norms, 1e-9)
+    distance = np.sqrt((frames - after) ** 2 @ changed / (changed**3).sum())
+    norms = np.linalg.norm(frames, axis=1) * np.linalg.norm(after)
+    same = frames @ after >= SCENE * np.maximum(norms, 1e-9)
     unlike = np.where(same, np.minimum(distance, MOST), MOST)
     return np.array([unlike[max(0, cut - within) : cut].min() for cut in cuts])
 
 
-def _cheapest(cost: NDArray[np.float64], cuts: Sequence[int], least: int) -> list[int] | None:
-    """One column of (steps, cuts) a row, the last one in the last, at least `least` frames apart, of least
-    total cost; None where there is no such path."""
+def _cheapest(cost: NDArray[np.float64], cuts: Sequence[int], min_length: int) -> list[int] | None:
+    """The cheapest path: one column of (steps, cuts) for each row, at least `min_length` frames apart.
+
+    The last row takes the last column. None where there is no such path.
+    """
     at = np.array(cuts)
-    apart = at[:, None] + least <= at
+    apart = at[:, None] + min_length <= at
     total = cost[0].copy()
     came_from: list[NDArray[np.intp]] = []
     for row in cost[1:]:
@@ -127,20 +129,20 @@ def align(board: Storyboard, recording: Recording, camera: str, layout: Layout |
     frames = range(len(recording.timestamps))
     cuts = _cuts(recording, layout)
     # A few at a time: an episode's frames at full size do not fit into memory.
-    seen = np.concatenate(
+    frame_features = np.concatenate(
         [features(recording.frames(camera, frames[i : i + CHUNK])) for i in frames[::CHUNK]]
     )
-    least = max(2, round(WITHIN_S * recording.fps))
+    min_length = max(2, round(WITHIN_S * recording.fps))
     first = board.task.image or recording.frames(camera, [0])[0]
-    found = ends(first, [s.goal_image for s in board.steps], seen, cuts, least)
-    if found is None:
-        lost = Alignment(
+    boundaries = ends(first, [s.goal_image for s in board.steps], frame_features, cuts, min_length)
+    if boundaries is None:
+        alignment = Alignment(
             reason=f"no room for {len(board.steps)} steps of {WITHIN_S:g} s or more: "
             f"the motion changes at {len(cuts)} places in {len(frames) / recording.fps:.1f} s"
         )
-        steps = [step.model_copy(update={"alignment": lost}) for step in board.steps]
+        steps = [step.model_copy(update={"alignment": alignment}) for step in board.steps]
     else:
-        steps = _aligned(board.steps, found)
+        steps = _aligned(board.steps, boundaries)
     return board.model_copy(update={"steps": tuple(steps)})
 
 
@@ -156,14 +158,16 @@ def _cuts(recording: Recording, layout: Layout | None) -> set[int]:
 
 
 def _aligned(
-    steps: Sequence[StoryboardStep], found: Sequence[tuple[int, float | None]]
+    steps: Sequence[StoryboardStep], boundaries: Sequence[tuple[int, float | None]]
 ) -> list[StoryboardStep]:
-    own = [_reason(cost) for _, cost in found]
-    begun = [None, *own[:-1]]
-    starts = [0, *(end for end, _ in found)]
+    reasons = [_reason(cost) for _, cost in boundaries]
+    reasons_before = [None, *reasons[:-1]]
+    starts = [0, *(end for end, _ in boundaries)]
     aligned: list[StoryboardStep] = []
-    for step, start, (end, cost), lost, before in zip(steps, starts, found, own, begun, strict=False):
-        reason = lost or (_UNBEGUN if before else None)
+    for step, start, (end, cost), own_reason, reason_before in zip(
+        steps, starts, boundaries, reasons, reasons_before, strict=False
+    ):
+        reason = own_reason or (_UNBEGUN if reason_before else None)
         segment = Segment(start=start, end=end) if reason is None else None
         alignment = Alignment(cost=None if cost is None else round(cost, 3), reason=reason)
         aligned.append(step.model_copy(update={"segment": segment, "alignment": alignment}))

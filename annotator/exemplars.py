@@ -20,8 +20,8 @@ def accepted(reviewed: Path) -> tuple[Exemplar, ...]:
     """
     source, records = Source.open(reviewed), Records(reviewed / FOLDER, source="")
     reviews = ((index, records.review(index)) for index in Reviews(records).episodes())
-    found = (_exemplar(source, index, review) for index, review in reviews if review.verdict == "accept")
-    exemplars = tuple(one for one in found if one is not None)
+    candidates = (_exemplar(source, index, review) for index, review in reviews if review.verdict == "accept")
+    exemplars = tuple(exemplar for exemplar in candidates if exemplar is not None)
     if not exemplars:
         raise DatasetError(
             f"{reviewed}: there is no episode that a person has accepted and in which nothing is flagged: "
@@ -31,7 +31,11 @@ def accepted(reviewed: Path) -> tuple[Exemplar, ...]:
 
 
 def _exemplar(source: Source, index: int, review: Review) -> Exemplar | None:
-    placed = [(one.step, one.segment) for one in review.steps if one.segment is not None and not one.issues]
+    placed = [
+        (reviewed_step.step, reviewed_step.segment)
+        for reviewed_step in review.steps
+        if reviewed_step.segment is not None and not reviewed_step.issues
+    ]
     if review.issues or not placed or len(placed) < len(review.steps):
         return None
 

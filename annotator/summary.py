@@ -37,14 +37,14 @@ class Summary:
 
     def add(self, part: str) -> None:
         """Count in what a worker did, as its `as_json` tells."""
-        told = json.loads(part)
-        self.annotated += told["annotated"]
-        self.unverified += told["unverified"]
-        self.resumed += told["resumed"]
-        self.unaligned += told["unaligned"]
-        self.steps.update(told["steps"])
-        self.failures |= {int(episode): why for episode, why in told["failures"].items()}
-        self.stopped = self.stopped or told["stopped"]
+        counts = json.loads(part)
+        self.annotated += counts["annotated"]
+        self.unverified += counts["unverified"]
+        self.resumed += counts["resumed"]
+        self.unaligned += counts["unaligned"]
+        self.steps.update(counts["steps"])
+        self.failures |= {int(episode): why for episode, why in counts["failures"].items()}
+        self.stopped = self.stopped or counts["stopped"]
 
     @property
     def clean(self) -> bool:

@@ -50,7 +50,7 @@ def find_boards(
         InputError: a folder that holds none.
         DatasetError: a dataset whose recording cannot be read.
     """
-    found: dict[Path, list[StoredBoard]] = {}
+    boards_of: dict[Path, list[StoredBoard]] = {}
     for folder in folders:
         places = sorted({path.resolve() for path in _places(folder)})
         if not places:
@@ -58,13 +58,13 @@ def find_boards(
                 f"{folder}: holds no storyboard: give what `goalreel plan` or `goalreel annotate` wrote"
             )
         for place in places:
-            if place not in found:
-                found[place] = (
+            if place not in boards_of:
+                boards_of[place] = (
                     [_of_folder(place)]
                     if (place / _FILE).is_file()
                     else _of_dataset(place, recording_task_ids)
                 )
-    return [board for boards in found.values() for board in boards]
+    return [board for boards in boards_of.values() for board in boards]
 
 
 def _places(folder: Path) -> Iterator[Path]:

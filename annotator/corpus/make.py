@@ -68,23 +68,25 @@ def make_from_storyboards(
     _check_empty(out)
     with exclusive(out / ".lock", out):
         sweep(out)
-        asked = _asked(boards, order)
-        _agree(out, asked)
+        settings = _asked(boards, order)
+        _agree(out, settings)
         outlines = score_boards(boards, order.scorer, out, lambda done, total: progress("score", done, total))
         chosen = select(outlines, seed=order.seed, rl_variance=order.rl_variance)
         report = CorpusReport.of(outlines, chosen, order.scorer.name)
         for kind, folder, numbers, make in _parts(boards, chosen):
-            rows = _write(kind, out / folder, boards, numbers, make, asked, progress)
+            rows = _write(kind, out / folder, boards, numbers, make, settings, progress)
             report.rows[folder] = rows
         write_report(report, chosen, [(board.task_id, board.load) for board in boards], out)
         return report
 
 
 def _asked(boards: Sequence[StoredBoard], order: RecipeOrder) -> dict[str, Any]:
-    said = [
+    verdicts = [
         json.dumps([[*at, v.model_dump(mode="json")] for at, v in sorted(b.said.items())]) for b in boards
     ]
-    parts = [part for board, words in zip(boards, said, strict=True) for part in (board.digest, words)]
+    parts = [
+        part for board, verdict in zip(boards, verdicts, strict=True) for part in (board.digest, verdict)
+    ]
     return {
         "storyboards": len(boards),
         "digest": digest(*parts),
@@ -101,11 +103,11 @@ def _check_empty(out: Path) -> None:
         raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
 
 
-def _agree(out: Path, asked: Mapping[str, Any]) -> None:
-    path, told = out / "settings.json", json.dumps(asked, indent=1) + "\n"
-    if (path.exists() and path.read_text() != told) or (out / "corpus.json").exists():
+def _agree(out: Path, settings: Mapping[str, Any]) -> None:
+    path, text = out / "settings.json", json.dumps(settings, indent=1) + "\n"
+    if (path.exists() and path.read_text() != text) or (out / "corpus.json").exists():
         raise DatasetError(f"{out} holds a corpus that was asked for otherwise: choose another --out")
-    write_bytes(path, told.encode())
+    write_bytes(path, text.encode())
 
 
 def _parts(
@@ -139,10 +141,10 @@ def _parts(
 
 
 def _by_board(picks: Sequence[Pick]) -> dict[int, list[Pick]]:
-    found: defaultdict[int, list[Pick]] = defaultdict(list)
+    picks_of: defaultdict[int, list[Pick]] = defaultdict(list)
     for pick in picks:
-        found[pick.board].append(pick)
-    return dict(found)
+        picks_of[pick.board].append(pick)
+    return dict(picks_of)
 
 
 def _write(
@@ -151,7 +153,7 @@ def _write(
     boards: Sequence[StoredBoard],
     numbers: Sequence[int],
     make: _Rows,
-    asked: Mapping[str, Any],
+    settings: Mapping[str, Any],
     progress: OnProgress,
 ) -> int:
     def rows(part: range) -> Iterator[Any]:
@@ -164,8 +166,8 @@ def _write(
         split="train",
         shards={f"train-{i:05d}": range(len(numbers))[at : at + SHARD] for i, at in enumerate(starts)},
         make=rows,
-        asked={**asked, "kind": kind.name},
-        about=f"{len(numbers)} storyboards, scored by {asked['scorer']}, "
+        asked={**settings, "kind": kind.name},
+        about=f"{len(numbers)} storyboards, scored by {settings['scorer']}, "
         "made by `goalreel corpus from-storyboards`.",
     )
     return write_corpus(

@@ -53,8 +53,10 @@ class CorpusReport:
     def of(cls, outlines: Sequence[Outline], chosen: Selection, scorer: str) -> Self:
         """Count what a selection made of outlines."""
         samples = [s for each in outlines for s in each.samples]
-        kept = [pick.sample for pick in (*chosen.sft, *chosen.rl)]
-        marks = {mark: {"before": _bins(samples, mark), "after": _bins(kept, mark)} for mark in _MARKS}
+        chosen_samples = [pick.sample for pick in (*chosen.sft, *chosen.rl)]
+        marks = {
+            mark: {"before": _bins(samples, mark), "after": _bins(chosen_samples, mark)} for mark in _MARKS
+        }
         return cls(
             scorer=scorer,
             storyboards=len(outlines),
@@ -102,12 +104,12 @@ def _mark(scores: PictureScores, mark: str) -> float:
 
 
 def _success(samples: Sequence[StepSample], chosen: Selection) -> dict[str, list[int]]:
-    found = {"scored": _sides(samples)}
+    sides = {"scored": _sides(samples)}
     for part, picks in (("sft", chosen.sft), ("rl", chosen.rl)):
         after = [pick.sample for pick in picks]
-        left = [sample for stage, _, sample, reason in chosen.lost if (stage, reason) == (part, "balance")]
-        found |= {f"{part} before": _sides([*after, *left]), part: _sides(after)}
-    return found
+        dropped = [sample for stage, _, sample, reason in chosen.lost if (stage, reason) == (part, "balance")]
+        sides |= {f"{part} before": _sides([*after, *dropped]), part: _sides(after)}
+    return sides
 
 
 def _sides(samples: Sequence[StepSample]) -> list[int]:
@@ -137,8 +139,8 @@ def _examples(chosen: Selection, boards: Sequence[Named]) -> Iterator[dict[str, 
     fates: dict[str, list[tuple[int, StepSample, str]]] = {}
     for pick in chosen.sft:
         answer = "accept" if pick.sample.success else "reject"
-        words = "" if pick.verdict is None else pick.verdict.refined_prompt or ""
-        fates.setdefault(f"SFT: {answer}", []).append((pick.board, pick.sample, words))
+        prompt = "" if pick.verdict is None else pick.verdict.refined_prompt or ""
+        fates.setdefault(f"SFT: {answer}", []).append((pick.board, pick.sample, prompt))
     for pick in chosen.rl:
         fates.setdefault("RL", []).append((pick.board, pick.sample, ""))
     for _, board, sample, reason in chosen.lost:

@@ -61,18 +61,18 @@ def score_boards(
     Raises:
         UserError: the scorer cannot be called; what it said is kept, and a second run goes on.
     """
-    kept, journal = out / "scored", Journal(out / "answers")
-    known = {i: read for i, board in enumerate(boards) if (read := _read(kept, board)) is not None}
-    progress(len(known), len(boards))
-    for numbers in batched((i for i in range(len(boards)) if i not in known), BOARDS):
-        found = _score([boards[i] for i in numbers], by, journal)
-        for i, each in zip(numbers, found, strict=True):
-            write_bytes(_path(kept, boards[i]), each.model_dump_json().encode())
+    folder, journal = out / "scored", Journal(out / "answers")
+    scored = {i: read for i, board in enumerate(boards) if (read := _read(folder, board)) is not None}
+    progress(len(scored), len(boards))
+    for numbers in batched((i for i in range(len(boards)) if i not in scored), BOARDS):
+        outlines = _score([boards[i] for i in numbers], by, journal)
+        for i, each in zip(numbers, outlines, strict=True):
+            write_bytes(_path(folder, boards[i]), each.model_dump_json().encode())
             journal.forget(each.task_id)
-            known[i] = each
-        progress(len(known), len(boards))
+            scored[i] = each
+        progress(len(scored), len(boards))
     journal.remove()  # a run killed before it could forget leaves answers that nobody asks for again
-    return [known[i] for i in range(len(boards))]
+    return [scored[i] for i in range(len(boards))]
 
 
 def _score(boards: Sequence[StoredBoard], by: NamedScorer, journal: Journal) -> list[Outline]:
@@ -85,15 +85,15 @@ def _score(boards: Sequence[StoredBoard], by: NamedScorer, journal: Journal) -> 
     ]
     if by.scorer is None:
         return [by_record(each) for each in outlines]
-    asked = [
+    requests = [
         (number, sample, candidate(board, each.task_id, sample))
         for number, (board, each) in enumerate(zip(loaded, outlines, strict=True))
         if board is not None
         for sample in each.samples
         if sample.said is None
     ]
-    answers = _ask(by.name, by.scorer, [c for _, _, c in asked], journal)
-    scores = {(n, s.step, s.attempt): answer for (n, s, _), answer in zip(asked, answers, strict=True)}
+    answers = _ask(by.name, by.scorer, [c for _, _, c in requests], journal)
+    scores = {(n, s.step, s.attempt): answer for (n, s, _), answer in zip(requests, answers, strict=True)}
 
     def score(number: int, sample: StepSample) -> StepSample:
         return scored(sample, scores.get((number, sample.step, sample.attempt)), by.success_of)
@@ -114,14 +114,14 @@ def _ask(
     answers: list[PictureScores | None] = []
     try:
         for some in batched(candidates, BATCH):
-            found = journal.ask(name, PictureScores, fresh, some)
-            if any(isinstance(answer, Failure) for answer in found):
+            scores = journal.ask(name, PictureScores, fresh, some)
+            if any(isinstance(answer, Failure) for answer in scores):
                 # A judge that died meanwhile looks like one that said nothing: asked anew, it shows.
-                found = journal.ask(name, PictureScores, fresh, some)
-            answers += [None if isinstance(answer, Failure) else answer for answer in found]
+                scores = journal.ask(name, PictureScores, fresh, some)
+            answers += [None if isinstance(answer, Failure) else answer for answer in scores]
     except BackendError as e:
-        said = str(e) or type(e).__name__
-        raise UserError(f"{said}: what is scored is kept, run the same command again to go on") from e
+        message = str(e) or type(e).__name__
+        raise UserError(f"{message}: what is scored is kept, run the same command again to go on") from e
     return answers
 
 

@@ -63,10 +63,10 @@ def export_groot(
 
 def _texts(source: Source, goals: Mapping[int, Goals]) -> dict[str, int]:
     """Text -> task index, of all that a frame may have."""
-    found = task_indices(source.tasks, goals.values())
+    indices = task_indices(source.tasks, goals.values())
     for text in (goals[episode].instruction for episode in sorted(goals)):
-        found.setdefault(text, max(*found.values(), *source.tasks) + 1)
-    return found
+        indices.setdefault(text, max(*indices.values(), *source.tasks) + 1)
+    return indices
 
 
 class _Export:

@@ -92,17 +92,17 @@ class GrootMeta:
 
     def _parts(self, name: str) -> dict[str, dict[str, int]]:
         feature = self._features[name]
-        found = parts(feature.get("names"), feature["shape"][0])
-        return {part: {"start": start, "end": end} for part, (start, end) in found.items()}
+        groups = parts(feature.get("names"), feature["shape"][0])
+        return {part: {"start": start, "end": end} for part, (start, end) in groups.items()}
 
     def _info(self, root: Path) -> dict[str, Any]:
         info = {key: value for key, value in self._source.info.items() if key not in _OF_V3}
         episodes = [line["episode_index"] for line in self._episodes]
         for camera in self._source.cameras:
             probed = video_info(root / self.path(VIDEO, min(episodes), camera))
-            told = self._source.features[camera].get("info") or {}
-            kept = {FORM: told[FORM]} if FORM in told else {}
-            self._features[camera]["info"] = probed | {"video.fps": info["fps"]} | kept
+            camera_info = self._source.features[camera].get("info") or {}
+            form = {FORM: camera_info[FORM]} if FORM in camera_info else {}
+            self._features[camera]["info"] = probed | {"video.fps": info["fps"]} | form
         return info | {
             "codebase_version": "v2.1",
             "total_episodes": len(episodes),
@@ -119,15 +119,15 @@ class GrootMeta:
 
 def _features(source: Source, annotations: Sequence[str]) -> dict[str, dict[str, Any]]:
     """As v2.1 describes them; GR00T's loader of N1.5 wants `channels` beside `info`."""
-    found: dict[str, dict[str, Any]] = {}
+    features: dict[str, dict[str, Any]] = {}
     for name, feature in source.features.items():
         if name in source.cameras:
             width, height = picture_size(feature)
             names = ["height", "width", "channels"]
-            found[name] = {"dtype": "video", "shape": [height, width, 3], "names": names}
+            features[name] = {"dtype": "video", "shape": [height, width, 3], "names": names}
         elif feature["dtype"] not in ("image", "video", "language"):
-            found[name] = {key: value for key, value in feature.items() if key != "fps"}
-    return found | {name: {"dtype": "int64", "shape": [1], "names": None} for name in annotations}
+            features[name] = {key: value for key, value in feature.items() if key != "fps"}
+    return features | {name: {"dtype": "int64", "shape": [1], "names": None} for name in annotations}
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

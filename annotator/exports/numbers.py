@@ -30,26 +30,26 @@ class FrameNumbers:
 
     def add(self, table: pa.Table) -> EpisodeStats:
         """Keep the numbers of an episode; their min, max, mean, std and count."""
-        found: EpisodeStats = {}
-        for name, kept in self._kept.items():
+        stats: EpisodeStats = {}
+        for name, columns in self._kept.items():
             values = _array(table[name])
-            kept.append(values.astype(np.float32))
-            found[name] = {
+            columns.append(values.astype(np.float32))
+            stats[name] = {
                 "min": values.min(axis=0).tolist(),
                 "max": values.max(axis=0).tolist(),
                 "mean": values.mean(axis=0).tolist(),
                 "std": values.std(axis=0).tolist(),
                 "count": [len(values)],
             }
-        return found
+        return stats
 
     def total(self) -> EpisodeStats:
         """Of all frames, with quantiles. Without a count: GR00T's loader indexes each by dimension."""
-        found: EpisodeStats = {}
-        for name, kept in self._kept.items():
-            values = np.concatenate(kept)
+        stats: EpisodeStats = {}
+        for name, columns in self._kept.items():
+            values = np.concatenate(columns)
             low, high = np.quantile(values, (0.01, 0.99), axis=0)
-            found[name] = {
+            stats[name] = {
                 "mean": values.mean(axis=0, dtype=np.float64).tolist(),
                 "std": values.std(axis=0, dtype=np.float64).tolist(),
                 "min": values.min(axis=0).tolist(),
@@ -57,12 +57,12 @@ class FrameNumbers:
                 "q01": low.tolist(),
                 "q99": high.tolist(),
             }
-        return found
+        return stats
 
 
 def camera_stats(source: Source, cameras: Sequence[str]) -> dict[int, EpisodeStats]:
     """Episode -> what meta/episodes has of its cameras' statistics."""
-    found: dict[int, EpisodeStats] = {}
+    stats: dict[int, EpisodeStats] = {}
     names = {
         f"stats/{camera}/{name}": (camera, name)
         for camera in cameras
@@ -73,11 +73,11 @@ def camera_stats(source: Source, cameras: Sequence[str]) -> dict[int, EpisodeSta
             columns = [name for name in names if name in file.schema_arrow.names]
             for batch in file.iter_batches(_AT_ONCE, columns=["episode_index", *columns]):
                 for row in batch.to_pylist():
-                    mine = found[row.pop("episode_index")] = {}
+                    episode_stats = stats[row.pop("episode_index")] = {}
                     for column, values in row.items():
                         camera, name = names[column]
-                        mine.setdefault(camera, {})[name] = values
-    return found
+                        episode_stats.setdefault(camera, {})[name] = values
+    return stats
 
 
 def _array(column: pa.ChunkedArray) -> NDArray[np.float64]:

@@ -35,16 +35,16 @@ def parts(names: Any, dims: int) -> dict[str, tuple[int, int]]:
         groups = [(part, list(group)) for part, group in groupby(groups[0][1], _part)]
         if all(part is None for part, _ in groups):
             return {WHOLE: (0, dims)}
-        known = [(part or "arm", name) for part, group in groups for name in group]
-        groups = [(part, list(group)) for part, group in groupby(known, lambda pair: pair[0])]
-    found: dict[str, tuple[int, int]] = {}
+        named_parts = [(part or "arm", name) for part, group in groups for name in group]
+        groups = [(part, list(group)) for part, group in groupby(named_parts, lambda pair: pair[0])]
+    ranges: dict[str, tuple[int, int]] = {}
     at = 0
     for part, group in groups:
-        if part in found:
+        if part in ranges:
             return {WHOLE: (0, dims)}
-        found[part] = (at, at + len(group))
+        ranges[part] = (at, at + len(group))
         at += len(group)
-    return found
+    return ranges
 
 
 def _groups(names: Any) -> list[tuple[str, list[str]]]:
@@ -59,9 +59,9 @@ def _groups(names: Any) -> list[tuple[str, list[str]]]:
 
 
 def _part(name: str) -> str | None:
-    words = {word.lower() for word in _WORD.findall(name)}
-    side = next((side for side in ("left", "right") if side in words), None)
-    part = next((part for part, known in _PARTS.items() if words & known), None)
+    tokens = {word.lower() for word in _WORD.findall(name)}
+    side = next((side for side in ("left", "right") if side in tokens), None)
+    part = next((part for part, part_tokens in _PARTS.items() if tokens & part_tokens), None)
     if side is None:
         return part
     return f"{side}_{'arm' if part is None or part in _UNSIDED else part}"

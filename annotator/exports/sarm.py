@@ -57,7 +57,11 @@ def export_sarm(
     annotated = Annotated.open(dataset)
     source, fps = annotated.source, annotated.source.fps
     lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
-    dense = {e: found for e, goals in annotated.goals.items() if (found := stages(goals, lengths[e]))}
+    dense = {
+        e: episode_stages
+        for e, goals in annotated.goals.items()
+        if (episode_stages := stages(goals, lengths[e]))
+    }
     if not dense:
         raise DatasetError(f"{dataset}: no step that may be trained on as done, so there are no stages")
     if without := len(lengths) - len(dense):
@@ -93,9 +97,12 @@ def _write_episodes(
     table = pq.read_table(original)
     episodes = table["episode_index"].to_pylist()
     for prefix in _PREFIXES:
-        found = [(dense if prefix == "dense_" else sparse).get(episode) for episode in episodes]
+        stage_lists = [(dense if prefix == "dense_" else sparse).get(episode) for episode in episodes]
         for name, (kind, value) in _COLUMNS.items():
-            lists = [None if mine is None else [value(stage, fps) for stage in mine] for mine in found]
+            lists = [
+                None if episode_stages is None else [value(stage, fps) for stage in episode_stages]
+                for episode_stages in stage_lists
+            ]
             values = pa.array(lists, kind)
             table = put_column(table, pa.field(prefix + name, kind), pa.chunked_array([values]))
     with atomic(target) as tmp:

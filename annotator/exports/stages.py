@@ -26,10 +26,12 @@ def stages(goals: Goals, length: int) -> tuple[SarmStage, ...]:
     stays complete. On frames after the last span it would take the whole task for complete, a failed attempt
     too, so a span without length ends the episode: then they are frames between two spans.
     """
-    found = tuple(SarmStage(span.name, span.start, span.end) for span in goals.spans if span.name is not None)
-    if found and found[-1].end < length - 1:
-        found += (SarmStage(found[-1].name, length - 1, length - 1),)
-    return found
+    sequence = tuple(
+        SarmStage(span.name, span.start, span.end) for span in goals.spans if span.name is not None
+    )
+    if sequence and sequence[-1].end < length - 1:
+        sequence += (SarmStage(sequence[-1].name, length - 1, length - 1),)
+    return sequence
 
 
 def proportions(episodes: Sequence[Sequence[SarmStage]]) -> dict[str, float]:
@@ -45,7 +47,7 @@ def proportions(episodes: Sequence[Sequence[SarmStage]]) -> dict[str, float]:
             frames[stage.name] += stage.end - stage.start
         for name, count in frames.items():
             shares[name].append(count / frames.total())
-    mean = {name: sum(mine) / len(mine) for name, mine in shares.items()}
+    mean = {name: sum(values) / len(values) for name, values in shares.items()}
     total = sum(mean.values())
     return {name: mean[name] / total for name in in_order([[s.name for s in e] for e in episodes])}
 
@@ -57,11 +59,11 @@ def in_order(episodes: Iterable[Sequence[str]]) -> list[str]:
     ['reach', 'grasp', 'lift', 'place']
     """
     plans = [tuple(dict.fromkeys(names)) for names in episodes]
-    before = Counter(pair for plan in plans for pair in combinations(plan, 2))
+    pair_counts = Counter(pair for plan in plans for pair in combinations(plan, 2))
     after: defaultdict[str, list[str]] = defaultdict(list)
     waiting = {name: 0 for plan in plans for name in plan}
-    for (first, second), count in before.items():
-        if count > before[second, first]:
+    for (first, second), count in pair_counts.items():
+        if count > pair_counts[second, first]:
             after[first].append(second)
             waiting[second] += 1
     ordered = []
@@ -70,7 +72,7 @@ def in_order(episodes: Iterable[Sequence[str]]) -> list[str]:
         name = min(waiting, key=waiting.__getitem__)
         del waiting[name]
         ordered.append(name)
-        for later in after[name]:
-            if later in waiting:
-                waiting[later] -= 1
+        for follower in after[name]:
+            if follower in waiting:
+                waiting[follower] -= 1
     return ordered

@@ -110,19 +110,19 @@ def told(step: StoryboardStep) -> str:
 
 def when(step: StoryboardStep, fps: float) -> str | None:
     """Where a step is in the recording, or why it is nowhere."""
-    found = step.alignment
-    if found is not None and found.reason is not None:
-        return f"Unaligned: {found.reason}"
+    alignment = step.alignment
+    if alignment is not None and alignment.reason is not None:
+        return f"Unaligned: {alignment.reason}"
     if step.segment is None:
         return None
-    unlike = "" if found is None or found.cost is None else f" · unlikeness {found.cost:.2f}"
+    unlike = "" if alignment is None or alignment.cost is None else f" · unlikeness {alignment.cost:.2f}"
     vain = " · tried in vain" if step.step.outcome == "failed" else ""
     return f"{span(step.segment, fps)}{unlike}{vain}"
 
 
-def ticks(seconds: float, most: int = 6) -> Iterator[tuple[float, str]]:
-    """(percent, label) at round times from 0 on, at most `most` of them after the first."""
-    rough = seconds / most
+def ticks(seconds: float, max_ticks: int = 6) -> Iterator[tuple[float, str]]:
+    """(percent, label) at round times from 0 on, at most `max_ticks` of them after the first."""
+    rough = seconds / max_ticks
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * n for n in (1, 2, 5, 10) if unit * n >= rough)
     for i in range(math.floor(seconds / step + 1e-9) + 1):
@@ -163,10 +163,10 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
     verdict, failure = attempt.verdict, attempt.failure
     if verdict is not None:
         outcome = "accepted" if verdict.success else "rejected"
-        given = (("semantics", verdict.semantics), ("quality", verdict.quality))
+        named_scores = (("semantics", verdict.semantics), ("quality", verdict.quality))
         sure = () if verdict.probability is None else (f"probability of success {verdict.probability:.2f}",)
         text, refined = verdict.reasoning, verdict.refined_prompt
-        marks = (f"{name} {score:g}/10" for name, score in given if score is not None)
+        marks = (f"{name} {score:g}/10" for name, score in named_scores if score is not None)
         scores = " · ".join((*sure, *marks))
     else:
         outcome, refined, scores = "failed", None, ""
@@ -185,10 +185,10 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
 
 
 def _tally(statuses: Iterable[Status]) -> str:
-    found = Counter(statuses)
-    pictured = found.total() - found["text"]
-    parts = [f"{found['verified']} of {pictured} steps verified"] if pictured else []
-    if worded := found["text"]:
+    counts = Counter(statuses)
+    pictured = counts.total() - counts["text"]
+    parts = [f"{counts['verified']} of {pictured} steps verified"] if pictured else []
+    if worded := counts["text"]:
         parts.append(f"{worded} in words alone")
     return ", ".join(parts)
 

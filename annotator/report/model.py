@@ -65,9 +65,9 @@ class EpisodeView:
         """The worst of its steps; `failed` when the episode itself failed, `text` when all is in words."""
         if self.message is not None:
             return "failed"
-        found = {step.status for step in self.storyboard.steps}
+        statuses = {step.status for step in self.storyboard.steps}
         order: tuple[Status, ...] = ("failed", "unverified", "skipped")
         for status in order:
-            if status in found:
+            if status in statuses:
                 return status
-        return "text" if found == {"text"} else "verified"
+        return "text" if statuses == {"text"} else "verified"

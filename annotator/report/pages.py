@@ -52,10 +52,10 @@ class Pages:
         """One episode in full; `sheet` is the address of its contact sheet."""
         return self._render("episode.html.j2", card=card, sheet=sheet)
 
-    def page(self, entries: list[str], first: int, last: int, before: str | None, after: str | None) -> str:
-        """Some consecutive episodes; `before` and `after` are the neighbours' addresses."""
+    def page(self, entries: list[str], first: int, last: int, previous: str | None, after: str | None) -> str:
+        """Some consecutive episodes; `previous` and `after` are the neighbours' addresses."""
         return self._render(
-            "page.html.j2", entries=entries, first=first, last=last, before=before, after=after
+            "page.html.j2", entries=entries, first=first, last=last, before=previous, after=after
         )
 
     def index(self, counts: Mapping[str, int], rows: str, pages: Sequence[PageLink]) -> str:

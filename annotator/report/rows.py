@@ -22,9 +22,9 @@ class ReportRows:
     def add(self, card: EpisodeCard, page: int, *, thumbnail: bool) -> None:
         """Add the episode on page number `page`."""
         facts = " · ".join(filter(None, (card.tally, card.seconds)))
-        said = [self._text(text) for text in (card.title, card.instruction, facts)]
+        texts = [self._text(text) for text in (card.title, card.instruction, facts)]
         bars = [v for b in card.bars for v in (b.hue, b.status, round(b.left, 2), round(b.width, 2))]
-        row = [card.index, page, int(thumbnail), card.status, *said, bars]
+        row = [card.index, page, int(thumbnail), card.status, *texts, bars]
         self._rows.append(json.dumps(row, separators=(",", ":")))
 
     def json(self) -> str:

@@ -29,8 +29,8 @@ def _cells(view: EpisodeView) -> list[Cell]:
             Line(f"{number}. {step.step.name}", 17, INK, 3),
             Line(f"{when}{told(step)}", 15, mark.colour, 2),
         )
-        words = step.step.auxiliary_text if step.status == "text" else None
-        cells.append(Cell(goal, lines, mark, note=None if words is None else Line(words, 15, INK, 6)))
+        caption = step.step.auxiliary_text if step.status == "text" else None
+        cells.append(Cell(goal, lines, mark, note=None if caption is None else Line(caption, 15, INK, 6)))
     return cells
 
 

@@ -28,13 +28,13 @@ _LONGEST = 2000
 @functools.cache
 def fonts(size: int) -> tuple[Font, ...]:
     """The fonts found on this machine at `size` pixels; Pillow's own comes last and is always there."""
-    found: list[Font] = []
+    loaded: list[Font] = []
     for family in _FAMILIES:
         try:
-            found.append(PIL.ImageFont.truetype(family, size))
+            loaded.append(PIL.ImageFont.truetype(family, size))
         except OSError:
             continue
-    return (*found, PIL.ImageFont.load_default(size))
+    return (*loaded, PIL.ImageFont.load_default(size))
 
 
 def font_for(text: str, size: int) -> Font:
@@ -63,18 +63,18 @@ def wrap(text: str, font: Font, width: int, lines: int) -> list[str]:
     """Break `text` into at most `lines` lines of at most `width` pixels; `…` marks what was cut."""
     printable = "".join(c if c.isprintable() else " " for c in text[:_LONGEST])
     broken = _lines(printable.split(), font, width)
-    kept = [line for _, line in zip(range(lines), broken, strict=False)]
+    visible = [line for _, line in zip(range(lines), broken, strict=False)]
     if next(broken, None) is not None or len(text) > _LONGEST:
-        last = kept[-1]
+        last = visible[-1]
         while last and font.getlength(last + "…") > width:
             last = last[:-1]
-        kept[-1] = last + "…"
-    return kept
+        visible[-1] = last + "…"
+    return visible
 
 
-def _lines(words: list[str], font: Font, width: int) -> Iterator[str]:
+def _lines(text_words: list[str], font: Font, width: int) -> Iterator[str]:
     line = ""
-    for word in words:
+    for word in text_words:
         joined = f"{line} {word}" if line else word
         if font.getlength(joined) <= width:
             line = joined

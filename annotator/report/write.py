@@ -82,9 +82,9 @@ class _Report:
 
     def _write_page(self, *, last: bool) -> None:
         page = self.page
-        before = _Page(page.number - 1).name if page.number > 1 else None
+        previous = _Page(page.number - 1).name if page.number > 1 else None
         after = None if last else _Page(page.number + 1).name
-        text = self.pages.page(page.entries, page.indices[0], page.indices[-1], before, after)
+        text = self.pages.page(page.entries, page.indices[0], page.indices[-1], previous, after)
         self._write(page.name, _utf8(text))
         self.written.append(PageLink(page.name, page.indices[0], page.indices[-1]))
         for name, data in page.thumbnails.items():

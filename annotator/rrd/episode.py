@@ -68,13 +68,13 @@ def log_storyboard(stream: rr.RecordingStream, board: Storyboard) -> None:
     tick = 0
     for number, (step, goal) in enumerate(zip(board.steps, board.goal_images(), strict=True), start=1):
         stream.set_time(ATTEMPT, sequence=tick)
-        words = told_step(number, step, 1.0)
-        log_subgoal(stream, f"{number}. {step.step.name}", words, None if goal is None else picture(goal))
+        text = told_step(number, step, 1.0)
+        log_subgoal(stream, f"{number}. {step.step.name}", text, None if goal is None else picture(goal))
         for at, attempt in enumerate(step.attempts):
             stream.set_time(ATTEMPT, sequence=tick + at)
             log_verdict(stream, *told_attempt(at + 1, attempt, f"{number}. {step.step.name}"))
-            shown = rr.Clear(recursive=False) if attempt.image is None else picture(attempt.image)
-            log(stream, CANDIDATE, shown)
+            entity = rr.Clear(recursive=False) if attempt.image is None else picture(attempt.image)
+            log(stream, CANDIDATE, entity)
         tick += max(1, len(step.attempts))
 
 
@@ -87,13 +87,15 @@ def _log_camera(stream: rr.RecordingStream, episode: Episode, camera: str) -> No
         video = rr.AssetVideo(path=path)
     where = f"{episode.root}: episode {episode.index}: {camera}"
     try:
-        shown = video.read_frame_timestamps_nanos()
+        timestamps = video.read_frame_timestamps_nanos()
     except RuntimeError as e:
         raise DatasetError(f"{where}: Rerun cannot read the video ({e}): encode it as AV1 or H.264") from e
-    if len(shown) != len(episode):
-        raise DatasetError(f"{where}: Rerun reads {len(shown)} of {len(episode)} frames: encode it as AV1")
+    if len(timestamps) != len(episode):
+        raise DatasetError(
+            f"{where}: Rerun reads {len(timestamps)} of {len(episode)} frames: encode it as AV1"
+        )
     log(stream, entity, video, static=True)
-    columns = rr.VideoFrameReference.columns_nanos(shown)
+    columns = rr.VideoFrameReference.columns_nanos(timestamps)
     stream.send_columns(entity, _times(episode, range(len(episode))), columns, strict=True)
 
 
@@ -111,8 +113,8 @@ def _log_steps(stream: rr.RecordingStream, episode: Episode, view: EpisodeView) 
             _at(stream, episode, end)
             log_subgoal(stream, "", "", None)
         _at(stream, episode, cut.start)
-        name, words = f"{number}. {step.step.name}", told_step(number, step, view.fps)
-        log_subgoal(stream, name, words, None if goal is None else picture(goal))
+        name, text = f"{number}. {step.step.name}", told_step(number, step, view.fps)
+        log_subgoal(stream, name, text, None if goal is None else picture(goal))
         _log_verdicts(stream, number, step)
         end = cut.end
     if end < len(episode):

@@ -36,10 +36,10 @@ def log(stream: rr.RecordingStream, entity: str, what: rr.AsComponents, *, stati
     stream.log(entity, what, static=static, strict=True)
 
 
-def log_subgoal(stream: rr.RecordingStream, name: str, words: str, goal: rr.EncodedImage | None) -> None:
+def log_subgoal(stream: rr.RecordingStream, name: str, text: str, goal: rr.EncodedImage | None) -> None:
     """Log the sub-goal that holds from the stream's present time on; an empty `name` is none."""
     log(stream, STEP, rr.StateChange(state=name))
-    log(stream, WORDS, rr.TextDocument(words))
+    log(stream, WORDS, rr.TextDocument(text))
     log(stream, GOAL, rr.Clear(recursive=False) if goal is None else goal)
 
 
@@ -75,8 +75,8 @@ def blueprint(cameras: Sequence[str], timeline: str, *, curves: bool = True) -> 
     below = [rrb.StateTimelineView(origin=LANES, name="Sub-goals")]
     below += [rrb.TimeSeriesView(origin=CURVES, name="Curves")] if curves else []
     views = (rrb.Spatial2DView(origin=entity, name=entity.rpartition("/")[2]) for entity in cameras)
-    seen = rrb.Vertical(rrb.Grid(*views), *below, row_shares=[5, 1.5, 2][: 1 + len(below)])
-    told = rrb.Vertical(
+    pictures = rrb.Vertical(rrb.Grid(*views), *below, row_shares=[5, 1.5, 2][: 1 + len(below)])
+    texts = rrb.Vertical(
         rrb.Spatial2DView(origin=GOAL, name="Goal image"),
         rrb.TextDocumentView(origin=WORDS, name="Sub-goal"),
         rrb.TextLogView(
@@ -85,7 +85,7 @@ def blueprint(cameras: Sequence[str], timeline: str, *, curves: bool = True) -> 
         row_shares=[4, 3, 3],
     )
     return rrb.Blueprint(
-        rrb.Horizontal(seen, told, column_shares=[3, 2]),
+        rrb.Horizontal(pictures, texts, column_shares=[3, 2]),
         rrb.TimePanel(timeline=timeline, state="collapsed"),
         rrb.SelectionPanel(state="hidden"),
     )

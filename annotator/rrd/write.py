@@ -49,14 +49,14 @@ def write_rrd(
     cameras = [camera for camera in views if camera != options.subgoal_key]
     laid = blueprint([camera_entity(camera) for camera in cameras], TIME)
     written: list[Path] = []
-    wanted = select(dataset, done, episodes)
-    for index in wanted:
+    selected = select(dataset, done, episodes)
+    for index in selected:
         episode = recorded.episode(index)
         written.append(out / f"{episode_id(index)}.rrd")
         with _recording(written[-1], f"Episode {index}: {episode.instruction}", laid) as stream:
             view = episode_view(episode, records)
             log_episode(stream, episode, view, cameras, curves(episode, layout))
-        progress("recordings", len(written), len(wanted))
+        progress("recordings", len(written), len(selected))
     return written
 
 
