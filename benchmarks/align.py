@@ -3,22 +3,23 @@
     python benchmarks/align.py --json
 
 The episodes are the labelled ones of tests/data/real, with their pictures below ../shared/data or the folder
-given; without any there is no row. Goals are
-made from the frames at the true cuts. With --json the last line is one JSON object: `found_below`, and
-`rows`, each with
+that is named; without them there is no row. Goal images are made from the frames at the true cuts.
+
+Keys of --json: `found_below`, the unlikeness below which a step counts as found, and `rows`, each with
     goals             how the goal images were made
     steps, found      steps looked for, and those that were given a segment's end
     cost_median, cost_high      unlikeness, median and 90th percentile
     true, matched     inner cuts labelled, and those found within 0.5 s
 """
 
-import argparse
-import json
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
+from common import argument_parser, parse, report
 
 from goalreel.annotator.align import CHUNK, FOUND, WITHIN_S, ends, features
 from goalreel.datasets.episode import Episode
@@ -29,29 +30,38 @@ from goalreel.planners.kinematic.proposals import proposals
 
 SHARED = Path(__file__).parents[2] / "shared/data"
 LABELS = Path(__file__).parents[1] / "tests/data/real/labels.json"
-type Made = Callable[[Image, Image, Image], Image]
-"""From the first frame, the frame at the cut and the last frame of another episode."""
+type Change = Callable[[Image, Image, Image], Image]
+"""Makes a goal image from the first frame, the frame at the cut and the last frame of another episode."""
 
 
-def zoomed(share: float) -> Made:
-    def made(first: Image, true: Image, other: Image) -> Image:
+def zoom(share: float) -> Change:
+    """Cut a share of the width and height away."""
+
+    def change(first: Image, true: Image, other: Image) -> Image:
         width, height = true.size
         x, y = round(share / 2 * width), round(share / 2 * height)
-        return Image(cv2.resize(true.pixels[y : height - y, x : width - x], (width, height)))
+        return _image(cv2.resize(true.pixels[y : height - y, x : width - x], (width, height)))
 
-    return made
+    return change
 
 
-def shifted(share: float) -> Made:
-    def made(first: Image, true: Image, other: Image) -> Image:
+def shift(share: float) -> Change:
+    """Move the picture to the right by a share of its width."""
+
+    def change(first: Image, true: Image, other: Image) -> Image:
         pixels = round(share * true.size[0])
         return Image(np.roll(true.pixels, pixels, axis=1))
 
-    return made
+    return change
 
 
-def patched(first: Image, true: Image, other: Image) -> Image:
-    """The first frame, and the true one where they differ most: an editor that leaves the arm alone."""
+def blur(first: Image, true: Image, other: Image) -> Image:
+    """Blur the true frame by 3 px."""
+    return _image(cv2.GaussianBlur(true.pixels, (0, 0), 3))
+
+
+def patch(first: Image, true: Image, other: Image) -> Image:
+    """Copy the true frame into the first where they differ most, as an editor that leaves the arm alone."""
     width, height = first.size
     box = (round(0.2 * width), round(0.25 * height))
     change = np.abs(first.pixels.astype(int) - true.pixels).mean(axis=2).astype(np.float32)
@@ -65,47 +75,35 @@ def patched(first: Image, true: Image, other: Image) -> Image:
     return Image(pixels)
 
 
-GOALS: dict[str, Made] = {
+def _image(pixels: cv2.typing.MatLike) -> Image:
+    return Image(np.asarray(pixels, np.uint8))
+
+
+GOALS: dict[str, Change] = {
     "the real frame": lambda first, true, other: true,
-    "blurred by 3 px": lambda first, true, other: Image(cv2.GaussianBlur(true.pixels, (0, 0), 3)),
-    "zoomed by 5 %": zoomed(0.05),
-    "zoomed by 10 %": zoomed(0.1),
-    "shifted by 2 % of the width": shifted(0.02),
-    "shifted by 4 %": shifted(0.04),
-    "shifted by 8 %": shifted(0.08),
-    "the arm left where it was": patched,
+    "blurred by 3 px": blur,
+    "zoomed by 5 %": zoom(0.05),
+    "zoomed by 10 %": zoom(0.1),
+    "shifted by 2 % of the width": shift(0.02),
+    "shifted by 4 %": shift(0.04),
+    "shifted by 8 %": shift(0.08),
+    "the arm left where it was": patch,
     "the first frame, unchanged": lambda first, true, other: first,
     "a frame of another episode": lambda first, true, other: other,
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse, measure, print."""
+    parser = argument_parser(__doc__)
     parser.add_argument(
         "data", type=Path, nargs="?", default=SHARED, help="the folder of the datasets with their pictures"
     )
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    tried = {name: [0, 0, 0, 0] for name in GOALS}
-    costs: dict[str, list[float]] = {name: [] for name in GOALS}
-    for episode, label, other in episodes(options.data):
-        for name, counts, found in scored(episode, label, other):
-            tried[name] = [a + b for a, b in zip(tried[name], counts, strict=True)]
-            costs[name] += found
-    rows = [
-        {
-            "goals": name,
-            **dict(zip(("steps", "found", "true", "matched"), tried[name], strict=True)),
-            "cost_median": round(float(np.median(costs[name])), 2),
-            "cost_high": round(float(np.quantile(costs[name], 0.9)), 2),
-        }
-        for name in GOALS
-        if tried[name][0]
-    ]
+    parser.add_argument("--episodes", type=int, help="labelled episodes (default: all)")
+    options = parse(parser, argv, episodes=1)
+    rows = measure(options.data, options.episodes)
     if options.json:
-        print(json.dumps({"found_below": FOUND, "rows": rows}))
+        report({"found_below": FOUND, "rows": rows}, as_json=True)
         return
     print("| goal images | unlikeness, median (90 %) | steps found | inner cuts within 0.5 s |")
     print("|---|---|---|---|")
@@ -116,6 +114,26 @@ def main() -> None:
         )
 
 
+def measure(data: Path, limit: int | None) -> list[dict[str, Any]]:
+    """A row for each way to make goal images, over at most `limit` episodes."""
+    counts = {name: [0, 0, 0, 0] for name in GOALS}
+    costs: dict[str, list[float]] = {name: [] for name in GOALS}
+    for episode, label, other in itertools.islice(episodes(data), limit):
+        for name, more_counts, more_costs in score(episode, label, other):
+            counts[name] = [a + b for a, b in zip(counts[name], more_counts, strict=True)]
+            costs[name] += more_costs
+    return [
+        {
+            "goals": name,
+            **dict(zip(("steps", "found", "true", "matched"), counts[name], strict=True)),
+            "cost_median": round(float(np.median(costs[name])), 2),
+            "cost_high": round(float(np.quantile(costs[name], 0.9)), 2),
+        }
+        for name in GOALS
+        if costs[name]
+    ]
+
+
 def episodes(data: Path) -> Iterator[tuple[Episode, LabelledEpisode, Image]]:
     """Each labelled episode, and the last frame of the one before."""
     for name, labels in read_labels(LABELS).datasets.items():
@@ -123,43 +141,37 @@ def episodes(data: Path) -> Iterator[tuple[Episode, LabelledEpisode, Image]]:
             continue
         source = Source.open(data / name)
         camera = source.camera(None)
-        last = source.episode(labels.episodes[-1].episode)
+        previous = source.episode(labels.episodes[-1].episode)
         for label in labels.episodes:
-            other = last.frames(camera, [len(last) - 1])[0]
-            last = source.episode(label.episode)
-            yield last, label, other
+            other = previous.frames(camera, [len(previous) - 1])[0]
+            previous = source.episode(label.episode)
+            yield previous, label, other
 
 
-def scored(
+def score(
     episode: Episode, label: LabelledEpisode, other: Image
 ) -> Iterator[tuple[str, list[int], list[float]]]:
+    """For each way to make goal images: its name, counts (steps, found, true, matched) and costs."""
     camera = Source.open(episode.root).camera(None)
-    seen = np.concatenate(
-        [
-            features(episode.frames(camera, range(len(episode))[i : i + CHUNK]))
-            for i in range(0, len(episode), CHUNK)
-        ]
-    )
+    chunks = itertools.batched(range(len(episode)), CHUNK)
+    recording = np.concatenate([features(episode.frames(camera, chunk)) for chunk in chunks])
     true = [segment.end for segment in label.segments]
     first, *frames = episode.frames(camera, [0, *(end - 1 for end in true)])
     cuts = [p.frame for p in proposals(episode)]
-    least = max(2, round(WITHIN_S * episode.fps))
-    for name, made in GOALS.items():
-        goals = [made(first, frame, other) for frame in frames]
-        path = ends(first, goals, seen, cuts, least)
+    shortest = max(2, round(WITHIN_S * episode.fps))
+    for name, change in GOALS.items():
+        goals = [change(first, frame, other) for frame in frames]
+        path = ends(first, goals, recording, cuts, shortest)
         if path is None:
             yield name, [len(true), 0, len(true) - 1, 0], []
             continue
-        found = [(end, cost) for end, cost in path if cost is not None]
-        near = WITHIN_S * episode.fps
-        matched = sum(
-            c <= FOUND and abs(e - t) <= near for (e, c), t in zip(found[:-1], true[:-1], strict=True)
+        matches = [(end, cost) for end, cost in path if cost is not None]
+        tolerance = WITHIN_S * episode.fps
+        right = sum(
+            c <= FOUND and abs(e - t) <= tolerance for (e, c), t in zip(matches[:-1], true[:-1], strict=True)
         )
-        yield (
-            name,
-            [len(true), sum(c <= FOUND for _, c in found), len(true) - 1, matched],
-            [c for _, c in found],
-        )
+        found = sum(c <= FOUND for _, c in matches)
+        yield name, [len(true), found, len(true) - 1, right], [c for _, c in matches]
 
 
 if __name__ == "__main__":

@@ -3,18 +3,21 @@
     python benchmarks/real_critic.py --json
     python benchmarks/real_critic.py tabletop
 
-Without a dataset named it takes the labelled ones of tests/data/real with their pictures in ../shared/data;
-of those that are not there it has no row. With --json the last line is one JSON object: `rows`, each with
+By default it takes the labelled datasets of tests/data/real with their pictures in ../shared/data. Of those
+that are not there it has no row.
+
+Keys of --json: `rows`, each with
     dataset, granularity
     steps             steps planned
     first, accepted   those whose first frame was accepted, and those of which any was
-    rejected          the others: `episode`, `name`, `start`, `end` (frames) and the last `reason`
+    rejected          the others: episode, name, start, end (frames) and the last reason
 """
 
-import argparse
-import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+from common import argument_parser, parse, report
 
 from goalreel.annotator.options import Options
 from goalreel.batch import run
@@ -28,31 +31,32 @@ REAL = ("droid_new_setup", "g1_inspire")
 GRANULARITIES: tuple[Granularity, ...] = ("event", "subtask", "phase")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse, measure, print."""
+    parser = argument_parser(__doc__)
     parser.add_argument("datasets", type=Path, nargs="*", help="LeRobot datasets with their pictures")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    there = [path for path in (SHARED / name for name in REAL) if path.is_dir()]
-    datasets = options.datasets or there
-    rows = [row(path, granularity) for path in datasets for granularity in GRANULARITIES]
+    parser.add_argument("--episodes", type=int, help="the first so many of each dataset (default: all)")
+    parser.add_argument("--granularities", nargs="+", choices=GRANULARITIES, default=GRANULARITIES)
+    options = parse(parser, argv, episodes=1, granularities=("event",))
+    datasets = options.datasets or [path for path in (SHARED / name for name in REAL) if path.is_dir()]
+    episodes = None if options.episodes is None else range(options.episodes)
+    rows = [row(path, granularity, episodes) for path in datasets for granularity in options.granularities]
     if options.json:
-        print(json.dumps({"rows": rows}))
+        report({"rows": rows}, as_json=True)
         return
     print("| dataset | granularity | steps | accepted | ... at the first frame |\n|---|---|---|---|---|")
     for r in rows:
         print(f"| {r['dataset']} | {r['granularity']} | {r['steps']} | {r['accepted']} | {r['first']} |")
     print("\n| rejected, by granularity and episode | frames | step | reason |\n|---|---|---|---|")
     for r in rows:
-        for no in r["rejected"]:
-            where = f"{r['dataset']} {r['granularity']} {no['episode']}"
-            print(f"| {where} | {no['start']} to {no['end']} | {no['name']} | {no['reason']} |")
+        for step in r["rejected"]:
+            where = f"{r['dataset']} {r['granularity']} {step['episode']}"
+            print(f"| {where} | {step['start']} to {step['end']} | {step['name']} | {step['reason']} |")
 
 
-def row(root: Path, granularity: Granularity) -> dict[str, object]:
-    steps = list(judged(root, granularity))
+def row(root: Path, granularity: Granularity, episodes: Collection[int] | None = None) -> dict[str, Any]:
+    """Count what is accepted of a dataset."""
+    steps = list(judged_steps(root, granularity, episodes))
     first = [s.attempts[0].verdict for _, s in steps if s.attempts]
     return {
         "dataset": root.name,
@@ -60,34 +64,35 @@ def row(root: Path, granularity: Granularity) -> dict[str, object]:
         "steps": len(steps),
         "first": sum(verdict is not None and verdict.success for verdict in first),
         "accepted": sum(s.status == "verified" for _, s in steps),
-        "rejected": [told(episode, s) for episode, s in steps if s.status != "verified"],
+        "rejected": [rejection(episode, s) for episode, s in steps if s.status != "verified"],
     }
 
 
-def judged(
+def judged_steps(
     root: Path, granularity: Granularity, episodes: Collection[int] | None = None
 ) -> Iterator[tuple[int, StoryboardStep]]:
     """Every step with its episode (None: of all), as `goalreel annotate` has it before it is written."""
     source = Source.open(root)
-    recorded = Options(granularity=granularity).recorded(source)
-    models = load("hindsight", recordings=recorded)
+    context = Options(granularity=granularity).recorded(source)
+    models = load("hindsight", recordings=context)
     for index in source.select(episodes):
         episode = source.episode(index)
-        first = episode.frames(recorded.camera, [0])[0]
+        first = episode.frames(context.camera, [0])[0]
         task = Task(id=episode.id, instruction=episode.instruction, image=first)
         attempts = models.called.max_attempts
         for board in run([task], models.planner, models.editor, models.critic, max_attempts=attempts):
             yield from ((index, step) for step in board.steps)
 
 
-def told(episode: int, step: StoryboardStep) -> dict[str, object]:
+def rejection(episode: int, step: StoryboardStep) -> dict[str, object]:
+    """Where a step without an accepted picture lies, and why."""
     reasons = [a.verdict.reasoning for a in step.attempts if a.verdict]
-    span = step.segment
+    segment = step.segment
     return {
         "episode": episode,
         "name": step.step.name,
-        "start": span.start if span else None,
-        "end": span.end if span else None,
+        "start": segment.start if segment else None,
+        "end": segment.end if segment else None,
         "reason": reasons[-1] if reasons else step.status,
     }
 

@@ -2,7 +2,7 @@
 
     python benchmarks/real_labels.py --json
 
-It needs no pictures. With --json the last line is one JSON object: `tolerance_s`, and `rows`, each with
+It needs no pictures. Keys of --json: `tolerance_s`, and `rows`, each with
     dataset, granularity
     retreats          "apart": a retreat is a segment of its own; "joined": it belongs to what it follows
     matched, predicted, true      boundaries (counts)
@@ -10,9 +10,11 @@ It needs no pictures. With --json the last line is one JSON object: `tolerance_s
     names             the same for labelled segments whose step says what was done; of joined events only
 """
 
-import argparse
-import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from common import argument_parser, parse, report
 
 from goalreel.evaluation.real import (
     BoundaryScore,
@@ -23,33 +25,23 @@ from goalreel.evaluation.real import (
     read_labels,
 )
 from goalreel.evaluation.statistics import Measurement
+from goalreel.planners.kinematic import Granularity
 
+GRANULARITIES: tuple[Granularity, ...] = ("event", "subtask", "phase")
 REAL = Path(__file__).parents[1] / "tests/data/real"
 MEASURES = ("precision", "recall", "f1", "names")
 UNKNOWN = Measurement(value=None, low=None, high=None)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse, measure, print."""
+    parser = argument_parser(__doc__)
     parser.add_argument("--tolerance", type=float, default=0.5, help="seconds a boundary may be off")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    rows: list[dict[str, object]] = []
-    for name, labels in read_labels(REAL / "labels.json").datasets.items():
-        for granularity in ("event", "subtask", "phase"):
-            plans = kinematic_plans(REAL / name, granularity)
-            names = names_right(plans, labels) if granularity == "event" else UNKNOWN
-            for retreats in ("apart", "joined"):
-                score = boundary_score(
-                    cuts_of(plans), labels, options.tolerance, retreats_apart=retreats == "apart"
-                )
-                known = names if retreats == "joined" else UNKNOWN
-                row = {"dataset": name, "granularity": granularity, "retreats": retreats}
-                rows.append(row | flat(score, known))
+    parser.add_argument("--granularities", nargs="+", choices=GRANULARITIES, default=GRANULARITIES)
+    options = parse(parser, argv, granularities=("event",))
+    rows = measure(options.tolerance, options.granularities)
     if options.json:
-        print(json.dumps({"tolerance_s": options.tolerance, "rows": rows}))
+        report({"tolerance_s": options.tolerance, "rows": rows}, as_json=True)
         return
     print(
         "| dataset | granularity | retreats | found, of cuts made, of true ones "
@@ -58,18 +50,34 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for row in rows:
         counts = f"{row['matched']}, of {row['predicted']}, of {row['true']}"
-        shares = " | ".join(shown(row, key) for key in MEASURES)
+        shares = " | ".join(cell(row, key) for key in MEASURES)
         print(f"| {row['dataset']} | {row['granularity']} | {row['retreats']} | {counts} | {shares} |")
 
 
-def flat(score: BoundaryScore, names: Measurement) -> dict[str, object]:
-    found: dict[str, object] = {"matched": score.matched, "predicted": score.predicted, "true": score.true}
+def measure(tolerance: float, granularities: Sequence[Granularity]) -> list[dict[str, Any]]:
+    """A row for each dataset, granularity and way to count retreats."""
+    rows = []
+    for name, labels in read_labels(REAL / "labels.json").datasets.items():
+        for granularity in granularities:
+            plans = kinematic_plans(REAL / name, granularity)
+            names = names_right(plans, labels) if granularity == "event" else UNKNOWN
+            for retreats in ("apart", "joined"):
+                score = boundary_score(cuts_of(plans), labels, tolerance, retreats_apart=retreats == "apart")
+                row = {"dataset": name, "granularity": granularity, "retreats": retreats}
+                rows.append(row | flatten(score, names if retreats == "joined" else UNKNOWN))
+    return rows
+
+
+def flatten(score: BoundaryScore, names: Measurement) -> dict[str, Any]:
+    """The counts and measures of a row."""
+    row: dict[str, Any] = {"matched": score.matched, "predicted": score.predicted, "true": score.true}
     for key, value in zip(MEASURES, (score.precision, score.recall, score.f1, names), strict=True):
-        found |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
-    return found
+        row |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
+    return row
 
 
-def shown(row: dict[str, object], key: str) -> str:
+def cell(row: Mapping[str, Any], key: str) -> str:
+    """A measure with its interval."""
     if row[key] is None:
         return "-"
     return f"{row[key]:.2f} ({row[f'{key}_low']:.2f} - {row[f'{key}_high']:.2f})"

@@ -2,19 +2,16 @@
 
     python benchmarks/review.py [--episodes N] [--json]
 
-A dataset of 64 x 64 pixels and 16 frames an episode (`scale_data.py`), annotated without any model, is served
-by `goalreel review` in a process of its own and looked at in headless Chromium, 1,440 pixels wide.
+A dataset of 64 x 64 pixels and 16 frames an episode (`parts/scale_data.py`), annotated without any model, is
+served by `goalreel review` in a process of its own and opened in headless Chromium, 1,440 pixels wide.
 
 Keys of --json: `episodes`; `read_s`, from the command's start until it answers; `first_paint_ms`, from
-opening the address until the first lines of the list are painted, the median of REPEATS; `key_ms`, from a key
-press until what it does is painted, the median of each key's presses, of the slowest key; `keys`, of each:
-`.` and `l` go to another frame and step, `]` sets a boundary, `a letter` goes into the search field, which
-the server answers; `saved_ms`, from `]` until the page says that the server has it on its disk.
+opening the address until the first lines of the list are painted, the median of several; `key_ms`, from a key
+press until what it does is painted, the median of the slowest key; `keys`, the median of each: `.` and `l` go
+to another frame and step, `]` sets a boundary, `a letter` goes into the search field, which the server
+answers; `saved_ms`, from `]` until the page says that the server has it on its disk.
 """
 
-import argparse
-import json
-import shutil
 import socket
 import subprocess
 import sys
@@ -22,11 +19,14 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from scale import fill
-from scale_data import BLOCK, make
+from common import argument_parser, parse, report
+from parts.browser import chromium
+from parts.scale_data import BLOCK, fill, make
 from selenium import webdriver
 
 from goalreel.annotator.annotate import annotate, open_dataset
@@ -34,26 +34,25 @@ from goalreel.annotator.options import Options
 from goalreel.datasets.shards import Shard
 from goalreel.models.load import load
 
-REPEATS, PRESSES = 5, 20
 RUN = "from goalreel.cli.main import app; app()"
-OBSERVED = """
+ON_NEW_DOCUMENT = """
 new MutationObserver((_, observer) => {
   if (!document.querySelector(".row")) return;
   observer.disconnect();
   requestAnimationFrame(() => requestAnimationFrame(() => { window.painted = performance.now(); }));
 }).observe(document, { childList: true, subtree: true });
 """
-PAINTED = """
+WAIT_FOR_PAINT = """
 const done = arguments[0];
 (function look() { window.painted ? done(window.painted) : requestAnimationFrame(look); })();
 """
-SETTLED = """
+WAIT_FOR_SAVED = """
 const done = arguments[0];
 (function look() {
   document.querySelector("#saving")?.textContent === "Saved" ? done() : requestAnimationFrame(look);
 })();
 """
-PRESSED = """
+PRESS_KEY = """
 const [key, selector, done] = arguments;
 const seen = () => document.querySelector(selector)?.outerHTML;
 const before = seen();
@@ -70,18 +69,36 @@ if (field) {
 """
 
 
-def annotated(work: Path, episodes: int) -> Path:
-    """Records of all the episodes; those behind the first BLOCK are copies."""
-    root, out = make(work / "in", episodes), work / "out"
+def annotate_all(folder: Path, episodes: int, block: int) -> Path:
+    """Records of all the episodes; those behind the first `block` are copies."""
+    root, out = make(folder / "in", episodes, block=block), folder / "out"
     source, options = open_dataset(root), Options()
     models = load("hindsight", recordings=options.recorded(source))
-    annotate(source, out, models, options, episodes=range(BLOCK), shard=Shard(1, 1))
-    fill(root, out)
+    annotate(source, out, models, options, episodes=range(block), shard=Shard(1, 1))
+    fill(root, out, block)
     return out
 
 
+@contextmanager
+def review_server(dataset: Path) -> Iterator[str]:
+    """Run `goalreel review` on a free port; its address, once it answers."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    with subprocess.Popen([sys.executable, "-c", RUN, "review", str(dataset), "--port", str(port)]) as server:
+        try:
+            while not answers(url):
+                if server.poll() is not None:
+                    sys.exit(f"goalreel review ended with status {server.returncode}")
+                time.sleep(0.02)
+            yield url
+        finally:
+            server.kill()
+
+
 def answers(url: str) -> bool:
-    """Whether the page is there."""
+    """Tell whether the page is there."""
     try:
         with urllib.request.urlopen(f"{url}/api/dataset") as answer:
             return answer.status == 200
@@ -89,85 +106,81 @@ def answers(url: str) -> bool:
         return False
 
 
-def browser(profile: Path) -> webdriver.Chrome:
-    """Headless, at the width of a screen."""
-    options = webdriver.ChromeOptions()
-    for switch in ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"):
-        options.add_argument(switch)
-    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
-    size = {"width": 1440, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": OBSERVED})
-    return driver
+class ReviewPage:
+    """The review page in a browser, and how long its reactions take (milliseconds)."""
+
+    def __init__(self, driver: webdriver.Chrome, url: str) -> None:
+        self._driver, self._url = driver, url
+        size = {"width": 1440, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": ON_NEW_DOCUMENT})
+
+    def first_paint(self) -> float:
+        """From opening the page until its first lines are painted."""
+        self._driver.get("about:blank")
+        self._driver.get(self._url)
+        return self._driver.execute_async_script(WAIT_FOR_PAINT)
+
+    def focus_search(self) -> None:
+        """Put the cursor into the search field."""
+        self._driver.execute_script("document.querySelector('[name=q]').focus()")
+
+    def open_episode(self, index: int) -> None:
+        """Open an episode, and wait until all is saved."""
+        self._driver.get(f"{self._url}/#/episode/{index}")
+        self._wait_for_saved()
+
+    def press(self, key: str, selector: str) -> float:
+        """From a key until the elements at `selector` change."""
+        return self._driver.execute_async_script(PRESS_KEY, key, selector)
+
+    def set_boundary(self, step: str, selector: str) -> float:
+        """From `]` until the elements at `selector` change, a frame further (`.`) or back (`,`)."""
+        self._wait_for_saved()
+        self.press(step, ".playhead")
+        return self.press("]", selector)
+
+    def _wait_for_saved(self) -> None:
+        self._driver.execute_async_script(WAIT_FOR_SAVED)
 
 
-def first_paint(driver: webdriver.Chrome, url: str) -> float:
-    """Milliseconds until the first lines are painted."""
-    driver.get("about:blank")
-    driver.get(url)
-    return driver.execute_async_script(PAINTED)
-
-
-def pressed(driver: webdriver.Chrome, key: str, selector: str) -> float:
-    """Milliseconds from a key until what is at `selector` looks otherwise."""
-    return driver.execute_async_script(PRESSED, key, selector)
-
-
-def measure(driver: webdriver.Chrome, url: str) -> dict[str, object]:
-    """The times that a person waits."""
-    paints = [first_paint(driver, url) for _ in range(REPEATS)]
-    driver.execute_script("document.querySelector('[name=q]').focus()")
-    keys = {"a letter": [pressed(driver, letter, "#items") for letter in "in the bowl 19"]}
-    driver.get(f"{url}/#/episode/{BLOCK}")
-    driver.execute_async_script(SETTLED)
-    keys["l"] = [pressed(driver, key, ".step-list") for key in ("l", "j") * (PRESSES // 2)]
-    keys["."] = [pressed(driver, key, ".playhead") for key in (".", ",") * (PRESSES // 2)]
-    keys["]"] = [_set(driver, key, ".track") for key in (".", ",") * (PRESSES // 2)]
-    saved = [_set(driver, key, "#history") for key in (".", ",") * (PRESSES // 2)]
+def measure(page: ReviewPage, episode: int, repeats: int, presses: int) -> dict[str, object]:
+    """Time the first paint and every key."""
+    paints = [page.first_paint() for _ in range(repeats)]
+    page.focus_search()
+    keys = {"a letter": [page.press(letter, "#items") for letter in "in the bowl 19"[:presses]]}
+    page.open_episode(episode)
+    turns = presses // 2
+    keys["l"] = [page.press(key, ".step-list") for key in ("l", "j") * turns]
+    keys["."] = [page.press(key, ".playhead") for key in (".", ",") * turns]
+    keys["]"] = [page.set_boundary(key, ".track") for key in (".", ",") * turns]
+    saves = [page.set_boundary(key, "#history") for key in (".", ",") * turns]
     medians = {key: round(median(times), 1) for key, times in keys.items()}
     return {
         "first_paint_ms": round(median(paints)),
         "key_ms": max(medians.values()),
         "keys": medians,
-        "saved_ms": round(median(saved), 1),
+        "saved_ms": round(median(saves), 1),
     }
 
 
-def _set(driver: webdriver.Chrome, to: str, selector: str) -> float:
-    """As `pressed`, for a boundary that is set a frame further, or back."""
-    driver.execute_async_script(SETTLED)
-    pressed(driver, to, ".playhead")
-    return pressed(driver, "]", selector)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse, measure, print."""
+    parser = argument_parser(__doc__)
     parser.add_argument("--episodes", type=int, default=5000)
-    parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="goalreel-review-") as work, socket.socket() as probe:
-        out = annotated(Path(work), given.episodes)
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        probe.close()
-        url, began = f"http://127.0.0.1:{port}", time.perf_counter()
-        with subprocess.Popen([sys.executable, "-c", RUN, "review", str(out), "--port", str(port)]) as server:
-            try:
-                while not answers(url):
-                    time.sleep(0.02)
-                read = time.perf_counter() - began
-                driver = browser(Path(work) / "profile")
-                found = {"episodes": given.episodes, "read_s": round(read, 1), **measure(driver, url)}
-                driver.quit()
-            finally:
-                server.kill()
-    if given.json:
-        print(json.dumps(found))
-    else:
-        print("\n".join(f"{name}: {value}" for name, value in found.items()))
+    parser.add_argument("--block", type=int, default=BLOCK, help="episodes that are recorded, not copied")
+    parser.add_argument("--repeats", type=int, default=5, help="times the page is opened")
+    parser.add_argument("--presses", type=int, default=20, help="of each key")
+    options = parse(parser, argv, episodes=3, block=2, repeats=1, presses=2)
+    with tempfile.TemporaryDirectory(prefix="goalreel-review-") as name:
+        out = annotate_all(Path(name), options.episodes, options.block)
+        start = time.perf_counter()
+        with review_server(out) as url:
+            result: dict[str, object] = {"episodes": options.episodes}
+            result["read_s"] = round(time.perf_counter() - start, 1)
+            with chromium(Path(name) / "profile") as driver:
+                result |= measure(ReviewPage(driver, url), options.block, options.repeats, options.presses)
+    report(result, options.json)
 
 
 if __name__ == "__main__":

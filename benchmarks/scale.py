@@ -2,20 +2,22 @@
 
     python benchmarks/scale.py [--full] [--json]
 
-Datasets of 64 x 64 pixels and 16 frames an episode (`scale_data.py`), in one file and in several; no model is
-asked (`hindsight`). Each is measured in a process of its own, in CPU seconds, which a busy machine stretches
-less than those on the clock:
+Datasets of 64 x 64 pixels and 16 frames an episode (`parts/scale_data.py`), in one file and in several; no
+model is asked (`hindsight`). Each is measured in a process of its own, in CPU seconds, which a busy machine
+stretches less than those on the clock:
 
-- `annotate`: an episode, from the 21st to the last at either end, of SAMPLE episodes from both ends of the
+- `annotate_ms`: an episode, from the 21st to the last at either end, of SAMPLE episodes from both ends of the
   dataset; the median of REPEATS such runs. The same number of episodes whatever the size;
-- `once`: what such a run does besides, shared by all episodes: the dataset's metadata, the list of a video's
+- `once_ms`: the rest of such a run, shared by all episodes: the dataset's metadata, the list of a video's
   frames, the fingerprints of the episodes of two data files at most; the median again;
-- `build`: the dataset written from records of all its episodes, an episode; one of a small dataset is noise,
-  so up to REBUILT episodes it is the median of REPEATS builds. Other records than the samples' are copies.
+- `build_ms`: the dataset written from records of all its episodes, an episode. One of a small dataset is
+  noise, so up to REBUILT episodes it is the median of REPEATS builds. Records of others than the samples are
+  copies;
+- `episode_ms`: the sum of the three.
 
-Keys of --json: `cost_ratio` (an episode's sum of the three, the largest dataset over the one nearest to 1,000
-episodes, both in one file), `peak_rss_mb` (the largest of all), `report_load_s` (the report's index with as
-many episodes as the largest, opened in headless Chromium; null without selenium), and `table`.
+Keys of --json: `cost_ratio` (`episode_ms`, the largest dataset over the one nearest to 1,000 episodes, both
+in one file), `peak_rss_mb` (the largest of all), `report_load_s` (the report's index with as many episodes as
+the largest, opened in headless Chromium; null without selenium), and `table`, a row a dataset.
 """
 
 import argparse
@@ -25,14 +27,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-import lerobot.annotations.steerable_pipeline
-import lerobot.datasets.lerobot_dataset  # noqa: F401
 import numpy as np
-from scale_data import BLOCK, SIDE, make
+from common import argument_parser, parse, report
+from parts.scale_data import BLOCK, SIDE, fill, make
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
@@ -42,7 +44,7 @@ from goalreel.annotator.report.pictures import THUMBNAIL, jpeg
 from goalreel.annotator.report.rows import ReportRows
 from goalreel.annotator.shards import build_records
 from goalreel.batch import Limits
-from goalreel.datasets.records import FOLDER, LOCAL, Records
+from goalreel.datasets.records import FOLDER, LOCAL
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
 from goalreel.image import Image
@@ -50,8 +52,8 @@ from goalreel.models.load import load
 
 SAMPLE, WARM, REPEATS = 200, 20, 3
 REBUILT = 2000
-SHOWN = 24
-"""Lines of the report's list on show."""
+VISIBLE = 24
+"""Lines of the report's list that are on show."""
 SMALL, FULL = (
     ((1000, 1), (1000, 5), (4000, 1)),
     ((1000, 1), (20_000, 1), (20_000, 20), (100_000, 20), (100_000, 1)),
@@ -59,7 +61,7 @@ SMALL, FULL = (
 
 
 def annotate_samples(root: Path, out: Path, sample: int, repeats: int) -> tuple[float, float]:
-    """CPU seconds of what a run over some of the episodes at both ends does once, and an episode."""
+    """CPU seconds of a run over some episodes at both ends: what it does once, and an episode."""
     indices = Source.open(root).indices
     half = len(indices) // 2
     ends = [i for pair in zip(indices[:half], reversed(indices), strict=False) for i in pair]
@@ -71,11 +73,11 @@ def annotate_samples(root: Path, out: Path, sample: int, repeats: int) -> tuple[
 
 
 def _annotate(root: Path, out: Path, episodes: list[int]) -> tuple[float, float]:
-    """CPU seconds of a run without what it takes an episode, and those; the first WARM of an end count not.
+    """CPU seconds of a run without its episodes, and of an episode; the first WARM of an end do not count.
 
-    One after the other, or the last to end would have been begun with the first.
+    The episodes go one after the other, so that each one's time is its own.
     """
-    begin, seen = time.process_time(), list[tuple[int, float]]()
+    start, ends = time.process_time(), list[tuple[int, float]]()
     source, options = open_dataset(root), Options()
     models = load("hindsight", recordings=options.recorded(source))
     annotate(
@@ -86,56 +88,47 @@ def _annotate(root: Path, out: Path, episodes: list[int]) -> tuple[float, float]
         episodes=episodes,
         limits=Limits(in_flight=1),
         shard=Shard(1, 1),
-        progress=lambda _, done, total: seen.append((done, time.process_time())),
+        progress=lambda _, done, total: ends.append((done, time.process_time())),
     )
     # In order: those of the first end, then those of the last, which may have a data file of its own to read.
-    half = len(seen) // 2
-    parts = [part[min(WARM, half // 2) :] for part in (seen[:half], seen[half:])]
+    half = len(ends) // 2
+    parts = [part[min(WARM, half // 2) :] for part in (ends[:half], ends[half:])]
     each = sum(p[-1][1] - p[0][1] for p in parts) / sum(p[-1][0] - p[0][0] for p in parts)
-    return time.process_time() - begin - each * seen[-1][0], each
-
-
-def fill(root: Path, out: Path) -> None:
-    """Give every episode the record of the one that it repeats."""
-    source = Source.open(root)
-    fingerprints = source.fingerprint().episodes
-    records = Records(out / FOLDER, source="")
-    texts = [records.path(e).read_text() for e in range(BLOCK)]
-    for episode in sorted(set(source.indices) - records.recorded()):
-        first = episode % BLOCK
-        text = texts[first].replace(fingerprints[first], fingerprints[episode])
-        path = records.path(episode)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.replace(f"episode_{first:06d}", f"episode_{episode:06d}"))
+    return time.process_time() - start - each * ends[-1][0], each
 
 
 def build_all(out: Path) -> float:
     """CPU seconds of writing the dataset from its records."""
-    begin = time.process_time()
+    start = time.process_time()
     build_records(out)
-    return time.process_time() - begin
+    return time.process_time() - start
 
 
-def rebuilt(out: Path, work: Path, times: int) -> float:
-    """The median of so many builds, each from the records alone."""
-    taken = [build_all(out)]
-    for i in range(1, times):
-        again = work / f"again-{i}"
-        shutil.copytree(out / FOLDER, again / FOLDER)
-        shutil.copytree(out / LOCAL, again / LOCAL, ignore=shutil.ignore_patterns("build"))
-        taken.append(build_all(again))
-        shutil.rmtree(again)
-    return median(taken)
+def median_build(out: Path, count: int) -> float:
+    """The median CPU seconds of so many builds, each from the records alone."""
+    seconds = [build_all(out)]
+    for i in range(1, count):
+        copy = out.parent / f"copy-{i}"
+        shutil.copytree(out / FOLDER, copy / FOLDER)
+        shutil.copytree(out / LOCAL, copy / LOCAL, ignore=shutil.ignore_patterns("build"))
+        seconds.append(build_all(copy))
+        shutil.rmtree(copy)
+    return median(seconds)
 
 
 def measure(
-    root: Path, out: Path, episodes: int, sample: int = SAMPLE, repeats: int = REPEATS
+    root: Path,
+    out: Path,
+    episodes: int,
+    sample: int = SAMPLE,
+    repeats: int = REPEATS,
+    block: int = BLOCK,
 ) -> dict[str, float | int]:
-    """A row of the table; the peak is this process's."""
+    """One row of the table; the peak is this process's."""
     once, each = annotate_samples(root, out, sample, repeats)
     annotate_mb = _peak_mb()
-    fill(root, out)
-    build = rebuilt(out, out.parent, repeats if episodes <= REBUILT else 1)
+    fill(root, out, block)
+    build = median_build(out, repeats if episodes <= REBUILT else 1)
     return {
         "annotate_ms": round(1000 * each, 2),
         "once_ms": round(1000 * once / episodes, 2),
@@ -148,52 +141,42 @@ def measure(
 
 
 def _peak_mb() -> int:
-    """Of this program alone: `ru_maxrss` would be that of the process which started it, if larger."""
+    """Of this program alone: `ru_maxrss` would be that of its parent process, if larger."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
-def report_load(episodes: int, work: Path) -> float | None:
+def report_load(episodes: int, folder: Path) -> float | None:
     """Seconds until the index of a report is open, its first lines laid out; their thumbnails follow."""
     try:
-        from selenium import webdriver
+        from parts.browser import chromium
     except ImportError:
         return None
-    index = write_index(episodes, work)
-    options = webdriver.ChromeOptions()
-    for switch in ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={work / 'profile'}"):
-        options.add_argument(switch)
-    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
-    service = webdriver.ChromeService(
-        shutil.which("chromedriver")
-    )  # else selenium looks for one in the network
-    driver = webdriver.Chrome(options=options, service=service)
-    try:
+    index = write_index(episodes, folder)
+    with chromium(folder / "profile") as driver:
         driver.get("about:blank")
-        begin = time.perf_counter()
+        start = time.perf_counter()
         driver.get(index.as_uri())
-        assert driver.execute_script("return document.querySelectorAll('.row').length") == min(
-            episodes, SHOWN
-        )
-        taken = time.perf_counter() - begin
-        drawn = driver.execute_async_script(
+        rows = driver.execute_script("return document.querySelectorAll('.row').length")
+        seconds = time.perf_counter() - start
+        thumbnails = driver.execute_async_script(
             "const images = [...document.querySelectorAll('.thumb img')];"
             "images.forEach((image) => image.loading = 'eager');"
             "const done = arguments[0];"
             "Promise.all(images.map((image) => image.decode())).then(() => done(images.length));"
         )
-        assert drawn == min(episodes, SHOWN)
-        return round(taken, 2)
-    finally:
-        driver.quit()
+    assert rows == thumbnails == min(episodes, VISIBLE)
+    return round(seconds, 2)
 
 
 def write_index(episodes: int, out: Path) -> Path:
-    """The index of a report whose episodes have four steps and an instruction of their own each, and the
-    thumbnails of the first lines."""
+    """Write the index of a report, with the thumbnails of its first lines.
+
+    Each episode has four steps and an instruction of its own.
+    """
     rows = ReportRows()
     (out / "thumbs").mkdir()
-    for i in range(min(episodes, SHOWN)):
+    for i in range(min(episodes, VISIBLE)):
         picture = Image(np.full((SIDE, SIDE, 3), 10 * i, np.uint8))
         (out / "thumbs" / f"episode_{i:06d}.jpg").write_bytes(jpeg(picture, THUMBNAIL))
     bars = tuple(Bar(i, i, 25.0 * i, 25.0, "verified", "") for i in range(4))
@@ -221,45 +204,53 @@ def write_index(episodes: int, out: Path) -> Path:
     return out / "index.html"
 
 
-def table(sizes: tuple[tuple[int, int], ...], say: Callable[[str], object]) -> list[dict]:
+def table(sizes: Sequence[tuple[int, int]], show: Callable[[str], object]) -> list[dict[str, Any]]:
     """A row for each (episodes, files), each measured in a process of its own."""
     rows = []
     for episodes, files in sizes:
-        with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as work:
-            root, out = make(Path(work) / "in", episodes, files), Path(work) / "out"
+        with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as name:
+            root, out = make(Path(name) / "in", episodes, files), Path(name) / "out"
             command = [sys.executable, __file__, "--measure", str(root), str(out), str(episodes)]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            found = json.loads(done.stdout.splitlines()[-1])
-            rows.append({"episodes": episodes, "files": files, **found})
-            say(json.dumps(rows[-1]))
+            child = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            row = json.loads(child.stdout.splitlines()[-1])
+            rows.append({"episodes": episodes, "files": files, **row})
+            show(json.dumps(rows[-1]))
     return rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def smallest_row(episodes: int = 6, block: int = 3) -> dict[str, Any]:
+    """A row measured in this process, one import for all."""
+    with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as name:
+        root = make(Path(name) / "in", episodes, files=1, block=block)
+        row = measure(root, Path(name) / "out", episodes, sample=episodes, repeats=1, block=block)
+    return {"episodes": episodes, "files": 1, **row}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse, measure, print."""
+    parser = argument_parser(__doc__)
     parser.add_argument("--full", action="store_true", help="up to 100,000 episodes")
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parse(parser, argv)
     if options.measure:
         root, out, episodes = options.measure
-        print(json.dumps(measure(Path(root), Path(out), int(episodes))))
+        report(measure(Path(root), Path(out), int(episodes)), as_json=True)
         return
-    rows = table(FULL if options.full else SMALL, lambda row: print(row, flush=True))
+    if options.smoke:
+        rows = [smallest_row()]
+    else:
+        rows = table(FULL if options.full else SMALL, lambda row: print(row, flush=True))
     single = [row for row in rows if row["files"] == 1]
     large, near = single[-1], min(single, key=lambda row: abs(row["episodes"] - 1000))
-    with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as work:
-        load_s = report_load(large["episodes"], Path(work))
-    found = {
+    with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as folder:
+        load_s = report_load(large["episodes"], Path(folder))
+    result = {
         "cost_ratio": round(large["episode_ms"] / near["episode_ms"], 2),
         "peak_rss_mb": max(row["peak_rss_mb"] for row in rows),
         "report_load_s": load_s,
         "table": rows,
     }
-    if options.json:
-        print(json.dumps(found))
-    else:
-        print(f"{found['cost_ratio']} times the cost, {found['peak_rss_mb']} MB, report in {load_s} s")
+    report(result, options.json)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,26 @@
-"""How well a rendered goal image reads back into the predicates it shows.
+"""How well a rendered goal image reads back into the predicates that it shows.
 
     python benchmarks/tabletop_readback.py --episodes 100 --size 128 --json
 
-With --json the last line is one JSON object:
-    split, first_seed, episodes, size, camera
-    pictures          goal states that were teleported to and read
-    goal_shown        share of reached sub-goals that the picture is read to show (0-1)
-    goal_not_shown    share of sub-goals not reached yet that the picture is read NOT to show
-    predicates_true   share of all true predicates (every pair of objects, borderline ones too) read as true
-    predicates_false  share of all false ones read as false
-    error_mm          median, 90th and 99th percentile of a block's position error
-    missing           objects in the scene that were not found, all pictures together
-    seconds           wall time
+Keys of --json: `split`, `first_seed`, `episodes`, `size`, `camera`; `pictures`, the goal states that were
+teleported to and read; `goal_shown`, the share of reached sub-goals that the picture is read to show (0-1);
+`goal_not_shown`, the share of sub-goals not reached yet that it is read not to show; `predicates_true`, the
+share of all true predicates (every pair of objects, borderline ones too) that are read as true;
+`predicates_false`, the share of all false ones that are read as false; `error_mm`, the median, 90th and 99th
+percentile of a block's position error; `missing`, objects of the scene that were not found, in all pictures
+together; `seconds`, wall time.
 """
 
-import argparse
-import json
+import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+os.environ.setdefault("MUJOCO_GL", "egl")
+
 import numpy as np
+from common import argument_parser, parse, report
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.tabletop_measure import measure_reading
@@ -29,20 +29,17 @@ from goalreel.tabletop.sim.cameras import FIXED
 from goalreel.tabletop.sim.splits import SEEDS, seeds
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse, measure, print."""
+    parser = argument_parser(__doc__)
     parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--split", choices=list(SEEDS), default="validation")
     parser.add_argument("--first", type=int, default=0, help="first seed, counted from the split's start")
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--camera", choices=list(FIXED), default="front")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    options = parse(parser, argv, episodes=1)
     chosen = seeds(options.split, options.episodes, options.first)
-
-    started = time.perf_counter()
+    start = time.perf_counter()
     reading = measure_reading(chosen, options.size, options.camera)
     goals, predicates = reading.goals, reading.predicates
     result = {
@@ -58,13 +55,9 @@ def main() -> None:
         "predicates_false": predicates.right_false / predicates.false,
         "error_mm": [round(1000 * float(e), 2) for e in np.percentile(reading.errors, [50, 90, 99])],
         "missing": reading.missing,
-        "seconds": round(time.perf_counter() - started, 1),
+        "seconds": round(time.perf_counter() - start, 1),
     }
-    if options.json:
-        print(json.dumps(result))
-    else:
-        for key, value in result.items():
-            print(f"{key:24} {value}")
+    report(result, options.json)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""Does the node's SUCCEEDED mean that the task is done? Tabletop tasks, with and without its last question.
+"""Whether the node's SUCCEEDED means done: tabletop tasks, with and without its last question.
 
     OMP_NUM_THREADS=1 python benchmarks/task_success.py --json                  # 50 tasks, the shipped models
     python benchmarks/task_success.py --preset MINE.yaml --tasks 10
 
-The engine as the node runs it, in this process. The example policy makes the table look like each goal image
+The engine runs in this process as in the node. The example policy makes the table look like each goal image
 in turn, and the simulator says at the end which of the instruction's sub-goals are true. `before` counts a
-task as called done when each of its steps was taken for done, which is what the node went by; `after` when
-the critic has confirmed it as a whole too (`confirm`).
+task as called done when each of its steps was taken for done, which is what the node once went by; `after`
+when the critic has confirmed it as a whole too (`confirm`). With --known the models know the scenes and err
+never.
 
 Keys of --json: `tasks`, `done` (true at the end), `called_before` and `called_after` (called done),
 `false_before` and `false_after` (called done, and not true), `refused` (true, called done before, and not
@@ -16,17 +17,20 @@ confirmed), `replans`, `ends` (error code -> tasks).
 import hashlib
 import json
 import os
+import sys
+import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 import numpy as np
-import typer
+from common import argument_parser, parse, report
+from parts import handover
 from rich.console import Console
 from rich.progress import track
 
@@ -53,7 +57,7 @@ SETTLE, HOMING = 5, 20
 """Actions that the arm has to come to rest, and home."""
 CALLED = (ErrorCode.NONE, ErrorCode.UNVERIFIED)
 QUICK = {
-    "confirm": "with",
+    "confirm": True,
     "track_rate": 10.0,
     "critic_period": 0.5,
     "stall_timeout": 10.0,
@@ -63,8 +67,8 @@ QUICK = {
 
 
 @dataclass(frozen=True)
-class Played:
-    """How a task ended, and what was true then."""
+class TaskRecord:
+    """How a task ended, and which sub-goals were true then."""
 
     seed: int
     error: str
@@ -75,55 +79,58 @@ class Played:
 
 
 class Table:
-    """The table of an episode, and what the engine sees and says of it."""
+    """The table of an episode, as the engine's camera and as its listener."""
 
     def __init__(self, episode: TabletopEpisode) -> None:
         self.env, self.reacher = Tabletop(episode.scene), Reacher(episode.scene)
-        self._picture = self.look()
+        self._picture = self.render()
         self._goal: Goal | None = None
         self._changed = threading.Condition()
 
-    def look(self) -> Image:
+    def render(self) -> Image:
+        """Take a new picture."""
         self._picture = Image(self.env.render(self.env.scene.camera, SIZE).copy())
         return self._picture
 
     def newest(self) -> Frame:
+        """The last picture that was taken."""
         return Frame(self._picture, received=time.monotonic())
 
-    # -- what the engine tells, on its own thread
+    # -- called by the engine, on its own thread
 
     def board(self, board: Board) -> None:
-        """Of no use to a policy."""
+        """Ignore the board: a policy has no use for it."""
 
     def goal(self, goal: Goal) -> None:
+        """Take a new sub-goal."""
         with self._changed:
             self._goal = goal
             self._changed.notify_all()
 
     # -- the policy
 
-    def obey(self, over: threading.Event) -> None:
-        """Make the table look like whatever goal image is active."""
+    def follow(self, over: threading.Event) -> None:
+        """Make the table look like whatever goal image is active, until the task is over."""
         reached: Image | None = None
         while not over.is_set():
             with self._changed:
                 panel = self._goal.panel if self._goal is not None and self._goal.active else None
-                wanted = panel.goal_image if panel is not None else None
-                if wanted is None or wanted is reached:
+                target = panel.goal_image if panel is not None else None
+                if target is None or target is reached:
                     self._changed.wait(0.1)
                     continue
-            reached = wanted if not self._move(wanted) else None
+            reached = target if not self._move(target) else None
 
-    def _move(self, wanted: Image) -> bool:
-        """Move one block towards it; whether there was one to move."""
+    def _move(self, target: Image) -> bool:
+        """Move one block towards its place in a picture; tell whether there was one to move."""
         try:
-            motion = self.reacher.motion(self.look(), wanted)
+            motion = self.reacher.motion(self.render(), target)
         except ValueError:
             return False
         for number, action in enumerate(motion.actions if motion is not None else ()):
             self.env.step(action)
             if number % 5 == 0:
-                self.look()
+                self.render()
         self._go_home()
         return motion is not None
 
@@ -135,12 +142,30 @@ class Table:
             if at_home(state):
                 break
             self.env.step(homeward(state))
-        self.look()
+        self.render()
 
 
-def play(seed: int, trio: Trio, settings: EngineSettings) -> Played:
+type Models = Callable[[int], tuple[Trio, str]]
+"""From a seed to the models and the instruction that they get."""
+
+
+def shipped_models(trio: Trio) -> Models:
+    """The same models for every scene."""
+    return lambda seed: (trio, sample_episode(seed).instruction)
+
+
+def known_models(seed: int) -> tuple[Trio, str]:
+    """Models that know the scene; the critic believes that every step is done."""
+    scene = handover.film_scene(seed)
+    models = handover.SceneModels([scene], handover.Latency(0.0, 0.0, 0.0, 0.0))
+    return Trio(models, models, models), scene.tagged_instruction(None, "critic")
+
+
+def play(seed: int, models: Models, settings: EngineSettings) -> TaskRecord:
     """Give the instruction of a scene to an engine, and its goals to the policy."""
-    episode, over = sample_episode(seed), threading.Event()
+    over = threading.Event()
+    trio, instruction = models(seed)
+    episode = sample_episode(seed)
     table = Table(episode)
 
     def build(_: Preset) -> Trio:
@@ -149,57 +174,70 @@ def play(seed: int, trio: Trio, settings: EngineSettings) -> Played:
     engine = Engine(settings, table.newest, table, time.time_ns, build)
     engine.start()
     try:
-        ticket = engine.submit(TaskRequest(episode.instruction))
+        ticket = engine.submit(TaskRequest(instruction))
         ticket.outcome.add_done_callback(lambda _: over.set())
-        table.obey(over)
+        table.follow(over)
         outcome: TaskOutcome = ticket.outcome.result()
         held = tuple(table.env.holds(goal) for goal in episode.goals)
     finally:
         engine.stop()
         table.env.close()
-    sure = outcome.verdict.probability if outcome.verdict is not None else None
-    return Played(seed, outcome.error.name, outcome.message, outcome.replans, held, sure)
+    probability = outcome.verdict.probability if outcome.verdict is not None else None
+    return TaskRecord(seed, outcome.error.name, outcome.message, outcome.replans, held, probability)
 
 
-def measures(played: list[Played]) -> dict[str, object]:
-    called = [p for p in played if ErrorCode[p.error] in CALLED]
-    confirmed = [p for p in called if ErrorCode[p.error] is ErrorCode.NONE]
+def summary(records: Sequence[TaskRecord]) -> dict[str, object]:
+    """The keys that the module's docstring lists."""
+    called = [r for r in records if ErrorCode[r.error] in CALLED]
+    confirmed = [r for r in called if ErrorCode[r.error] is ErrorCode.NONE]
     return {
-        "tasks": len(played),
-        "done": sum(all(p.held) for p in played),
+        "tasks": len(records),
+        "done": sum(all(r.held) for r in records),
         "called_before": len(called),
-        "false_before": sum(not all(p.held) for p in called),
+        "false_before": sum(not all(r.held) for r in called),
         "called_after": len(confirmed),
-        "false_after": sum(not all(p.held) for p in confirmed),
-        "refused": sum(all(p.held) for p in called) - sum(all(p.held) for p in confirmed),
-        "replans": sum(p.replans for p in played),
-        "ends": dict(Counter(p.error for p in played)),
+        "false_after": sum(not all(r.held) for r in confirmed),
+        "refused": sum(all(r.held) for r in called) - sum(all(r.held) for r in confirmed),
+        "replans": sum(r.replans for r in records),
+        "ends": dict(Counter(r.error for r in records)),
     }
 
 
-def main(
-    tasks: Annotated[int, typer.Option(min=1, help="Scenes.")] = 50,
-    split: Annotated[Literal["validation", "test"], typer.Option(help="Whose.")] = "test",
-    preset: Annotated[str, typer.Option(help="Models.")] = "nano",
-    out: Annotated[
-        Path, typer.Option(help="What was played, a folder per models; run again to go on.")
-    ] = Path("out/success"),
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line.")] = False,
-) -> None:
-    """Play the tasks and count."""
+def saved_records(folder: Path, chosen: Sequence[int], models: Models, preset: str) -> list[TaskRecord]:
+    """Play the tasks that `folder` has no record of, and read all records."""
     settings = EngineSettings.of(preset, **QUICK)
-    trio = load(presets.load(preset))
-    models = " ".join(map(trio.called.key, ROLES))
-    folder = out / hashlib.blake2b(models.encode(), digest_size=6).hexdigest()
-    played: list[Played] = []
-    for seed in track(seeds(split, tasks), "tasks", console=Console(stderr=True), disable=as_json):
-        kept = folder / f"{seed}.json"
-        if not kept.exists():
-            write_bytes(kept, json.dumps(asdict(play(seed, trio, settings))).encode())
-        played.append(Played(**json.loads(kept.read_text(encoding="utf-8"))))
-    told = measures(played)
-    print(json.dumps(told) if as_json else "\n".join(f"{k}: {v}" for k, v in told.items()))
+    records = []
+    for seed in track(chosen, "tasks", console=Console(stderr=True), disable=not sys.stderr.isatty()):
+        file = folder / f"{seed}.json"
+        if not file.exists():
+            write_bytes(file, json.dumps(asdict(play(seed, models, settings))).encode())
+        records.append(TaskRecord(**json.loads(file.read_text(encoding="utf-8"))))
+    return records
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse, measure, print."""
+    parser = argument_parser(__doc__)
+    parser.add_argument("--tasks", type=int, default=50)
+    parser.add_argument("--split", choices=("validation", "test"), default="test")
+    parser.add_argument("--first", type=int, default=0, help="first seed, counted from the split's start")
+    parser.add_argument("--preset", default="nano", help="models")
+    parser.add_argument("--known", action="store_true", help="models that know the scenes, not a preset's")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/success"), help="records, a folder a trio; run again to go on"
+    )
+    options = parse(parser, argv, tasks=1, split="validation", first=2, known=True)
+    chosen = seeds(options.split, options.tasks, options.first)
+    if options.known:
+        with tempfile.TemporaryDirectory() as folder:
+            records = saved_records(Path(folder), chosen, known_models, "server")
+    else:
+        trio = load(presets.load(options.preset))
+        names = " ".join(map(trio.called.key, ROLES))
+        folder = options.out / hashlib.blake2b(names.encode(), digest_size=6).hexdigest()
+        records = saved_records(folder, chosen, shipped_models(trio), options.preset)
+    report(summary(records), options.json)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

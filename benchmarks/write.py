@@ -1,150 +1,140 @@
-"""Time to give a dataset language rows and a sub-goal camera: goalreel against re-recording it with lerobot.
+"""Time to give a dataset language rows and a sub-goal camera, against recording it again with lerobot.
 
-lerobot 0.6.1 cannot add a camera to a dataset (`add_features` refuses video), so its only way is to read
-every frame back and record it anew through `LeRobotDataset.create` / `add_frame`, with the goal pictures as
-one more camera. Both sides get the same dataset, storyboards and goal pictures, and write every episode.
-lerobot uses its default encoder and its fastest offline path (streaming encoding, frames decoded in order);
-its language columns are then written with its own `LanguageColumnsWriter`.
+    python benchmarks/write.py --json
 
-    python benchmarks/write.py [--dataset DIR] [--json]
+lerobot 0.6.1 cannot add a camera to a dataset (`add_features` refuses video). Its only way is to read every
+frame back and to record it again through `LeRobotDataset.create` and `add_frame`, with the goal images as one
+more camera. Both sides get the same dataset, storyboards and goal images, and write every episode. lerobot
+uses its default encoder, unless --codec names another, and its fastest offline path: streaming encoding,
+frames decoded in order. Its language columns are then written with its own `LanguageColumnsWriter`.
 
-The last line of `--json` is one object: speedup, goalreel_s, lerobot_s, episodes, frames, cameras, width,
-height.
+Keys of --json: `speedup`, `goalreel_s`, `lerobot_s`, `episodes`, `frames`, `cameras`, `width`, `height`.
 """
 
-import argparse
 import json
 import os
-import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("SVT_LOG", "1")  # errors only
 
 import numpy as np
+from common import argument_parser, parse, report
 from lerobot.annotations.steerable_pipeline import LanguageColumnsWriter
 from lerobot.annotations.steerable_pipeline.reader import iter_episodes
 from lerobot.annotations.steerable_pipeline.staging import EpisodeStaging
 from lerobot.datasets.language import language_feature_info
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.utils.constants import DEFAULT_FEATURES
+from numpy.typing import NDArray
+from parts.square_dataset import encoder, make_dataset
 
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import SUBGOAL, build
+from goalreel.image import Image
 from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
 
 STEPS = 4
 
 
-def make_dataset(root: Path, episodes: int, frames: int, size: int) -> None:
-    """Two cameras of a moving square on a textured ground, recorded by lerobot with its defaults."""
-    picture = {"dtype": "video", "shape": (size, size, 3), "names": ["height", "width", "channels"]}
-    numbers = {"dtype": "float32", "shape": (7,), "names": None}
-    features = {"observation.images.front": dict(picture), "observation.images.wrist": dict(picture)}
-    features |= {"observation.state": dict(numbers), "action": dict(numbers)}
-    dataset = LeRobotDataset.create("local/in", fps=10, features=features, root=root, streaming_encoding=True)
-    x, y = np.meshgrid(np.arange(size), np.arange(size))
-    ground = np.stack([(x + y) % 200, (2 * x) % 180, (3 * y) % 160], axis=2).astype(np.uint8)
-    for episode in range(episodes):
-        for i in range(frames):
-            view, edge = ground.copy(), size // 5
-            left = 2 * i % (size - edge)
-            view[episode * 4 : episode * 4 + edge, left : left + edge] = (250, 40 * episode % 255, 20)
-            state = np.full(7, i / frames, np.float32)
-            views = {"observation.images.front": view, "observation.images.wrist": view[::-1].copy()}
-            dataset.add_frame({**views, "observation.state": state, "action": state, "task": "move it"})
-        dataset.save_episode()
-    dataset.finalize()
-
-
 def storyboards(source: Source, camera: str) -> dict[int, Storyboard]:
-    """STEPS equal segments an episode; a goal is the segment's last frame."""
+    """Cut every episode into STEPS equal segments, whose last frames are the goal images."""
     boards = {}
     for episode in map(source.episode, source.indices):
         cuts = np.linspace(0, len(episode), STEPS + 1).astype(int).tolist()
         goals = episode.frames(camera, [cut - 1 for cut in cuts[1:]])
-        steps = []
-        for i, goal in enumerate(goals):
-            attempt = Attempt(prompt="p", seed=0, image=goal, verdict=Verdict(success=True))
-            steps.append(
-                StoryboardStep(
-                    step=Step(name=f"step {i}", instruction="i", prompt="p"),
-                    segment=Segment(start=cuts[i], end=cuts[i + 1]),
-                    attempts=(attempt,),
-                    status="verified",
-                    chosen=0,
-                )
-            )
+        steps = [_step(i, Segment(start=cuts[i], end=cuts[i + 1]), goal) for i, goal in enumerate(goals)]
         task = Task(id=episode.id, instruction=episode.instruction)
         boards[episode.index] = Storyboard(task=task, steps=tuple(steps))
     return boards
 
 
-def ours(source: Source, out: Path, boards: dict[int, Storyboard], camera: str) -> float:
-    """Commit every storyboard and build OUT; seconds."""
-    begin = time.perf_counter()
+def _step(index: int, segment: Segment, goal: Image) -> StoryboardStep:
+    attempt = Attempt(prompt="p", seed=0, image=goal, verdict=Verdict(success=True))
+    step = Step(name=f"step {index}", instruction="i", prompt="p")
+    return StoryboardStep(step=step, segment=segment, attempts=(attempt,), status="verified", chosen=0)
+
+
+def add_with_goalreel(source: Source, out: Path, boards: Mapping[int, Storyboard], camera: str) -> float:
+    """Commit every storyboard and build `out`; seconds."""
+    start = time.perf_counter()
     with Records.open(out, {}, source.fingerprint()) as records:
-        for episode, board in boards.items():
-            records.commit(episode, board)
-        build(source.root, out, records, camera=camera)
-    return time.perf_counter() - begin
+        for index, board in boards.items():
+            records.commit(index, board)
+        build(source, out, records, camera=camera)
+    return time.perf_counter() - start
 
 
-def theirs(source: Source, out: Path, boards: dict[int, Storyboard], camera: str) -> float:
+def record_with_lerobot(
+    source: Source, out: Path, boards: Mapping[int, Storyboard], camera: str, codec: str | None
+) -> float:
     """Record every frame again with one more camera, then write the language columns; seconds."""
-    begin = time.perf_counter()
+    start = time.perf_counter()
     old = LeRobotDataset("local/in", root=source.root, return_uint8=True)
-    kept = {k: f for k, f in old.meta.features.items() if k not in DEFAULT_FEATURES}
-    goal_camera = {**kept[camera], "info": None}
+    features = {k: f for k, f in old.meta.features.items() if k not in DEFAULT_FEATURES}
     new = LeRobotDataset.create(
         "local/out",
         fps=old.fps,
-        features={**kept, SUBGOAL: goal_camera},
+        features={**features, SUBGOAL: {**features[camera], "info": None}},
         root=out,
         robot_type=old.meta.robot_type,
+        rgb_encoder=encoder(codec),
         streaming_encoding=True,
     )
-    for episode, board in boards.items():
-        start = old.meta.episodes[episode]["dataset_from_index"]
+    assert old.meta.episodes is not None
+    for index, board in boards.items():
+        first = old.meta.episodes[index]["dataset_from_index"]
         for i, goal in enumerate(goal_pictures(board)):
-            item = old[start + i]
-            frame = {k: as_array(item[k], kept[k]) for k in kept}
-            new.add_frame({**frame, SUBGOAL: goal, "task": item["task"]})
+            item = frame(old, first + i)
+            views = {k: as_array(item[k], feature) for k, feature in features.items()}
+            new.add_frame({**views, SUBGOAL: goal, "task": item["task"]})
         new.save_episode()
     new.finalize()
     write_rows(out, boards)
-    return time.perf_counter() - begin
+    return time.perf_counter() - start
 
 
-def goal_pictures(board: Storyboard) -> Iterator[np.ndarray]:
+def frame(dataset: LeRobotDataset, index: int) -> dict[str, Any]:
+    """One frame of a dataset, by feature."""
+    item = dataset[index]
+    assert isinstance(item, dict)
+    return item
+
+
+def segments(board: Storyboard) -> Iterator[tuple[StoryboardStep, Segment]]:
+    """Each step with its segment."""
     for step in board.steps:
-        for _ in range(step.segment.start, step.segment.end):
+        assert step.segment is not None
+        yield step, step.segment
+
+
+def goal_pictures(board: Storyboard) -> Iterator[NDArray[np.uint8]]:
+    """The goal image of each frame, (h, w, 3)."""
+    for step, segment in segments(board):
+        assert step.goal_image is not None
+        for _ in range(segment.start, segment.end):
             yield step.goal_image.pixels
 
 
-def as_array(value: object, feature: dict) -> np.ndarray:
+def as_array(value: object, feature: Mapping[str, Any]) -> NDArray[Any]:
+    """A value that lerobot read, in the shape in which it records it."""
     array = np.asarray(value)
     if feature["dtype"] in ("image", "video"):
         return array.transpose(1, 2, 0)
     return array.reshape(feature["shape"])
 
 
-def write_rows(out: Path, boards: dict[int, Storyboard]) -> None:
-    """The same rows through lerobot's staging and writer."""
+def write_rows(out: Path, boards: Mapping[int, Storyboard]) -> None:
+    """Write the same language rows through lerobot's staging and writer."""
     records = list(iter_episodes(out))
     with tempfile.TemporaryDirectory() as staging:
         for record in records:
-            steps = boards[record.episode_index].steps
-            plan = "\n".join(f"{i}. {s.step.name}" for i, s in enumerate(steps, start=1))
-            texts = [("plan", plan, 0)] + [("subtask", s.step.name, s.segment.start) for s in steps]
-            rows = [
-                {"role": "assistant", "content": c, "style": s, "timestamp": record.frame_timestamps[i]}
-                for s, c, i in texts
-            ]
+            rows = language_rows(boards[record.episode_index], record.frame_timestamps)
             EpisodeStaging(Path(staging), record.episode_index).write("plan", rows)
         LanguageColumnsWriter().write_all(records, Path(staging), out)
     info = json.loads((out / "meta/info.json").read_text())
@@ -152,17 +142,28 @@ def write_rows(out: Path, boards: dict[int, Storyboard]) -> None:
     (out / "meta/info.json").write_text(json.dumps(info, indent=4))
 
 
-def measure(root: Path, work: Path) -> dict[str, float | int]:
-    """Both ways on one dataset; the imports are done, so neither side pays for them."""
+def language_rows(board: Storyboard, timestamps: Sequence[float]) -> list[dict[str, Any]]:
+    """The plan and each sub-task of a storyboard, as lerobot's rows."""
+    plan = "\n".join(f"{i}. {s.step.name}" for i, s in enumerate(board.steps, start=1))
+    texts = [("plan", plan, 0)]
+    texts += [("subtask", step.step.name, segment.start) for step, segment in segments(board)]
+    return [
+        {"role": "assistant", "content": text, "style": style, "timestamp": timestamps[i]}
+        for style, text, i in texts
+    ]
+
+
+def measure(root: Path, folder: Path, codec: str | None) -> dict[str, float | int]:
+    """Run both ways on one dataset; the imports are over, so neither side pays for them."""
     source = Source.open(root)
     camera = source.camera(None)
     boards = storyboards(source, camera)
     shape = source.features[camera]["shape"]
-    goalreel_s = ours(source, work / "goalreel", boards, camera)
-    lerobot_s = theirs(source, work / "lerobot", boards, camera)
+    goalreel_s = add_with_goalreel(source, folder / "goalreel", boards, camera)
+    lerobot_s = record_with_lerobot(source, folder / "lerobot", boards, camera, codec)
     for name in ("goalreel", "lerobot"):
-        dataset = LeRobotDataset("local/out", root=work / name, video_backend="pyav")
-        assert dataset[len(dataset) - 1][SUBGOAL].shape[0] == 3
+        dataset = LeRobotDataset("local/out", root=folder / name, video_backend="pyav")
+        assert frame(dataset, len(dataset) - 1)[SUBGOAL].shape[0] == 3
     return {
         "speedup": round(lerobot_s / goalreel_s, 1),
         "goalreel_s": round(goalreel_s, 3),
@@ -175,30 +176,22 @@ def measure(root: Path, work: Path) -> dict[str, float | int]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse, measure, print."""
+    parser = argument_parser(__doc__)
     parser.add_argument("--dataset", type=Path, help="a LeRobot v3.0 dataset (default: one is generated)")
     parser.add_argument("--episodes", type=int, default=6, help="of the generated dataset")
     parser.add_argument("--frames", type=int, default=120, help="an episode of the generated dataset")
     parser.add_argument("--size", type=int, default=256, help="of its square pictures, pixels")
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    options = parser.parse_args()
-    work = Path(tempfile.mkdtemp(prefix="goalreel-bench-"))
-    try:
+    parser.add_argument("--codec", help="of lerobot's recordings (default: its own, SVT-AV1)")
+    options = parse(parser, argv, episodes=1, frames=8, size=64, codec="h264")
+    with tempfile.TemporaryDirectory(prefix="goalreel-bench-") as name:
+        folder = Path(name)
         root = options.dataset
         if root is None:
-            root = work / "in"
-            make_dataset(root, options.episodes, options.frames, options.size)
-        found = measure(root, work)
-    finally:
-        shutil.rmtree(work)
-    if options.json:
-        sys.stdout.write(json.dumps(found) + "\n")
-    else:
-        print(
-            "{frames} frames of {cameras} cameras at {width}x{height}: goalreel {goalreel_s} s, "
-            "lerobot {lerobot_s} s, {speedup} times as fast".format(**found)
-        )
+            root = folder / "in"
+            make_dataset(root, options.episodes, options.frames, options.size, options.codec)
+        report(measure(root, folder, options.codec), options.json)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/parts/handover.py FOLDER LATENCY --ros-args ...
 
 Plans, goal images and what the camera sees are made before anything is measured, so that a model is a look-up
-and a delay. Every instruction and prompt ends in a tag, `[SEED/STEP/TELLER]`, by which it is looked up.
+and a delay. Every instruction and prompt ends in a tag, `[SEED/STEP/OBSERVER]`, by which it is looked up.
 """
 
 import json
@@ -18,21 +18,26 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+sys.path.append(str(Path(__file__).parents[1]))
+from common import ScriptedModels
+
 from goalreel.image import Image
+from goalreel.loop import Request
 from goalreel.types import Candidate, Edit, Plan, Stage, Step, Task, Verdict
 
 SIZE = 128
 EVERY = 5
-"""Of so many control steps of the expert one is shown."""
+"""The camera shows one in so many control steps of the expert."""
 TAG = re.compile(r"\[(\d+)/(\d+|all)/(policy|critic)\]")
 AGAIN = " Really do it."
 
-type Teller = Literal["policy", "critic"]
+type Observer = Literal["policy", "critic"]
+"""Who sees that a step is done."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Seconds a call takes, and the share of first attempts that the critic rejects."""
+    """Seconds a call takes, and the share of first attempts that the critic rejects (0-1)."""
 
     planner: float
     editor: float
@@ -42,8 +47,11 @@ class Latency:
 
 @dataclass(frozen=True)
 class Scene:
-    """One task: what is asked for, a (state, order) for each step, the goal images as the models imagine
-    them, and what the camera sees meanwhile, (n, h, w, 3) each, the last of them the step done."""
+    """One task with everything that is shown of it.
+
+    `steps` has a (state, order) each, `goals` the goal images that the editor draws. `films` has what the
+    camera sees during each step, (n, h, w, 3), and ends with a picture of the step done.
+    """
 
     seed: int
     instruction: str
@@ -51,27 +59,30 @@ class Scene:
     goals: NDArray[np.uint8]
     films: tuple[NDArray[np.uint8], ...]
 
-    def asked(self, step: int | None, teller: Teller) -> str:
-        """The instruction of the whole task, or of one step alone."""
+    def tagged_instruction(self, step: int | None, observer: Observer) -> str:
+        """The instruction of the whole task (None), or of one step alone."""
         text = self.instruction if step is None else self.steps[step][0]
-        return f"{text} [{self.seed}/{'all' if step is None else step}/{teller}]"
+        return f"{text} [{self.seed}/{'all' if step is None else step}/{observer}]"
 
     def save(self, folder: Path) -> None:
-        films = {f"film{i}": film for i, film in enumerate(self.films)}
-        words = json.dumps({"instruction": self.instruction, "steps": self.steps})
-        np.savez(folder / f"{self.seed}.npz", goals=self.goals, words=np.array(words), **films)
+        """Write `SEED.npz`."""
+        texts = json.dumps({"instruction": self.instruction, "steps": self.steps})
+        arrays = {f"film{i}": film for i, film in enumerate(self.films)}
+        arrays |= {"goals": self.goals, "texts": np.array(texts)}
+        np.savez(folder / f"{self.seed}.npz", allow_pickle=False, **arrays)
 
     @classmethod
     def read(cls, file: Path) -> "Scene":
-        with np.load(file, allow_pickle=False) as kept:
-            words = json.loads(str(kept["words"]))
-            steps = tuple((state, order) for state, order in words["steps"])
-            films = tuple(kept[f"film{i}"] for i in range(len(steps)))
-            return cls(int(file.stem), words["instruction"], steps, kept["goals"], films)
+        """Read what `save` wrote."""
+        with np.load(file, allow_pickle=False) as arrays:
+            texts = json.loads(str(arrays["texts"]))
+            steps = tuple((state, order) for state, order in texts["steps"])
+            films = tuple(arrays[f"film{i}"] for i in range(len(steps)))
+            return cls(int(file.stem), texts["instruction"], steps, arrays["goals"], films)
 
 
-def play(seed: int) -> Scene:
-    """Let the tabletop's expert carry the task out, and imagine each goal from the one before it."""
+def film_scene(seed: int) -> Scene:
+    """Film the tabletop's expert at the task of a seed, and draw each goal image from the one before it."""
     from goalreel.tabletop.sim.env import Tabletop
     from goalreel.tabletop.sim.grammar import sample_episode
     from goalreel.tabletop.sim.rollout import rollout
@@ -98,84 +109,83 @@ def play(seed: int) -> Scene:
     return Scene(seed, episode.instruction, steps, np.stack(goals), tuple(map(np.stack, films)))
 
 
-class Models:
-    """Planner, editor and critic: the answer is known, and comes late."""
+class SceneModels(ScriptedModels):
+    """Planner, editor and critic of known scenes, whose right answers come late."""
 
     def __init__(self, scenes: Sequence[Scene], latency: Latency) -> None:
         self._scenes = {scene.seed: scene for scene in scenes}
-        self._latency = latency
+        self._rejected = latency.rejected
+        self._seconds: dict[Stage, float] = {
+            "plan": latency.planner,
+            "edit": latency.editor,
+            "judge": latency.critic,
+        }
 
-    def _of(self, text: str) -> tuple[Scene, int | None, Teller]:
-        found = TAG.search(text)
-        assert found is not None
-        seed, step, teller = found.groups()
-        return self._scenes[int(seed)], None if step == "all" else int(step), teller
+    def work(self, stage: Stage, requests: Sequence[Request]) -> None:
+        """Sleep for the time of a call."""
+        time.sleep(self._seconds[stage])
 
-    def plan(self, tasks: Sequence[Task]) -> list[Plan]:
-        time.sleep(self._latency.planner)
-        return [self._plan(task.instruction) for task in tasks]
+    def look_up(self, text: object) -> tuple[Scene, int | None, Observer]:
+        """Scene, step (None: the whole task) and observer by the tag of a text."""
+        match = TAG.search(str(text))
+        assert match is not None
+        seed, step, observer = match.groups()
+        scene = self._scenes[int(seed)]
+        return scene, None if step == "all" else int(step), "policy" if observer == "policy" else "critic"
 
-    def _plan(self, instruction: str) -> Plan:
-        scene, only, teller = self._of(instruction)
-        steps = []
-        for i, (state, order) in enumerate(scene.steps):
-            if only in (None, i):
-                steps.append(
-                    Step(name=state, instruction=state, prompt=f"{order} [{scene.seed}/{i}/{teller}]")
-                )
-        return Plan(steps=tuple(steps))
+    def plan_of(self, task: Task) -> Plan:
+        """The steps of the task, or the one that it asks for."""
+        scene, only, observer = self.look_up(task.instruction)
+        return Plan(
+            steps=tuple(
+                Step(name=state, instruction=state, prompt=f"{order} [{scene.seed}/{i}/{observer}]")
+                for i, (state, order) in enumerate(scene.steps)
+                if only in (None, i)
+            )
+        )
 
-    def edit(self, edits: Sequence[Edit]) -> list[Image]:
-        time.sleep(self._latency.editor)
-        return [self._edit(edit.prompt) for edit in edits]
-
-    def _edit(self, prompt: str) -> Image:
-        scene, step, _ = self._of(prompt)
+    def image_of(self, edit: Edit) -> Image:
+        """The goal image of the step."""
+        scene, step, _ = self.look_up(edit.prompt)
         assert step is not None
         return Image(scene.goals[step])
 
-    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
-        time.sleep(self._latency.critic)
-        return [self._judge(candidate.prompt) for candidate in candidates]
-
-    def _judge(self, prompt: str) -> Verdict:
-        scene, step, _ = self._of(prompt)
-        # By scene and step, so that every way of rendering meets the same rejections.
+    def verdict_of(self, candidate: Candidate) -> Verdict:
+        """Reject a share of first attempts, by scene and step: every way of rendering meets the same."""
+        scene, step, _ = self.look_up(candidate.prompt)
         chance = np.random.default_rng([scene.seed, step or 0]).random()
-        if prompt.endswith(AGAIN) or chance >= self._latency.rejected:
+        if str(candidate.prompt).endswith(AGAIN) or chance >= self._rejected:
             return Verdict(success=True)
-        return Verdict(success=False, refined_prompt=prompt + AGAIN)
+        return Verdict(success=False, refined_prompt=f"{candidate.prompt}{AGAIN}")
 
 
-class Observer(Models):
-    """The critic before the live view: it sees a step done where that is its part, and else says no."""
+class LiveCritic(SceneModels):
+    """The critic of live views: where it is the observer it sees a step done, elsewhere it says no."""
 
-    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
-        time.sleep(self._latency.critic)
-        return [Verdict(success=self._done(candidate)) for candidate in candidates]
-
-    def _done(self, candidate: Candidate) -> bool:
-        scene, step, teller = self._of(candidate.prompt)
-        if step is None:  # asked about the task as a whole, once every step is over
-            return True
-        return teller == "critic" and candidate.image == Image(scene.films[step][-1])
+    def verdict_of(self, candidate: Candidate) -> Verdict:
+        """Compare the view with the last picture of the step's film; agree that the whole task is done."""
+        scene, step, observer = self.look_up(candidate.prompt)
+        if step is None:
+            return Verdict(success=True)
+        done = candidate.image == Image(scene.films[step][-1])
+        return Verdict(success=observer == "critic" and done)
 
 
 def node(folder: Path, latency: Latency, arguments: list[str]) -> None:
-    """The real node with these models."""
+    """Run the real node with these models."""
     from goalreel.models.trio import Trio
     from goalreel_ros import main
     from goalreel_ros.node import GoalreelNode
 
     scenes = [Scene.read(file) for file in folder.glob("*.npz")]
-    models, observer = Models(scenes, latency), Observer(scenes, latency)
+    models, critic = SceneModels(scenes, latency), LiveCritic(scenes, latency)
     remote = frozenset[Stage](("plan", "edit", "judge"))  # as full-size models are on a robot
-    trio = Trio(models, models, models, remote=remote, observing=observer)
+    trio = Trio(models, models, models, remote=remote, observing=critic)
     main.leave(0 if main.run(lambda: GoalreelNode(lambda _: trio), arguments) else 1)
 
 
 def command(folder: Path, latency: Latency) -> list[str]:
-    """How the node is started, but for its ROS arguments."""
+    """The node's command line, without its ROS arguments."""
     return [sys.executable, __file__, str(folder), json.dumps(asdict(latency))]
 
 

@@ -2,10 +2,10 @@
 
     python benchmarks/parts/ros.py camera 640x480 30
     python benchmarks/parts/ros.py bare OUT.json
-    python benchmarks/parts/ros.py node OUT.json --ros-args ...
+    python benchmarks/parts/ros.py node OUT.json MODEL_SECONDS --ros-args ...
 
-Frames are stamped with the wall clock when they are published; both receivers read the same clock when the
-frame reaches them, and write what they saw on SIGINT.
+Frames are stamped with the wall clock when they are published. Both receivers read the same clock when a
+frame arrives, and write what they saw on SIGINT.
 """
 
 import array
@@ -23,19 +23,24 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as ImageMessage
 
-from goalreel.image import Image
-from goalreel.types import Candidate, Edit, Plan, Step, Task, Verdict
+sys.path.append(str(Path(__file__).parents[1]))
+from common import ScriptedModels
 
-MODEL_SECONDS = 2.0
-ONE = qos_profile_sensor_data
-ONE.depth = 1
+from goalreel.image import Image
+from goalreel.loop import Request
+from goalreel.types import Candidate, Edit, Plan, Stage, Step, Task, Verdict
+
+QOS = qos_profile_sensor_data
+QOS.depth = 1
 
 
 def stamp_of(message: ImageMessage) -> int:
+    """Nanoseconds."""
     return message.header.stamp.sec * 10**9 + message.header.stamp.nanosec
 
 
 def spin(node: Node) -> None:
+    """Spin until a signal ends the process."""
     try:
         rclpy.spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):
@@ -45,7 +50,7 @@ def spin(node: Node) -> None:
 
 
 def camera(size: str, rate: float) -> None:
-    """Publish on `image` until told to stop."""
+    """Publish on `image`, `rate` times a second."""
     width, height = map(int, size.split("x"))
     pixels = np.random.default_rng(0).integers(0, 255, (height, width, 3), np.uint8)
     message = ImageMessage(height=height, width=width, encoding="rgb8", step=3 * width)
@@ -53,7 +58,7 @@ def camera(size: str, rate: float) -> None:
     message.data = array.array("B", pixels.tobytes())
     rclpy.init()
     node = rclpy.create_node("camera")
-    publisher = node.create_publisher(ImageMessage, "image", ONE)
+    publisher = node.create_publisher(ImageMessage, "image", QOS)
 
     def publish() -> None:
         now = time.time_ns()
@@ -66,40 +71,48 @@ def camera(size: str, rate: float) -> None:
 
 def bare(out: Path) -> None:
     """Receive and do nothing."""
-    seen: list[tuple[int, int]] = []
+    arrivals: list[tuple[int, int]] = []
     rclpy.init()
     node = rclpy.create_node("bare")
-    node.create_subscription(ImageMessage, "image", lambda m: seen.append((stamp_of(m), time.time_ns())), ONE)
+    node.create_subscription(
+        ImageMessage, "image", lambda m: arrivals.append((stamp_of(m), time.time_ns())), QOS
+    )
     spin(node)
-    out.write_text(json.dumps({"arrivals": seen}))
+    out.write_text(json.dumps({"arrivals": arrivals}))
 
 
-class SlowModels:
-    """Planner, editor and critic that keep the node busy: 2 s a plan and an edit, as a GPU would take."""
+class SlowModels(ScriptedModels):
+    """Models that keep the node busy, as a GPU would, and reject every picture."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds: dict[Stage, float] = {"plan": seconds, "edit": seconds, "judge": seconds / 10}
         self.calls = 0
 
-    def _wait(self, seconds: float) -> None:
+    def work(self, stage: Stage, requests: Sequence[Request]) -> None:
+        """Sleep."""
         self.calls += 1
-        time.sleep(seconds)
+        time.sleep(self._seconds[stage])
 
-    def plan(self, tasks: Sequence[Task]) -> list[Plan]:
-        self._wait(MODEL_SECONDS)
-        steps = [Step(name=f"step {i}", instruction=f"state {i}", prompt=f"edit {i}") for i in range(4)]
-        return [Plan(steps=tuple(steps)) for _ in tasks]
+    def plan_of(self, task: Task) -> Plan:
+        """Four steps."""
+        return Plan(
+            steps=tuple(
+                Step(name=f"step {i}", instruction=f"state {i}", prompt=f"edit {i}") for i in range(4)
+            )
+        )
 
-    def edit(self, edits: Sequence[Edit]) -> list[Image]:
-        self._wait(MODEL_SECONDS)
-        return [Image(e.image.pixels[::-1].copy()) for e in edits if e.image is not None]
+    def image_of(self, edit: Edit) -> Image:
+        """The source upside down."""
+        assert edit.image is not None
+        return Image(edit.image.pixels[::-1].copy())
 
-    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
-        self._wait(0.2)
-        return [Verdict(success=False, reasoning="again") for _ in candidates]
+    def verdict_of(self, candidate: Candidate) -> Verdict:
+        """Reject it."""
+        return Verdict(success=False, reasoning="again")
 
 
-def node(out: Path, arguments: list[str]) -> None:
-    """The real node, with models that only take time, and a slot that notes when frames come and are used."""
+def node(out: Path, seconds: float, arguments: list[str]) -> None:
+    """Run the real node with slow models, and note when frames arrive and when they are used."""
     from goalreel.models.load import Trio
     from goalreel.streaming.board import Frame
     from goalreel.streaming.frames import FrameSlot
@@ -109,9 +122,9 @@ def node(out: Path, arguments: list[str]) -> None:
 
     arrivals: list[tuple[int, int]] = []
     uses: list[tuple[int, int]] = []
-    models = SlowModels()
+    models = SlowModels(seconds)
 
-    class WatchedSlot(FrameSlot[ImageMessage | CompressedImage]):
+    class TimedSlot(FrameSlot[ImageMessage | CompressedImage]):
         def put(self, raw: ImageMessage | CompressedImage, stamp: int, frame_id: str) -> None:
             super().put(raw, stamp, frame_id)
             arrivals.append((stamp, time.time_ns()))
@@ -123,7 +136,7 @@ def node(out: Path, arguments: list[str]) -> None:
             return frame
 
     def make() -> GoalreelNode:
-        return GoalreelNode(lambda _: Trio(models, models, models), lambda: WatchedSlot(decode))
+        return GoalreelNode(lambda _: Trio(models, models, models), lambda: TimedSlot(decode))
 
     ok = main.run(make, arguments)
     out.write_text(json.dumps({"arrivals": arrivals, "uses": uses, "model_calls": models.calls}))
@@ -136,7 +149,7 @@ if __name__ == "__main__":
             camera(size, float(rate))
         case ["bare", out]:
             bare(Path(out))
-        case ["node", out, *arguments]:
-            node(Path(out), arguments)
+        case ["node", out, seconds, *arguments]:
+            node(Path(out), float(seconds), arguments)
         case _:
             sys.exit(__doc__)

@@ -11,7 +11,7 @@ import pytest
 from goalreel.datasets.source import Source
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-EPISODES = 42
+EPISODES, BLOCK = 7, 3
 
 
 @pytest.fixture(scope="module")
@@ -23,14 +23,16 @@ def benchmark():
 
 @pytest.mark.long
 def test_every_episode_of_a_large_dataset_is_recorded_and_written(benchmark, tmp_path):
-    root = benchmark.make(tmp_path / "in", EPISODES, 2)
+    root = benchmark.make(tmp_path / "in", EPISODES, 2, BLOCK)
     source = Source.open(root)
-    for index in (0, 20, EPISODES - 1):
+    for index in (0, BLOCK, EPISODES - 1):
         episode = source.episode(index)
         episode.check(source.camera(None))
-        first, repeated = (source.episode(i).frames(source.camera(None), [3])[0] for i in (index % 20, index))
+        first, repeated = (
+            source.episode(i).frames(source.camera(None), [3])[0] for i in (index % BLOCK, index)
+        )
         assert np.array_equal(first.pixels, repeated.pixels)
-    row = benchmark.measure(root, tmp_path / "out", EPISODES, sample=EPISODES, repeats=1)
+    row = benchmark.measure(root, tmp_path / "out", EPISODES, sample=EPISODES, repeats=1, block=BLOCK)
     assert {"annotate_ms", "once_ms", "build_ms", "episode_ms", "peak_rss_mb", "out_files"} <= set(row)
     written = Source.open(tmp_path / "out")
     assert len(written.indices) == EPISODES

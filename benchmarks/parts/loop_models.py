@@ -1,4 +1,4 @@
-"""The checkpoints benchmarks/loop.py runs: tiny ones saved and loaded, or full sizes with random weights."""
+"""The checkpoints of `benchmarks/loop.py`: tiny ones saved and loaded, or full sizes with random weights."""
 
 import sys
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.planners.chat.hf import HfChat
 from goalreel.types import Editor
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # its builders of tiny checkpoints
+sys.path.append(str(Path(__file__).parents[2] / "tests"))  # its builders of tiny checkpoints
 from support import tiny, tiny_pipelines
 
 TINY_SIDE, FULL_SIDE = 96, 1024
@@ -26,7 +26,7 @@ TINY_CALL = Entry(
 
 
 def build(folder: Path, full: bool, batch: int, tokens: int) -> tuple[HfChat, Editor, int]:
-    """(chat, editor, side of the pictures); every reply has exactly `tokens` new tokens."""
+    """Build (chat, editor, side of the pictures); every reply has exactly `tokens` new tokens."""
     vlm = tiny.tiny_vlm(folder / "vlm")
     if full:
         chat = _full_chat(vlm, batch, tokens)
@@ -106,7 +106,7 @@ def klein_4b() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _random[Model](make: Callable[[], Model]) -> Model:
-    """Built on the GPU in bfloat16: 8 billion parameters drawn on the CPU would take minutes."""
+    """Build on the GPU in bfloat16: 8 billion parameters drawn on the CPU would take minutes."""
     previous = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)
     try:
@@ -120,7 +120,7 @@ def _full_chat(vlm: Path, batch: int, tokens: int) -> HfChat:
     from transformers import AutoProcessor, Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
     processor = AutoProcessor.from_pretrained(vlm)
-    ids = tiny.qwen_ids(processor.tokenizer)
+    ids: dict[str, Any] = tiny.qwen_ids(processor.tokenizer)
     model = _random(lambda: Qwen3VLForConditionalGeneration(Qwen3VLConfig(**qwen3_vl_8b(), **ids)))
     processor.image_processor.patch_size = 16
     processor.image_processor.size = {"shortest_edge": 32**2, "longest_edge": 512**2}
@@ -128,15 +128,17 @@ def _full_chat(vlm: Path, batch: int, tokens: int) -> HfChat:
 
 
 def _full_pipeline() -> Any:
-    import diffusers
+    from diffusers.models.autoencoders.autoencoder_kl_flux2 import AutoencoderKLFlux2
+    from diffusers.models.transformers.transformer_flux2 import Flux2Transformer2DModel
+    from diffusers.pipelines.flux2.pipeline_flux2_klein import Flux2KleinPipeline
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     transformer, text = klein_4b()
-    return diffusers.Flux2KleinPipeline(
+    return Flux2KleinPipeline(
         scheduler=tiny_pipelines.flow(),
-        vae=_random(lambda: diffusers.AutoencoderKLFlux2()).eval(),
+        vae=_random(AutoencoderKLFlux2).eval(),
         text_encoder=_random(lambda: Qwen3ForCausalLM(Qwen3Config(**text))).eval(),
         tokenizer=tiny_pipelines.qwen_tokenizer(),
-        transformer=_random(lambda: diffusers.Flux2Transformer2DModel(**transformer)).eval(),
+        transformer=_random(lambda: Flux2Transformer2DModel(**transformer)).eval(),
         is_distilled=True,
     )

@@ -1,4 +1,4 @@
-"""Large LeRobot datasets in seconds: a few episodes that lerobot recorded, repeated."""
+"""Large LeRobot datasets in seconds: a few episodes that lerobot recorded, repeated, and records of them."""
 
 import itertools
 import json
@@ -7,14 +7,20 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from av.packet import Packet
+from numpy.typing import NDArray
+
+from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.source import Source
 
 BLOCK = 20
+"""Episodes that are recorded."""
 FRAMES = 16
 FPS = 10
 SIDE = 64
@@ -22,29 +28,45 @@ CAMERA = "observation.images.front"
 _FILE = "chunk-{:03d}/file-{:03d}"
 
 
-def make(root: Path, episodes: int, files: int = 1) -> Path:
-    """A dataset of `episodes` episodes in `files` data files and as many videos: BLOCK recorded ones over
-    and over, each with a number and a place of its own."""
+def make(root: Path, episodes: int, files: int = 1, block: int = BLOCK) -> Path:
+    """Make a dataset of `episodes` episodes in `files` data files and as many videos.
+
+    It repeats the `block` first episodes, which are recorded, each with a number and a place of its own.
+    """
     with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as work:
-        block = Path(work) / "block"
-        _record(block)
+        recording = Path(work) / "block"
+        _record(recording, block)
         (root / "meta").mkdir(parents=True)
-        shutil.copy(block / "meta" / "tasks.parquet", root / "meta" / "tasks.parquet")
-        shutil.copy(block / "meta" / "stats.json", root / "meta" / "stats.json")
-        info = json.loads((block / "meta" / "info.json").read_text())
+        shutil.copy(recording / "meta" / "tasks.parquet", root / "meta" / "tasks.parquet")
+        shutil.copy(recording / "meta" / "stats.json", root / "meta" / "stats.json")
+        info = json.loads((recording / "meta" / "info.json").read_text())
         info |= {"total_episodes": episodes, "total_frames": episodes * FRAMES}
         info["splits"] = {"train": f"0:{episodes}"}
         (root / "meta" / "info.json").write_text(json.dumps(info, indent=4))
         edges = np.linspace(0, episodes, files + 1).astype(int).tolist()
         for file, (first, last) in enumerate(itertools.pairwise(edges)):
-            _repeat_data(block, root, file, first, last)
-            _repeat_video(block, root, file, first, last)
-            _repeat_rows(block, root, file, first, last)
+            _repeat_data(recording, root, file, first, last)
+            _repeat_video(recording, root, file, first, last)
+            _repeat_rows(recording, root, file, first, last)
     return root
 
 
-def _record(root: Path) -> None:
-    """BLOCK episodes of a square that is picked up and put down."""
+def fill(root: Path, out: Path, block: int = BLOCK) -> None:
+    """Give every episode of `root` the record in `out` of the one that it repeats."""
+    source = Source.open(root)
+    fingerprints = source.fingerprint().episodes
+    records = Records(out / FOLDER, source="")
+    texts = [records.path(e).read_text() for e in range(block)]
+    for episode in sorted(set(source.indices) - records.recorded()):
+        original = episode % block
+        text = texts[original].replace(fingerprints[original], fingerprints[episode])
+        path = records.path(episode)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace(f"episode_{original:06d}", f"episode_{episode:06d}"))
+
+
+def _record(root: Path, episodes: int) -> None:
+    """Record episodes of a square that is picked up and put down."""
     from lerobot.configs.video import RGBEncoderConfig
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
@@ -63,7 +85,7 @@ def _record(root: Path) -> None:
         .repeat(SIDE // 8, 0)
         .repeat(SIDE // 8, 1)
     )
-    for episode in range(BLOCK):
+    for episode in range(episodes):
         for i in range(FRAMES):
             view = ground.copy()
             view[2 * episode : 2 * episode + 12, 3 * i : 3 * i + 12] = (250, 12 * episode, 20)
@@ -75,22 +97,23 @@ def _record(root: Path) -> None:
     dataset.finalize()
 
 
-def _repeat_data(block: Path, root: Path, file: int, first: int, last: int) -> None:
-    """One row group an episode, as lerobot records."""
-    table = pq.read_table(next((block / "data").glob("*/*.parquet")))
+def _repeat_data(recording: Path, root: Path, file: int, first: int, last: int) -> None:
+    """Write one row group an episode, as lerobot does."""
+    table = pq.read_table(next((recording / "data").glob("*/*.parquet")))
+    block = table.num_rows // FRAMES
     path = root / "data" / (_FILE.format(file // 1000, file % 1000) + ".parquet")
     path.parent.mkdir(parents=True, exist_ok=True)
     with pq.ParquetWriter(path, table.schema, compression="snappy") as writer:
         for episode in range(first, last):
-            part = table.slice(episode % BLOCK * FRAMES, FRAMES)
+            part = table.slice(episode % block * FRAMES, FRAMES)
             start = episode * FRAMES
             part = _put(part, "episode_index", np.full(FRAMES, episode))
             writer.write_table(_put(part, "index", np.arange(start, start + FRAMES)))
 
 
-def _repeat_video(block: Path, root: Path, file: int, first: int, last: int) -> None:
-    """The packets of the block over and over, nothing encoded anew."""
-    template = next((block / "videos").rglob("*.mp4"))
+def _repeat_video(recording: Path, root: Path, file: int, first: int, last: int) -> None:
+    """Copy the packets of the block over and over, without encoding."""
+    template = next((recording / "videos").rglob("*.mp4"))
     path = root / "videos" / CAMERA / (_FILE.format(file // 1000, file % 1000) + ".mp4")
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(av.open(str(template))) as source:
@@ -115,10 +138,10 @@ def _packets(packets: list[tuple[bytes, int, bool]], unit: int, first: int, last
         yield packet
 
 
-def _repeat_rows(block: Path, root: Path, file: int, first: int, last: int) -> None:
-    table = pq.read_table(next((block / "meta" / "episodes").glob("*/*.parquet")))
+def _repeat_rows(recording: Path, root: Path, file: int, first: int, last: int) -> None:
+    table = pq.read_table(next((recording / "meta" / "episodes").glob("*/*.parquet")))
     episode = np.arange(first, last)
-    rows = table.take(pa.array(episode % BLOCK))
+    rows = table.take(pa.array(episode % table.num_rows))
     start = (episode - first) * FRAMES / FPS
     for name, values in {
         "episode_index": episode,
@@ -137,6 +160,6 @@ def _repeat_rows(block: Path, root: Path, file: int, first: int, last: int) -> N
     pq.write_table(rows, path)
 
 
-def _put(table: pa.Table, name: str, values: np.ndarray) -> pa.Table:
+def _put(table: pa.Table, name: str, values: NDArray[Any]) -> pa.Table:
     at = table.schema.get_field_index(name)
     return table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))

@@ -1,0 +1,148 @@
+"""What the benchmarks share: their command lines, scripted models, and a server for stand-in models.
+
+Every benchmark has a `main(argv)` with two options. `--json` prints one JSON object as the last line;
+`--smoke` does so at the smallest size that runs every line.
+"""
+
+import argparse
+import json
+import threading
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+import numpy as np
+
+from goalreel.image import Image
+from goalreel.loop import Request
+from goalreel.types import Candidate, Edit, Plan, Stage, Step, Task, Verdict
+
+
+def argument_parser(doc: str | None) -> argparse.ArgumentParser:
+    """Make a parser with `doc` as its help and the options of every benchmark."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    parser.add_argument("--smoke", action="store_true", help="the same at the smallest size")
+    return parser
+
+
+def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None, **smoke: object) -> argparse.Namespace:
+    """Parse a command line; `smoke` are the defaults that `--smoke` brings."""
+    if parser.parse_args(argv).smoke:
+        parser.set_defaults(json=True, **smoke)
+    return parser.parse_args(argv)
+
+
+def report(result: Mapping[str, object], as_json: bool) -> None:
+    """Print a result: as one JSON line, or a key a line."""
+    if as_json:
+        print(json.dumps(result))
+        return
+    for key, value in result.items():
+        print(f"{key:24} {value:.3f}" if isinstance(value, float) else f"{key:24} {value}")
+
+
+class ScriptedModels:
+    """Planner, editor and critic in one, whose answers depend on the request alone.
+
+    A subclass says what a call costs (`work`) and what is answered (`plan_of`, `image_of`, `verdict_of`).
+    """
+
+    def work(self, stage: Stage, requests: Sequence[Request]) -> None:
+        """Take the time of one call; none here."""
+
+    def plan(self, tasks: Sequence[Task]) -> list[Plan]:
+        """Plan each task, in one call."""
+        self.work("plan", tasks)
+        return [self.plan_of(task) for task in tasks]
+
+    def edit(self, edits: Sequence[Edit]) -> list[Image]:
+        """Draw each edit, in one call."""
+        self.work("edit", edits)
+        return [self.image_of(edit) for edit in edits]
+
+    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
+        """Judge each candidate, in one call."""
+        self.work("judge", candidates)
+        return [self.verdict_of(candidate) for candidate in candidates]
+
+    def plan_of(self, task: Task) -> Plan:
+        """Two to four steps, by the task's id."""
+        steps = range(2 + zlib.crc32(task.id.encode()) % 3)
+        return Plan(
+            steps=tuple(Step(name=f"step {i}", instruction=f"{task.id} {i}", prompt=f"do {i}") for i in steps)
+        )
+
+    def image_of(self, edit: Edit) -> Image:
+        """A small picture of one grey level, by the seed."""
+        return Image(np.full((8, 8, 3), edit.seed % 256, np.uint8))
+
+    def verdict_of(self, candidate: Candidate) -> Verdict:
+        """Reject about two in five; a rejection lengthens the prompt, so that a retry is judged anew."""
+        words = f"{candidate.task_id} {candidate.instruction} {candidate.prompt}"
+        return Verdict(
+            success=zlib.crc32(words.encode()) % 5 > 1, refined_prompt=f"{candidate.prompt}, carefully"
+        )
+
+
+type Reply = Callable[[str, dict[str, Any]], tuple[int, dict[str, Any]]]
+"""From path and body of a POST to status and body of the answer."""
+
+
+class JsonServer:
+    """An HTTP server on a free port of this machine, for as long as its context lasts.
+
+    It answers every POST by `reply`, each in a thread of its own, and every GET with a list of one model.
+    """
+
+    def __init__(self, reply: Reply) -> None:
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(reply))
+        self._http.daemon_threads = True
+
+    @property
+    def url(self) -> str:
+        """Its address, without a path."""
+        return f"http://127.0.0.1:{self._http.server_port}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+
+def chat_completion(text: str) -> dict[str, Any]:
+    """A reply in the format of OpenAI's chat API."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    return {"id": "1", "object": "chat.completion", "created": 0, "model": "stand-in", "choices": [choice]}
+
+
+def _handler(reply: Reply) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._send(200, {"object": "list", "data": [{"id": "stand-in", "object": "model"}]})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            self._send(*reply(self.path, body))
+
+        def _send(self, status: int, body: dict[str, Any]) -> None:
+            data = json.dumps(body).encode()
+            try:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+            except ConnectionError:  # the client has ended meanwhile
+                self.close_connection = True
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Write no log."""
+
+    return Handler
