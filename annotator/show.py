@@ -110,13 +110,13 @@ def read_storyboards(dataset: Path | str) -> Iterator[tuple[int, Storyboard]]:
     """Read each annotated episode's storyboard with all its pictures, in the order of the episodes.
 
     Raises:
-        DatasetError: the dataset was not annotated by goalreel, or is damaged.
+        DatasetError: the dataset was not annotated by goalreel, has no annotated episode, or is damaged.
     """
     records = Records(Path(dataset) / FOLDER, source="")
     done = sorted(records.done())
     recorded = recording_of(Path(dataset), records, None, done)
-    for index in done:
-        yield index, episode_view(recorded.episode(index), records).storyboard
+    indices = select(Path(dataset), done, None)
+    return ((index, episode_view(recorded.episode(index), records).storyboard) for index in indices)
 
 
 def episode_view(episode: Episode, records: Records) -> EpisodeView:

@@ -1,11 +1,40 @@
 """What is asked of a run, put together: an instruction with its pictures, or a storyboard to go on from."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.planners.chat.interleave import MARK
 from goalreel.types import DoneStep, Storyboard, Task
+
+PICTURES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
+"""How the names of pictures end."""
+
+
+def check_instruction(instruction: object) -> None:
+    """Refuse what can be no instruction, before any model is loaded.
+
+    Raises:
+        InputError: it is missing or empty, or it is the name of a file.
+        TypeError: it is no text.
+    """
+    if instruction is None:
+        raise InputError("there is no instruction: say what is to be done")
+    if not isinstance(instruction, str):
+        raise TypeError(f"an instruction is a str, not {type(instruction).__name__}")
+    if not instruction.strip():
+        raise InputError("the instruction is empty: say what is to be done")
+    name = Path(instruction)
+    if " " not in instruction.strip() and (name.suffix.lower() in PICTURES or _is_path(name)):
+        raise InputError(f"{instruction} is a file, and there is no instruction: say what is to be done")
+
+
+def _is_path(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long for a name, or with a NUL
+        return False
 
 
 def order(

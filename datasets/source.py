@@ -155,6 +155,8 @@ class Source:
 
 def _read_info(root: Path) -> dict[str, Any]:
     path = root / "meta" / "info.json"
+    if root.is_file():
+        raise DatasetError(f"{root}: is a file, and a LeRobot dataset is a folder with meta/info.json")
     if not path.is_file():
         raise DatasetError(f"{root}: no meta/info.json there, so it is not a LeRobot dataset")
     try:

@@ -17,11 +17,9 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="the new dataset; run again to resume")
     given = parser.parse_args()
 
-    source = goalreel.open_dataset(given.dataset)
+    # "hindsight" reads the goals off the recording; with "klein", or models of your own, they are predicted.
     options = goalreel.Options(granularity="subtask")
-    # "hindsight" reads the goals off the recording; with "klein" or a Trio of your own, models predict them.
-    models = goalreel.load_models("hindsight", recordings=options.recorded(source))
-    summary = goalreel.annotate(source, given.out, models, options)
+    summary = goalreel.annotate(given.dataset, given.out, preset="hindsight", options=options)
     print(f"{summary.annotated} episodes annotated, {summary.resumed} before; steps: {dict(summary.steps)}")
 
     item = LeRobotDataset("local/annotated", root=given.out)[0]

@@ -49,9 +49,9 @@ def main() -> None:
     given = parser.parse_args()
 
     models = goalreel.load_models(given.preset)
-    own = goalreel.Trio(models.planner, Within(models.editor, (0.05, 0.2, 0.95, 1)), models.critic)
-    frame = Image.decode(given.frame.read_bytes())
-    board = goalreel.plan(given.instruction, frame, given.out, own)
+    editor = Within(models.editor, (0.05, 0.2, 0.95, 1))
+    own = goalreel.Trio(models.planner, editor, models.critic)
+    board = goalreel.plan(given.frame, given.instruction, given.out, own)
     for step in board.steps:
         print(f"{step.status:>10}  {step.step.name}")
     print(f"Look at {given.out / 'index.html'}")

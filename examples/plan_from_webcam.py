@@ -13,8 +13,8 @@ import numpy as np
 import goalreel
 
 
-def grab(camera: str) -> goalreel.Image:
-    """The newest frame of camera number `camera`, or of a video file or stream.
+def grab(camera: str) -> np.ndarray:
+    """Read a frame of camera number `camera`, or of a video file or stream: RGB, uint8, (height, width, 3).
 
     Raises:
         InputError: it gives none.
@@ -28,7 +28,7 @@ def grab(camera: str) -> goalreel.Image:
         capture.release()
     if not read:
         raise goalreel.InputError(f"no frame from {camera}: is it there, and in use by nobody else?")
-    return goalreel.Image(np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8))
+    return np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
 
 
 def main() -> None:
@@ -40,7 +40,7 @@ def main() -> None:
     given = parser.parse_args()
 
     frame = grab(given.camera)
-    board = goalreel.plan(given.instruction, frame, given.out, goalreel.load_models(given.preset))
+    board = goalreel.plan(frame, given.instruction, given.out, preset=given.preset)
     if board.failure is not None:
         raise SystemExit(f"no plan: {board.failure.message}")
     for step in board.steps:

@@ -1,9 +1,9 @@
 """The public names, each beside the module that holds it: for type checkers, and read by `__init__.py`."""
 
-from goalreel.annotator.annotate import annotate as annotate
 from goalreel.annotator.annotate import open_dataset as open_dataset
+from goalreel.annotator.api import annotate as annotate
+from goalreel.annotator.api import plan as plan
 from goalreel.annotator.options import Options as Options
-from goalreel.annotator.plan import plan as plan
 from goalreel.annotator.show import read_storyboards as read_storyboards
 from goalreel.batch import Limits as Limits
 from goalreel.batch import run as run

@@ -1,4 +1,4 @@
-"""What goalreel's extras bring and ask for, against what is installed. Nothing is imported to find out."""
+"""What goalreel's extras bring and require, compared with what is installed. Nothing is imported for it."""
 
 import importlib.util
 import sys
@@ -40,7 +40,7 @@ ROS = ("goalreel_interfaces", "goalreel_ros", "rclpy")
 
 
 def absent(error: ModuleNotFoundError) -> str | None:
-    """The line that says what brings the package that is missing; None where none of our extras does."""
+    """Say which extra brings the package that is missing; None where none of ours does."""
     package = (error.name or "").split(".")[0]
     if package in ROS:
         return f"{package} is not installed: source your ROS 2 workspace, or {install_ros()}"
@@ -59,38 +59,38 @@ def version(package: str) -> str | None:
 
 
 def requirements(package: str, extra: str = "") -> list[Requirement]:
-    """What `package` asks for with `extra` (without, for `""`) on this machine; empty if not installed."""
+    """What `package` requires for `extra` on this machine (`""`: without one); empty if not installed."""
     try:
-        found = [Requirement(line) for line in metadata.requires(package) or ()]
+        declared = [Requirement(line) for line in metadata.requires(package) or ()]
     except metadata.PackageNotFoundError:
         return []
-    here = [r for r in found if r.marker is None or r.marker.evaluate({"extra": extra})]
-    always = [str(r) for r in requirements(package)] if extra else []
-    return [r for r in here if str(r) not in always]
+    applicable = [r for r in declared if r.marker is None or r.marker.evaluate({"extra": extra})]
+    basic = [str(r) for r in requirements(package)] if extra else []
+    return [r for r in applicable if str(r) not in basic]
 
 
-def unmet(requirement: Requirement, seen: frozenset[str] = frozenset()) -> Iterator[str]:
-    """What stands against a requirement: absent, wrong version, or an extra of it that is incomplete."""
-    if str(requirement) in seen:
+def unmet(requirement: Requirement, checked: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Say why a requirement is not met: absent, a wrong version, or one of its extras is incomplete."""
+    if str(requirement) in checked:
         return
-    have = version(requirement.name)
-    if have is None:
+    installed = version(requirement.name)
+    if installed is None:
         yield f"{requirement.name} is not installed"
-    elif not requirement.specifier.contains(have, prereleases=True):
-        yield f"{requirement.name} {have}, but {requirement.specifier} is needed"
-    for extra in sorted(requirement.extras) if have is not None else ():
+    elif not requirement.specifier.contains(installed, prereleases=True):
+        yield f"{requirement.name} {installed}, but {requirement.specifier} is needed"
+    for extra in sorted(requirement.extras) if installed is not None else ():
         for inner in requirements(requirement.name, extra):
-            yield from unmet(inner, seen | {str(requirement)})
+            yield from unmet(inner, checked | {str(requirement)})
 
 
-def present(module: str) -> bool:
+def is_installed(module: str) -> bool:
     """Whether a top-level module could be imported."""
     return importlib.util.find_spec(module) is not None
 
 
 def install(what: str) -> str:
     """The command that installs `what` (as pip reads it) into this very Python."""
-    if present("pip"):
+    if is_installed("pip"):
         return f"{sys.executable} -m pip install {what}"
     return f"uv pip install --python {sys.executable} {what}"
 

@@ -4,6 +4,8 @@ import base64
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -98,6 +100,45 @@ class Image:
         return data.tobytes()
 
     @classmethod
+    def of(cls, picture: "PictureLike") -> "Image":
+        """Take a picture in any form: an Image, a file's path, an array, or Pillow's image.
+
+        An array is (height, width, 3) RGB in uint8, and is copied. Files and Pillow's images may have other
+        modes; they are brought upright, with 8 bits.
+
+        >>> Image.of(np.zeros((2, 3, 3), np.uint8)).size
+        (3, 2)
+
+        Raises:
+            InputError: the file cannot be read or is no picture, or the array has another shape or type.
+            TypeError: it is something else.
+        """
+        if isinstance(picture, Image):
+            return picture
+        if isinstance(picture, np.ndarray):
+            try:
+                return cls(picture.copy())
+            except ValueError as e:
+                raise InputError(str(e)) from e
+        if isinstance(picture, str | PathLike):
+            return cls._read(Path(picture))
+        import PIL.Image
+
+        if isinstance(picture, PIL.Image.Image):
+            return cls(_pixels(picture))
+        kind = f"{type(picture).__module__}.{type(picture).__qualname__}".removeprefix("builtins.")
+        raise TypeError(f"a picture is a path, a NumPy array, a PIL image or a goalreel.Image, not {kind}")
+
+    @classmethod
+    def _read(cls, path: Path) -> "Image":
+        try:
+            return cls.decode(path.read_bytes())
+        except OSError as e:
+            raise InputError(f"{path}: cannot be read ({e.strerror})") from e
+        except InputError as e:
+            raise InputError(f"{path}: {e}") from e
+
+    @classmethod
     def decode(cls, data: bytes) -> Self:
         """Decode PNG, JPEG, WebP or whatever else Pillow reads, upright and with 8 bits as viewers show it.
 
@@ -112,8 +153,7 @@ class Image:
             with PIL.Image.open(io.BytesIO(data)) as picture:
                 if picture.width * picture.height > MAX_PIXELS:
                     raise InputError(f"an image of {picture.width}x{picture.height} pixels is too large")
-                pixels = _eight_bits(picture)  # loads it, before which EXIF may be unread
-                return cls(_upright(pixels, _orientation(picture)))
+                return cls(_pixels(picture))
         except PIL.UnidentifiedImageError as e:  # its message is the address of a buffer
             raise InputError("not a readable image: of no known format") from e
         except (OSError, SyntaxError, PIL.Image.DecompressionBombError) as e:
@@ -127,6 +167,16 @@ class Image:
                 _to_json, info_arg=True, when_used="json"
             ),
         )
+
+
+type PictureLike = Image | str | PathLike[str] | NDArray[np.uint8] | "PIL.Image.Image"
+"""What `Image.of` takes."""
+
+
+def _pixels(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
+    """RGB, uint8, (height, width, 3), upright."""
+    pixels = _eight_bits(picture)  # loads it, before which EXIF may be unread
+    return _upright(pixels, _orientation(picture))
 
 
 def _eight_bits(picture: "PIL.Image.Image") -> NDArray[np.uint8]:

@@ -40,7 +40,7 @@ def load_storyboard(folder: Path | str) -> Storyboard:
     try:
         data = (folder / "storyboard.json").read_bytes()
         return Storyboard.model_validate_json(data, context={"get_image": get})
-    except FileNotFoundError as e:
+    except (FileNotFoundError, NotADirectoryError) as e:
         raise InputError(f"{folder}: holds no storyboard.json: goalreel plan --out writes one") from e
     except ValidationError as e:
         first = e.errors()[0]

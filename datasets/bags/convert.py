@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from goalreel import __version__
 from goalreel.datasets.bags.decode import picture
 from goalreel.datasets.bags.excerpts import Cut, Excerpt, cut
-from goalreel.datasets.bags.reader import Bag, find_bags, fingerprint
+from goalreel.datasets.bags.files import fingerprint, require_bags
+from goalreel.datasets.bags.reader import Bag
 from goalreel.datasets.bags.topics import TopicRequest
 from goalreel.datasets.writing.encoder import recording_encoder
 from goalreel.errors import DatasetError
@@ -36,9 +37,7 @@ def read_bags(path: Path, request: TopicRequest) -> dict[Path, Cut]:
     Raises:
         DatasetError: no bag there, or see `cut`; bags that do not go into one dataset.
     """
-    bags = find_bags(path)
-    if not bags:
-        raise DatasetError(f"{path}: no bag there: give a folder with metadata.yaml, .mcap or .db3")
+    bags = require_bags(path)
     cuts: dict[Path, Cut] = {}
     for each in bags:
         with Bag.open(each) as bag:

@@ -133,9 +133,11 @@ def annotate(
         from goalreel.annotator.exemplars import accepted
         from goalreel.annotator.workers import Workers
         from goalreel.datasets.shards import Shard
+        from goalreel.models.load import kinds_of
 
         topics = bags.BagOptions(image_topic, state_topic, action_topic, instruction_topic, task, fps, clock)
         preset = models.load()
+        kinds_of(preset)  # refuses an unknown model before a bag is converted
         if options.motion_rows and preset.planner != "kinematic":
             raise InputError("--motion-rows come from the motion: use them with --planner kinematic")
         if exemplars is not None:

@@ -1,6 +1,5 @@
 """`goalreel bag2lerobot`, and the options with which `goalreel annotate` takes a bag."""
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Json, SubGoalFormChoice, UseUnverified
-from goalreel.errors import InputError
+from goalreel.errors import DatasetError, InputError
 from goalreel.progress import OnProgress
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ Topic = Annotated[str | None, typer.Option(help="[default: the one of its type]"
 
 @dataclass(frozen=True)
 class BagOptions:
-    """What `annotate` was told about a bag."""
+    """The options of `annotate` that concern a bag."""
 
     image: list[str] | None = None
     state: list[str] | None = None
@@ -64,7 +63,7 @@ class BagOptions:
     clock: Literal["received", "header"] = "received"
 
     def request(self, subgoal: str | None = None, storyboard: str | None = None) -> "TopicRequest":
-        """The same as `datasets.bags` wants it."""
+        """The same for `datasets.bags`."""
         from goalreel.datasets.bags.topics import TopicRequest
 
         return TopicRequest(
@@ -84,15 +83,17 @@ def dataset_of(path: Path, out: Path, options: BagOptions, progress: OnProgress)
     """`path`, or the dataset OUT-recorded made from it where it is a bag.
 
     Raises:
-        DatasetError: as `read_bags` and `convert`.
+        DatasetError: a file that is no bag; or as `read_bags` and `convert`.
         InputError: bag options with something that is no bag.
     """
-    bag = (path.is_file() or path.is_dir()) and not (path / "meta" / "info.json").is_file()
-    if bag:
-        from goalreel.datasets.bags.reader import find_bags
+    from goalreel.datasets.bags.files import SUFFIXES, find_bags
 
-        bag = bool(find_bags(path))
-    if not bag:
+    if (path / "meta" / "info.json").is_file() or not find_bags(path):
+        if path.is_file():
+            raise DatasetError(
+                f"{path}: is neither a LeRobot dataset, which is a folder, nor a ROS 2 bag "
+                f"({', '.join(SUFFIXES)} or a folder with metadata.yaml)"
+            )
         if options != BagOptions():
             raise InputError(f"{path}: is no ROS 2 bag, so topics, --task, --fps and --clock have no meaning")
         return path
@@ -127,7 +128,10 @@ def bag2lerobot(
 ) -> None:
     """Make a LeRobot dataset from ROS 2 bags, with the goal images that a goalreel node streamed."""
     with one_line_errors("interrupted: run the same command again"):
-        from goalreel.cli.console import progress_bars
+        from goalreel.cli.console import print_json, progress_bars
+        from goalreel.datasets.bags.files import require_bags
+
+        require_bags(bag)  # before rosbags is imported
         from goalreel.datasets.bags.convert import convert, read_bags
         from goalreel.datasets.bags.goals import has_goals, write_goals
 
@@ -153,7 +157,6 @@ def bag2lerobot(
         episodes = [e for each in cuts.values() for e in each.excerpts]
         frames = sum(len(e.moments) for e in episodes)
         if json_output:
-            summary = {"out": str(out), "episodes": len(episodes), "frames": frames, "steps": counts}
-            typer.echo(json.dumps(summary))
+            print_json({"out": str(out), "episodes": len(episodes), "frames": frames, "steps": counts})
         else:
             typer.echo(f"{len(episodes)} episodes, {frames} frames, {counts.total()} sub-goals: {out}")

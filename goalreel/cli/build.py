@@ -27,17 +27,15 @@ def build(
 ) -> None:
     """Write the dataset from what was recorded, by shards too, and what people corrected."""
     with one_line_errors(INTERRUPTED):
-        import json
-
         from goalreel.annotator.shards import build_records
-        from goalreel.cli.console import progress_bars
+        from goalreel.cli.console import print_json, progress_bars
 
         with progress_bars() as progress:
             missing = build_records(out, source, records or (), progress)
         if missing:
             typer.echo(f"without a record, so without goal images: episodes {spans(missing)}", err=True)
         if json_output:
-            typer.echo(json.dumps({"out": str(out), "missing": missing}))
+            print_json({"out": str(out), "missing": missing})
         else:
             typer.echo(f"Look at it:  goalreel show {out}")
         if missing:

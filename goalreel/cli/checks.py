@@ -1,6 +1,6 @@
 """What this machine has, what it lacks, and the command that installs it.
 
-Looks, never changes anything. Whatever loads native code runs in a process of its own.
+Nothing is changed. Whatever loads native code runs in a process of its own.
 """
 
 import importlib.util
@@ -21,7 +21,7 @@ from goalreel.extras import (
     install,
     install_goalreel,
     install_ros,
-    present,
+    is_installed,
     requirements,
     unmet,
     version,
@@ -37,7 +37,7 @@ EGL = {} if sys.platform != "linux" or os.environ.get("MUJOCO_GL") else {"MUJOCO
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at. `fix` is a command or advice, empty when nothing is to be done."""
+    """One check. `found` is what there is; `fix` is a command or advice, empty when nothing is to be done."""
 
     name: str
     status: Literal["ok", "missing", "warning"]
@@ -52,89 +52,96 @@ def _python() -> Check:
 
 
 def _goalreel() -> Check:
-    lacks = [problem for wanted in requirements("goalreel") for problem in unmet(wanted)]
+    problems = [problem for requirement in requirements("goalreel") for problem in unmet(requirement)]
     if version("goalreel") is None:
-        lacks = ["not installed in this Python"]
-    found = "; ".join(lacks) or f"{__version__} ({Path(__file__).parents[1]})"
-    fix = install_goalreel() if lacks else ""
-    return Check("goalreel", "missing" if lacks else "ok", found, fix, required=True)
+        problems = ["not installed in this Python"]
+    detail = "; ".join(problems) or f"{__version__} ({Path(__file__).parents[1]})"
+    fix = install_goalreel() if problems else ""
+    return Check("goalreel", "missing" if problems else "ok", detail, fix, required=True)
 
 
 def _extra(extra: str) -> Check:
     name = f"[{extra}] {EXTRAS[extra].purpose}"
-    wanted = requirements("goalreel", extra)
-    lacks = list(dict.fromkeys(problem for one in wanted for problem in unmet(one)))
-    if lacks or not wanted:
-        return Check(name, "missing", "; ".join(lacks) or "unknown here", install_goalreel(extra))
-    others = [one.name for one in wanted if one.name != "goalreel"]
-    return Check(name, "ok", ", ".join(f"{package} {version(package)}" for package in others))
+    needs = requirements("goalreel", extra)
+    problems = list(dict.fromkeys(problem for requirement in needs for problem in unmet(requirement)))
+    if problems or not needs:
+        return Check(name, "missing", "; ".join(problems) or "unknown here", install_goalreel(extra))
+    packages = [requirement.name for requirement in needs if requirement.name != "goalreel"]
+    return Check(name, "ok", ", ".join(f"{package} {version(package)}" for package in packages))
 
 
-def _native(name: str, module: str, script: str, absent: str, broken: str, **environment: str) -> Check:
-    """A module with native code: `absent` and `broken` are the advice when it is so."""
-    if not present(module):
-        return Check(name, "missing", f"{module} is not installed", absent)
+def _native(name: str, module: str, script: str, if_absent: str, if_broken: str, **environment: str) -> Check:
+    """Check a module with native code; `if_absent` and `if_broken` are what to do then."""
+    if not is_installed(module):
+        return Check(name, "missing", f"{module} is not installed", if_absent)
     outcome = subprocess_probe.python(script, environment=environment)
-    return Check(name, "ok" if outcome.ok else "warning", outcome.text, "" if outcome.ok else broken)
+    return Check(name, "ok" if outcome.ok else "warning", outcome.text, "" if outcome.ok else if_broken)
 
 
 def _nano() -> Check:
-    name, found = "checkpoints: nano", checkpoints.names()
-    if not found:
+    name, models = "checkpoints: nano", checkpoints.names()
+    if not models:
         return Check(name, "missing", f"none in {checkpoints.NANO}", install_goalreel())
     size = sum(f.stat().st_size for f in checkpoints.NANO.rglob("*") if f.is_file())
-    return Check(name, "ok", f"{', '.join(found)} ({size / 1e6:.0f} MB)")
+    return Check(name, "ok", f"{', '.join(models)} ({size / 1e6:.0f} MB)")
 
 
 def _models(role: "Role") -> Check:
-    """The kinds of models there are for a role, those of plugins by their packages."""
+    """List the kinds of models for a role, those of plugins with their packages."""
     from goalreel.models.discovery import broken_plugins, kinds
 
-    shown = (f"{k.form} ({k.plugin})" if k.plugin else k.form for k in kinds(role))
-    found, name = ", ".join(shown), f"models: {role}s"
-    if broken := broken_plugins(role):
-        return Check(name, "warning", f"{found}; {'; '.join(broken)}", "mend or uninstall the plugin")
-    return Check(name, "ok", found)
+    forms = ", ".join(f"{k.form} ({k.plugin})" if k.plugin else k.form for k in kinds(role))
+    name = f"models: {role}s"
+    if problems := broken_plugins(role):
+        return Check(name, "warning", f"{forms}; {'; '.join(problems)}", "mend or uninstall the plugin")
+    return Check(name, "ok", forms)
 
 
 def _presets() -> Check:
-    """Which presets can run with the extras that are installed."""
+    """List the presets that can run with the extras that are installed."""
     from goalreel.models import presets
 
-    lacks = {name: extras for name in presets.names() if (extras := sorted(_lacking(name)))}
-    able = [name for name in presets.names() if name not in lacks]
-    if not lacks:
-        return Check("presets", "ok", ", ".join(able))
-    unable = "; ".join(f"{name} needs [{', '.join(extras)}]" for name, extras in lacks.items())
-    missing = ",".join(sorted({extra for extras in lacks.values() for extra in extras}))
-    return Check("presets", "missing", f"{', '.join(able)}; {unable}", install_goalreel(missing))
+    missing = {name: sorted(set(_missing_extras(name))) for name in presets.names()}
+    ready = [name for name, extras in missing.items() if not extras]
+    waiting = [f"{name} needs [{', '.join(extras)}]" for name, extras in missing.items() if extras]
+    if not waiting:
+        return Check("presets", "ok", ", ".join(ready))
+    extras = ",".join(sorted({extra for extras in missing.values() for extra in extras}))
+    detail = "; ".join(filter(None, (", ".join(ready), *waiting)))
+    return Check("presets", "missing", detail, install_goalreel(extras))
 
 
-def _lacking(preset: str) -> Iterator[str]:
-    """The extras that a preset needs and that are not wholly installed."""
+def _missing_extras(preset: str) -> Iterator[str]:
+    """The extras that a preset's models need and that are not wholly installed."""
     from goalreel.models import presets
+    from goalreel.models.discovery import find
     from goalreel.models.load import kinds_of
+    from goalreel.models.names import ModelName
 
-    for kind in kinds_of(presets.read(preset)).values():
-        if kind.extra and not all(map(present, EXTRAS[kind.extra].modules)):
-            yield kind.extra
+    chosen = presets.read(preset)
+    for role, kind in kinds_of(chosen).items():
+        kinds = [kind]
+        if kind.asks_chat:
+            kinds.append(find(role, ModelName.parse(getattr(chosen, role)).inner))
+        extras = [k.extra for k in kinds] + (["annotate"] if kind.needs_recording else [])
+        yield from (e for e in extras if e and not all(map(is_installed, EXTRAS[e].modules)))
 
 
 def _pyav() -> Check:
-    again = install("--force-reinstall --no-deps av")
+    reinstall = install("--force-reinstall --no-deps av")
     return _native(
-        "video: PyAV", "av", subprocess_probe.PYAV, install_goalreel("annotate"), again, SVT_LOG="1"
+        "video: PyAV", "av", subprocess_probe.PYAV, install_goalreel("annotate"), reinstall, SVT_LOG="1"
     )
 
 
 def _torchcodec() -> Check:
-    broken = f"{_system('ffmpeg')}   (or pass video_backend='pyav' to LeRobotDataset)"
+    if_broken = f"{_system('ffmpeg')}   (or pass video_backend='pyav' to LeRobotDataset)"
     return _native(
         "video: torchcodec",
         "torchcodec",
         subprocess_probe.TORCHCODEC,
         install_goalreel("lerobot"),
-        broken,
+        if_broken,
         SVT_LOG="1",
     )
 
@@ -144,10 +151,8 @@ def _ffmpeg() -> Check:
         return Check("ffmpeg", "missing", "not on the PATH", _system("ffmpeg"))
     outcome = subprocess_probe.run(["ffmpeg", "-version"])
     # ffmpeg prints its libraries last, and they say nothing to a user.
-    found = shutil.which("ffmpeg") if outcome.ok else outcome.text
-    return Check(
-        "ffmpeg", "ok" if outcome.ok else "warning", str(found), "" if outcome.ok else _system("ffmpeg")
-    )
+    detail = str(shutil.which("ffmpeg")) if outcome.ok else outcome.text
+    return Check("ffmpeg", "ok" if outcome.ok else "warning", detail, "" if outcome.ok else _system("ffmpeg"))
 
 
 def _mujoco() -> Check:
@@ -164,28 +169,28 @@ def _gpu() -> Check:
         if shutil.which("nvidia-smi")
         else subprocess_probe.Outcome(False, "no NVIDIA driver")
     )
-    seen = (
+    torch = (
         subprocess_probe.python(subprocess_probe.GPU)
-        if present("torch")
+        if is_installed("torch")
         else subprocess_probe.Outcome(False, "torch is not installed")
     )
-    if seen.ok:
-        return Check("GPU", "ok", seen.text)
+    if torch.ok:
+        return Check("GPU", "ok", torch.text)
     if not card.ok:
         return Check(
             "GPU",
             "missing",
-            f"{card.text}; {seen.text}",
+            f"{card.text}; {torch.text}",
             "not needed for the presets hindsight, nano, api and server",
         )
-    fix = install("--force-reinstall torch") if present("torch") else install_goalreel("gpu")
-    return Check("GPU", "warning", f"{card.text}, but torch cannot use it: {seen.text}", fix)
+    fix = install("--force-reinstall torch") if is_installed("torch") else install_goalreel("gpu")
+    return Check("GPU", "warning", f"{card.text}, but torch cannot use it: {torch.text}", fix)
 
 
 def _ros() -> Check:
     setups = sorted(Path("/opt/ros").glob("*/setup.bash"))
-    absent = f"source {setups[-1]}" if setups else install_ros()
-    return _native("ROS 2", "rclpy", subprocess_probe.ROS, absent, absent)
+    fix = f"source {setups[-1]}" if setups else install_ros()
+    return _native("ROS 2", "rclpy", subprocess_probe.ROS, fix, fix)
 
 
 def _goalreel_ros() -> Check:
@@ -194,11 +199,11 @@ def _goalreel_ros() -> Check:
 
 
 def _raw_frames() -> Check:
-    """Whether a camera driver started here would get large frames across."""
+    """Check whether a camera driver that is started here would get large frames across."""
     name, profiles = "ROS 2: raw frames", os.environ.get(PROFILES)
     if profiles and Path(profiles).is_file():
         return Check(name, "ok", f"{PROFILES}={profiles}")
-    package = importlib.util.find_spec("goalreel_ros") if present("goalreel_ros") else None
+    package = importlib.util.find_spec("goalreel_ros") if is_installed("goalreel_ros") else None
     if package is None or package.origin is None:
         return Check(name, "missing", "goalreel_ros is not installed", install_ros())
     fix = f"export {PROFILES}={Path(package.origin).with_name('fastdds_shm.xml')}"
@@ -209,10 +214,10 @@ def _raw_frames() -> Check:
 
 def _disk() -> Check:
     free = shutil.disk_usage(Path.cwd()).free / 2**30
-    found = f"{free:.1f} GiB free in {Path.cwd()}"
+    detail = f"{free:.1f} GiB free in {Path.cwd()}"
     if free < SCARCE_GIB:
-        return Check("disk", "warning", found, "make room, or give --out on a larger disk")
-    return Check("disk", "ok", found)
+        return Check("disk", "warning", detail, "free some space, or give --out on a larger disk")
+    return Check("disk", "ok", detail)
 
 
 def _system(packages: str) -> str:
@@ -223,7 +228,7 @@ def _system(packages: str) -> str:
 
 
 def run_checks() -> list[Check]:
-    """Look at everything, the slow ones side by side; takes some seconds where torch is installed."""
+    """Run every check, the slow ones side by side; takes some seconds where torch is installed."""
     from goalreel.models.registry import ROLES
 
     native: tuple[Callable[[], Check], ...] = (
@@ -238,4 +243,4 @@ def run_checks() -> list[Check]:
     with ThreadPoolExecutor() as pool:
         running = [pool.submit(check) for check in native]
         quick = [_python(), _goalreel(), _nano(), *map(_extra, EXTRAS), _presets(), *map(_models, ROLES)]
-        return [*quick, *(one.result() for one in running), _raw_frames(), _disk()]
+        return [*quick, *(check.result() for check in running), _raw_frames(), _disk()]

@@ -1,9 +1,12 @@
 """What the command line shows while it works and when it is done. Progress goes to stderr."""
 
+import json
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -22,9 +25,21 @@ from rich.text import Text
 from goalreel.progress import OnProgress
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from pydantic import BaseModel
 
     from goalreel.annotator.summary import Summary
+
+
+def results_alone(json_output: bool) -> "AbstractContextManager[object]":
+    """Keep stdout for the JSON of a command: what libraries print meanwhile goes to stderr."""
+    return redirect_stdout(sys.stderr) if json_output else nullcontext()
+
+
+def print_json(results: Mapping[str, object]) -> None:
+    """Print results on stdout as one JSON object on one line."""
+    typer.echo(json.dumps(results))
 
 
 class _Rate(ProgressColumn):
@@ -64,10 +79,9 @@ def measured_table(report: "BaseModel", titles: Mapping[str, str]) -> Table:
     table = Table("measure", "value", "95 % interval", box=None)
     for key, title in titles.items():
         m = getattr(report, key)
-        known = m.value is not None
-        table.add_row(
-            title, f"{m.value:.3f}" if known else "-", f"{m.low:.3f} - {m.high:.3f}" if known else ""
-        )
+        is_measured = m.value is not None
+        value = f"{m.value:.3f}" if is_measured else "-"
+        table.add_row(title, value, f"{m.low:.3f} - {m.high:.3f}" if is_measured else "")
     return table
 
 
@@ -92,10 +106,10 @@ def show_summary(summary: "Summary") -> None:
     table.add_row("dataset", str(summary.out))
     console = Console()
     console.print(table)
-    alike: dict[str, list[int]] = {}
+    by_reason: dict[str, list[int]] = {}
     for episode, reason in sorted(summary.failures.items()):
-        alike.setdefault(reason, []).append(episode)
-    for reason, episodes in alike.items():
+        by_reason.setdefault(reason, []).append(episode)
+    for reason, episodes in by_reason.items():
         which = f"episode{'s' if len(episodes) > 1 else ''} {', '.join(map(str, episodes))}"
         console.print(f"{which}: {reason}", style="red", highlight=False, markup=False)
     if summary.shard:

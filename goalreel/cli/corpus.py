@@ -8,7 +8,7 @@ import typer
 
 from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import First, Split
+from goalreel.cli.options import First, Json, Split
 from goalreel.errors import InputError
 
 app = typer.Typer(
@@ -81,20 +81,26 @@ def make(
         str | None,
         typer.Option(help="Verdicts or critiques of the pictures of this editor, in this process: <editor>."),
     ] = None,
+    json_output: Json = False,
 ) -> None:
     """Write a corpus as a Hugging Face dataset and as ShareGPT JSON."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to go on"):
-        from goalreel.tabletop.lessons.corpus import CorpusOrder
-
         if editor is not None and (kind not in ("verdicts", "critiques") or workers != 1):
             raise InputError("--editor is for --kind verdicts or critiques, with one worker")
         if editor is None and kind == "critiques":
             raise InputError("--kind critiques needs --editor: they are of its own pictures")
+        if editor is not None:
+            from goalreel.models.load import check_name
+            from goalreel.models.names import ModelName
+
+            check_name("editor", ModelName.parse(editor), recordings=False)
+        from goalreel.tabletop.lessons.corpus import CorpusOrder
+
         source = "simulator" if editor is None else f"editor {editor}"
         order = CorpusOrder(kind, split, episodes, size, first, shard, variety, relabelled, source)
         rows = _write(order, out, workers, text, None if editor is None else _judging(kind, editor, variety))
-    typer.echo(f"{rows} rows of {episodes} episodes", err=True)
-    typer.echo(str(out))
+    results = {"out": str(out), "rows": rows, "episodes": episodes}
+    _show(results, "{rows} rows of {episodes} episodes", json_output)
 
 
 @app.command(
@@ -133,21 +139,30 @@ def from_storyboards(
             help="Steps whose scores vary more are for reinforcement. [default: the third that varies most]",
         ),
     ] = None,
+    json_output: Json = False,
 ) -> None:
     """Filter stored storyboards into training rows, by the recipe of InterleaveThinker's paper."""
     with one_line_errors("interrupted; what is scored is kept: run the same command again to go on"):
         from goalreel.annotator.corpus.boards import find_boards
-        from goalreel.annotator.corpus.make import RecipeOrder, make_from_storyboards
-        from goalreel.annotator.corpus.scoring import scorer_of
         from goalreel.cli.console import progress_bars
         from goalreel.tabletop.sim.task_ids import recording_task_ids
 
-        import_module("goalreel.tabletop.scorer")  # also in a checkout that is not installed
         boards = find_boards(folders, recording_task_ids)
+        from goalreel.annotator.corpus.make import RecipeOrder, make_from_storyboards
+        from goalreel.annotator.corpus.scoring import scorer_of
+
+        import_module("goalreel.tabletop.scorer")  # also in a checkout that is not installed
         order = RecipeOrder(scorer_of(scorer), seed, rl_variance)
         with progress_bars() as progress:
             report = make_from_storyboards(boards, order, out, progress=progress)
-    _tell(report, out)
+    if json_output:
+        from dataclasses import asdict
+
+        from goalreel.cli.console import print_json
+
+        print_json({"out": str(out), **asdict(report)})
+    else:
+        _summarize(report, out)
 
 
 @app.command(
@@ -169,6 +184,7 @@ def filter_groups(
     out: Annotated[Path, typer.Option(help="Folder of the filtered corpus. Run again to go on.")],
     replies: Annotated[int, typer.Option(min=2, help="Replies a row; as many as `group` in training.")] = 8,
     mode: Annotated[Literal["strict", "fast"], typer.Option(help="As `mode` in training.")] = "strict",
+    json_output: Json = False,
 ) -> None:
     """Keep the critiques that can teach by GRPO: the Critic is right about them sometimes, not always."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to go on"):
@@ -177,27 +193,39 @@ def filter_groups(
         from goalreel.models.names import ModelName
         from goalreel.planners.agents.dialects import OWN
         from goalreel.tabletop.sim.task_ids import held_out_split
+        from goalreel.training.critiques import shards_of
         from goalreel.training.grpo_filter import GroupSampling, filter_groups
 
+        shards_of(corpus)  # refuses a folder without a corpus before the Critic is loaded
         name = ModelName.parse(critic)
         if "temperature" not in name.options:
             name = ModelName.parse(f"{critic}{'&' if name.query else '?'}temperature=1")
-        spoken = dialect_of(name.text, "critic") or OWN
+        dialect = dialect_of(name.text, "critic") or OWN
         chat = build_chat(name.text, role="critic")
-        sampling = GroupSampling(chat, name.identity(), replies, spoken, mode)
+        sampling = GroupSampling(chat, name.identity(), replies, dialect, mode)
         with progress_bars() as progress:
-            kept, rows = filter_groups(
+            useful, rows = filter_groups(
                 corpus,
                 out,
                 sampling,
                 held_out=held_out_split,
                 progress=lambda done, total: progress("rows", done, total),
             )
-    typer.echo(f"kept {kept} of {rows} rows", err=True)
-    typer.echo(str(out))
+    _show({"out": str(out), "kept": useful, "rows": rows}, "kept {kept} of {rows} rows", json_output)
 
 
-def _tell(report: "CorpusReport", out: Path) -> None:
+def _show(results: dict[str, object], summary: str, json_output: bool) -> None:
+    """Print what was written: as JSON, or the summary on stderr and the folder on stdout."""
+    from goalreel.cli.console import print_json
+
+    if json_output:
+        print_json(results)
+    else:
+        typer.echo(summary.format(**results), err=True)
+        typer.echo(results["out"])
+
+
+def _summarize(report: "CorpusReport", out: Path) -> None:
     rows = ", ".join(f"{count} {name}" for name, count in report.rows.items())
     typer.echo(f"rows: {rows}, of {report.storyboards} storyboards", err=True)
     if not report.critic_rows:
@@ -205,8 +233,8 @@ def _tell(report: "CorpusReport", out: Path) -> None:
         if report.scorer in _UNSCORED and "unscored" in report.dropped.get("scores", {}):
             typer.echo(f"{_UNSCORED[report.scorer]}: name a judge, --scorer openai:MODEL@URL", err=True)
     elif not report.rows["sft"]:
-        said = "no sft row: steps that vary little hold no rejected attempt to balance with"
-        typer.echo(f"{said}; --rl-variance 25 gives every step to sft", err=True)
+        reason = "steps that vary little hold no rejected attempt to balance with"
+        typer.echo(f"no sft row: {reason}; --rl-variance 25 gives every step to sft", err=True)
     typer.echo(f"Look at {out / 'index.html'}")
 
 

@@ -1,7 +1,5 @@
 """`goalreel doctor`: checks of this machine, or with `--models` one real question to each model."""
 
-import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +8,8 @@ import typer
 
 from goalreel.cli import checks
 from goalreel.cli.bound_options import ModelOptions, with_options
-from goalreel.cli.doctor_models import trial
+from goalreel.cli.console import print_json
+from goalreel.cli.doctor_models import check_models
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Json
 from goalreel.errors import InputError
@@ -21,29 +20,28 @@ if TYPE_CHECKING:
 
 def doctor(json_output: bool) -> int:
     """Print every check, as a table or as one JSON object; 1 if something required is missing, else 0."""
-    found = checks.run_checks()
-    sound = all(check.status == "ok" for check in found if check.required)
+    results = checks.run_checks()
+    ok = all(check.status == "ok" for check in results if check.required)
     if json_output:
-        report = {"ok": sound, "checks": [asdict(check) for check in found]}
-        sys.stdout.write(json.dumps(report) + "\n")
+        print_json({"ok": ok, "checks": [asdict(check) for check in results]})
     else:
-        _show(found)
-    return 0 if sound else 1
+        _show(results)
+    return 0 if ok else 1
 
 
-def _show(found: list[checks.Check]) -> None:
+def _show(results: list[checks.Check]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     styles = {"ok": "green", "missing": "red", "warning": "yellow"}
     table = Table("", "check", "found", box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for check in found:
+    for check in results:
         style = "dim" if check.status == "missing" and not check.required else styles[check.status]
         table.add_row(Text(check.status, style), Text(check.name), Text(check.found, overflow="fold"))
     console = Console()
     console.print(table)
-    for check in found:
+    for check in results:
         if check.fix:
             # Commands are printed unwrapped, so that they can be copied.
             console.print(Text(f"\n{check.name}:"), Text(f"  {check.fix}", "bold"), sep="\n", soft_wrap=True)
@@ -79,7 +77,7 @@ def command(
     with one_line_errors():
         if models is not None:
             overrides = choice.overrides
-            raise typer.Exit(trial(models, overrides, frame, instruction, out, json_output))
+            raise typer.Exit(check_models(models, overrides, frame, instruction, out, json_output))
         if frame or instruction or choice.overrides:
             raise InputError("which models are to be asked: give --models PRESET")
         raise typer.Exit(doctor(json_output))

@@ -1,4 +1,4 @@
-"""`goalreel doctor --models`: what each model of a preset says to one real question."""
+"""`goalreel doctor --models`: each model of a preset answers one real question."""
 
 import json
 from collections.abc import Mapping
@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from goalreel.cli.console import print_json
 from goalreel.cli.options import picture
 
 if TYPE_CHECKING:
     from goalreel.annotator.model_check import RoleTrial
 
-SHOWN = 4_000
+MAX_SHOWN = 4_000
 """Characters of a reply; its file has the rest."""
 
 
-def trial(
+def check_models(
     preset: str,
     overrides: Mapping[str, object],
     frame: Path | None,
     instruction: str | None,
     out: Path,
-    as_json: bool,
+    json_output: bool,
 ) -> int:
-    """Try the models, print what they say and save it; 1 if one could not be used, else 0.
+    """Ask each model one question, print and save the replies; 1 if a model could not be used, else 0.
 
     Raises:
         InputError: no such preset, or a picture that cannot be read.
@@ -36,17 +37,17 @@ def trial(
     names = presets.load(preset, **overrides)
     task = trial_task(picture(frame) if frame else None, instruction)
 
-    def tell(role: "RoleTrial") -> None:
+    def show(role: "RoleTrial") -> None:
         place = f"--{role.role}" if overrides.get(role.role) else presets.place(preset, role.role)
-        typer.echo("\n".join(_lines(role, place)), err=as_json)
+        typer.echo("\n".join(_lines(role, place)), err=json_output)
 
-    found = try_models(names, task, tell)
-    save_trial(found, out)
-    if as_json:
-        typer.echo(json.dumps(json.loads((out / "trial.json").read_bytes())))
+    result = try_models(names, task, show)
+    save_trial(result, out)
+    if json_output:
+        print_json(json.loads((out / "trial.json").read_bytes()))
     else:
         typer.echo(f"Raw replies and pictures: {out}")
-    return 0 if found.usable else 1
+    return 0 if result.usable else 1
 
 
 def _lines(role: "RoleTrial", place: str) -> list[str]:
@@ -58,7 +59,7 @@ def _lines(role: "RoleTrial", place: str) -> list[str]:
     for number, reply in enumerate(role.replies, start=1):
         read = f"cannot be read: {reply.problem}" if reply.problem else f"read as {reply.read_as}"
         lines.append(f"  reply {number} {read}")
-        text = reply.text if len(reply.text) <= SHOWN else f"{reply.text[:SHOWN]} [...]"
+        text = reply.text if len(reply.text) <= MAX_SHOWN else f"{reply.text[:MAX_SHOWN]} [...]"
         lines += [f"    | {line}" for line in clean(text).splitlines()]
     times = [("loaded", role.load_s), ("answered", role.ask_s)]
     if took := [f"{what} in {seconds:.1f} s" for what, seconds in times if seconds is not None]:

@@ -67,7 +67,7 @@ def policy(
     films: Annotated[
         Path | None, typer.Option(help="Film a success and a failure of every arm, as GIFs in this folder.")
     ] = None,
-    as_json: Json = False,
+    json_output: Json = False,
 ) -> None:
     """Measure what goal pictures, true or predicted, are worth to a LeRobot policy on the simulated tabletop.
 
@@ -80,11 +80,18 @@ def policy(
         from rich.console import Console
 
         from goalreel.cli.console import progress_bars
-        from goalreel.tabletop.policy.arms import ARMS as KNOWN
+        from goalreel.models.load import kinds_of
+
+        preset = models.load()
+        kinds_of(preset)  # refuses an unknown model before the simulator is imported
+        for folder in (text.partition("=")[2] or text for text in policies):
+            if Path(folder).is_file():
+                raise InputError(f"--policy {folder}: is a file, and a LeRobot checkpoint is a folder")
+        from goalreel.tabletop.policy.arms import ARMS as ALL_ARMS
         from goalreel.tabletop.policy.rollout import Bounds
         from goalreel.tabletop.policy.study import PolicyOrder, measure
 
-        chosen = named(arms, KNOWN, "arm")
+        chosen = named(arms, ALL_ARMS, "arm")
         order = PolicyOrder(
             policies=_folders(policies, chosen),
             arms=chosen,
@@ -92,7 +99,7 @@ def policy(
             split=split,
             episodes=episodes,
             first=first,
-            preset=models.load(),
+            preset=preset,
             form=form,
             words=words,
             bounds=Bounds(tries, max_steps),
@@ -101,33 +108,33 @@ def policy(
         )
         with progress_bars() as progress:
             report = measure(order, progress)
-        if as_json:
+        if json_output:
             typer.echo(report.as_json())
         else:
             Console().print(report.table())
 
 
-def _folders(given: Sequence[str], arms: Sequence["GoalArm"]) -> dict["GoalArm", Path]:
-    """Read which checkpoint acts in which arm.
+def _folders(policies: Sequence[str], arms: Sequence["GoalArm"]) -> dict["GoalArm", Path]:
+    """Read from `--policy` which checkpoint acts in which arm.
 
     Raises:
         InputError: an arm has none, or one is given for an arm that is not measured.
     """
-    from goalreel.tabletop.policy.arms import ARMS as KNOWN
+    from goalreel.tabletop.policy.arms import ARMS as ALL_ARMS
 
-    everywhere: list[str] = []
-    own: dict[str, str] = {}
-    for text in given:
+    shared: list[str] = []
+    by_arm: dict[str, str] = {}
+    for text in policies:
         arm, equals, folder = text.partition("=")
-        if equals and arm in KNOWN:
-            own[arm] = folder
+        if equals and arm in ALL_ARMS:
+            by_arm[arm] = folder
         else:
-            everywhere.append(text)
-    if len(everywhere) > 1:
+            shared.append(text)
+    if len(shared) > 1:
         raise InputError("--policy FOLDER is given twice: say ARM=FOLDER for the others")
-    if idle := [arm for arm in own if arm not in arms]:
-        raise InputError(f"--policy {idle[0]}=...: that arm is not among --arms {','.join(arms)}")
-    missing = [arm for arm in arms if arm not in own and not everywhere]
+    if unused := [arm for arm in by_arm if arm not in arms]:
+        raise InputError(f"--policy {unused[0]}=...: that arm is not among --arms {','.join(arms)}")
+    missing = [arm for arm in arms if arm not in by_arm and not shared]
     if missing:
         raise InputError(f"no --policy for the arm {missing[0]}: give --policy FOLDER or {missing[0]}=FOLDER")
-    return {arm: Path(own.get(arm) or everywhere[0]) for arm in arms}
+    return {arm: Path(by_arm.get(arm) or shared[0]) for arm in arms}

@@ -63,7 +63,7 @@ def published(name: str) -> Callable[..., None]:
         price_in: Annotated[float | None, typer.Option(min=0, help="$ a million prompt tokens.")] = None,
         price_out: Annotated[float | None, typer.Option(min=0, help="$ a million reply tokens.")] = None,
         yes: Annotated[bool, typer.Option("--yes", "-y", help="Judge without asking first.")] = False,
-        as_json: Json = False,
+        json_output: Json = False,
     ) -> None:
         with one_line_errors(INTERRUPTED):
             from goalreel.evaluation.published.registry import open_benchmark
@@ -83,8 +83,9 @@ def published(name: str) -> Callable[..., None]:
                 paper_row,
                 concurrency,
             )
-            asked = None if only == "generate" else judge
-            _run(order, preset, asked, _asking(asked, yes, price_in, price_out), as_json)
+            judge_name = None if only == "generate" else judge
+            confirm = _confirm(judge_name, yes, price_in, price_out)
+            _run(order, preset, judge_name, confirm, json_output)
 
     work.__doc__ = HELP[name]
     work.__name__ = name
@@ -92,7 +93,7 @@ def published(name: str) -> Callable[..., None]:
 
 
 def _run(
-    order: "PublishedOrder", preset: "Preset", judge: str | None, confirm: "Confirm", as_json: bool
+    order: "PublishedOrder", preset: "Preset", judge: str | None, confirm: "Confirm", json_output: bool
 ) -> None:
     from rich.console import Console
 
@@ -105,7 +106,7 @@ def _run(
         raise InputError("--only judge needs a --judge")
     models = None if order.only == "judge" else load(preset, roles=())
     facts = order.benchmark.judge
-    asked = None if judge is None else build_judge(judge, facts, concurrency=order.concurrency)
+    judging = None if judge is None else build_judge(judge, facts, concurrency=order.concurrency)
     with ExitStack() as stack:
         bars: list[OnProgress] = []
 
@@ -114,13 +115,13 @@ def _run(
                 bars.append(stack.enter_context(progress_bars()))
             bars[0](stage, done, total)
 
-        def ask(wanted: "Estimate") -> bool:
+        def ask(estimate: "Estimate") -> bool:
             bars.clear()
             stack.close()  # bars that move would write over the question
-            return confirm(wanted)
+            return confirm(estimate)
 
-        report = run_benchmark(order, models, asked, confirm=ask, progress=progress)
-    if as_json:
+        report = run_benchmark(order, models, judging, confirm=ask, progress=progress)
+    if json_output:
         typer.echo(report.as_json())
         return
     if report.values:
@@ -130,8 +131,8 @@ def _run(
     typer.echo(f"Look at {order.out / 'report.md'}")
 
 
-def _asking(judge: str | None, yes: bool, price_in: float | None, price_out: float | None) -> "Confirm":
-    """What is asked before judging.
+def _confirm(judge: str | None, yes: bool, price_in: float | None, price_out: float | None) -> "Confirm":
+    """Make the question that is put before judging.
 
     Raises:
         InputError: there is nobody to ask.
@@ -139,8 +140,8 @@ def _asking(judge: str | None, yes: bool, price_in: float | None, price_out: flo
     if judge is not None and not yes and not sys.stdin.isatty():
         raise InputError("no terminal to ask at before judging: add --yes, or leave --judge out")
 
-    def confirm(wanted: "Estimate") -> bool:
-        typer.echo(f"Judging takes {wanted.text(price_in, price_out)}.", err=True)
+    def confirm(estimate: "Estimate") -> bool:
+        typer.echo(f"Judging takes {estimate.text(price_in, price_out)}.", err=True)
         if not yes and not typer.confirm("Go on?", err=True):
             fail("not judged; the answers are kept")
         return True

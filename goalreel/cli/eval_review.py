@@ -32,7 +32,7 @@ def review(
         Path | None,
         typer.Option(help="What DATASET is made from, while it is not written. [default: as its run knows]"),
     ] = None,
-    as_json: Json = False,
+    json_output: Json = False,
 ) -> None:
     """Compare what the models said with what people made of it: when may a lab stop looking?"""
     with one_line_errors():
@@ -45,7 +45,7 @@ def review(
 
         records = Records(dataset / FOLDER, source="")
         report = measure_reviews(dataset, recording_of(dataset, records, source, sorted(records.done())).fps)
-    if as_json:
+    if json_output:
         typer.echo(json.dumps(flatten(report)))
         return
     from rich.console import Console

@@ -43,7 +43,7 @@ def tabletop(
     out: Annotated[
         Path, typer.Option(help="Answers and recordings are kept here, to go on after a kill.")
     ] = Path("tabletop-bench"),
-    as_json: Json = False,
+    json_output: Json = False,
 ) -> None:
     """Score planner, editor, critic and the loop of them by the simulated tabletop's predicates."""
     with one_line_errors(INTERRUPTED):
@@ -51,12 +51,15 @@ def tabletop(
         from rich.console import Console
 
         from goalreel.cli.console import progress_bars
+        from goalreel.models.load import kinds_of
+
+        names = models.load()
+        kinds_of(names)  # refuses an unknown model before the simulator is imported
         from goalreel.streaming.replay import asked_about
         from goalreel.streaming.settings import EngineSettings
         from goalreel.tabletop.bench.bench import ORDERS, BenchOrder, evaluate
         from goalreel.tabletop.sim.variety import View
 
-        names = models.load()
         registers = ORDERS if orders == "both" else (orders,)
         order = BenchOrder(
             names,
@@ -71,7 +74,7 @@ def tabletop(
         )
         with progress_bars() as progress:
             report = evaluate(order, progress)
-        if as_json:
+        if json_output:
             typer.echo(report.as_json())
         else:
             Console().print(report.table())

@@ -75,7 +75,7 @@ def segmentation(
     layout: Annotated[
         str | None, typer.Option(help="Such as gripper=11,position=7:10. [default: found]")
     ] = None,
-    as_json: Json = False,
+    json_output: Json = False,
 ) -> None:
     """Compare the kinematic planner's segments and labels with the truth of a tabletop recording."""
     with one_line_errors():
@@ -86,7 +86,7 @@ def segmentation(
         from goalreel.tabletop.bench.kinematic import evaluate
 
         report = evaluate(dataset, tolerance, Layout.parse(layout) if layout else None)
-    if as_json:
+    if json_output:
         typer.echo(json.dumps(flatten(report)))
     else:
         _table(report)

@@ -44,14 +44,12 @@ def export(
 ) -> None:
     """Write what an annotated dataset holds in a shape that others read."""
     with one_line_errors(INTERRUPTED):
-        import json
-
-        from goalreel.cli.console import progress_bars
+        from goalreel.cli.console import print_json, progress_bars
 
         with progress_bars() as progress:
             counts = _export(dataset, to, out, source, progress)
         if json_output:
-            typer.echo(json.dumps({"to": to, "out": str(out), **counts}))
+            print_json({"to": to, "out": str(out), **counts})
         else:
             typer.echo(f"{', '.join(f'{count} {what}' for what, count in counts.items())}: {out}")
 
@@ -59,7 +57,7 @@ def export(
 def _export(
     dataset: Path, to: "Shape", out: Path, source: Path | None, progress: "OnProgress"
 ) -> dict[str, int]:
-    """Counts of what was written, by what they count."""
+    """Write the export; return counts by what they count."""
     if to == "table":
         from goalreel.annotator.exports.table import export_table
 
@@ -69,7 +67,7 @@ def _export(
     from dataclasses import asdict
 
     if to == "sarm":
-        from goalreel.annotator.exports.sarm import export_sarm as work
+        from goalreel.annotator.exports.sarm import export_sarm as write
     else:
-        from goalreel.annotator.exports.groot import export_groot as work
-    return asdict(work(dataset, out, progress=progress))
+        from goalreel.annotator.exports.groot import export_groot as write
+    return asdict(write(dataset, out, progress=progress))

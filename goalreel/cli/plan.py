@@ -69,7 +69,7 @@ def plan(
 
 
 def _fresh(words: list[str], done: int | None, seed: int) -> "Task":
-    from goalreel.annotator.task_input import order
+    from goalreel.annotator.task_input import check_instruction, order
     from goalreel.planners.chat.interleave import MARK
 
     if not words:
@@ -77,6 +77,7 @@ def _fresh(words: list[str], done: int | None, seed: int) -> "Task":
     if done is not None:
         raise InputError("--done counts the steps of a storyboard: name its folder with --continue")
     *paths, instruction = words
+    check_instruction(instruction)
     if MARK not in instruction and len(paths) > 1:
         raise InputError(
             f"{len(paths)} pictures and no {MARK} mark: put quotes around the instruction, and a mark in it "

@@ -14,12 +14,12 @@ from goalreel.types import Candidate, Edit, Failure, Plan, Verdict
 
 
 class _Board:
-    """What is known of the storyboard so far."""
+    """The storyboard so far."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self.marks: list[str] = []
-        self.said: list[str] = []
+        self.comments: list[str] = []
         self.note = "planning"
 
     def observe(self, request: Request, answer: Answer) -> None:
@@ -27,22 +27,24 @@ class _Board:
             case _, Plan():
                 self.names = [step.name for step in answer.steps]
                 self.marks = ["" if step.prompt else "in words" for step in answer.steps]
-                self.said = [""] * len(self.names)
+                self.comments = [""] * len(self.names)
                 self.note = "rendering"
             case ((Edit() | Candidate()), Failure()):
                 self.marks[request.step] += "[red]![/] "
-                self.said[request.step] = answer.message
+                self.comments[request.step] = answer.message
             case Candidate(), Verdict():
-                sure = "" if answer.probability is None else f" {answer.probability:.2f}"
-                self.marks[request.step] += f"[green]✓[/]{sure}" if answer.success else f"[yellow]✗[/]{sure} "
-                self.said[request.step] = answer.reasoning or answer.refined_prompt or ""
+                probability = "" if answer.probability is None else f" {answer.probability:.2f}"
+                mark = f"[green]✓[/]{probability}" if answer.success else f"[yellow]✗[/]{probability} "
+                self.marks[request.step] += mark
+                self.comments[request.step] = answer.reasoning or answer.refined_prompt or ""
             case _, Failure():
                 self.note = f"[red]{escape(answer.message)}[/]"
 
     def __rich__(self) -> Table:
         table = Table("", "step", "attempts", "the critic", box=None, padding=(0, 2, 0, 0), caption=self.note)
-        for i, (name, marks, said) in enumerate(zip(self.names, self.marks, self.said, strict=True), start=1):
-            short = said if len(said) < 80 else said[:79] + "…"
+        rows = zip(self.names, self.marks, self.comments, strict=True)
+        for i, (name, marks, comment) in enumerate(rows, start=1):
+            short = comment if len(comment) < 80 else comment[:79] + "…"
             table.add_row(str(i), escape(name), marks, escape(short))
         return table
 

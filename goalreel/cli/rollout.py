@@ -7,7 +7,7 @@ import typer
 
 from goalreel.cli.bound_options import ModelOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.options import SubGoalFormChoice
+from goalreel.cli.options import Json, SubGoalFormChoice
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def rollout(
         list[str] | None,
         typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="One of the node's, in docs/ros.md."),
     ] = None,
+    json_output: Json = False,
 ) -> None:
     """Lead a LeRobot policy through a plan, in lerobot's own rollout and without ROS.
 
@@ -58,27 +59,35 @@ def rollout(
     planned anew. Between sub-goals the robot holds still. It ends with the task, or by Ctrl-C.
     """
     with one_line_errors():
+        from goalreel.annotator.task_input import check_instruction
+
         settings = _settings(models, parameter or [])
-        if not instruction.strip():
-            raise InputError("the instruction is empty")
+        if instruction.startswith("--"):
+            raise InputError("there is no instruction: say what is to be done, before the --")
+        check_instruction(instruction)
+        from goalreel.cli.console import results_alone
+        from goalreel.models.load import kinds_of, load
+        from goalreel.streaming.preset_settings import preset_of
+
+        preset = preset_of(settings)
+        kinds_of(preset, recordings=False)  # refuses an unknown model before lerobot is imported
         from lerobot.utils.process import ProcessSignalHandler
 
-        from goalreel.models.load import load
-        from goalreel.streaming.preset_settings import preset_of
         from goalreel.streaming.rollout.configure import read_options
         from goalreel.streaming.rollout.run import RolloutOrder, lead
 
         config = read_options(instruction, lerobot_options or [])
-        trio = load(preset_of(settings))
+        trio = load(preset)
         # From here on a signal lets lerobot bring the robot to rest first.
         signals = ProcessSignalHandler(use_threads=True)
         stop = signals.shutdown_event
         assert isinstance(stop, threading.Event)
         order = RolloutOrder(instruction, settings, camera, subgoal_camera, text, subgoal_form)
-        outcome = lead(config, order, trio, stop, lambda line: typer.echo(line, err=True))
+        with results_alone(json_output):
+            outcome = lead(config, order, trio, stop, lambda line: typer.echo(line, err=True))
         if signals.counter:
             raise KeyboardInterrupt
-        _tell(outcome)
+        _report(outcome, json_output)
 
 
 def _settings(models: "ModelChoice", assignments: list[str]) -> "EngineSettings":
@@ -97,10 +106,16 @@ def _settings(models: "ModelChoice", assignments: list[str]) -> "EngineSettings"
         raise InputError(f"-p {e}") from e
 
 
-def _tell(outcome: "TaskOutcome | None") -> None:
+def _report(outcome: "TaskOutcome | None", json_output: bool) -> None:
     if outcome is None:
         fail("lerobot's rollout ended before the task did: see --duration, and what it logged (goalreel -v)")
+    steps = len(outcome.board.steps)
+    if json_output:
+        from goalreel.cli.console import print_json
+
+        numbers = {"steps": steps, "elapsed_s": outcome.elapsed, "replans": outcome.replans}
+        print_json({"error": outcome.error.name if outcome.error else None, **numbers})
     if outcome.error:
         fail(f"{outcome.error.name}: {outcome.message}")
-    steps = len(outcome.board.steps)
-    typer.echo(f"done: {steps} sub-goals in {outcome.elapsed:.0f} s, re-planned {outcome.replans} times")
+    if not json_output:
+        typer.echo(f"done: {steps} sub-goals in {outcome.elapsed:.0f} s, re-planned {outcome.replans} times")

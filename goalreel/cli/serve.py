@@ -57,9 +57,9 @@ def serve(
     """Serve models over HTTP: OpenAI's chat and image API, /edit, whole storyboards. See /docs there."""
     with one_line_errors():
         from goalreel.http import TOKEN_VARIABLE
+        from goalreel.serving.build import check_names
 
-        if not (planner or critic or editor):
-            raise InputError("nothing to serve: name --planner, --critic or --editor")
+        check_names(planner, critic, editor)  # before the server's own packages are imported
         if not ray and (replicas > 1 or gpus):
             raise InputError("--replicas and --gpus need --ray")
         settings = replace(settings, host=host, token=os.environ.get(TOKEN_VARIABLE), loop=loop)

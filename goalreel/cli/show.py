@@ -39,24 +39,23 @@ def show(
 ) -> None:
     """Write a report to look at: HTML without any network, and contact sheets; or recordings for Rerun."""
     with one_line_errors(INTERRUPTED):
-        import json
+        from goalreel.cli.console import print_json, progress_bars
 
         if rerun is not None:
             if out is not None or sheets is not None:
                 raise InputError("--out and --sheets are the report's: leave them out with --rerun")
             files = _recordings(dataset, rerun, source, numbers(episodes))
-            told = json.dumps({"recordings": [str(f) for f in files]})
-            typer.echo(
-                told if json_output else f"Look at {len(files)} with: rerun {shlex.quote(str(rerun))}/*.rrd"
-            )
+            if json_output:
+                print_json({"recordings": [str(file) for file in files]})
+            else:
+                typer.echo(f"Look at {len(files)} with: rerun {shlex.quote(str(rerun))}/*.rrd")
             return
-        from goalreel.annotator.show import show as work
-        from goalreel.cli.console import progress_bars
+        from goalreel.annotator.show import show as write_report
 
-        named = dataset if dataset.name not in ("", "..") else dataset.resolve()
-        folder = out or named.with_name(dataset.resolve().name + "-report")
+        base = dataset if dataset.name not in ("", "..") else dataset.resolve()
+        folder = out or base.with_name(dataset.resolve().name + "-report")
         with progress_bars() as progress:
-            index = work(
+            index = write_report(
                 dataset,
                 folder,
                 source=source,
@@ -65,7 +64,7 @@ def show(
                 progress=progress,
             )
         if json_output:
-            typer.echo(json.dumps({"report": str(index)}))
+            print_json({"report": str(index)})
         else:
             typer.echo(f"Look at {index}")
 

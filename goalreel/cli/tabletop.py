@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import First, Split
+from goalreel.cli.options import First, Json, Split
 from goalreel.tabletop.sim.splits import seeds
 
 app = typer.Typer(
@@ -36,20 +36,23 @@ def record(
         str, typer.Option(help="Of front, side, corner, left, top and wrist.")
     ] = "front,wrist",
     size: Annotated[int, typer.Option(min=64, max=1024, help="Width and height in pixels.")] = SIZE,
+    json_output: Json = False,
 ) -> None:
     """Record the scripted expert as a LeRobot v3.0 dataset."""
     with one_line_errors("interrupted; nothing was written: run the same command again"):
         chosen = seeds(split, episodes, first)
-        _record(out, chosen, [c.strip() for c in cameras.split(",")], size)
+        _record(out, chosen, [c.strip() for c in cameras.split(",")], size, json_output)
 
 
 @app.command(epilog="Example: `goalreel tabletop scene --seed 900301 --out scene.png`")
 def scene(
     seed: Annotated[int, typer.Option(help="The scene's number: see goalreel/tabletop/sim/splits.py.")],
     out: Annotated[Path, typer.Option(help="PNG to write; one that is there is replaced.")],
+    json_output: Json = False,
 ) -> None:
     """Write the first picture of a scene, the arm at home, and say what is asked for in it."""
     with one_line_errors():
+        from goalreel.cli.console import print_json
         from goalreel.files import write_bytes
         from goalreel.image import Image
         from goalreel.tabletop.sim.env import Tabletop
@@ -61,11 +64,14 @@ def scene(
         with Tabletop(episode.scene) as env:
             picture = Image(env.render("front", SIZE).copy())
         write_bytes(out, picture.png())
-        typer.echo(episode.instruction)
+        if json_output:
+            print_json({"out": str(out), "instruction": episode.instruction})
+        else:
+            typer.echo(episode.instruction)
 
 
-def _record(out: Path, chosen: range, cameras: list[str], size: int) -> None:
-    from goalreel.cli.console import progress_bars
+def _record(out: Path, chosen: range, cameras: list[str], size: int, json_output: bool) -> None:
+    from goalreel.cli.console import print_json, progress_bars
     from goalreel.tabletop.sim.record import check_request, quiet
     from goalreel.tabletop.sim.record import record as work
 
@@ -79,11 +85,20 @@ def _record(out: Path, chosen: range, cameras: list[str], size: int) -> None:
             size=size,
             progress=lambda done, total: progress("recording", done, total),
         )
-    good = sum(e.success for e in truth.episodes)
-    frames = sum(e.segments[-1].end for e in truth.episodes)
-    steps = sum(len(e.segments) for e in truth.episodes)
+    results = {
+        "out": str(out),
+        "episodes": len(truth.episodes),
+        "successful": sum(e.success for e in truth.episodes),
+        "subtasks": sum(len(e.segments) for e in truth.episodes),
+        "frames": sum(e.segments[-1].end for e in truth.episodes),
+    }
+    if json_output:
+        print_json(results)
+        return
     typer.echo(
-        f"{len(truth.episodes)} episodes ({good} successful), {steps} sub-tasks, {frames} frames: {out}",
+        "{episodes} episodes ({successful} successful), {subtasks} sub-tasks, {frames} frames: {out}".format(
+            **results
+        ),
         err=True,
     )
     typer.echo(str(out))

@@ -1,5 +1,8 @@
 """`goalreel train`: the trainers, one command each."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -8,6 +11,7 @@ import typer
 
 from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.errors import one_line_errors
+from goalreel.cli.options import Json
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,8 +51,8 @@ def main() -> None:
     """Train the Planner, the Critic and the nano editor."""
 
 
-def _sft(role: str, config: str, out: Path, resume: bool, **given: object) -> None:
-    """Fine-tune a language agent.
+def _sft(role: str, config: str, out: Path, resume: bool, **overrides: object) -> dict[str, float]:
+    """Fine-tune a language agent; return what training measured.
 
     Raises:
         UserError: a setting or a row that cannot be used.
@@ -56,16 +60,16 @@ def _sft(role: str, config: str, out: Path, resume: bool, **given: object) -> No
     from goalreel.tabletop.nano.agent_config import NanoAgentConfig
     from goalreel.training.config import read_config
 
-    settings = read_config(config, NanoAgentConfig, **{k: v or None for k, v in given.items()})
+    settings = read_config(config, NanoAgentConfig, **{k: v or None for k, v in overrides.items()})
     if settings.role != role:
         raise InputError(f"{config} trains a {settings.role}, not a {role}")
     from goalreel.training.language import train
 
-    train(settings, out, resume)
+    return train(settings, out, resume)
 
 
-def _grpo(config: str, out: Path, resume: bool, **given: object) -> None:
-    """Reinforce a Critic.
+def _grpo(config: str, out: Path, resume: bool, **overrides: object) -> dict[str, float]:
+    """Reinforce a Critic; return what training measured.
 
     Raises:
         UserError: a setting, a row or a model that cannot be used, or a model that fails for long.
@@ -73,27 +77,47 @@ def _grpo(config: str, out: Path, resume: bool, **given: object) -> None:
     from goalreel.training.config import read_config
     from goalreel.training.grpo_config import GrpoConfig
 
-    settings = read_config(config, GrpoConfig, **{k: v or None for k, v in given.items()})
+    settings = read_config(config, GrpoConfig, **{k: v or None for k, v in overrides.items()})
     if settings.editor is None or settings.scorer is None:
         raise InputError(f"{config} names no editor or no scorer: give --editor and --scorer")
     from goalreel.models.load import build_editor
     from goalreel.models.names import ModelName
     from goalreel.models.scorers import build_scorer
     from goalreel.tabletop.sim.task_ids import held_out_split
+    from goalreel.training.critiques import shards_of
     from goalreel.training.grpo import train
 
+    for corpus in settings.corpus:
+        shards_of(corpus)  # refuses a folder without a corpus before a model is loaded
+    local = _is_local(ModelName.parse(settings.editor))  # refuses an unknown editor before anything is loaded
     import_module("goalreel.tabletop.scorer")  # also in a checkout that is not installed
     scorer = build_scorer(settings.scorer)
-    train(
+    return train(
         settings,
         out,
         resume,
         editor=build_editor(settings.editor),
         scorer=scorer,
-        local=_is_local(ModelName.parse(settings.editor)),
+        local=local,
         held_out=held_out_split,
         tell=lambda cost: typer.echo(str(cost), err=True),
     )
+
+
+@contextmanager
+def _training(out: Path, json_output: bool) -> Iterator[dict[str, object]]:
+    """Run a training command; with `json_output` print `out` and what is put into the yielded dict.
+
+    Trainers print numbers as they go, each of several processes its own; one JSON object is the result.
+    """
+    with one_line_errors(INTERRUPTED):
+        from goalreel.cli.console import print_json, results_alone
+
+        results: dict[str, object] = {"out": str(out)}
+        with results_alone(json_output):
+            yield results
+        if json_output and os.environ.get("RANK", "0") == "0":
+            print_json(results)
 
 
 def _is_local(editor: "ModelName") -> bool:
@@ -118,10 +142,12 @@ def planner(
     corpus: Corpus = None,
     words: Words = None,
     validation: Validation = None,
+    json_output: Json = False,
 ) -> None:
     """Fine-tune a Planner, or make the nano one."""
-    with one_line_errors(INTERRUPTED):
-        _sft("planner", config, out, resume, model=model, corpus=corpus, words=words, validation=validation)
+    with _training(out, json_output) as results:
+        corpora = {"corpus": corpus, "words": words, "validation": validation}
+        results |= _sft("planner", config, out, resume, model=model, **corpora)
 
 
 @app.command(
@@ -155,19 +181,19 @@ def critic(
         str | None,
         typer.Option(help="For grpo: what scores its pictures: simulator, or a chat model as the judge."),
     ] = None,
+    json_output: Json = False,
 ) -> None:
     """Fine-tune a Critic, make the nano one, or reinforce either."""
-    with one_line_errors(INTERRUPTED):
+    with _training(out, json_output) as results:
         if method == "sft":
             if editor or scorer:
                 raise InputError("--editor and --scorer are for --method grpo")
-            _sft(
-                "critic", config, out, resume, model=model, corpus=corpus, words=words, validation=validation
-            )
+            corpora = {"corpus": corpus, "words": words, "validation": validation}
+            results |= _sft("critic", config, out, resume, model=model, **corpora)
             return
         if words or validation:
             raise InputError("--words and --validation are for --method sft")
-        _grpo(config, out, resume, model=model, corpus=corpus, editor=editor, scorer=scorer)
+        results |= _grpo(config, out, resume, model=model, corpus=corpus, editor=editor, scorer=scorer)
 
 
 @app.command(
@@ -183,14 +209,15 @@ def editor(
     data: Annotated[
         Path | None, typer.Option(help="Folder of the Hugging Face dataset. [default: the config's]")
     ] = None,
+    json_output: Json = False,
 ) -> None:
     """Train the nano image editor."""
-    with one_line_errors(INTERRUPTED):
+    with _training(out, json_output) as results:
         from goalreel.cli.console import progress_bars
         from goalreel.tabletop.nano.editor_config import EditorConfig
         from goalreel.tabletop.nano.editor_training import train
         from goalreel.training.config import read_config
 
         settings = read_config(config, EditorConfig, data=data, model=model or None)
-        with progress_bars() as told:
-            train(settings, out, resume, progress=told)
+        with progress_bars() as progress:
+            results["editor"] = str(train(settings, out, resume, progress=progress))

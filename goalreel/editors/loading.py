@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from goalreel.editors.batching import PAIRED
 from goalreel.editors.catalogue import Entry, LoraWeights
 from goalreel.errors import InputError
+from goalreel.progress import without_loading_bars
 
 log = logging.getLogger(__name__)
 
@@ -96,9 +97,10 @@ def load_pipeline(
         options["quantization_config"] = quantization(index, quantize)
     kind = pipeline_class(source, index, entry)
     try:
-        for part, name in entry.components.items():
-            options[part] = getattr(diffusers, name).from_pretrained(source, subfolder=part, **shared)
-        pipeline: Any = kind.from_pretrained(source, **options)
+        with without_loading_bars(source, diffusers.utils.logging, transformers.utils.logging):
+            for part, name in entry.components.items():
+                options[part] = getattr(diffusers, name).from_pretrained(source, subfolder=part, **shared)
+            pipeline: Any = kind.from_pretrained(source, **options)
         if entry.lora:
             _add_lora(pipeline, entry.lora, fuse=quantize is None)
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:

@@ -122,7 +122,7 @@ def kinds_of(preset: Preset, recordings: bool = True) -> dict[Role, AnyKind]:
         InputError: a name of no kind, or without `recordings` one of a kind that reads them; an option that
             does not fit.
     """
-    return {role: _checked(role, ModelName.parse(getattr(preset, role)), recordings) for role in ROLES}
+    return {role: check_name(role, ModelName.parse(getattr(preset, role)), recordings) for role in ROLES}
 
 
 def _check_segments(preset: Preset, found: dict[Role, AnyKind]) -> None:
@@ -154,10 +154,15 @@ def _observes(preset: Preset, spoken: "Dialect | None") -> bool:
     return preset.critic_live == "observed" and spoken is not None and spoken.name == "own"
 
 
-def _checked(role: Role, name: ModelName, recordings: bool) -> AnyKind:
-    """The kind of a name, its options checked: before a name is written into any record."""
+def check_name(role: Role, name: ModelName, recordings: bool = True) -> AnyKind:
+    """Find the kind of a name and check its options, before anything is recorded or loaded.
+
+    Raises:
+        InputError: a name of no kind, or without `recordings` one of a kind that reads them; an option that
+            does not fit.
+    """
     for part in name.parts or ():
-        _checked(role, part, recordings)
+        check_name(role, part, recordings)
     kind = find(role, name, recordings=recordings)
     if kind.asks_chat:
         _check_chat(role, name)

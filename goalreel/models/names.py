@@ -182,6 +182,18 @@ class ModelName:
             return "+".join(part.brief() for part in self.parts)
         return self.plain().partition("@")[0].rstrip("/").rpartition("/")[2].rpartition(":")[2]
 
+    def check_folders(self) -> None:
+        """Check that the folders of `hf:DIR` and `diffusers:DIR` exist; a repository's name is not looked up.
+
+        Raises:
+            InputError: one does not, and is no repository's name either.
+        """
+        for name in self.parts or (self.inner if ":" in self.target else self,):
+            path = Path(located(name.target)).expanduser()
+            is_repository = not path.is_absolute() and len(path.parts) == 2
+            if name.kind in ("hf", "diffusers") and not path.is_dir() and not is_repository:
+                raise InputError(f"{name.plain()}: no folder {path}; a repository is written OWNER/NAME")
+
     def fingerprint(self) -> str:
         """What tells these weights from others of the same name: goalreel's version, and the folder's files.
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from goalreel.loop import Keep
 from goalreel.models.journal import Journal
 from goalreel.models.lazy import Later
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
-from goalreel.models.registry import ROLES, Role
+from goalreel.models.registry import ROLES, STAGES, Role
 from goalreel.types import Critic, Editor, Planner, Stage
 
 if TYPE_CHECKING:
@@ -123,6 +123,21 @@ class Trio:
         planner, editor, critic = (class_name(model) for model in (self.planner, self.editor, self.critic))
         return Names(planner, editor, critic, unkept=frozenset(ROLES))
 
+    def with_models(self, models: Mapping[Role, Any]) -> "Trio":
+        """The same with models of your own in some roles. They go by their classes, and no journal holds
+        their answers."""
+        if not models:
+            return self
+        names = replace(
+            self.called,
+            **{role: class_name(model) for role, model in models.items()},
+            notes=tuple(note for note in self.called.notes if note[0] not in models),
+            unkept=self.called.unkept | models.keys(),
+        )
+        remote = self.remote - {STAGES[role] for role in models}
+        observing = None if "critic" in models else self.observing
+        return replace(self, **models, names=names, remote=remote, observing=observing)
+
     def prepare(self, loading: Callable[[Role], object] | None = None) -> None:
         """Load the models that would else be loaded when they are first asked; `loading` hears of each.
 
@@ -130,6 +145,9 @@ class Trio:
             UserError, OSError, ModuleNotFoundError: one of them cannot be loaded.
         """
         models = (self.planner, self.editor, self.critic, self.observing)
+        for role, model in zip(ROLES, models, strict=False):
+            if isinstance(model, Later) and self.names is not None:  # all of them, before the first is loaded
+                ModelName.parse(getattr(self.names, role)).check_folders()
         for role, model in zip((*ROLES, "critic"), models, strict=True):
             if isinstance(model, Later):
                 if loading is not None:

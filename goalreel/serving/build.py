@@ -3,8 +3,9 @@
 from typing import Literal
 
 from goalreel.errors import InputError
-from goalreel.models.load import Shared, build_chat, build_editor, dialect_of
+from goalreel.models.load import Shared, build_chat, build_editor, check_name, dialect_of
 from goalreel.models.names import ModelName
+from goalreel.models.registry import Role
 from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.serving.settings import Models
 
@@ -24,8 +25,9 @@ def build_models(
     Raises:
         InputError: nothing is named, or no such kind of name.
     """
-    if not (planner or critic or editor):
-        raise InputError("nothing to serve: name a planner, a critic or an editor")
+    check_names(planner, critic, editor)
+    for name in filter(None, (planner, critic, editor) if behind is None else ()):
+        ModelName.parse(name).check_folders()
     shared: Shared = {}
     return Models(
         planner=build_chat(behind or planner, role="planner", shared=shared) if planner else None,
@@ -37,6 +39,20 @@ def build_models(
         planner_dialect=_dialect(planner, "planner"),
         critic_dialect=_dialect(critic, "critic"),
     )
+
+
+def check_names(planner: str | None, critic: str | None, editor: str | None) -> None:
+    """Check all names before the first model is loaded.
+
+    Raises:
+        InputError: nothing is named, or no such kind of name.
+    """
+    names: dict[Role, str | None] = {"planner": planner, "critic": critic, "editor": editor}
+    if not any(names.values()):
+        raise InputError("nothing to serve: name --planner, --critic or --editor")
+    for role, name in names.items():
+        if name:
+            check_name(role, ModelName.parse(name), recordings=False)
 
 
 def _brief(name: str | None) -> str:

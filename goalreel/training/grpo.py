@@ -121,13 +121,16 @@ def train(
     local: bool,
     held_out: HeldOut,
     tell: Callable[[RunCost], None] = lambda cost: None,
-) -> None:
+) -> dict[str, float]:
     """Train, and leave in `out` a checkpoint that `HfChat.load(out)` takes, with its model card.
 
     `out` also holds `training.yaml` (the settings), `logs/` (TensorBoard) and `checkpoints/` to resume from.
     `local`: the editor runs in this process (`rewards.CriticReward`). `held_out` names the split of a task
     that results are measured on. `tell` is called with the cost of the run before it begins. On several
     devices start it with `accelerate launch`.
+
+    Returns:
+        `steps` made and `rows` trained on.
 
     Raises:
         InputError: a setting, a row or a checkpoint that cannot be used; `out` holds another run, or, with
@@ -157,6 +160,7 @@ def train(
     save(trainer, processor, config.save_dtype, out)
     if trainer.is_world_process_zero():
         write_card(out, card(config, rows=len(rows), history=trainer.state.log_history))
+    return {"steps": trainer.state.global_step, "rows": len(rows)}
 
 
 def _trainer(

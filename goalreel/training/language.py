@@ -76,11 +76,14 @@ class _Trainer(SFTTrainer):
         return self.optimizer
 
 
-def train(config: LanguageConfig, out: Path, resume: bool) -> None:
+def train(config: LanguageConfig, out: Path, resume: bool) -> dict[str, float]:
     """Train, and leave in `out` a checkpoint that `HfChat.load(out)` takes, with its model card.
 
     `out` also holds `training.yaml` (the settings), `logs/` (TensorBoard) and `checkpoints/` to resume from.
     On several devices start it with `accelerate launch`.
+
+    Returns:
+        `steps` and `train_loss`, and with validation rows `eval_loss` and `eval_mean_token_accuracy`.
 
     Raises:
         InputError: a setting, a row or a checkpoint that cannot be used; `out` holds another run, or, with
@@ -122,6 +125,7 @@ def train(config: LanguageConfig, out: Path, resume: bool) -> None:
     save(trainer, processor, config.save_dtype, out)
     if trainer.is_world_process_zero():
         write_card(out, _card(config, rows_in=len(rows), numbers=numbers))
+    return numbers
 
 
 def _arguments(config: LanguageConfig, out: Path, *, evaluates: bool) -> SFTConfig:

@@ -13,6 +13,7 @@ import torch
 from jinja2 import TemplateError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
+from transformers.utils import logging as transformers_logging
 from transformers.utils.import_utils import is_flash_attn_2_available
 
 from goalreel.errors import BackendError, InputError
@@ -20,6 +21,7 @@ from goalreel.image import Image
 from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, TokenReply
 from goalreel.planners.chat.hf_tokens import TopTokens, tokens_by_row
 from goalreel.planners.chat.token_probability import token_reply
+from goalreel.progress import without_loading_bars
 from goalreel.torch_threads import threads_for
 
 if TYPE_CHECKING:
@@ -116,15 +118,16 @@ class HfChat:
         try:
             AutoConfig.from_pretrained(path, trust_remote_code=False)  # before the processor is to blame
             loaded_processor = _processor(path, processor)
-            model, info = AutoModelForImageTextToText.from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
-                path,
-                dtype=dtype,
-                device_map=device,
-                use_safetensors=True,
-                trust_remote_code=False,
-                attn_implementation="flash_attention_2" if flash else "sdpa",
-                output_loading_info=True,  # which makes it a pair; its annotation knows the model alone
-            )
+            with without_loading_bars(str(path), transformers_logging):
+                model, info = AutoModelForImageTextToText.from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
+                    path,
+                    dtype=dtype,
+                    device_map=device,
+                    use_safetensors=True,
+                    trust_remote_code=False,
+                    attn_implementation="flash_attention_2" if flash else "sdpa",
+                    output_loading_info=True,  # which makes it a pair; its annotation knows the model alone
+                )
         except InputError:
             raise
         except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:

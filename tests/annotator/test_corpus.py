@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from support.chat_server import ChatServer, Reply, error, said
-from support.cli import fails, goalreel, invoke
+from support.cli import fails, goalreel, invoke, results
 from support.gates import GATE, kill_at_gate
 from support.told import attempt, board, step, unplanned, words
 
@@ -155,7 +155,8 @@ def test_garbage_is_one_line_or_counted(tmp_path):
     shutil.rmtree(tmp_path / "in/b01/images")
     save_storyboard(unplanned(), tmp_path / "in/b03")
     save_storyboard(board(words("a")), tmp_path / "in/b04")
-    goalreel("corpus", "from-storyboards", tmp_path / "in", "--out", tmp_path / "out")
+    printed = results("corpus", "from-storyboards", tmp_path / "in", "--out", tmp_path / "out")
+    assert printed == {"out": str(tmp_path / "out"), **json.loads((tmp_path / "out/report.json").read_text())}
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert report["storyboards"] == 5
     assert report["dropped"]["trajectories"] == {"damaged": 2, "no_plan": 1, "words_only": 1}

@@ -9,8 +9,8 @@ import pytest
 
 from goalreel import load_storyboard
 from goalreel.annotator.annotate import annotate, open_dataset
+from goalreel.annotator.api import plan
 from goalreel.annotator.options import Options
-from goalreel.annotator.plan import plan
 from goalreel.annotator.report.cards import episode_card
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.rows import ReportRows

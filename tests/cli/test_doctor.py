@@ -182,6 +182,18 @@ def test_on_a_bare_machine_all_is_missing_and_named(machine):
         assert (check.status, check.found) == ("missing", f"{missing} is not installed")
         assert f"[{extra}]" in check.fix or check.fix.startswith("source /opt/ros/")
     assert found["ffmpeg"].found == "not on the PATH"
+    presets = found["presets"]
+    assert presets.status == "missing"
+    assert presets.found.split("; ") == [
+        "api needs [api]",
+        "hindsight needs [annotate]",
+        "klein needs [gpu]",
+        "klein-4b needs [gpu]",
+        "nano needs [gpu]",
+        "server needs [api]",
+        "watch needs [annotate, api]",
+    ]
+    assert "[annotate,api,gpu]" in presets.fix
     gpu = found["GPU"]
     assert (gpu.status, gpu.fix) == ("missing", "not needed for the presets hindsight, nano, api and server")
 

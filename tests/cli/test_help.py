@@ -1,22 +1,13 @@
 """Every command explains itself."""
 
-from collections.abc import Iterator
-
 import pytest
-import typer.main
-from support.cli import goalreel
+from support.cli import commands, goalreel
+from typer.testing import CliRunner
 
 from goalreel.cli.main import app
 
 
-def commands(command: object, *words: str) -> Iterator[tuple[str, ...]]:
-    """The words of every command and sub-command."""
-    yield words
-    for name, below in getattr(command, "commands", {}).items():
-        yield from commands(below, *words, name)
-
-
-@pytest.mark.parametrize("words", list(commands(typer.main.get_command(app))), ids=" ".join)
+@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
 def test_help(words):
     text = goalreel(*words, "--help")
     assert " ".join(("goalreel", *words)) in " ".join(text.split()) or words == ()
@@ -33,3 +24,24 @@ def test_the_commands_are_those_that_the_documentation_uses():
     text = goalreel("--help")
     for command in ("annotate", "plan", "show", "doctor", "tabletop", "corpus", "train", "eval", "serve"):
         assert f" {command} " in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("goalreel ann", "annotate"),
+        ("goalreel corpus from-", "from-storyboards"),
+        ("goalreel plan --pre", "--preset"),
+    ],
+)
+def test_a_shell_completes_commands_and_options(typed, completed):
+    environment = {"_GOALREEL_COMPLETE": "complete_bash", "COMP_WORDS": typed}
+    environment["COMP_CWORD"] = str(len(typed.split()) - 1)
+    done = CliRunner().invoke(app, [], prog_name="goalreel", env=environment)
+    assert done.stdout.split() == [completed]
+
+
+def test_help_says_how_to_install_completion():
+    text = goalreel("--help")
+    assert "--install-completion" in text
+    assert "--show-completion" in text

@@ -1,6 +1,7 @@
 """One noun, one meaning: a public class or type has a name of its own."""
 
 import ast
+import re
 import subprocess
 from collections import defaultdict
 
@@ -30,3 +31,9 @@ def test_every_name_means_one_thing():
     several = {name: places for name, places in public().items() if len(places) > 1}
     assert {name: places for name, places in several.items() if name not in SHARED} == {}
     assert SHARED.keys() - several.keys() == set(), "no longer shared: take it off the list"
+
+
+def test_documents_speak_of_packages_and_layers():
+    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    former = re.compile(r"\b(rooms|hall|floors)\b", re.IGNORECASE)
+    assert [(path.name, word) for path in documents for word in former.findall(path.read_text())] == []

@@ -147,8 +147,8 @@ def test_ctrl_c_lets_the_robot_go_and_is_one_line(bench):
 
 @pytest.mark.long
 def test_a_policy_that_reads_the_instruction(bench):
-    done = invoke(*bench.words("--text=instruction"))
-    assert done.exit_code == 0, done.stderr
+    done = json.loads(invoke(*bench.words("--text=instruction", "--json")).stdout)
+    assert (done["error"], done["steps"]) == (None, len(EPISODE.goals))
     assert bench.tasks == [EPISODE.instruction]
 
 

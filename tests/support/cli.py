@@ -1,5 +1,10 @@
 """The command line, run in this process: a child for each command would import everything anew."""
 
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import typer.main
 from typer.testing import CliRunner, Result
 
 from goalreel.cli.main import app
@@ -24,3 +29,21 @@ def fails(*words: object) -> str:
     lines = [line for line in result.stderr.splitlines() if line.startswith("goalreel: ")]
     assert len(lines) == 1, result.stderr
     return lines[0]
+
+
+def results(*words: object) -> dict[str, Any]:
+    """The JSON object that a command with --json prints, if it prints nothing else on stdout."""
+    printed = goalreel(*words, "--json")
+    assert printed.count("\n") == 1, printed
+    return json.loads(printed)
+
+
+def commands() -> dict[tuple[str, ...], Any]:
+    """Every command and group of commands by its words; () is `goalreel` itself."""
+    return dict(_below(typer.main.get_command(app)))
+
+
+def _below(command: Any, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield words, command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from _below(below, *words, name)

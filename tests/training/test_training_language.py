@@ -392,7 +392,11 @@ def test_words_of_a_later_corpus_are_learned_with_the_first(tmp_path, plans, ver
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(settings))
     given = ["--config", str(tmp_path / "c.yaml"), "--corpus", str(plans[0])]
     first = [*given, "--words", str(verdicts[0]), "--out", str(tmp_path / "planner")]
-    assert CliRunner().invoke(app, ["planner", *first]).exit_code == 0
+    trained = CliRunner().invoke(app, ["planner", *first, "--json"])
+    assert trained.exit_code == 0
+    results = json.loads(trained.stdout)
+    assert (results["out"], results["steps"]) == (str(tmp_path / "planner"), 1)
+    assert results["train_loss"] > 0
     assert CliRunner().invoke(app, ["planner", *given, "--out", str(tmp_path / "plain")]).exit_code == 0
     told = read_rows([verdicts[0]])[0]["messages"][-1]["content"]
     short, long = (

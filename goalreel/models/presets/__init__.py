@@ -4,6 +4,7 @@ Those beside this module come with goalreel; one of your own has the same fields
 relative folder in it is looked for where the command runs, as it would be on the command line.
 """
 
+from collections.abc import Collection
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -60,14 +61,14 @@ def names() -> list[str]:
     return sorted(f.name.removesuffix(".yaml") for f in files(__name__).iterdir() if f.name.endswith(".yaml"))
 
 
-def load(name: str, **overrides: object) -> Preset:
-    """Read a preset as `read` does.
+def load(name: str, replaced: Collection[str] = (), **overrides: object) -> Preset:
+    """Read a preset as `read` does. The roles in `replaced` need no name: objects take their place.
 
     Raises:
         InputError: as `read`; or a model is still to be named.
     """
     preset = read(name, **overrides)
-    if missing := preset.unfilled:
+    if missing := [role for role in preset.unfilled if role not in replaced]:
         options = " and ".join(f"--{role}" for role in missing)
         example = f"--{missing[0]} {_watching(getattr(preset, missing[0]))}{_EXAMPLE[missing[0]]}"
         raise InputError(f"preset {name} leaves open which models to ask: give {options}, such as {example}")

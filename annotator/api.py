@@ -1,0 +1,282 @@
+"""`goalreel.annotate` and `goalreel.plan`: everything in one call.
+
+They take paths, pictures and models' names, and turn them into the objects that the rest of goalreel takes.
+"""
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+
+from goalreel.annotator.annotate import annotate as annotate_source
+from goalreel.annotator.annotate import open_dataset
+from goalreel.annotator.circuit_breaker import Retry
+from goalreel.annotator.options import Options
+from goalreel.annotator.plan import plan_task
+from goalreel.annotator.summary import Summary
+from goalreel.annotator.task_input import check_instruction, order
+from goalreel.batch import Limits, Observer
+from goalreel.datasets.shards import Shard
+from goalreel.datasets.source import Source
+from goalreel.errors import InputError
+from goalreel.image import Image, PictureLike
+from goalreel.loop import OnUnverified
+from goalreel.models import presets
+from goalreel.models.load import load
+from goalreel.models.presets import Preset
+from goalreel.models.recording_context import Recorded
+from goalreel.models.registry import ROLES, Role
+from goalreel.models.registry import STAGES as STAGE_OF_ROLE
+from goalreel.models.trio import Trio
+from goalreel.progress import OnProgress
+from goalreel.types import Critic, DoneStep, Editor, Planner, Storyboard
+
+if TYPE_CHECKING:
+    from goalreel.annotator.workers import Workers
+
+type Folder = str | PathLike[str]
+
+_ABSENT = object()
+
+
+class ModelArguments(TypedDict, total=False):
+    """Which models are asked. An object takes the place of the preset's, and so does a name."""
+
+    preset: str | Preset | None
+    """A name, or the path of a .yaml file. None: `hindsight` to annotate, `nano` to plan."""
+    planner: Planner | str | None
+    editor: Editor | str | None
+    critic: Critic | str | None
+
+
+class PlanArguments(ModelArguments, total=False):
+    """What `plan` takes by keyword."""
+
+    images: Sequence[PictureLike]
+    """The pictures at the `<image>` marks of the instruction."""
+    done: Sequence[DoneStep]
+    """The steps that are behind us: the plan goes on after them."""
+    seed: int
+    """Of the pictures."""
+    on_unverified: OnUnverified
+    """Whether to go on after a step without an accepted picture."""
+    observe: Observer | None
+    """Is called with every request and its answer."""
+
+
+def annotate(
+    source: Source | Folder,
+    out: Folder,
+    models: Trio | None = None,
+    options: Options | None = None,
+    *,
+    preset: str | Preset | None = None,
+    planner: Planner | str | None = None,
+    editor: Editor | str | None = None,
+    critic: Critic | str | None = None,
+    episodes: Sequence[int] | None = None,
+    retry: Retry | None = None,
+    limits: Limits | None = None,
+    shard: Shard | None = None,
+    workers: "Workers | None" = None,
+    corrections: Path | None = None,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> Summary:
+    """Annotate a recorded LeRobot dataset into the new dataset `out`; `source` is never written to.
+
+    >>> goalreel.annotate("pusht", "pusht-goals", preset="hindsight")  # doctest: +SKIP
+
+    Finished episodes are saved at once. Run again after a kill, it goes on where it stopped.
+
+    Args:
+        source: the dataset's folder, or what `goalreel.open_dataset` gives.
+        out: the new dataset's folder.
+        models: three models together; or else `preset`, `planner`, `editor` and `critic` say which.
+        options: what decides the result besides the models.
+        preset: the models that are not given otherwise, by a preset's name or path (default: `hindsight`).
+        planner: a model or its name, as on the command line; `editor` and `critic` likewise.
+        episodes: which to annotate (default: all).
+        retry: which recorded episodes to try again: those with `failed` or also with `unverified` steps.
+        limits: how many requests go out together, and how many episodes are under way at once.
+        shard: of several processes, which part this one records; `annotator.shards.build_records` then writes
+            the dataset.
+        workers: processes that ask the models in this one's place; `models` says what they are called.
+        corrections: another annotated dataset, whose corrections are taken over first.
+        progress: is called with a stage's name, how much of it is done, and of how much.
+
+    Returns:
+        What was done. An episode that cannot be read, or whose models failed, is in `failures`; `stopped`
+        says why the run ended early.
+
+    Raises:
+        InputError: no such preset or model, or an option that does not fit; or episodes have sub-task rows,
+            which the models would replace (`Options.replace_rows`).
+        DatasetError: `source` is no dataset or cannot be read, or `out` cannot be written.
+        TypeError: an argument of another type.
+        UserError, OSError: a model cannot be loaded.
+    """
+    if not isinstance(source, Source):
+        source = open_dataset(_folder(source, "source"))
+    if not isinstance(options, Options | None):
+        raise TypeError(f"options is a goalreel.Options, not {_kind(options)}")
+    options = options or Options()
+    choice: ModelArguments = {"preset": preset, "planner": planner, "editor": editor, "critic": critic}
+    trio = _trio(models, choice, "hindsight", options.recorded(source))
+    return annotate_source(
+        source,
+        _folder(out, "out"),
+        trio,
+        options,
+        episodes=episodes,
+        retry=retry,
+        limits=limits,
+        shard=shard,
+        workers=workers,
+        corrections=corrections,
+        progress=progress,
+    )
+
+
+@overload
+def plan(
+    image: PictureLike | None,
+    instruction: str,
+    /,
+    out: Folder | None = None,
+    models: Trio | None = None,
+    **arguments: Unpack[PlanArguments],
+) -> Storyboard: ...
+
+
+@overload
+def plan(
+    instruction: str,
+    image: PictureLike | None = None,
+    out: Folder | None = None,
+    models: Trio | None = None,
+    **arguments: Unpack[PlanArguments],
+) -> Storyboard: ...
+
+
+def plan(
+    first: Any = _ABSENT,
+    second: Any = _ABSENT,
+    /,
+    out: Folder | None = None,
+    models: Trio | None = None,
+    *,
+    instruction: Any = None,
+    image: Any = None,
+    images: Sequence[PictureLike] = (),
+    done: Sequence[DoneStep] = (),
+    seed: int = 0,
+    on_unverified: OnUnverified = "continue",
+    observe: Observer | None = None,
+    preset: str | Preset | None = None,
+    planner: Planner | str | None = None,
+    editor: Editor | str | None = None,
+    critic: Critic | str | None = None,
+) -> Storyboard:
+    """Plan a task from a picture of the scene and an instruction: render each step, and judge it.
+
+    >>> goalreel.plan("scene.png", "put the red block into the blue bowl", preset="nano")  # doctest: +SKIP
+
+    Args:
+        first: the scene as it is now, `image`: a file's path, a NumPy array, a PIL image or a
+            `goalreel.Image`. None is the last picture of `images`, or a start from text.
+        second: what is to be done, `instruction`, with an `<image>` mark for each of `images`. Both may be
+            given by keyword, and an instruction may stand first.
+        out: a folder for the storyboard, its pictures and a report. Run again with the same arguments to
+            resume. None writes nothing.
+        models: three models together; or else `preset`, `planner`, `editor` and `critic` say which.
+        instruction: see `second`.
+        image: see `first`.
+        images: the pictures at the `<image>` marks of the instruction.
+        done: the steps that are behind us: the plan goes on after them.
+        seed: of the pictures.
+        on_unverified: whether to go on after a step without an accepted picture.
+        observe: is called with every request and its answer.
+        preset: the models that are not given otherwise, by a preset's name or path (default: `nano`).
+        planner: a model or its name, as on the command line; `editor` and `critic` likewise.
+
+    Raises:
+        InputError: no instruction, not one picture a mark, a picture that cannot be read, or no such preset
+            or model.
+        DatasetError: another run is writing to `out`, or the disk is full.
+        TypeError: an argument of another type.
+        UserError, OSError: a model cannot be loaded.
+    """
+    image, instruction = _scene(first, second, image, instruction)
+    check_instruction(instruction)
+    scene = None if image is None else Image.of(image)
+    task = order(instruction, scene, images=[Image.of(i) for i in images], done=done, seed=seed)
+    choice: ModelArguments = {"preset": preset, "planner": planner, "editor": editor, "critic": critic}
+    trio = _trio(models, choice, "nano", None)
+    folder = None if out is None else _folder(out, "out")
+    return plan_task(task, folder, trio, on_unverified=on_unverified, observe=observe)
+
+
+def _scene(first: Any, second: Any, image: Any, instruction: Any) -> tuple[Any, Any]:
+    """Find the picture and the instruction in `plan`'s arguments: (image, instruction)."""
+    count = sum(value is not _ABSENT for value in (first, second))
+    if count + sum(value is not None for value in (image, instruction)) > 2:
+        raise TypeError("plan takes one picture and one instruction: one of them is there twice")
+    if second is not _ABSENT:
+        return (first, second) if isinstance(second, str) else (second, first)
+    if first is _ABSENT:
+        return image, instruction
+    if instruction is None and isinstance(first, str):
+        return image, first
+    return first, instruction
+
+
+def _trio(models: Trio | None, choice: ModelArguments, default: str, recordings: Recorded | None) -> Trio:
+    """The models that the arguments speak of.
+
+    Raises:
+        InputError: `models` and a preset or a model besides; or no such preset or model.
+        TypeError: a model without its method.
+        UserError, OSError: a model cannot be loaded.
+    """
+    if models is not None:
+        if not isinstance(models, Trio):
+            raise TypeError(
+                f"models is a goalreel.Trio, not {_kind(models)}: give single ones by planner=..."
+            )
+        if extra := [name for name, value in choice.items() if value is not None]:
+            raise InputError(f"models and {extra[0]} both say which models to ask: leave one of them out")
+        return models
+    names: dict[Role, str] = {}
+    objects: dict[Role, Any] = {}
+    for role in ROLES:
+        model = choice.get(role)
+        if isinstance(model, str):
+            names[role] = model
+        elif model is not None:
+            _check_model(role, model)
+            objects[role] = model
+    preset = choice.get("preset")
+    if preset is None and len(objects) == len(ROLES):
+        return Trio(**objects)
+    chosen = preset if isinstance(preset, Preset) else presets.load(preset or default, objects, **names)
+    if isinstance(preset, Preset) and names:
+        chosen = Preset.model_validate({**dict(preset), **names})
+    return load(chosen, recordings=recordings, roles=()).with_models(objects)
+
+
+def _check_model(role: Role, model: object) -> None:
+    method = STAGE_OF_ROLE[role]
+    if isinstance(model, type) or not callable(getattr(model, method, None)):
+        raise TypeError(f"{role} is a model's name or an object with a method {method}(), not {_kind(model)}")
+
+
+def _folder(folder: object, argument: str) -> Path:
+    if not isinstance(folder, str | PathLike):
+        raise TypeError(f"{argument} is a folder's path, not {_kind(folder)}")
+    return Path(folder)
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}"
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")

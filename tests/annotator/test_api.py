@@ -1,0 +1,193 @@
+"""`goalreel.annotate` and `goalreel.plan` in one call: paths, pictures, names and objects as arguments."""
+
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+from support.serving_models import picture
+
+import goalreel
+from goalreel import Candidate, Edit, Failure, Image, InputError, Plan, Step, Task, Trio, Verdict
+from goalreel.types import DoneStep
+
+FRAME = picture(1, (64, 48))
+
+
+class OneStep:
+    """Plans one step, whatever is asked."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+
+    def plan(self, tasks: list[Task]) -> list[Plan | Failure]:
+        self.tasks += tasks
+        return [Plan(steps=(Step(name="s", instruction="it is so", prompt="make it so"),)) for _ in tasks]
+
+
+class Darker:
+    def edit(self, edits: list[Edit]) -> list[Image | Failure]:
+        return [
+            Image(e.image.pixels // 2) if e.image else Image(np.zeros((8, 8, 3), np.uint8)) for e in edits
+        ]
+
+
+class Yes:
+    def judge(self, candidates: list[Candidate]) -> list[Verdict | Failure]:
+        return [Verdict(success=True) for _ in candidates]
+
+
+def own() -> dict[str, object]:
+    return {"planner": OneStep(), "editor": Darker(), "critic": Yes()}
+
+
+def test_a_dataset_is_annotated_in_one_call(video_dataset, tmp_path):
+    summary = goalreel.annotate(str(video_dataset), tmp_path / "out", preset="hindsight")
+    assert (summary.annotated, summary.out) == (3, tmp_path / "out")
+    by_default = goalreel.annotate(video_dataset, str(tmp_path / "again"), episodes=[1])
+    assert by_default.annotated == 1
+    boards, one = (dict(goalreel.read_storyboards(tmp_path / name)) for name in ("out", "again"))
+    assert one == {1: boards[1]}
+
+
+def test_annotating_with_a_model_of_ones_own(video_dataset, tmp_path):
+    """The other two are the preset's, and its editor finds its pictures by the plan's segments."""
+
+    class Agreeable(Yes):
+        asked = 0
+
+        def judge(self, candidates):
+            Agreeable.asked += len(candidates)
+            return super().judge(candidates)
+
+    options = goalreel.Options(granularity="subtask")
+    summary = goalreel.annotate(
+        goalreel.open_dataset(video_dataset), tmp_path / "out", options=options, critic=Agreeable()
+    )
+    assert summary.annotated == 3
+    assert summary.steps.keys() == {"verified"}
+    assert Agreeable.asked == summary.steps["verified"]
+
+
+@pytest.fixture
+def pictures(tmp_path) -> dict[str, object]:
+    """The same picture in every form."""
+    path = tmp_path / "scene.png"
+    path.write_bytes(FRAME.png())
+    pil = PIL.Image.fromarray(FRAME.pixels)
+    return {"path": path, "name": str(path), "array": FRAME.pixels.copy(), "pil": pil, "image": FRAME}
+
+
+@pytest.mark.parametrize("form", ["path", "name", "array", "pil", "image"])
+def test_a_picture_in_any_form(form, pictures):
+    board = goalreel.plan(pictures[form], "dim the light", **own())
+    assert board.complete
+    assert board.task == Task(id="task", instruction="dim the light", image=FRAME)
+
+
+def test_an_array_stays_its_owners(pictures):
+    goalreel.plan(pictures["array"], "dim the light", **own())
+    pictures["array"][:] = 0
+
+
+def test_instruction_and_picture_in_either_order(pictures, tmp_path):
+    boards = [
+        goalreel.plan(pictures["name"], "dim the light", **own()),
+        goalreel.plan("dim the light", FRAME, None, Trio(**own())),
+        goalreel.plan("dim the light", FRAME, tmp_path / "a", Trio(**own())),
+        goalreel.plan("dim the light", image=pictures["name"], **own()),
+        goalreel.plan(pictures["path"], instruction="dim the light", **own()),
+        goalreel.plan(instruction="dim the light", image=FRAME, out=tmp_path / "b", models=Trio(**own())),
+    ]
+    assert boards == boards[:1] * len(boards)
+    assert goalreel.load_storyboard(tmp_path / "a") == goalreel.load_storyboard(tmp_path / "b") == boards[0]
+
+
+def test_from_text_alone_and_with_more_pictures(pictures):
+    for board in (
+        goalreel.plan("tie a knot", **own()),
+        goalreel.plan(None, "tie a knot", **own()),
+        goalreel.plan("tie a knot", None, models=Trio(**own())),
+    ):
+        assert board.task == Task(id="task", instruction="tie a knot")
+    before = DoneStep(instruction="x")
+    board = goalreel.plan(None, "like <image>", images=[pictures["path"]], done=[before], seed=3, **own())
+    assert board.task == Task(
+        id="task", instruction="like <image>", image=FRAME, images=(FRAME,), done=(before,), seed=3
+    )
+
+
+def test_one_model_of_ones_own_beside_a_presets(tmp_path):
+    """The preset leaves the two others open; objects take their places."""
+    planner = OneStep()
+    board = goalreel.plan(
+        FRAME, "dim it", tmp_path, preset="api", planner=planner, editor=Darker(), critic=Yes()
+    )
+    assert board.complete
+    assert [task.instruction for task in planner.tasks] == ["dim it"]
+    assert "test_api.OneStep" in (tmp_path / "index.html").read_text()
+    with pytest.raises(InputError, match="preset api leaves open which models to ask: give --critic"):
+        goalreel.plan(FRAME, "dim it", preset="api", planner=planner, editor=Darker())
+
+
+def test_nano_by_its_name():
+    pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+    from goalreel.tabletop.sim.env import Tabletop
+    from goalreel.tabletop.sim.grammar import sample_episode
+
+    episode = sample_episode(900301)
+    with Tabletop(episode.scene) as env:
+        frame = env.render("front", 128).copy()
+    board = goalreel.plan(frame, episode.instruction, preset="nano")
+    assert len(board.steps) == len(episode.goals)
+    assert board.steps[0].status == "verified"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "message"),
+    [
+        ((3, "dim it"), {}, r"a picture is a path, a NumPy array, a PIL image or a goalreel\.Image, not int"),
+        ((FRAME, "dim it"), {"planner": Darker()}, r"planner is .* with a method plan\(\), not .*\.Darker"),
+        ((FRAME, "dim it"), {"critic": Yes}, r"critic is .* with a method judge\(\), not the class Yes"),
+        ((FRAME, "dim it"), {"models": "nano"}, r"models is a goalreel\.Trio, not str"),
+        ((FRAME, "dim it", 7), own(), r"out is a folder's path, not int"),
+        ((FRAME,), {"instruction": 7}, "an instruction is a str, not int"),
+        ((FRAME, "dim it"), {"image": FRAME}, "one of them is there twice"),
+        ((FRAME, "dim it"), {"presett": "nano"}, "unexpected keyword argument 'presett'"),
+    ],
+)
+def test_a_wrong_type(arguments, keywords, message):
+    with pytest.raises(TypeError, match=message):
+        goalreel.plan(*arguments, **keywords)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "message"),
+    [
+        ((FRAME,), {}, "there is no instruction"),
+        (("scene.png",), {}, r"scene\.png is a file, and there is no instruction"),
+        ((), {}, "there is no instruction"),
+        ((FRAME, " "), {}, "the instruction is empty"),
+        (("nowhere.png", "dim it"), {}, r"nowhere\.png: cannot be read"),
+        ((FRAME.pixels / 255, "dim it"), {}, r"an image is \(height, width, 3\) uint8, got .* float64"),
+        ((FRAME, "dim it"), {"preset": "nano2"}, "no preset 'nano2'"),
+        ((FRAME, "dim it"), {"editor": "crayon"}, "no editor called 'crayon'"),
+        ((FRAME, "dim it", None, Trio(**own())), {"preset": "nano"}, "models and preset both say"),
+    ],
+)
+def test_what_cannot_be_planned(arguments, keywords, message, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message):
+        goalreel.plan(*arguments, **keywords)
+
+
+def test_what_cannot_be_annotated(video_dataset, tmp_path):
+    with pytest.raises(TypeError, match="source is a folder's path, not int"):
+        goalreel.annotate(3, tmp_path / "out")
+    with pytest.raises(TypeError, match=r"options is a goalreel\.Options, not dict"):
+        goalreel.annotate(video_dataset, tmp_path / "out", options={})
+    with pytest.raises(goalreel.DatasetError, match="nowhere"):
+        goalreel.annotate(tmp_path / "nowhere", tmp_path / "out")
+    with pytest.raises(InputError, match="no critic called 'nobody'"):
+        goalreel.annotate(video_dataset, tmp_path / "out", critic="nobody")
+    assert not Path(tmp_path / "out").exists()

@@ -1,0 +1,97 @@
+"""A forgotten instruction, a wrong file or an unknown model is one line, before anything is loaded."""
+
+import builtins
+
+import pytest
+from support.cli import fails
+from support.serving_models import picture
+
+from goalreel import DatasetError, read_storyboards
+
+HEAVY = ("torch", "transformers", "diffusers", "lerobot", "mujoco", "rosbags", "openai", "fastapi", "ray")
+
+
+@pytest.fixture
+def nothing_loads(monkeypatch, tmp_path):
+    """Importing what loads models or data fails; `scene.png` is in the working directory."""
+
+    def guarded(name, *arguments, **keywords):
+        assert name.partition(".")[0] not in HEAVY, f"{name} is imported"
+        return original(name, *arguments, **keywords)
+
+    original = builtins.__import__
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scene.png").write_bytes(picture().png())
+    monkeypatch.setattr(builtins, "__import__", guarded)
+
+
+FORGOTTEN = "scene.png is a file, and there is no instruction: say what is to be done"
+NO_DATASET = "scene.png: is a file, and a LeRobot dataset is a folder"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("plan scene.png --out p", FORGOTTEN),
+        ("plan absent.png --out p", "absent.png is a file, and there is no instruction"),
+        ("rollout scene.png", FORGOTTEN),
+        ("rollout -- --policy.path=p", "there is no instruction: say what is to be done, before the --"),
+        (
+            "annotate scene.png --out o",
+            "scene.png: is neither a LeRobot dataset, which is a folder, nor a",
+        ),
+        ("bag2lerobot scene.png --out o", "scene.png: no bag there"),
+        ("show scene.png", NO_DATASET),
+        ("export scene.png --to table --out o.csv", NO_DATASET),
+        ("eval review scene.png", NO_DATASET),
+        ("plan --continue scene.png --out p", "scene.png: holds no storyboard.json"),
+        (
+            "eval policy --policy scene.png",
+            "--policy scene.png: is a file, and a LeRobot checkpoint is a folder",
+        ),
+        ("corpus from-storyboards scene.png --out o", "scene.png: holds no storyboard"),
+    ],
+)
+@pytest.mark.usefixtures("nothing_loads")
+def test_an_argument_of_another_kind(words, line):
+    assert line in fails(*words.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "serve --planner hf:nano-planner --critic hf:nano-critic --editor crayon",
+        "plan scene.png tidy --out p --editor crayon",
+        "rollout tidy --editor crayon -- --policy.path=p",
+        "annotate scene.png --out o --editor crayon",
+        "eval policy --policy p --editor crayon",
+        "eval tabletop --editor crayon",
+        "corpus make --kind verdicts --episodes 1 --out o --editor crayon",
+    ],
+)
+@pytest.mark.usefixtures("nothing_loads")
+def test_an_unknown_model(words):
+    assert "no editor called 'crayon': use " in fails(*words.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "serve --planner hf:nano-planner --editor diffusers:absent",
+        "plan scene.png tidy --out p --editor diffusers:absent",
+        "plan scene.png tidy --out p --critic hf:some/where/absent",
+    ],
+)
+def test_a_checkpoint_that_is_not_there(words, monkeypatch, tmp_path):
+    """Nothing is loaded, though the planner that comes with goalreel is there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scene.png").write_bytes(picture().png())
+    monkeypatch.setattr("goalreel.planners.chat.hf.HfChat.load", None)
+    assert "absent; a repository is written OWNER/NAME" in fails(*words.split())
+
+
+def test_storyboards_of_what_was_never_annotated(video_dataset, tmp_path):
+    with pytest.raises(DatasetError, match="no annotated episode: run goalreel annotate first"):
+        read_storyboards(video_dataset)
+    with pytest.raises(DatasetError, match="is not a LeRobot dataset"):
+        read_storyboards(tmp_path)
