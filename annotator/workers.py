@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from goalreel.annotator.annotate import count, record
 from goalreel.annotator.corrected_plans import pinned_plans
@@ -31,12 +33,13 @@ from goalreel.models.presets import Preset
 from goalreel.models.recording_context import Recorded
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
+from goalreel.settings import settings
 
 INIT_DEATHS = 3
 """Actors in a row that may die while they start; Ray's default of 0 ends the job with the first."""
 
 
-@dataclass(frozen=True)
+@settings
 class Workers:
     """How many processes, each with models of its own, and where.
 
@@ -44,8 +47,8 @@ class Workers:
     """
 
     preset: Preset
-    count: int = 1
-    gpus: float = 0.0
+    count: Annotated[int, Field(ge=1)] = 1
+    gpus: Annotated[float, Field(ge=0)] = 0.0
     """Of each."""
     address: str | None = None
     """The Ray cluster's; None: RAY_ADDRESS, or else Ray is started here."""

@@ -3,11 +3,14 @@
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from goalreel.datasets.bags.decode import IMAGE_TYPES, NUMBERS, STORYBOARD, STRING, SUBGOAL
 from goalreel.datasets.bags.reader import Bag, Topic
 from goalreel.errors import DatasetError
+from goalreel.settings import settings
 
 type StampClock = Literal["received", "header"]
 
@@ -16,7 +19,7 @@ _PLAIN = {"image", "image_raw", "image_rect", "image_color", "image_rect_color",
 _OURS = re.compile(r"/(subgoal|storyboard)/image(/compressed)?$")
 
 
-@dataclass(frozen=True)
+@settings
 class TopicRequest:
     """The topics and settings that a person asked for; what is left out is chosen by message type."""
 
@@ -30,7 +33,7 @@ class TopicRequest:
     """The instruction in words: the whole bag is one episode."""
     subgoal: str | None = None
     storyboard: str | None = None
-    fps: int | None = None
+    fps: Annotated[int | None, Field(ge=1, le=1000)] = None
     clock: StampClock = "received"
 
 

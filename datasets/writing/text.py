@@ -1,9 +1,9 @@
 """Which words go into OUT, and where."""
 
-from dataclasses import dataclass
+from goalreel.settings import settings
 
 
-@dataclass(frozen=True)
+@settings
 class TextOptions:
     """Which words a build writes beside the picture of the goal."""
 

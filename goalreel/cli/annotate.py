@@ -9,7 +9,7 @@ import typer
 from goalreel.cli import bags
 from goalreel.cli.bound_options import FieldOptions, ModelOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.options import INTERRUPTED, Episodes, numbers
+from goalreel.cli.options import INTERRUPTED, RUN, Episodes, numbers
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from goalreel.models.presets import Preset
 
 _PLANNER = "The planner"
-_RUN = "The run"
 _PROCESSES = "Several processes"
 
 EPILOG = (
@@ -38,12 +37,14 @@ EPILOG = (
     "- `goalreel annotate droid --out droid-goals --shard 2/8`, on eight machines, then "
     "`goalreel build droid-goals`\n\n"
     "- `goalreel annotate droid --out droid-goals --ray --workers 4 --preset server`\n\n"
+    "- `goalreel annotate droid --out droid-goals --config droid.yaml`, with `layout: gripper=6` and "
+    "the like in the file\n\n"
     "- `goalreel annotate run.mcap --out run-goals --state-topic /joint_states --task 'open the drawer'`"
 )
 
 
 class Work(NamedTuple):
-    """What a run is to do, beside what decides its result."""
+    """Which episodes a run works on and how, apart from what decides its result."""
 
     episodes: list[int] | None
     retry: Literal["failed", "unverified"] | None
@@ -76,19 +77,19 @@ def annotate(
         Literal["failed", "unverified"] | None,
         typer.Option(
             help="Try recorded episodes again in which steps failed, or also were not accepted.",
-            rich_help_panel=_RUN,
+            rich_help_panel=RUN,
         ),
     ] = None,
     corrections: Annotated[
         Path | None,
         typer.Option(
             help="Another annotated dataset, whose corrections (`goalreel review`) to keep to.",
-            rich_help_panel=_RUN,
+            rich_help_panel=RUN,
         ),
     ] = None,
     batch_size: Annotated[
         int,
-        typer.Option(min=1, help="Requests of one kind in one call, or at a server.", rich_help_panel=_RUN),
+        typer.Option(min=1, help="Requests of one kind in one call, or at a server.", rich_help_panel=RUN),
     ] = 16,
     shard: Annotated[
         str | None,
@@ -118,7 +119,7 @@ def annotate(
     ] = None,
     json_output: Annotated[
         bool,
-        typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=_RUN),
+        typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=RUN),
     ] = False,
     image_topic: bags.ImageTopic = None,
     state_topic: bags.StateTopic = None,
@@ -146,9 +147,9 @@ def annotate(
             raise InputError("--workers, --gpus and --address need --ray")
         if ray and shard:
             raise InputError("--shard is for processes without --ray: leave one of them out")
-        crew = Workers(preset, workers, gpus, address) if ray else None
+        pool = Workers(preset, workers, gpus, address) if ray else None
         part = Shard.parse(shard) if shard else None
-        work = Work(numbers(episodes), retry, batch_size, part, crew, corrections)
+        work = Work(numbers(episodes), retry, batch_size, part, pool, corrections)
         _annotate(dataset, out, topics, preset, options, work, json_output)
 
 

@@ -32,8 +32,9 @@ Preset = Annotated[
 
 @with_options(models=ModelOptions(None, live=True))
 def node(
-    models: "ModelChoice",
+    *,
     preset: Preset = None,
+    models: "ModelChoice",
     camera: Annotated[
         str, typer.Option(metavar="TOPIC", help="The camera: TOPIC/image_raw and TOPIC/camera_info.")
     ] = "camera",
@@ -71,7 +72,7 @@ def node(
                 "--ros-args",
                 *(ros_args or ()),
                 *_remappings(camera, namespace),
-                *_given(params_file, values),
+                *_parameters(params_file, values),
             ]
         )
 
@@ -82,9 +83,9 @@ def _remappings(camera: str, namespace: str | None) -> Iterator[str]:
         yield from ("-r", f"__ns:=/{namespace.strip('/')}")
 
 
-def _given(params_file: Path | None, parameters: dict[str, object]) -> Iterator[str]:
+def _parameters(params_file: Path | None, values: dict[str, object]) -> Iterator[str]:
     """Of two values for one parameter ROS takes the last: those of the command line."""
     if params_file is not None:
         yield from ("--params-file", str(params_file))
-    for name, value in parameters.items():
+    for name, value in values.items():
         yield from ("-p", f"{name}:={json.dumps(value)}")

@@ -1,4 +1,4 @@
-"""Options and readings that several commands share."""
+"""Options that several commands share, and what reads their values."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -22,8 +22,11 @@ MeasuredSplit = Annotated[
     SPLITS, typer.Option(help="Tune on validation; test is for numbers that get written down.")
 ]
 First = Annotated[int, typer.Option(min=0, help="First seed, counted from the split's start.")]
+RUN = "The run"
+"""The panel of options that say how a run goes."""
 OnUnverified = Annotated[
-    Literal["continue", "stop"], typer.Option(help="After a step without an accepted image.")
+    Literal["continue", "stop"],
+    typer.Option(help="After a step without an accepted image.", rich_help_panel=RUN),
 ]
 UseUnverified = Annotated[
     bool, typer.Option(help="Let steps without an accepted image become training data, image and words.")
@@ -61,13 +64,13 @@ def numbers(text: str | None) -> list[int] | None:
     """
     if text is None:
         return None
-    found: set[int] = set()
+    episodes: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdigit() or (dash and not last.isdigit()):
             raise InputError(f"--episodes takes numbers and ranges such as 0-4,7, not {text!r}")
-        found.update(range(int(first), int(last or first) + 1))
-    return sorted(found)
+        episodes.update(range(int(first), int(last or first) + 1))
+    return sorted(episodes)
 
 
 def spans(episodes: Sequence[int]) -> str:

@@ -7,7 +7,7 @@ import typer
 
 from goalreel.cli.bound_options import ModelOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.options import INTERRUPTED, Json, OnUnverified, picture
+from goalreel.cli.options import INTERRUPTED, RUN, OnUnverified, picture
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ EPILOG = (
     "- `goalreel plan 'how to tie a bowline' --out bowline --preset server`\n\n"
     "- `goalreel plan a.png b.png 'from <image> make it look like <image>' --out two --preset klein`\n\n"
     "- `goalreel plan --continue drawer --done 2 now.png --out rest --preset klein`\n\n"
-    "- `goalreel plan frame.png 'open the drawer' --out p --planner hf:DIR --editor diffusers:DIR`"
+    "- `goalreel plan frame.png 'open the drawer' --out p --planner hf:DIR --editor diffusers:DIR`\n\n"
+    "- `goalreel plan frame.png 'open the drawer' --out p --config models.yaml`"
 )
 
 
@@ -36,7 +37,7 @@ def plan(
             help="The scene, or several pictures with an `<image>` mark each in the instruction; the task.",
         ),
     ] = None,
-    going_on: Annotated[
+    storyboard: Annotated[
         Path | None,
         typer.Option(
             "--continue",
@@ -47,12 +48,15 @@ def plan(
     done: Annotated[
         int | None,
         typer.Option(
-            min=0, help="With --continue: steps behind us. [default: those accepted from the start]"
+            min=0,
+            help="With --continue: the number of finished steps. [default: those accepted from the start]",
         ),
     ] = None,
     on_unverified: OnUnverified = "continue",
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    json_output: Json = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the pictures.", rich_help_panel=RUN)] = 0,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=RUN)
+    ] = False,
 ) -> None:
     """Render a storyboard nobody has filmed, from a frame and an instruction or from text alone."""
     with one_line_errors(INTERRUPTED):
@@ -60,23 +64,31 @@ def plan(
         from goalreel.cli.plan_progress import live_view
         from goalreel.models.load import load
 
-        words = task or []
-        ordered = _fresh(words, done, seed) if going_on is None else _rest(going_on, words, done, out, seed)
+        arguments = task or []
+        if storyboard is None:
+            request = _new_task(arguments, done, seed)
+        else:
+            request = _remaining_task(storyboard, arguments, done, out, seed)
         loaded = load(models.load(), roles=())
         with live_view() as observe:
-            board = plan_task(ordered, out, loaded, on_unverified=on_unverified, observe=observe)
-        _tell(board, out / "index.html", json_output)
+            board = plan_task(request, out, loaded, on_unverified=on_unverified, observe=observe)
+        _print_result(board, out / "index.html", json_output)
 
 
-def _fresh(words: list[str], done: int | None, seed: int) -> "Task":
+def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
+    """The task that FRAME... and INSTRUCTION describe.
+
+    Raises:
+        InputError: there is no instruction, or a picture has no place in it.
+    """
     from goalreel.annotator.task_input import check_instruction, order
     from goalreel.planners.chat.interleave import MARK
 
-    if not words:
+    if not arguments:
         raise InputError("say what is to be done: goalreel plan [FRAME...] INSTRUCTION")
     if done is not None:
         raise InputError("--done counts the steps of a storyboard: name its folder with --continue")
-    *paths, instruction = words
+    *paths, instruction = arguments
     check_instruction(instruction)
     if MARK not in instruction and len(paths) > 1:
         raise InputError(
@@ -89,19 +101,24 @@ def _fresh(words: list[str], done: int | None, seed: int) -> "Task":
     return order(instruction, pictures[0] if pictures else None, seed=seed)
 
 
-def _rest(folder: Path, words: list[str], done: int | None, out: Path, seed: int) -> "Task":
+def _remaining_task(folder: Path, arguments: list[str], done: int | None, out: Path, seed: int) -> "Task":
+    """What remains of the task of the storyboard in `folder`.
+
+    Raises:
+        InputError: an instruction is given too, or the storyboard would be overwritten.
+    """
     from goalreel.annotator.task_input import going_on
     from goalreel.storyboard_io import load_storyboard
 
-    if len(words) > 1:
+    if len(arguments) > 1:
         raise InputError("with --continue the instruction is the folder's: give one FRAME at most")
     if out.resolve() == folder.resolve():
         raise InputError(f"{out} is the storyboard to go on from: give another --out")
-    image = picture(Path(words[0])) if words else None
+    image = picture(Path(arguments[0])) if arguments else None
     return going_on(load_storyboard(folder), image, done=done, seed=seed)
 
 
-def _tell(board: "Storyboard", report: Path, json_output: bool) -> None:
+def _print_result(board: "Storyboard", report: Path, json_output: bool) -> None:
     import json
     from collections import Counter
 

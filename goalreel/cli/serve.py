@@ -20,7 +20,8 @@ _RAY = "With Ray"
 EPILOG = (
     "Examples:\n\n"
     "- `goalreel serve --editor flux2-klein-4b`\n\n"
-    "- `goalreel serve --planner hf:DIR --critic hf:DIR --editor diffusers:DIR --ray --replicas 3`"
+    "- `goalreel serve --planner hf:DIR --critic hf:DIR --editor diffusers:DIR --ray --replicas 3`\n\n"
+    "- `goalreel serve --config server.yaml`, with `planner: hf:DIR` and the like in the file"
 )
 
 

@@ -1,10 +1,23 @@
 """Every command explains itself."""
 
+import re
+from collections.abc import Iterator
+
 import pytest
+import typer.main
 from support.cli import commands, goalreel
 from typer.testing import CliRunner
 
 from goalreel.cli.main import app
+
+
+def leaves(command: object, *words: str) -> Iterator[tuple[tuple[str, ...], object]]:
+    """The commands that do something, and their words."""
+    below = getattr(command, "commands", {})
+    if not below:
+        yield words, command
+    for name, member in below.items():
+        yield from leaves(member, *words, name)
 
 
 @pytest.mark.parametrize("words", list(commands()), ids=" ".join)
@@ -45,3 +58,36 @@ def test_help_says_how_to_install_completion():
     text = goalreel("--help")
     assert "--install-completion" in text
     assert "--show-completion" in text
+
+
+def panels(text: str) -> dict[str, list[str]]:
+    """The options, or the commands, that each panel of a help shows."""
+    members: dict[str, list[str]] = {}
+    title = ""
+    for line in text.splitlines():
+        if line.startswith("╭─"):
+            title = line.strip("╭─╮ ")
+            members[title] = []
+        elif match := re.match(r"│ (?:\*  |   )?(--[a-z-]+|[a-z0-9]+) ", line):
+            members[title].append(match[1])
+    return members
+
+
+def test_commands_come_in_the_order_in_which_people_need_them():
+    commands = panels(goalreel("--help"))
+    names = [name for title, members in commands.items() if title != "Options" for name in members]
+    journey = ["doctor", "plan", "annotate", "show", "review", "build", "export", "serve", "node", "rollout"]
+    assert [name for name in names if name in journey] == journey
+    assert names[-4:] == ["corpus", "train", "eval", "tabletop"]
+
+
+@pytest.mark.parametrize("command", ["annotate", "plan", "serve", "node"])
+def test_the_first_panel_has_the_ten_options_that_people_need_first(command):
+    shown = panels(goalreel(command, "--help"))
+    assert len([option for option in shown["Options"] if option != "--help"]) <= 10
+    assert len(shown) >= 4
+
+
+@pytest.mark.parametrize(("words", "command"), leaves(typer.main.get_command(app)))
+def test_every_command_has_an_example(words, command):
+    assert f"`goalreel {' '.join(words)}" in command.epilog

@@ -7,9 +7,13 @@ import typer.main
 from support.places import ROOT
 
 from goalreel.annotator.options import Options
+from goalreel.annotator.workers import Workers
 from goalreel.batch import Limits
 from goalreel.cli.main import app
+from goalreel.datasets.bags.topics import TopicRequest
+from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import InputError
+from goalreel.models import presets
 from goalreel.models.choice import ModelChoice
 from goalreel.models.loop_options import LoopOptions
 from goalreel.models.presets import FIELDS, Preset
@@ -96,7 +100,12 @@ def test_every_option_of_an_annotation_is_described():
             lambda: engine_settings({"critic_scores": "maybe"}),
             "critic_scores: Input should be one of preset, with",
         ),
-        (lambda: Limits(batch_size=0), "batch_size"),
+        (lambda: Limits(batch_size=0), "batch_size and in_flight must be at least 1"),
+        (lambda: TextOptions(language="perhaps"), "language: Input should be a valid boolean"),
+        (lambda: TopicRequest(fps=0), "fps: Input should be greater than or equal to 1"),
+        (lambda: TopicRequest(clock="wall"), "clock: Input should be 'received' or 'header'"),
+        (lambda: Workers(presets.load("nano"), count=0), "count: Input should be greater than or equal to 1"),
+        (lambda: Workers(presets.load("nano"), gpus=-1), "gpus: Input should be greater than or equal to 0"),
     ],
 )
 def test_settings_are_checked_when_they_are_made(make, says):
