@@ -56,6 +56,7 @@ def node(
     large shared memory (FASTDDS_DEFAULT_PROFILES_FILE; the camera's driver needs it as well).
     """
     with one_line_errors():
+        _check(preset, models)
         import goalreel_ros
         from goalreel.streaming.parameters import parameter_values
         from goalreel_ros.main import main
@@ -75,6 +76,24 @@ def node(
                 *_parameters(params_file, values),
             ]
         )
+
+
+def _check(preset: str | None, models: "ModelChoice") -> None:
+    """Refuse an unknown preset or model before ROS is imported.
+
+    Raises:
+        InputError: there is no such preset or model.
+    """
+    from goalreel.models import presets
+    from goalreel.models.load import check_name
+    from goalreel.models.names import ModelName
+    from goalreel.models.registry import ROLES
+
+    if preset is not None:
+        presets.read(preset)
+    for role in ROLES:
+        if name := models.overrides.get(role):
+            check_name(role, ModelName.parse(str(name)), recordings=False)
 
 
 def _remappings(camera: str, namespace: str | None) -> Iterator[str]:

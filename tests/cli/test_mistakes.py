@@ -8,7 +8,18 @@ from support.serving_models import picture
 
 from goalreel import DatasetError, read_storyboards
 
-HEAVY = ("torch", "transformers", "diffusers", "lerobot", "mujoco", "rosbags", "openai", "fastapi", "ray")
+HEAVY = (
+    "torch",
+    "transformers",
+    "diffusers",
+    "lerobot",
+    "mujoco",
+    "rosbags",
+    "openai",
+    "fastapi",
+    "ray",
+    "rclpy",
+)
 
 
 @pytest.fixture
@@ -64,6 +75,7 @@ def test_an_argument_of_another_kind(words, line):
         "plan scene.png tidy --out p --editor crayon",
         "rollout tidy --editor crayon -- --policy.path=p",
         "annotate scene.png --out o --editor crayon",
+        "node --editor crayon",
         "eval policy --policy p --editor crayon",
         "eval tabletop --editor crayon",
         "corpus make --kind verdicts --episodes 1 --out o --editor crayon",
