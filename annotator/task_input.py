@@ -26,13 +26,13 @@ def check_instruction(instruction: object) -> None:
     if not instruction.strip():
         raise InputError("the instruction is empty: say what is to be done")
     name = Path(instruction)
-    if " " not in instruction.strip() and (name.suffix.lower() in PICTURES or _is_path(name)):
+    if " " not in instruction.strip() and (name.suffix.lower() in PICTURES or _is_file(name)):
         raise InputError(f"{instruction} is a file, and there is no instruction: say what is to be done")
 
 
-def _is_path(path: Path) -> bool:
+def _is_file(path: Path) -> bool:
     try:
-        return path.exists()
+        return path.is_file()
     except (OSError, ValueError):  # too long for a name, or with a NUL
         return False
 

@@ -8,7 +8,6 @@ import typer
 
 from goalreel.cli import checks
 from goalreel.cli.bound_options import ModelOptions, with_options
-from goalreel.cli.console import print_json
 from goalreel.cli.doctor_models import check_models
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Json
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
 def doctor(json_output: bool) -> int:
     """Print every check, as a table or as one JSON object; 1 if something required is missing, else 0."""
+    from goalreel.cli.console import print_json
+
     results = checks.run_checks()
     ok = all(check.status == "ok" for check in results if check.required)
     if json_output:

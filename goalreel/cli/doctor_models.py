@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from goalreel.cli.console import print_json
 from goalreel.cli.options import picture
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ def check_models(
     """
     from goalreel.annotator.model_check import trial_task, try_models
     from goalreel.annotator.model_check_files import save_trial
+    from goalreel.cli.console import print_json
     from goalreel.models import presets
 
     names = presets.load(preset, **overrides)
