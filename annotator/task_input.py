@@ -26,7 +26,7 @@ def check_instruction(instruction: object) -> None:
     if not instruction.strip():
         raise InputError("the instruction is empty: say what is to be done")
     name = Path(instruction)
-    if " " not in instruction.strip() and (name.suffix.lower() in PICTURES or _is_file(name)):
+    if _is_file(name) or (" " not in instruction.strip() and name.suffix.lower() in PICTURES):
         raise InputError(f"{instruction} is a file, and there is no instruction: say what is to be done")
 
 
