@@ -49,7 +49,7 @@ from goalreel.tabletop.sim.splits import seeds
 from goalreel_interfaces.action import GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardStep, SubGoal
 from goalreel_ros.client import GoalreelClient
-from goalreel_ros.client.background_node import Beside
+from goalreel_ros.client.background_node import BackgroundNode
 from goalreel_ros.qos import LATCHED
 
 RATE = 30.0
@@ -63,7 +63,7 @@ class Policy:
     """The robot's side: a camera that shows a film, and the arrival times of sub-goals."""
 
     def __init__(self) -> None:
-        self._background = Beside("policy", args=[])
+        self._background = BackgroundNode("policy", args=[])
         node = self._background.node
         self._camera = node.create_publisher(RawImage, "image", qos_profile_sensor_data)
         self._film, self._start, self._seconds = np.zeros((1, SIZE, SIZE, 3), np.uint8), 0.0, 1.0

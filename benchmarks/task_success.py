@@ -98,10 +98,10 @@ class Table:
 
     # -- called by the engine, on its own thread
 
-    def board(self, board: Board) -> None:
+    def on_board(self, board: Board) -> None:
         """Ignore the board: a policy has no use for it."""
 
-    def goal(self, goal: Goal) -> None:
+    def on_goal(self, goal: Goal) -> None:
         """Take a new sub-goal."""
         with self._changed:
             self._goal = goal

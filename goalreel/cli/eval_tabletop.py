@@ -55,7 +55,7 @@ def tabletop(
 
         names = models.load()
         kinds_of(names)  # refuses an unknown model before the simulator is imported
-        from goalreel.streaming.replay import asked_about
+        from goalreel.streaming.replay import critic_query_frames
         from goalreel.streaming.settings import EngineSettings
         from goalreel.tabletop.bench.bench import ORDERS, BenchOrder, evaluate
         from goalreel.tabletop.sim.variety import View
@@ -68,7 +68,7 @@ def tabletop(
             first,
             chosen,
             out,
-            partial(asked_about, EngineSettings()),
+            partial(critic_query_frames, EngineSettings()),
             orders=registers,
             view=View(look, camera),
         )

@@ -74,7 +74,7 @@ def rollout(
         from lerobot.utils.process import ProcessSignalHandler
 
         from goalreel.streaming.rollout.configure import read_options
-        from goalreel.streaming.rollout.run import RolloutOrder, lead
+        from goalreel.streaming.rollout.run import RolloutRequest, lead
 
         config = read_options(instruction, lerobot_options or [])
         trio = load(preset)
@@ -82,9 +82,9 @@ def rollout(
         signals = ProcessSignalHandler(use_threads=True)
         stop = signals.shutdown_event
         assert isinstance(stop, threading.Event)
-        order = RolloutOrder(instruction, settings, camera, subgoal_camera, text, subgoal_form)
+        request = RolloutRequest(instruction, settings, camera, subgoal_camera, text, subgoal_form)
         with results_alone(json_output):
-            outcome = lead(config, order, trio, stop, lambda line: typer.echo(line, err=True))
+            outcome = lead(config, request, trio, stop, lambda line: typer.echo(line, err=True))
         if signals.counter:
             raise KeyboardInterrupt
         _report(outcome, json_output)

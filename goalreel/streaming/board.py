@@ -1,6 +1,6 @@
-"""The words of a storyboard under way: what is drawn, streamed and latched. Frozen; a change is a new Board.
+"""The state of a storyboard under way, as it is drawn, streamed and latched. Frozen: a change is a new Board.
 
-Times are nanoseconds of the node's clock, 0 until the thing happened; the values of the literals are those of
+Times are nanoseconds of the node's clock, 0 before the event. The values of the literals are those of
 `goalreel_interfaces`, in lower case.
 """
 
@@ -34,7 +34,7 @@ NO_ID = UUID(int=0)
 
 
 class ErrorCode(IntEnum):
-    """Why something did not end well; the values of `goalreel_interfaces/msg/ErrorCode`."""
+    """Why something did not end well. The values are those of `goalreel_interfaces/msg/ErrorCode`."""
 
     NONE = 0
     UNKNOWN = 1
@@ -64,10 +64,10 @@ type CodedText = tuple[ErrorCode, str]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One camera frame. `stamp` is the camera's own (ns), `received` is `time.monotonic()` here (s)."""
+    """One camera frame. `stamp` is the camera's (ns), `received` is `time.monotonic()` on arrival (s)."""
 
     image: Image
-    """At the size that the models are given, `max_image_side` at most."""
+    """In the size that the models are given: `max_image_side` at most."""
     stamp: int = 0
     frame_id: str = ""
     received: float = 0.0
@@ -76,15 +76,15 @@ class Frame:
 
     @property
     def size(self) -> tuple[int, int]:
-        """(width, height) as the camera sent it: that of goal images."""
+        """(width, height) as the camera sent it, which is also the size of goal images."""
         return self.full_size or self.image.size
 
 
 @dataclass(frozen=True, slots=True)
 class StepPanel:
-    """One step as it stands. `attempt` made `goal_image`, or is the latest failed one.
+    """The state of one step. `attempt` made `goal_image`, or is the latest failed one.
 
-    A step in words alone is `verified` without an attempt once it is its turn: there is nothing to check.
+    A step in words alone becomes `verified` without an attempt: there is nothing to check.
     """
 
     index: int
@@ -95,30 +95,30 @@ class StepPanel:
     attempts: int = 0
     attempt: Attempt | None = None
     source_stamp: int = 0
-    """When the observation was taken that the picture was imagined from."""
+    """Stamp of the camera frame that the picture was imagined from."""
     created: int = 0
     started: int = 0
     ended: int = 0
 
     @property
     def goal_image(self) -> Image | None:
-        """The picture to reach, once it may be shown."""
+        """The picture to reach; None until it may be shown."""
         if self.attempt is None or self.image_status not in ("verified", "unverified"):
             return None
         return self.attempt.image
 
     @property
     def pictured(self) -> bool:
-        """It has, or is getting, a picture imagined from what was predicted before it."""
+        """Whether it has a picture, or one is being made, imagined from the prediction before it."""
         return self.goal_image is not None or self.image_status in ("generating", "validating")
 
     @property
     def rendered(self) -> bool:
-        """Nothing more will be tried for its picture; `failed` ends the task when the step is due."""
+        """Whether its picture is final; where it `failed`, the task ends when the step is due."""
         return self.image_status in ("verified", "unverified", "failed")
 
     def as_step(self, longest: int) -> StoryboardStep:
-        """The step with the picture that is shown, if any, its longer side brought to `longest` pixels."""
+        """Give the step with its picture, if one is shown, whose longer side is at most `longest` pixels."""
         status, attempt = self.image_status, self.attempt
         if self.step.prompt is None and self.rendered:
             return StoryboardStep(step=self.step, status="text")
@@ -128,9 +128,9 @@ class StepPanel:
         return StoryboardStep(step=self.step, attempts=(attempt,), status=status, chosen=0)
 
     def finish(self, result: StoryboardStep, created: int, size: tuple[int, int]) -> Self:
-        """The panel with the loop's result for its step, its picture at `size`, (width, height)."""
-        tries = result.attempts
-        attempt = tries[result.chosen if result.chosen is not None else -1] if tries else None
+        """Give the panel with the loop's result for its step, its picture in `size` (width, height)."""
+        attempts = result.attempts
+        attempt = attempts[result.chosen if result.chosen is not None else -1] if attempts else None
         if attempt is not None and attempt.image is not None:
             attempt = attempt.model_copy(update={"image": attempt.image.resized(size)})
         status: ImageStatus
@@ -138,7 +138,7 @@ class StepPanel:
             status = "verified"
         else:
             status = "failed" if result.status == "skipped" else result.status
-        return replace(self, image_status=status, attempts=len(tries), attempt=attempt, created=created)
+        return replace(self, image_status=status, attempts=len(attempts), attempt=attempt, created=created)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class ModelNames:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A visual plan as it stands now; without steps there is none."""
+    """The current state of a visual plan. Without steps there is no plan."""
 
     id: UUID = NO_ID
     task: str = ""
@@ -170,25 +170,44 @@ class Board:
 
     @property
     def frame_id(self) -> str:
-        """Optical frame of the camera it was planned from, or empty."""
+        """Optical frame of the camera that it was planned from, or empty."""
         return self.source.frame_id if self.source is not None else ""
 
     def predicted(self, index: int) -> Image | None:
-        """What step `index` was imagined from: a step in words alone has the picture of the one before it."""
+        """Give the predicted picture before step `index`: that of the last step before it that has one."""
         for panel in reversed(self.steps[:index]):
             if panel.step.prompt is not None:
                 return panel.goal_image
         return self.source.image if self.source is not None else None
 
     def with_panel(self, panel: StepPanel) -> Self:
-        """The board with one panel replaced."""
+        """Give the board with one panel replaced."""
         steps = (*self.steps[: panel.index], panel, *self.steps[panel.index + 1 :])
         return replace(self, steps=steps)
+
+    def leave_step(
+        self, index: int, status: Literal["completed", "skipped", "active"], target: int, now: int
+    ) -> tuple[StepPanel, ...]:
+        """Give the panels after step `index` ended with `status`, at the time `now`.
+
+        With `active` the task jumps to step `target`: the steps between are skipped, and the steps from
+        `target` on are pending.
+        """
+        steps = list(self.steps)
+        if status != "active":
+            steps[index] = replace(steps[index], status=status, ended=now)
+            return tuple(steps)
+        for i in range(min(index, target), len(steps)):
+            if i < target:
+                steps[i] = replace(steps[i], status="skipped", ended=now)
+            else:
+                steps[i] = replace(steps[i], status="pending", ended=0)
+        return tuple(steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What the policy is told. `active` False: it stops or holds; `panel` is the step concerned, if any."""
+    """A goal for the policy, which holds where `active` is False. `panel` is its step, if there is one."""
 
     board: Board
     panel: StepPanel | None
@@ -198,10 +217,10 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class BoardProgress:
-    """How far a board is; `step_elapsed` in seconds.
+    """How far a task is. `step_elapsed` is in seconds.
 
-    `closeness` of the live view to the goal image is 1 at the goal and NaN where not known; below 0 the view
-    is farther from it than where it began.
+    `closeness` of the live view to the goal image is 1 at the goal and NaN where it is unknown. Below 0 the
+    view is farther from the goal than at the start.
     """
 
     board: Board
@@ -212,26 +231,26 @@ class BoardProgress:
 
     @property
     def step_completion(self) -> float:
-        """Share of the active step that is done, 0-1; NaN where not known."""
+        """Share of the active step that is done, 0-1; NaN where it is unknown."""
         return self.closeness if math.isnan(self.closeness) else min(1.0, max(0.0, self.closeness))
 
     @property
     def task_completion(self) -> float:
-        """Share of the task that is done, 0-1: completed and skipped steps, and the active one's share."""
+        """Share of the task that is done, 0-1: completed and skipped steps and the active step's share."""
         return _share(self.board.steps, self.step_completion)
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Tells whoever asked for a storyboard how its making goes."""
+    """Progress of making a storyboard, for whoever asked for it."""
 
     stage: PhaseName
     step: int = 0
     steps: int = 0
-    """0 until the planner answered."""
+    """0 until the planner has answered."""
     attempt: int = 0
     completion: float = 0.0
-    """0-1, steps with their last picture."""
+    """Share of the steps whose picture is final, 0-1."""
     changed: StepPanel | None = None
 
 

@@ -8,24 +8,24 @@ from goalreel.streaming.board import ErrorCode, Frame
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.task_end import TaskEnded
 
-POLL = 0.02
+POLL_SECONDS = 0.02
 
 
 class LiveCamera:
-    """Looks at the newest frame. What is older than `max_image_age` is not the scene any more."""
+    """Gives the newest frame while it is fresh, which means no older than `max_image_age`."""
 
     def __init__(self, newest: Callable[[], Frame | None], settings: EngineSettings) -> None:
         self._newest = newest
         self._settings = settings
         self._lost_since: float | None = None
 
-    def look(self) -> tuple[Frame | None, str]:
-        """Give a fresh frame, or None and why.
+    def poll(self) -> tuple[Frame | None, str]:
+        """Give a fresh frame and an empty text, or None and the reason.
 
         Raises:
-            Ended: there has been none for `image_timeout` seconds of looking.
+            TaskEnded: there has been none for `image_timeout` seconds of polling.
         """
-        frame, error, reason = self._fresh()
+        frame, error, reason = self._read()
         if frame is not None:
             self._lost_since = None
             return frame, ""
@@ -36,27 +36,27 @@ class LiveCamera:
             raise TaskEnded(error, reason)
         return None, reason
 
-    def glance(self) -> Frame | None:
+    def fresh_frame(self) -> Frame | None:
         """Give a fresh frame if there is one."""
-        return self._fresh()[0]
+        return self._read()[0]
 
-    def restart(self) -> None:
-        """Count the time without frames from now: nobody looked for a while."""
+    def restart_timeout(self) -> None:
+        """Count the time without frames from now: nobody has polled for a while."""
         self._lost_since = None
 
     async def wait(self) -> Frame:
         """Wait for the next fresh frame.
 
         Raises:
-            Ended: none came within `image_timeout` seconds.
+            TaskEnded: none came within `image_timeout` seconds.
         """
         while True:
-            frame, _ = self.look()
+            frame, _ = self.poll()
             if frame is not None:
                 return frame
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(POLL_SECONDS)
 
-    def _fresh(self) -> tuple[Frame | None, ErrorCode, str]:
+    def _read(self) -> tuple[Frame | None, ErrorCode, str]:
         try:
             frame = self._newest()
         except ValueError as e:

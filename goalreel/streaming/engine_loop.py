@@ -1,4 +1,4 @@
-"""What lives from the engine's `start` to its `stop`: the event loop, its thread, the models."""
+"""The event loop, its thread and the models, which live from the engine's `start` to its `stop`."""
 
 import asyncio
 import threading
@@ -11,12 +11,12 @@ from goalreel.models.load import Trio
 from goalreel.models.registry import Role
 from goalreel.streaming.board import ErrorCode, ModelNames
 from goalreel.streaming.execution import Execution
-from goalreel.streaming.model_caller import Caller, ModelThread
+from goalreel.streaming.model_caller import ModelCaller, ModelThread
 from goalreel.streaming.task_end import TaskEnded
 
 
 class EngineLoop:
-    """Runs an event loop in a thread of its own, on which the models load and requests are carried out."""
+    """Runs an event loop in a thread of its own, which loads the models and carries requests out."""
 
     def __init__(self, build: Callable[[], Trio]) -> None:
         self._ready, self._closing = threading.Event(), asyncio.Event()
@@ -26,9 +26,9 @@ class EngineLoop:
             target=lambda: asyncio.run(self._main()), name="goalreel-engine", daemon=True
         )
         self.loop: asyncio.AbstractEventLoop
-        self.models: asyncio.Task[Caller]
+        self.models: asyncio.Task[ModelCaller]
         self.execution: Execution | None = None
-        """The newest, which may have ended."""
+        """The newest execution, which may have ended."""
         self._thread.start()
         self._ready.wait()
 
@@ -38,34 +38,34 @@ class EngineLoop:
         self._ready.set()
         await self._closing.wait()
 
-    async def _load(self) -> Caller:
+    async def _load(self) -> ModelCaller:
         worker = ModelThread("goalreel-load")
         try:
-            return Caller(await worker.call(self._built))
+            return ModelCaller(await worker.call(self._build_models))
         finally:
             worker.close()
 
-    def _built(self) -> Trio:
+    def _build_models(self) -> Trio:
         trio = self._build()
-        trio.prepare(self._load_next)
+        trio.prepare(self._note_loading)
         return trio
 
-    def _load_next(self, role: Role) -> None:
+    def _note_loading(self, role: Role) -> None:
         self._loading = role, time.monotonic()
 
-    async def loaded(self) -> Caller:
+    async def wait_for_models(self) -> ModelCaller:
         """Wait for the models.
 
         Raises:
-            Ended: they cannot be loaded.
+            TaskEnded: they cannot be loaded.
         """
         await asyncio.wait([self.models])
         if (error := self.models.exception()) is not None:
             raise TaskEnded(ErrorCode.MODELS_NOT_LOADED, one_line(error))
         return self.models.result()
 
-    def loading(self, names: ModelNames) -> str:
-        """Say which model of `names` is being loaded; nothing once all are there, or one cannot be."""
+    def describe_loading(self, names: ModelNames) -> str:
+        """Say which model of `names` is being loaded; empty once all are loaded or one has failed to load."""
         if self.models.done():
             return ""
         role, since = self._loading
@@ -73,18 +73,18 @@ class EngineLoop:
         return f"loading {what} for {time.monotonic() - since:.0f} s"
 
     @property
-    def underway(self) -> Execution | None:
+    def current(self) -> Execution | None:
         """The execution that has not ended yet, if any."""
         execution = self.execution
         return None if execution is None or execution.ticket.done else execution
 
     def call[*Arguments](self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
-        """Call a function on the loop, from any thread; once the loop has ended the call is lost."""
+        """Call a function on the loop, from any thread. Does nothing once the loop has ended."""
         with suppress(RuntimeError):  # the loop is closed
             self.loop.call_soon_threadsafe(function, *arguments)
 
     def close(self) -> None:
-        """End the loop and let go of the models; takes half a second at most."""
+        """End the loop and release the models. Takes half a second at most."""
         self.call(self._closing.set)
         self._thread.join(0.5)
         if self.models.done() and not self.models.cancelled() and self.models.exception() is None:
@@ -92,7 +92,7 @@ class EngineLoop:
 
 
 def one_line(error: BaseException) -> str:
-    """Give what an error says, without its trace; for a package that is missing, what brings it."""
-    if isinstance(error, ModuleNotFoundError) and (said := absent(error)) is not None:
-        return said
+    """Give an error's message in one line; for a missing package, how to install it."""
+    if isinstance(error, ModuleNotFoundError) and (message := absent(error)) is not None:
+        return message
     return (str(error) or type(error).__name__).splitlines()[0]

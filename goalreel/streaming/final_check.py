@@ -1,4 +1,4 @@
-"""The end of a task: does the scene show all of it? Its steps may each have been taken for done wrongly."""
+"""Checks at the end of a task whether the scene shows all of it: each step may have been accepted wrongly."""
 
 import asyncio
 
@@ -6,59 +6,59 @@ from goalreel.image import Image
 from goalreel.planners.agents.task_check import whole_state
 from goalreel.streaming.board import Board, ErrorCode
 from goalreel.streaming.camera import LiveCamera
-from goalreel.streaming.model_caller import Caller
+from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.task_end import TaskEnded, of_failure
+from goalreel.streaming.task_end import TaskEnded, end_from_failure
 from goalreel.types import Candidate, Failure, Verdict
 
-LOOKS = 3
-"""So often the critic is asked before its no counts: the arm may still be on its way out of the picture."""
+MAX_QUESTIONS = 3
+"""The critic must say no this often before it counts: the arm may still be leaving the picture."""
 
 
-async def confirm(
-    board: Board, before: Image, camera: LiveCamera, caller: Caller, settings: EngineSettings
+async def confirm_task(
+    board: Board, first_image: Image, camera: LiveCamera, caller: ModelCaller, settings: EngineSettings
 ) -> Verdict:
-    """Ask the critic on live frames whether the task is done; `before` is the scene as it began.
+    """Ask the critic on live frames whether the task is done. `first_image` is the scene as it began.
 
     Raises:
-        TaskEnded: UNVERIFIED, it says no, or cannot be asked, or there is no frame; where a failing model is
-            to end a task, as that.
+        TaskEnded: UNVERIFIED where the critic says no, cannot be asked, or there is no frame; the model's
+            own code where `on_model_failure` is "fail".
     """
-    said: Verdict | Failure | None = None
-    for look in range(LOOKS):
-        await asyncio.sleep(settings.critic_period if look else 0)
-        said = await caller.look(_question(board, before, await _frame(camera)))
-        if isinstance(said, Verdict) and said.success:
-            return said
-        if isinstance(said, Failure) and said.reply is None:
+    answer: Verdict | Failure | None = None
+    for question in range(MAX_QUESTIONS):
+        await asyncio.sleep(settings.critic_period if question else 0)
+        answer = await caller.judge_live(_candidate(board, first_image, await _frame(camera)))
+        if isinstance(answer, Verdict) and answer.success:
+            return answer
+        if isinstance(answer, Failure) and answer.reply is None:
             break
-    if isinstance(said, Verdict):
-        raise TaskEnded(ErrorCode.UNVERIFIED, _unseen(said.reasoning), said)
-    assert said is not None
+    if isinstance(answer, Verdict):
+        raise TaskEnded(ErrorCode.UNVERIFIED, _message(answer.reasoning), answer)
+    assert answer is not None
     if settings.on_model_failure == "fail":
-        raise of_failure(said)
-    raise TaskEnded(ErrorCode.UNVERIFIED, _unseen(f"it could not be asked: {said.message}"))
+        raise end_from_failure(answer)
+    raise TaskEnded(ErrorCode.UNVERIFIED, _message(f"it could not be asked: {answer.message}"))
 
 
 async def _frame(camera: LiveCamera) -> Image:
     try:
         return (await camera.wait()).image
     except TaskEnded as e:
-        raise TaskEnded(ErrorCode.UNVERIFIED, _unseen(e.message)) from None
+        raise TaskEnded(ErrorCode.UNVERIFIED, _message(e.message)) from None
 
 
-def _question(board: Board, before: Image, now: Image) -> Candidate:
+def _candidate(board: Board, first_image: Image, live_image: Image) -> Candidate:
     done = [p.step.instruction for p in board.steps if p.status == "completed"]
     return Candidate(
         task_id=board.id.hex,
         step=len(board.steps),
-        source=before,
-        image=now,
+        source=first_image,
+        image=live_image,
         instruction=whole_state(board.task, done),
         prompt=board.task,
     )
 
 
-def _unseen(why: str) -> str:
-    said = why.strip().splitlines()[0] if why.strip() else "it gives no reason"
-    return f"every step was taken for done, but the critic does not confirm the task: {said}"
+def _message(reason: str) -> str:
+    line = reason.strip().splitlines()[0] if reason.strip() else "it gives no reason"
+    return f"every step was accepted as done, but the critic does not confirm the task: {line}"

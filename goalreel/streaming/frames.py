@@ -1,4 +1,4 @@
-"""The newest camera frame, and nothing older. Writing never waits for whoever reads."""
+"""The newest camera frame, and nothing older. Writing never waits for a reader."""
 
 import threading
 import time
@@ -12,28 +12,28 @@ from goalreel.streaming.settings import MAX_IMAGE_SIDE
 
 @dataclass(frozen=True, slots=True)
 class FrameCounts:
-    """How many frames came since the slot was made. `age` is the newest one's in seconds, None before it."""
+    """Counts of the frames of a slot. `age` is that of the newest in seconds, None before the first."""
 
     received: int = 0
     read: int = 0
     unreadable: int = 0
     backwards: int = 0
-    """Frames whose stamp lies before their predecessor's."""
+    """Frames whose stamp is earlier than that of the frame before."""
     age: float | None = None
     problem: str = ""
     """Why the newest frame could not be read, or empty."""
 
     @property
     def dropped(self) -> int:
-        """Overwritten before anyone looked: the normal fate of most frames."""
+        """Frames that were overwritten before they were read, as most frames are."""
         return self.received - self.read - self.unreadable
 
 
 class FrameSlot[Raw]:
-    """One slot. `put` swaps the newest message in; `newest` decodes it, once, when someone asks.
+    """Holds one message. `put` replaces it; `newest` decodes it once, when it is first read.
 
-    Age is measured from arrival here, so a camera with a wrong clock does no harm. A picture of more than
-    `longest` pixels, on its longer side, is brought to that as it is decoded.
+    Age is measured from arrival here, so that a camera's wrong clock does not matter. Pictures are scaled to
+    `longest` pixels on their longer side at most.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class FrameSlot[Raw]:
         self._counts = FrameCounts()
 
     def put(self, raw: Raw, stamp: int, frame_id: str) -> None:
-        """Replace what is there. `stamp` in ns."""
+        """Replace the message. `stamp` is in ns."""
         received = self._clock()
         with self._lock:
             count = self._counts.received + 1
@@ -63,7 +63,7 @@ class FrameSlot[Raw]:
             )
 
     def newest(self) -> Frame | None:
-        """The newest frame, however old; None before the first.
+        """Give the newest frame, however old; None before the first.
 
         Raises:
             ValueError: it cannot be read; the text says why.
@@ -91,11 +91,12 @@ class FrameSlot[Raw]:
         return _or_raise(result)
 
     def clear(self) -> None:
-        """Forget the frame; what was counted stays."""
+        """Forget the frame, but not the counts."""
         with self._lock:
             self._raw = self._decoded = None
 
     def counts(self) -> FrameCounts:
+        """Give the counts, and the age of the newest frame."""
         with self._lock:
             c = self._counts
             age = None if self._raw is None else self._clock() - self._raw[4]

@@ -1,4 +1,4 @@
-"""The board of the task under way: one place that changes it, and tells whoever listens."""
+"""The board of the task under way: the one place that changes it and notifies its listener."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +9,7 @@ from goalreel.streaming.request import BoardListener
 
 
 class BoardChanges(TypedDict, total=False):
-    """The fields of a Board that change while it is under way."""
+    """The fields of a Board that change while a task is under way."""
 
     state: BoardState
     revision: int
@@ -18,7 +18,7 @@ class BoardChanges(TypedDict, total=False):
 
 
 class LiveBoard:
-    """Used from the event loop; `board` may be read from anywhere, it is frozen."""
+    """Used from the event loop. `board` is frozen and may be read from any thread."""
 
     def __init__(
         self,
@@ -35,21 +35,21 @@ class LiveBoard:
         self._wake = wake
 
     def update(self, **changes: Unpack[BoardChanges]) -> None:
-        """Replace fields of the board, and tell the listener."""
+        """Replace fields of the board and notify the listener."""
         self.board = replace(self.board, stamp=self.now(), **changes)
-        self._listener.board(self.board)
+        self._listener.on_board(self.board)
         self._wake()
 
-    def put(self, panel: StepPanel) -> None:
-        """Replace one panel of the board, and tell the listener."""
+    def put_panel(self, panel: StepPanel) -> None:
+        """Replace one panel of the board and notify the listener."""
         self.update(steps=self.board.with_panel(panel).steps)
 
-    def goal(self, panel: StepPanel | None, *, active: bool) -> None:
-        """Tell the policy."""
-        self._listener.goal(Goal(self.board, panel, active, self.now()))
+    def publish_goal(self, panel: StepPanel | None, *, active: bool) -> None:
+        """Give the policy a goal, or stop it where `active` is False."""
+        self._listener.on_goal(Goal(self.board, panel, active, self.now()))
 
-    def phase(self, stage: PhaseName, panel: StepPanel | None = None) -> None:
-        """Tell who asked for the storyboard how it goes."""
+    def report_phase(self, stage: PhaseName, panel: StepPanel | None = None) -> None:
+        """Report progress to whoever asked for the storyboard."""
         if self._on_phase is None:
             return
         steps = self.board.steps

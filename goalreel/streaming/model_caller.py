@@ -1,4 +1,4 @@
-"""Models in threads of their own: the loop never waits for one, and one that hangs or dies never stops it."""
+"""Models in threads of their own, so that one that hangs or dies never stops the event loop."""
 
 import asyncio
 import math
@@ -22,133 +22,136 @@ from goalreel.streaming.board import ModelNames
 from goalreel.types import Candidate, Edit, Failure, Plan, Stage, Task, Verdict
 
 _ROLES: dict[Stage, str] = {"plan": "planner", "edit": "editor", "judge": "critic"}
-LOOK = 0.2
-"""Seconds between looks whether a call has begun, or has taken too long."""
+POLL_SECONDS = 0.2
+"""Seconds between two checks whether a call has begun, or takes too long."""
 COOL_DOWN = 10.0
 """Seconds for which a model that could not be called is not called again."""
 
 
 @runtime_checkable
 class Replanner(Protocol):
-    """A Planner that can go on from a storyboard under way."""
+    """A Planner that can continue a storyboard under way."""
 
     def continue_plan(self, progress: Sequence[ReplanContext]) -> Sequence[Plan | Failure]: ...
 
 
 @dataclass
-class Waiting:
-    """A model call under way, `since` in seconds of `time.monotonic()`; `retries` are those of its server."""
+class PendingCall:
+    """A model call under way. `since` is in seconds of `time.monotonic()`; `retries` counts its server's."""
 
     stage: Stage
     since: float = field(default_factory=time.monotonic)
     retries: int = 0
 
     def retry(self, number: int) -> None:
-        """Take note of a retry; called in the model's thread."""
+        """Note a retry; called in the model's thread."""
         self.retries = number
 
-    def said(self, names: ModelNames) -> str:
-        """Say what is waited for, of the models of those names."""
+    def describe(self, names: ModelNames) -> str:
+        """Say which model is waited for and how long; `names` are the published names of the models."""
         role = _ROLES[self.stage]
         seconds = time.monotonic() - self.since
-        again = f", retry {self.retries}" if self.retries else ""
-        return f"waiting for the {role} ({getattr(names, role)}) for {seconds:.0f} s{again}"
+        suffix = f", retry {self.retries}" if self.retries else ""
+        return f"waiting for the {role} ({getattr(names, role)}) for {seconds:.0f} s{suffix}"
 
 
 @dataclass
-class _Work:
+class _QueuedCall:
     run: Callable[[], object]
     timeout: float | None
     answer: Future = field(default_factory=Future)
-    began: float = math.inf
+    start: float = math.inf
 
-    def left(self) -> float:
-        """Seconds until it has taken too long, counted from when it began."""
-        return math.inf if self.timeout is None else self.began + self.timeout - time.monotonic()
+    def remaining(self) -> float:
+        """Seconds until the call has taken too long, counted from its start."""
+        return math.inf if self.timeout is None else self.start + self.timeout - time.monotonic()
 
 
-class _Lane:
-    """One thread and what is queued for it."""
+class _ThreadQueue:
+    """One thread and the calls that are queued for it."""
 
     def __init__(self, name: str) -> None:
-        self.queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
-        self.busy_with: _Work | None = None
+        self.queue: queue.SimpleQueue[_QueuedCall | None] = queue.SimpleQueue()
+        self.current: _QueuedCall | None = None
         threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     def _serve(self) -> None:
-        while (work := self.queue.get()) is not None:
-            if not work.answer.set_running_or_notify_cancel():
+        while (call := self.queue.get()) is not None:
+            if not call.answer.set_running_or_notify_cancel():
                 continue
-            work.began, self.busy_with = time.monotonic(), work
+            call.start, self.current = time.monotonic(), call
             try:
-                result = work.run()
+                result = call.run()
             except BaseException as e:  # noqa: BLE001  (whoever waits gets it, whatever it is)
-                work.answer.set_exception(e)
+                call.answer.set_exception(e)
             else:
-                work.answer.set_result(result)
-            self.busy_with = work = None
+                call.answer.set_result(result)
+            self.current = call = None
 
 
 class ModelThread:
-    """A thread that makes calls one after the other. A call that hangs does not hold up the exit."""
+    """A thread that makes calls one after the other. A call that hangs does not delay the exit."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lane = _Lane(name)
+        self._thread = _ThreadQueue(name)
 
     async def call[Result](self, run: Callable[[], Result], timeout: float | None = None) -> Result:
-        """Run it and wait, without blocking the loop.
+        """Run a function and wait for its result, without blocking the event loop.
 
-        A call may take `timeout` seconds from when it begins; what is queued waits for the one before it, as
-        long as that one may take. One that takes too long (TimeoutError) keeps its thread, and another takes
-        over with what is queued. When whoever waits is cancelled, a call under way goes on to its end and one
-        that has not begun never does.
+        The call may take `timeout` seconds from its start. A queued call waits for the one before it, as
+        long as that one may take. A call that takes too long keeps its thread, and a new thread makes the
+        queued ones. If the caller is cancelled, a call that has started runs to its end and a queued one
+        is never made.
+
+        Raises:
+            TimeoutError: the call took too long.
         """
-        work = _Work(run, timeout)
-        self._lane.queue.put(work)
-        answer = asyncio.wrap_future(work.answer)
+        call = _QueuedCall(run, timeout)
+        self._thread.queue.put(call)
+        answer = asyncio.wrap_future(call.answer)
         try:
             while not answer.done():
-                await asyncio.wait([answer], timeout=min(max(work.left(), 0.0), LOOK))
-                before = self._lane.busy_with
-                if before is not None and before.left() <= 0:
-                    self._take_over()
-                if work.left() <= 0 and not answer.done():
+                await asyncio.wait([answer], timeout=min(max(call.remaining(), 0.0), POLL_SECONDS))
+                current = self._thread.current
+                if current is not None and current.remaining() <= 0:
+                    self._replace_thread()
+                if call.remaining() <= 0 and not answer.done():
                     raise TimeoutError
             return answer.result()
         finally:
             answer.cancel()
 
     def close(self) -> None:
-        """The thread ends after what it has begun."""
-        self._lane.queue.put(None)
+        """End the thread after the calls that are queued."""
+        self._thread.queue.put(None)
 
-    def _take_over(self) -> None:
-        """Another thread makes what is queued for one that hangs."""
-        hung, self._lane = self._lane, _Lane(self._name)
+    def _replace_thread(self) -> None:
+        """Let a new thread make the calls that are queued for one that hangs."""
+        hanging, self._thread = self._thread, _ThreadQueue(self._name)
         with suppress(queue.Empty):
             while True:
-                self._lane.queue.put(hung.queue.get_nowait())
-        hung.queue.put(None)
+                self._thread.queue.put(hanging.queue.get_nowait())
+        hanging.queue.put(None)
 
 
-class Caller:
-    """Asks the models one request at a time; whatever goes wrong with a model is a Failure."""
+class ModelCaller:
+    """Asks the models one request at a time. Every error of a model becomes a Failure."""
 
     def __init__(self, trio: Trio, timeout: float | None = None) -> None:
         self._trio = trio
         self.timeout = timeout
-        """Seconds a call may take; None: any."""
+        """Seconds that a call may take; None is no limit."""
         self._threads: dict[Stage, ModelThread] = {
             "plan": ModelThread("goalreel-plan"),
             "edit": ModelThread("goalreel-edit"),
             "judge": ModelThread("goalreel-judge"),
         }
-        # A server answers several calls at once: a look at the robot need not hold up what is rendered ahead.
+        # A server answers several calls at once: judging live frames need not wait for rendered pictures.
         remote = "judge" in trio.remote
-        self._looks = ModelThread("goalreel-look") if remote else self._threads["judge"]
-        self._down: dict[Stage, tuple[float, str]] = {}
-        self._waiting: list[Waiting] = []
+        self._live_thread = ModelThread("goalreel-live") if remote else self._threads["judge"]
+        self._unavailable: dict[Stage, tuple[float, str]] = {}
+        self._pending: list[PendingCall] = []
 
     @overload
     async def ask(self, request: Task) -> Plan | Failure: ...
@@ -157,7 +160,7 @@ class Caller:
     @overload
     async def ask(self, request: Candidate) -> Verdict | Failure: ...
     async def ask(self, request: Request) -> Answer:
-        """Ask the model that a request of the loop is for, and give its answer."""
+        """Ask the model that answers this kind of request."""
         trio = self._trio
         match request:
             case Task():
@@ -167,48 +170,49 @@ class Caller:
             case Candidate():
                 return await self._call("judge", lambda: trio.critic.judge([request]))
 
-    async def look(self, candidate: Candidate) -> Verdict | Failure:
-        """Ask whether a live frame shows the sub-goal reached."""
-        return await self._call("judge", lambda: self._trio.observer.judge([candidate]), self._looks)
+    async def judge_live(self, candidate: Candidate) -> Verdict | Failure:
+        """Ask whether a live frame shows that the sub-goal is reached."""
+        return await self._call("judge", lambda: self._trio.observer.judge([candidate]), self._live_thread)
 
     async def replan(self, progress: ReplanContext) -> Plan | Failure:
-        """Ask for a plan for the rest. One that cannot go on plans anew, from the scene as it is now."""
+        """Ask for a plan for the remaining steps. A planner that cannot continue plans the task anew."""
         planner = self._trio.planner
         if isinstance(planner, Replanner):
             return await self._call("plan", lambda: planner.continue_plan([progress]))
         now = progress.storyboard.task.model_copy(update={"image": progress.image})
         return await self._call("plan", lambda: planner.plan([now]))
 
-    def down(self, stage: Stage) -> str | None:
+    def unavailable_reason(self, stage: Stage) -> str | None:
         """Say why a model cannot be called at present; None when it can."""
-        since, reason = self._down.get(stage, (-COOL_DOWN, ""))
+        since, reason = self._unavailable.get(stage, (-COOL_DOWN, ""))
         return reason if time.monotonic() - since < COOL_DOWN else None
 
-    def waiting(self) -> tuple[Waiting, ...]:
-        """Give the calls whose answers are waited for. Any thread may ask."""
-        return tuple(self._waiting)
+    def pending_calls(self) -> tuple[PendingCall, ...]:
+        """Give the calls that have not been answered yet. Safe from any thread."""
+        return tuple(self._pending)
 
     def close(self) -> None:
-        for thread in (*self._threads.values(), self._looks):
+        """End every thread after the calls that are queued."""
+        for thread in (*self._threads.values(), self._live_thread):
             thread.close()
 
     async def _call[A](
         self, stage: Stage, run: Callable[[], Sequence[A | Failure]], thread: ModelThread | None = None
     ) -> A | Failure:
-        if (reason := self.down(stage)) is not None:
+        if (reason := self.unavailable_reason(stage)) is not None:
             return Failure(stage=stage, message=reason)
-        self._waiting.append(waiting := Waiting(stage))
-        heard = partial(with_retry_listener, run, waiting.retry)
+        self._pending.append(pending := PendingCall(stage))
+        observed_run = partial(with_retry_listener, run, pending.retry)
         try:
-            answers = await (thread or self._threads[stage]).call(heard, self.timeout)
+            answers = await (thread or self._threads[stage]).call(observed_run, self.timeout)
         except BackendError as e:
             reason = (str(e) or "the model cannot be called").splitlines()[0]
         except TimeoutError:
             reason = f"no answer within {self.timeout:g} s"
         else:
-            self._down.pop(stage, None)
+            self._unavailable.pop(stage, None)
             return answers[0]
         finally:
-            self._waiting.remove(waiting)
-        self._down[stage] = time.monotonic(), reason
+            self._pending.remove(pending)
+        self._unavailable[stage] = time.monotonic(), reason
         return Failure(stage=stage, message=reason)

@@ -1,4 +1,4 @@
-"""What an operator, or the policy itself, orders while a task is executed."""
+"""Commands of an operator, or of the policy itself, while a task is executed."""
 
 import asyncio
 from contextlib import suppress
@@ -8,9 +8,9 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Override:
-    """To go to step `index`, or to take it, the active one, as completed or skipped.
+    """Go to step `index`, or mark it, the active one, as completed or skipped.
 
-    It is about the plan of one revision: another one has other steps.
+    It holds for the plan of one `revision` only: another plan has other steps.
     """
 
     index: int
@@ -18,38 +18,38 @@ class Override:
     revision: int
 
 
-class Orders:
-    """Keeps what was ordered and not yet carried out, and one bell. Used from the event loop."""
+class PendingCommands:
+    """Commands that have not been carried out yet. Used from the event loop only."""
 
     def __init__(self) -> None:
         self.paused = False
         self.replan: str | None = None
-        """Why, once someone asks for it."""
+        """The reason, once somebody asks for a new plan."""
         self.override: Override | None = None
-        self._bell = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def pause(self, paused: bool) -> None:
-        """Order to hold the task, or to go on with it."""
+        """Hold the task, or resume it."""
         self.paused = paused
         self.wake()
 
-    def ask_replan(self, why: str) -> None:
-        """Order a new plan for the rest."""
-        self.replan = why or "ordered"
+    def request_replan(self, reason: str) -> None:
+        """Ask for a new plan for the remaining steps."""
+        self.replan = reason or "ordered"
         self.wake()
 
-    def ask_override(self, override: Override) -> None:
-        """Order to go to a step, or to take it as completed or skipped."""
+    def request_override(self, override: Override) -> None:
+        """Ask to go to a step, or to mark it as completed or skipped."""
         self.override = override
         self.wake()
 
     def wake(self) -> None:
-        """Wake whoever waits: something happened that is worth a look."""
-        self._bell.set()
+        """Wake whoever waits: something changed."""
+        self._changed.set()
 
     async def wait(self, seconds: float) -> None:
-        """Wait until woken, at most that many seconds."""
+        """Wait until `wake` is called, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._bell.wait()
-        self._bell.clear()
+                await self._changed.wait()
+        self._changed.clear()

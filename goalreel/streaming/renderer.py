@@ -1,8 +1,10 @@
 """Renders the steps of a board ahead of the robot, each from the picture before it.
 
-The inner loop is the paper's, `goalreel.loop.render_step`; here its course shows on the board.
+The inner loop is the paper's, `goalreel.loop.render_step`; its progress is shown on the board.
 """
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 from goalreel.async_driver import advance
@@ -10,73 +12,127 @@ from goalreel.image import Image
 from goalreel.loop import Answer, Keep, Request, render_step
 from goalreel.streaming.board import Frame, StepPanel
 from goalreel.streaming.live_board import LiveBoard
-from goalreel.streaming.model_caller import Caller
+from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.task_end import TaskEnded, unacceptable
+from goalreel.streaming.task_end import TaskEnded, end_from_step
 from goalreel.types import Edit, StoryboardStep, Task
 
 
 class Renderer:
-    """Renders the pictures of one task's steps, and shows on its board how that goes."""
+    """Renders the goal images of one task's steps, in the foreground (`run`) or ahead of the robot (`start`).
 
-    def __init__(self, live: LiveBoard, caller: Caller, settings: EngineSettings, keep: Keep) -> None:
+    `keep` says which of several rejected pictures is shown. With `text_only`, steps are marked as text and no
+    picture is made.
+    """
+
+    def __init__(
+        self,
+        live: LiveBoard,
+        caller: ModelCaller,
+        settings: EngineSettings,
+        keep: Keep,
+        *,
+        text_only: bool,
+    ) -> None:
         self._live = live
         self._caller = caller
         self._settings = settings
         self._keep: Keep = keep
+        self._text_only = text_only
+        self._background: asyncio.Task[None] | None = None
 
     async def run(self, task: Task, first: int, source: Frame) -> None:
-        """Render every step from `first` on, that one from `source`.
+        """Render every step from number `first` on, that one from `source`.
 
         Raises:
-            Ended: a step came out in a way that the settings do not accept.
+            TaskEnded: the settings do not accept how a step came out.
         """
+        if self._text_only:
+            now = self._live.now()
+            self._live.update(steps=tuple(_as_text(p, now) for p in self._live.board.steps))
+            return
         image = source.image
         for index in range(first, len(self._live.board.steps)):
             result = await self._render(task, index, image, source)
             image = result.goal_image or image
 
-    def in_words(self) -> None:
-        """Mark every step as text only, without a picture."""
-        now = self._live.now()
-        self._live.update(steps=tuple(_worded(p, now) for p in self._live.board.steps))
+    async def start(self, task: Task, first: int, source: Frame, on_end: Callable[[], None]) -> None:
+        """Render from step `first` on in the background, dropping what was being rendered before.
+
+        `on_end` is called when it ends; what it raised is for `check`.
+        """
+        await self.stop()
+        steps = self._live.board.steps
+        fresh = (replace(p, image_status="none", attempts=0, attempt=None, created=0) for p in steps[first:])
+        self._live.update(steps=(*steps[:first], *fresh))
+        if self._text_only:
+            return await self.run(task, first, source)
+
+        def end(background: asyncio.Task[None]) -> None:
+            if not background.cancelled():
+                background.exception()  # mark as retrieved: `check` raises it when its step is due
+            on_end()
+
+        self._background = asyncio.create_task(self.run(task, first, source), name="goalreel-rendering")
+        self._background.add_done_callback(end)
+
+    def check(self) -> None:
+        """Raise what ended the background rendering, if anything.
+
+        Raises:
+            TaskEnded: the settings do not accept how a step came out.
+        """
+        if self._background is not None and self._background.done():
+            self._background.result()
+
+    def cancel(self) -> None:
+        """Cancel the background rendering, if any."""
+        if self._background is not None:
+            self._background.cancel()
+
+    async def stop(self) -> None:
+        """Cancel the background rendering and wait for its end."""
+        if self._background is not None:
+            self._background.cancel()
+            await asyncio.wait([self._background])
 
     async def _render(self, task: Task, index: int, image: Image, source: Frame) -> StoryboardStep:
-        pictures = 0
+        attempts = 0
 
         def panel() -> StepPanel:
-            # Read anew each time: the robot's side of the panel changes meanwhile.
-            return replace(self._live.board.steps[index], source_stamp=source.stamp, attempts=pictures)
+            # Read again each time: the tracker changes other fields of the panel meanwhile.
+            return replace(self._live.board.steps[index], source_stamp=source.stamp, attempts=attempts)
 
         async def ask(request: Request) -> Answer:
-            nonlocal pictures
-            drawing = isinstance(request, Edit)
-            pictures += drawing
-            stage = "generating" if drawing else "validating"
-            shown = replace(panel(), image_status=stage)
-            self._live.put(shown)
-            self._live.phase(stage, shown)
+            nonlocal attempts
+            is_edit = isinstance(request, Edit)
+            attempts += is_edit
+            stage = "generating" if is_edit else "validating"
+            current = replace(panel(), image_status=stage)
+            self._live.put_panel(current)
+            self._live.report_phase(stage, current)
             return await self._caller.ask(request)
 
         step = panel().step
         trajectory = render_step(task, index, step, None, image, panel().max_attempts, self._keep)
         result = await advance(trajectory, ask)
-        ended = unacceptable(result, self._settings)
-        # The editor's own picture feeds the next step; whoever watches gets it as the camera would.
-        self._finish(panel().finish(result, self._live.now(), source.size), ended)
-        if ended is not None:
-            raise ended
+        end = end_from_step(result, self._settings)
+        # The next step starts from the editor's own picture; listeners get it in the camera's size.
+        self._finish(panel().finish(result, self._live.now(), source.size), end)
+        if end is not None:
+            raise end
         return result
 
-    def _finish(self, panel: StepPanel, ended: TaskEnded | None) -> None:
-        if ended is not None:
+    def _finish(self, panel: StepPanel, end: TaskEnded | None) -> None:
+        if end is not None:
             panel = replace(panel, image_status="failed")
-        elif panel.image_status == "failed":  # the step goes on in words
+        elif panel.image_status == "failed":  # the step continues in words
             panel = replace(panel, image_status="unverified")
-        self._live.put(panel)
-        self._live.phase("validating", panel)
+        self._live.put_panel(panel)
+        self._live.report_phase("validating", panel)
 
 
-def _worded(panel: StepPanel, now: int) -> StepPanel:
-    planned_so = panel.step.prompt is None
-    return replace(panel, image_status="verified" if planned_so else "unverified", created=now)
+def _as_text(panel: StepPanel, now: int) -> StepPanel:
+    """The panel without a picture: verified where it was planned so, else unverified."""
+    planned_as_text = panel.step.prompt is None
+    return replace(panel, image_status="verified" if planned_as_text else "unverified", created=now)

@@ -1,4 +1,4 @@
-"""When the engine would ask the Critic, worked out afterwards on frames that were kept."""
+"""When the engine would ask the Critic, computed afterwards on recorded frames."""
 
 import math
 from collections.abc import Sequence
@@ -9,18 +9,18 @@ from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracker import Tracker
 
 
-def asked_about(
+def critic_query_frames(
     settings: EngineSettings, start: Image, goal: Image | None, frames: Sequence[Image], period: float
 ) -> list[int]:
-    """Give the numbers of the frames about which a Critic is asked that answers at once and always with no.
+    """Give the numbers of the frames about which the engine asks a Critic that always says no, at once.
 
     Args:
         start: the view when the sub-goal began.
         goal: its picture; None for a step in words alone.
-        frames: what the camera saw since then, one every `period` seconds.
+        frames: the camera's frames since then, one every `period` seconds.
     """
     measure = None if goal is None else Closeness(start, goal)
     tracker = Tracker(settings, 0.0)
-    near = (math.nan if measure is None else measure.of(frame) for frame in frames)
-    looks = (tracker.look(i * period, closeness) for i, closeness in enumerate(near))
-    return [i for i, decision in enumerate(looks) if decision == "ask"]
+    values = (math.nan if measure is None else measure.measure(frame) for frame in frames)
+    decisions = (tracker.decide(i * period, closeness) for i, closeness in enumerate(values))
+    return [i for i, decision in enumerate(decisions) if decision == "ask"]

@@ -1,4 +1,4 @@
-"""What is asked of the engine, and what it answers."""
+"""Requests to the engine, their outcomes, and the listener that the engine notifies."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -8,20 +8,20 @@ from goalreel.image import Image
 from goalreel.streaming.board import Board, ErrorCode, Goal
 from goalreel.types import Verdict
 
-EXCERPT = 200
-"""Characters of a text of any length that logs and messages about it show."""
+EXCERPT_LENGTH = 200
+"""Characters of a long text that logs and messages show."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """A task. Zero values mean the engine's settings; `timeout` in seconds."""
+    """A task. Zeros stand for the engine's settings; `timeout` is in seconds."""
 
     task: str
     kind: Literal["generate", "annotate"] = "annotate"
     image: Image | None = None
-    """Plan from this instead of the camera (generate only)."""
+    """Plan from this picture instead of a camera frame ("generate" only)."""
     storyboard_id: UUID | None = None
-    """Execute this storyboard, made before, instead of planning (annotate only)."""
+    """Execute this storyboard from an earlier request instead of planning ("annotate" only)."""
     auxiliary_text: str = ""
     max_steps: int = 0
     max_attempts: int = 0
@@ -41,18 +41,18 @@ class TaskOutcome:
     planning_time: float = 0.0
     elapsed: float = 0.0
     verdict: Verdict | None = None
-    """The critic's, on the task as a whole; None where it was not asked, or gave none."""
+    """The critic's verdict on the task as a whole; None where there is none."""
 
 
 def excerpt(text: str) -> str:
-    """The text in one line, cut to EXCERPT characters; says how long it is then."""
-    line = " ".join(text[: 2 * EXCERPT].split())
-    short = len(text) <= 2 * EXCERPT and len(line) <= EXCERPT
-    return line if short else f"{line[:EXCERPT]}... ({len(text)} characters)"
+    """Give the text in one line; a long one is cut to EXCERPT_LENGTH characters, followed by its length."""
+    line = " ".join(text[: 2 * EXCERPT_LENGTH].split())
+    short = len(text) <= 2 * EXCERPT_LENGTH and len(line) <= EXCERPT_LENGTH
+    return line if short else f"{line[:EXCERPT_LENGTH]}... ({len(text)} characters)"
 
 
 class BoardListener(Protocol):
-    """Told of every change, in order, on the engine's own thread; must not block."""
+    """Notified of every change, in order, on the engine's thread. Its methods must not block."""
 
-    def board(self, board: Board) -> None: ...
-    def goal(self, goal: Goal) -> None: ...
+    def on_board(self, board: Board) -> None: ...
+    def on_goal(self, goal: Goal) -> None: ...

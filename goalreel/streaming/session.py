@@ -1,6 +1,6 @@
 """One task from its first frame to its end: plan, render ahead, stream sub-goals, re-plan.
 
-Everything here runs on one event loop; models run elsewhere (`goalreel.streaming.model_caller`).
+Everything here runs on one event loop; the models run elsewhere (`goalreel.streaming.model_caller`).
 """
 
 import asyncio
@@ -13,35 +13,35 @@ from goalreel.models.presets import Preset
 from goalreel.planners.agents.replan import ReplanContext
 from goalreel.streaming.board import BoardProgress, BoardState, CodedText, ErrorCode, Frame, StepPanel
 from goalreel.streaming.camera import LiveCamera
-from goalreel.streaming.closeness import changed
-from goalreel.streaming.final_check import confirm
+from goalreel.streaming.closeness import changed_share
+from goalreel.streaming.final_check import confirm_task
 from goalreel.streaming.live_board import LiveBoard
-from goalreel.streaming.model_caller import Caller, Waiting
-from goalreel.streaming.operator_commands import Orders
+from goalreel.streaming.model_caller import ModelCaller, PendingCall
+from goalreel.streaming.operator_commands import PendingCommands
 from goalreel.streaming.renderer import Renderer
 from goalreel.streaming.request import TaskOutcome, TaskRequest
 from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.step_follower import StepFollower, Turn
-from goalreel.streaming.task_end import TaskEnded, in_one_step, of_failure
+from goalreel.streaming.step_follower import StepEnd, StepFollower
+from goalreel.streaming.task_end import TaskEnded, end_from_failure, single_step_plan
 from goalreel.types import Failure, Plan, Storyboard, Task, Verdict
 
-ENDS: dict[ErrorCode, BoardState] = {
+FINAL_STATES: dict[ErrorCode, BoardState] = {
     ErrorCode.NONE: "succeeded",
     ErrorCode.CANCELED: "canceled",
     ErrorCode.PREEMPTED: "canceled",
     ErrorCode.UNVERIFIED: "unverified",
 }
-WORTH_SAYING = 1.0
-"""Seconds after which a model's answer counts as waited for."""
+SLOW_CALL_SECONDS = 1.0
+"""A model call that takes longer is mentioned in the progress message."""
 
 
 class Session:
-    """Carries one request out. `settings` are complete (see `names.completed`).
+    """Carries one request out, with the steps, attempts and checks that `preset` says.
 
-    `models` waits for the models, and `loading` says which is being loaded.
+    `models` waits for the models, and `loading` says which of them is being loaded.
 
-    `run` gives a TaskOutcome, whatever a model or the camera does. To stop it, put into `reason` what that
-    shall be called and cancel the coroutine that runs it. When that ends otherwise, `end` is the caller's.
+    `run` gives a TaskOutcome whatever a model or the camera does. To stop it, set `reason` and cancel the
+    coroutine that runs it. Where that coroutine ends in another way, the caller calls `end`.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Session:
         preset: Preset,
         live: LiveBoard,
         camera: LiveCamera,
-        models: Callable[[], Awaitable[Caller]],
+        models: Callable[[], Awaitable[ModelCaller]],
         loading: Callable[[], str],
-        orders: Orders,
+        commands: PendingCommands,
     ) -> None:
         self.reason: CodedText = (ErrorCode.CANCELED, "cancelled")
         self.replans = 0
@@ -63,21 +63,20 @@ class Session:
         self._live = live
         self._camera = camera
         self._models, self._loading = models, loading
-        self._orders = orders
-        self._began = time.monotonic()
+        self._commands = commands
+        self._start_time = time.monotonic()
         self._planning_time = 0.0
         self._message = ""
         self._verdict: Verdict | None = None
-        self._first: Image | None = None
-        self._caller: Caller
-        self._waiting: Callable[[], Sequence[Waiting]] = tuple
-        self._renderer: Renderer
-        self._rendering: asyncio.Task[None] | None = None
+        self._first_image: Image | None = None
+        self._caller: ModelCaller
+        self._pending_calls: Callable[[], Sequence[PendingCall]] = tuple
+        self._renderer: Renderer | None = None
         self._follower: StepFollower | None = None
 
     @property
     def executes(self) -> bool:
-        """Whether a policy is led through the storyboard, once it is made."""
+        """Whether a policy is led through the storyboard once it is made."""
         return self._request.kind == "annotate"
 
     async def run(self) -> TaskOutcome:
@@ -94,42 +93,46 @@ class Session:
         except asyncio.CancelledError:
             return self.end(*self.reason)
         finally:
-            if self._rendering is not None:
-                self._rendering.cancel()
+            if self._renderer is not None:
+                self._renderer.cancel()
         return self.end(ErrorCode.NONE, "")
 
     def progress(self) -> BoardProgress:
-        """Say how it goes at this moment. Any thread may ask."""
+        """Give the progress at this moment. Safe from any thread."""
         board, follower = self._live.board, self._follower
         if follower is None:
-            return BoardProgress(board, replans=self.replans, message=self._waits_for(self._message))
-        message = self._waits_for(follower.message)
+            return BoardProgress(board, replans=self.replans, message=self._full_message(self._message))
+        message = self._full_message(follower.message)
         return BoardProgress(board, follower.closeness, follower.elapsed, self.replans, message)
 
-    def _waits_for(self, message: str) -> str:
-        """The message, and which model has been waited for long enough to be worth saying."""
-        long_ago, names = time.monotonic() - WORTH_SAYING, self._live.board.models
-        waits = (w.said(names) for w in self._waiting() if w.since < long_ago)
-        return "; ".join(filter(None, (message, self._loading(), *waits)))
+    def _full_message(self, message: str) -> str:
+        """The message, the model that is being loaded, and the calls that take long."""
+        limit, names = time.monotonic() - SLOW_CALL_SECONDS, self._live.board.models
+        calls = (call.describe(names) for call in self._pending_calls() if call.since < limit)
+        return "; ".join(filter(None, (message, self._loading(), *calls)))
 
     # -- making the storyboard
 
     async def _work(self) -> None:
-        planned = bool(self._live.board.steps)
-        if not planned:
+        has_plan = bool(self._live.board.steps)
+        if not has_plan:
             self._live.update(source=await self._first_frame())
-        self._live.phase("loading_models")
-        self._say("")
+        self._live.report_phase("loading_models")
+        self._message = ""
         self._caller = await self._models()
-        self._waiting = self._caller.waiting
+        self._pending_calls = self._caller.pending_calls
         self._caller.timeout = self._settings.model_timeout
-        self._renderer = Renderer(self._live, self._caller, self._settings, self._preset.keep)
-        if not planned:
+        text_only = self._request.text_only
+        renderer = Renderer(self._live, self._caller, self._settings, self._preset.keep, text_only=text_only)
+        self._renderer = renderer
+        if not has_plan:
             await self._plan()
         if self.executes:
-            await self._execute()
+            await self._execute(renderer)
         else:
-            await self._render_all()
+            self._message = "rendering"
+            source = self._source
+            await renderer.run(self._task(source.image), 0, source)
 
     async def _first_frame(self) -> Frame:
         if self._request.image is not None:
@@ -137,30 +140,31 @@ class Session:
             small = image.within(self._settings.max_image_side)
             return Frame(small, self._live.now(), full_size=image.size)
         self._live.update(state="planning")
-        self._live.phase("waiting_for_image")
-        self._say("waiting for a camera frame")
+        self._live.report_phase("waiting_for_image")
+        self._message = "waiting for a camera frame"
         return await self._camera.wait()
 
     async def _plan(self) -> None:
         self._live.update(state="planning")
-        self._live.phase("planning")
-        self._say("planning")
-        self._first = self._source.image
-        began = time.monotonic()
-        plan = await self._caller.ask(self._task(self._first))
-        self._planning_time = time.monotonic() - began
+        self._live.report_phase("planning")
+        self._message = "planning"
+        self._first_image = self._source.image
+        start = time.monotonic()
+        plan = await self._caller.ask(self._task(self._first_image))
+        self._planning_time = time.monotonic() - start
         if not isinstance(plan, Plan):
-            plan = in_one_step(plan, self._request.task, self._settings)
+            plan = single_step_plan(plan, self._request.task, self._settings)
         self._live.update(state="rendering", steps=self._panels(plan, ()))
 
-    def _panels(self, plan: Plan, before: tuple[StepPanel, ...]) -> tuple[StepPanel, ...]:
+    def _panels(self, plan: Plan, previous: tuple[StepPanel, ...]) -> tuple[StepPanel, ...]:
+        """The previous panels, followed by one for each step of the plan."""
         limit = self._request.max_steps or self._preset.max_steps
         if len(plan.steps) > limit:
             text = f"the plan has {len(plan.steps)} steps, {limit} are allowed (max_steps)"
             raise TaskEnded(ErrorCode.PLANNER_FAILED, text)
         attempts = self._request.max_attempts or self._preset.max_attempts
-        steps = enumerate(plan.steps, len(before))
-        return (*before, *(StepPanel(index, step, attempts) for index, step in steps))
+        steps = enumerate(plan.steps, len(previous))
+        return (*previous, *(StepPanel(index, step, attempts) for index, step in steps))
 
     def _task(self, image: Image | None) -> Task:
         text = "\n".join(t for t in (self._request.task, self._request.auxiliary_text.strip()) if t)
@@ -171,138 +175,94 @@ class Session:
         assert self._live.board.source is not None
         return self._live.board.source
 
-    async def _render_all(self) -> None:
-        self._say("rendering")
-        if self._request.text_only:
-            self._renderer.in_words()
-        else:
-            source = self._source
-            await self._renderer.run(self._task(source.image), 0, source)
-
     # -- executing it
 
-    async def _execute(self) -> None:
-        steps = self._live.board.steps
+    async def _execute(self, renderer: Renderer) -> None:
         self._live.update(state="executing")
-        if any(not p.rendered for p in steps):
-            await self._render_ahead(0, self._source)
+        if any(not p.rendered for p in self._live.board.steps):
+            await self._render_ahead(renderer, 0, self._source)
         index = 0
         scene: Frame | None
-        scene = before = await self._camera.wait()
+        scene = first = await self._camera.wait()
         while index < len(self._live.board.steps):
-            await self._enter(index, scene)
-            self._follower = self._follow(index)
-            turn = await self._follower.run()
-            if turn.kind == "replan":
-                scene = await self._replan(index, turn)
+            await self._enter(renderer, index, scene)
+            self._follower = StepFollower(
+                index, self._live, self._camera, self._caller, self._settings, self._commands, renderer
+            )
+            end = await self._follower.run()
+            if end.kind == "replan":
+                scene = await self._replan(renderer, index, end)
             else:
-                self._leave(index, turn)
-                index, scene = turn.index, turn.frame
+                steps = self._live.board.leave_step(index, end.kind, end.index, self._live.now())
+                self._live.update(steps=steps)
+                index, scene = end.index, end.frame
         if self._preset.confirm:
-            self._verdict = await self._confirm(before.image)
+            self._verdict = await self._confirm(first.image)
 
-    async def _confirm(self, before: Image) -> Verdict:
+    async def _confirm(self, first_image: Image) -> Verdict:
         self._follower = None
-        self._say("asking the critic about the task as a whole")
-        return await confirm(self._live.board, before, self._camera, self._caller, self._settings)
+        self._message = "asking the critic about the task as a whole"
+        return await confirm_task(self._live.board, first_image, self._camera, self._caller, self._settings)
 
-    def _follow(self, index: int) -> StepFollower:
-        live, camera, caller = self._live, self._camera, self._caller
-        return StepFollower(index, live, camera, caller, self._settings, self._orders, self._rendering)
-
-    async def _enter(self, index: int, scene: Frame | None) -> None:
-        """Make a step the active one. Its goal is rendered again where the scene is not as predicted."""
+    async def _enter(self, renderer: Renderer, index: int, scene: Frame | None) -> None:
+        """Make a step the active one, and render its goal again where the scene is not as predicted."""
         predicted = self._live.board.predicted(index)
         if predicted is not None and scene is not None and self._live.board.steps[index].pictured:
-            difference = await asyncio.to_thread(changed, predicted, scene.image)
+            difference = await asyncio.to_thread(changed_share, predicted, scene.image)
             if difference > self._settings.rerender:
-                await self._render_ahead(index, scene)
+                await self._render_ahead(renderer, index, scene)
         panel = replace(self._live.board.steps[index], status="active", started=self._live.now(), ended=0)
-        self._live.put(panel)
+        self._live.put_panel(panel)
         if not panel.rendered:
-            self._live.goal(panel, active=False)
+            self._live.publish_goal(panel, active=False)
 
-    def _leave(self, index: int, turn: Turn) -> None:
-        now, steps = self._live.now(), list(self._live.board.steps)
-        if turn.kind == "active":  # what is jumped over is skipped, what follows is still to be done
-            for i in range(min(index, turn.index), len(steps)):
-                over = i < turn.index
-                steps[i] = replace(
-                    steps[i], status="skipped" if over else "pending", ended=now if over else 0
-                )
-        else:
-            steps[index] = replace(steps[index], status=turn.kind, ended=now)
-        self._live.update(steps=tuple(steps))
+    async def _render_ahead(self, renderer: Renderer, first: int, source: Frame) -> None:
+        await renderer.start(self._task(source.image), first, source, self._commands.wake)
 
-    async def _render_ahead(self, first: int, source: Frame) -> None:
-        """Render from step `first` on; what was under way is dropped."""
-        await self._stop_rendering()
-        steps = self._live.board.steps
-        fresh = (replace(p, image_status="none", attempts=0, attempt=None, created=0) for p in steps[first:])
-        self._live.update(steps=(*steps[:first], *fresh))
-        if self._request.text_only:
-            self._renderer.in_words()
-            return
-        work = self._renderer.run(self._task(source.image), first, source)
-        self._rendering = asyncio.create_task(work, name="goalreel-rendering")
-        self._rendering.add_done_callback(self._rendered)
-
-    def _rendered(self, rendering: asyncio.Task[None]) -> None:
-        if not rendering.cancelled():
-            rendering.exception()  # told when its step is due (`StepFollower`), not before
-        self._orders.wake()
-
-    async def _stop_rendering(self) -> None:
-        if self._rendering is not None:
-            self._rendering.cancel()
-            await asyncio.wait([self._rendering])
-
-    async def _replan(self, index: int, turn: Turn) -> Frame:
-        """A new plan for step `index` and what follows, from the scene as it is."""
+    async def _replan(self, renderer: Renderer, index: int, end: StepEnd) -> Frame:
+        """Plan step `index` and what follows again, from the live scene."""
         limit = self._request.max_replans or self._settings.max_replans
-        if self.replans >= limit and not turn.ordered:
-            raise TaskEnded(ErrorCode.REPLANS_EXHAUSTED, f"{turn.why}, and {limit} re-plans are spent")
+        if self.replans >= limit and not end.by_operator:
+            raise TaskEnded(ErrorCode.REPLANS_EXHAUSTED, f"{end.reason}, and {limit} re-plans are spent")
         self.replans += 1
         self._follower = None
-        self._say(f"re-planning: {turn.why}")
-        await self._stop_rendering()
+        self._message = f"re-planning: {end.reason}"
+        await renderer.stop()
         board = self._live.board
-        self._live.goal(board.steps[index], active=False)
+        self._live.publish_goal(board.steps[index], active=False)
         self._live.update(state="planning")
         frame = await self._camera.wait()
         plan = await self._caller.replan(ReplanContext(self._storyboard(), index, frame.image))
         if isinstance(plan, Failure):
             if self._settings.on_model_failure == "fail":
-                raise of_failure(plan)
+                raise end_from_failure(plan)
             plan = Plan(steps=tuple(p.step for p in board.steps[index:]))
         steps = self._panels(plan, board.steps[:index])
         self._live.update(state="executing", revision=board.revision + 1, source=frame, steps=steps)
-        await self._render_ahead(index, frame)
+        await self._render_ahead(renderer, index, frame)
         return frame
 
     def _storyboard(self) -> Storyboard:
-        """The board as the agents know it."""
+        """The board in the form that the agents know."""
         longest = self._settings.max_image_side
         steps = tuple(p.as_step(longest) for p in self._live.board.steps)
-        return Storyboard(task=self._task(self._first or self._source.image), steps=steps)
+        return Storyboard(task=self._task(self._first_image or self._source.image), steps=steps)
 
     # -- the end
 
     def end(self, error: ErrorCode, message: str) -> TaskOutcome:
-        """Say on the board and to the policy that it is over."""
+        """Publish the end on the board and to the policy, and give the outcome."""
         self._follower = None
-        self._say(message)
+        self._message = message
+        state = FINAL_STATES.get(error, "failed")
         active = self._live.board.active
         if active is not None:
-            status = "failed" if ENDS.get(error, "failed") == "failed" else "pending"
-            self._live.put(replace(active, status=status, ended=self._live.now()))
-        made = error is ErrorCode.NONE and not self.executes
-        self._live.update(state="ready" if made else ENDS.get(error, "failed"))
+            status = "failed" if state == "failed" else "pending"
+            self._live.put_panel(replace(active, status=status, ended=self._live.now()))
+        is_ready = error is ErrorCode.NONE and not self.executes
+        self._live.update(state="ready" if is_ready else state)
         if self.executes:
-            self._live.goal(None, active=False)
-        elapsed = time.monotonic() - self._began
-        took = self._planning_time, elapsed
-        return TaskOutcome(self._live.board, error, message, self.replans, *took, self._verdict)
-
-    def _say(self, message: str) -> None:
-        self._message = message
+            self._live.publish_goal(None, active=False)
+        elapsed = time.monotonic() - self._start_time
+        times = self._planning_time, elapsed
+        return TaskOutcome(self._live.board, error, message, self.replans, *times, self._verdict)

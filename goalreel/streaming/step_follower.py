@@ -1,4 +1,4 @@
-"""One sub-goal, from the moment it is due until it is reached, overridden or given up."""
+"""Follows one sub-goal, from the moment it is due until it is reached, overridden or given up."""
 
 import asyncio
 import math
@@ -10,38 +10,43 @@ from goalreel.streaming.board import Frame, StepPanel
 from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.closeness import Closeness
 from goalreel.streaming.live_board import LiveBoard
-from goalreel.streaming.model_caller import Caller
-from goalreel.streaming.operator_commands import Orders
+from goalreel.streaming.model_caller import ModelCaller
+from goalreel.streaming.operator_commands import PendingCommands
+from goalreel.streaming.renderer import Renderer
 from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.task_end import of_failure
+from goalreel.streaming.task_end import end_from_failure
 from goalreel.streaming.tracker import Tracker
 from goalreel.types import Candidate, Failure, Verdict
 
 
 @dataclass(frozen=True)
-class Turn:
-    """What comes next: `completed` or `skipped`, then step `index`; `active`: a jump to it; or `replan`."""
+class StepEnd:
+    """How a step ended, and the step `index` to go to.
+
+    `completed` and `skipped` go to the next step, `active` is a jump to any step, and `replan` asks for a new
+    plan from this step on.
+    """
 
     kind: Literal["completed", "skipped", "active", "replan"]
     index: int
     frame: Frame | None = None
-    """The scene at that moment, if it was looked at."""
-    why: str = ""
-    ordered: bool = False
+    """The scene at that moment, if a frame was read."""
+    reason: str = ""
+    by_operator: bool = False
 
 
 class StepFollower:
-    """Tells the policy of step `index` once it is rendered, then watches."""
+    """Gives the policy the goal of step `index` once it is rendered, then watches the live view."""
 
     def __init__(
         self,
         index: int,
         live: LiveBoard,
         camera: LiveCamera,
-        caller: Caller,
+        caller: ModelCaller,
         settings: EngineSettings,
-        orders: Orders,
-        rendering: asyncio.Task[None] | None,
+        commands: PendingCommands,
+        renderer: Renderer,
     ) -> None:
         self.closeness = math.nan
         self.message = ""
@@ -50,141 +55,141 @@ class StepFollower:
         self._camera = camera
         self._caller = caller
         self._settings = settings
-        self._orders = orders
-        self._rendering = rendering
-        self._began = time.monotonic()
-        self._told = False
-        self._start: Frame | None = None
-        self._measure: Closeness | None = None
-        self._tracker = Tracker(settings, self._began)
-        self._asking: asyncio.Task[object] | None = None
-        self._asked_about: Frame | None = None
+        self._commands = commands
+        self._renderer = renderer
+        self._start_time = time.monotonic()
+        self._published = False
+        self._first_frame: Frame | None = None
+        self._closeness: Closeness | None = None
+        self._tracker = Tracker(settings, self._start_time)
+        self._question: asyncio.Task[object] | None = None
+        self._question_frame: Frame | None = None
 
     @property
     def elapsed(self) -> float:
         """Seconds since the step became the active one."""
-        return time.monotonic() - self._began
+        return time.monotonic() - self._start_time
 
-    async def run(self) -> Turn:
-        """Follow the step until it is over.
+    async def run(self) -> StepEnd:
+        """Follow the step until it ends.
 
         Raises:
-            Ended: the camera is lost, or the goal image did not come about.
+            TaskEnded: the camera is lost, the step has no goal image, or a critic that cannot be asked is to
+                end the task.
         """
         try:
-            while (turn := self._ordered() or self._look()) is None:
-                await self._orders.wait(1 / self._settings.track_rate)
-            return turn
+            while (end := self._take_command() or self._watch()) is None:
+                await self._commands.wait(1 / self._settings.track_rate)
+            return end
         finally:
-            self._forget_question()
+            self._drop_question()
 
-    def _forget_question(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
-            self._asking = None
+    def _drop_question(self) -> None:
+        if self._question is not None:
+            self._question.cancel()
+            self._question = None
 
-    # -- orders
+    # -- commands
 
-    def _ordered(self) -> Turn | None:
-        orders = self._orders
-        if orders.replan is not None:
-            why, orders.replan = orders.replan, None
-            return Turn("replan", self._index, why=why, ordered=True)
-        if orders.override is not None:
-            ordered, orders.override = orders.override, None
-            jump = ordered.status == "active"
-            if ordered.revision == self._live.board.revision and (jump or ordered.index == self._index):
-                target = ordered.index if jump else self._index + 1
-                return Turn(ordered.status, target, self._camera.glance(), ordered=True)
+    def _take_command(self) -> StepEnd | None:
+        commands = self._commands
+        if commands.replan is not None:
+            reason, commands.replan = commands.replan, None
+            return StepEnd("replan", self._index, reason=reason, by_operator=True)
+        if commands.override is not None:
+            override, commands.override = commands.override, None
+            jump = override.status == "active"
+            if override.revision == self._live.board.revision and (jump or override.index == self._index):
+                index = override.index if jump else self._index + 1
+                return StepEnd(override.status, index, self._camera.fresh_frame(), by_operator=True)
         return None
 
     def _hold(self, panel: StepPanel) -> None:
         if self._live.board.state != "paused":
             self._live.update(state="paused")
-            self._live.goal(panel, active=False)
+            self._live.publish_goal(panel, active=False)
             self.message = "paused"
-            self._forget_question()
-        self._told = False
+            self._drop_question()
+        self._published = False
 
-    def _tell(self, panel: StepPanel) -> None:
-        self._camera.restart()
+    def _publish(self, panel: StepPanel) -> None:
+        self._camera.restart_timeout()
         self._tracker.restart(time.monotonic())
-        self._live.goal(panel, active=True)
-        self._told = True
+        self._live.publish_goal(panel, active=True)
+        self._published = True
 
     # -- tracking
 
-    def _look(self) -> Turn | None:
+    def _watch(self) -> StepEnd | None:
         panel = self._live.board.steps[self._index]
-        if self._orders.paused:
+        if self._commands.paused:
             self._hold(panel)
             return None
         if self._live.board.state == "paused":
             self._live.update(state="executing")
         if not panel.rendered or panel.image_status == "failed":
             self.message = "rendering the goal image"
-            if self._rendering is not None and self._rendering.done():
-                self._rendering.result()
+            self._renderer.check()
             return None
-        if not self._told:
-            self._tell(panel)
-        frame, self.message = self._camera.look()
+        if not self._published:
+            self._publish(panel)
+        frame, self.message = self._camera.poll()
         return None if frame is None else self._track(panel, frame)
 
-    def _track(self, panel: StepPanel, frame: Frame) -> Turn | None:
-        if self._start is None:
-            self._start = frame
+    def _track(self, panel: StepPanel, frame: Frame) -> StepEnd | None:
+        if self._first_frame is None:
+            self._first_frame = frame
             if panel.goal_image is not None:
-                self._measure = Closeness(frame.image, panel.goal_image)
-        if self._measure is not None:
-            self.closeness = self._measure.of(frame.image)
-        if self._asking is not None:
-            if not self._asking.done():
+                self._closeness = Closeness(frame.image, panel.goal_image)
+        if self._closeness is not None:
+            self.closeness = self._closeness.measure(frame.image)
+        if self._question is not None:
+            if not self._question.done():
                 self.message = "asking the critic"
                 return None
-            answer, self._asking = self._asking.result(), None
-            if self._convinced(answer):
-                return Turn("completed", self._index + 1, self._asked_about)
+            answer, self._question = self._question.result(), None
+            if self._is_reached(answer):
+                return StepEnd("completed", self._index + 1, self._question_frame)
         return self._decide(panel, frame)
 
-    def _convinced(self, answer: object) -> bool:
+    def _is_reached(self, answer: object) -> bool:
         if isinstance(answer, Failure):
             if self._settings.on_model_failure == "fail" and answer.reply is None:
-                raise of_failure(answer)
-            self._tracker.unanswered()
+                raise end_from_failure(answer)
+            self._tracker.forget_question()
             return False
         return isinstance(answer, Verdict) and answer.success
 
-    def _decide(self, panel: StepPanel, frame: Frame) -> Turn | None:
+    def _decide(self, panel: StepPanel, frame: Frame) -> StepEnd | None:
         now = time.monotonic()
-        if (reason := self._caller.down("judge")) is not None:
-            # Nobody can say whether it is reached, and a new plan would not change that.
+        if (reason := self._caller.unavailable_reason("judge")) is not None:
+            # Nobody can say whether the step is reached, and a new plan would not change that.
             self._tracker.restart(now)
             self.message = f"the critic cannot be asked, set_active_step goes on: {reason}"
             return None
-        match self._tracker.look(now, self.closeness):
+        match self._tracker.decide(now, self.closeness):
             case "ask":
                 self._ask(panel, frame)
             case "stalled":
-                why = f"no progress for {self._settings.stall_timeout:g} s"
-                return Turn("replan", self._index, frame, why)
-            case "left":
-                return Turn("replan", self._index, frame, "the scene left the plan")
+                reason = f"no progress for {self._settings.stall_timeout:g} s"
+                return StepEnd("replan", self._index, frame, reason)
+            case "off_plan":
+                return StepEnd("replan", self._index, frame, "the scene left the plan")
             case "wait":
                 if not math.isnan(self.closeness):
                     self.message = f"{max(0.0, self.closeness):.0%} of the visible change"
         return None
 
     def _ask(self, panel: StepPanel, frame: Frame) -> None:
-        self._asked_about = frame
+        self._question_frame = frame
         candidate = Candidate(
             task_id=self._live.board.id.hex,
             step=self._index,
-            source=self._start.image if self._start is not None else None,
+            source=self._first_frame.image if self._first_frame is not None else None,
             image=frame.image,
             instruction=panel.step.instruction,
             prompt=panel.step.prompt or panel.step.instruction,
             first_prompt=panel.step.prompt,
         )
-        self._asking = asyncio.create_task(self._caller.look(candidate), name="goalreel-tracking")
-        self._asking.add_done_callback(lambda _: self._orders.wake())
+        self._question = asyncio.create_task(self._caller.judge_live(candidate), name="goalreel-tracking")
+        self._question.add_done_callback(lambda _: self._commands.wake())

@@ -1,4 +1,4 @@
-"""How a task ends before it is done, and what a Failure of a model means for it."""
+"""Why a task ends before it is done, and what a model's Failure means for it."""
 
 from textwrap import shorten
 
@@ -14,18 +14,18 @@ _STAGES = {
 
 
 class TaskEnded(Exception):
-    """The task is over: why, as a code and one line."""
+    """The task is over; `error` and `message` (one line) say why."""
 
     def __init__(self, error: ErrorCode, message: str, verdict: Verdict | None = None) -> None:
         super().__init__(message)
         self.error = error
         self.message = message
         self.verdict = verdict
-        """The critic's, on the task as a whole."""
+        """The critic's verdict on the task as a whole, if there is one."""
 
 
-def of_failure(failure: Failure) -> TaskEnded:
-    """What a model's Failure ends a task with."""
+def end_from_failure(failure: Failure) -> TaskEnded:
+    """Give the exception with which a model's Failure ends a task."""
     message = failure.message.splitlines()[0]
     if failure.reply is not None:
         message = f"{message}; the model said {shorten(failure.reply, 120, placeholder=' ...')!r}"
@@ -34,24 +34,24 @@ def of_failure(failure: Failure) -> TaskEnded:
     return TaskEnded(_STAGES[failure.stage], message)
 
 
-def in_one_step(failure: Failure, task: str, settings: EngineSettings) -> Plan:
-    """Without a planner the task itself is the one sub-goal, where words will do.
+def single_step_plan(failure: Failure, task: str, settings: EngineSettings) -> Plan:
+    """Make the task itself the only sub-goal, where the planner cannot be asked and text will do.
 
     Raises:
-        TaskEnded: they will not, or the planner answered, and gave no plan.
+        TaskEnded: `on_model_failure` is "fail", or the planner answered without giving a plan.
     """
     if settings.on_model_failure == "fail" or failure.reply is not None:
-        raise of_failure(failure)
+        raise end_from_failure(failure)
     return Plan.model_validate({"steps": [{"name": task, "instruction": task, "prompt": task}]})
 
 
-def unacceptable(result: StoryboardStep, settings: EngineSettings) -> TaskEnded | None:
-    """Why a rendered step ends the task under these settings, or None."""
+def end_from_step(result: StoryboardStep, settings: EngineSettings) -> TaskEnded | None:
+    """Give the exception with which a rendered step ends the task under these settings, or None."""
     if result.status in ("verified", "text"):
         return None
     attempt = result.attempts[-1]
     if attempt.failure is not None:
-        return of_failure(attempt.failure) if settings.on_model_failure == "fail" else None
+        return end_from_failure(attempt.failure) if settings.on_model_failure == "fail" else None
     if settings.on_unverified == "publish":
         return None
     reason = attempt.verdict.reasoning if attempt.verdict is not None else ""

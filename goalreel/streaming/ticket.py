@@ -1,4 +1,4 @@
-"""What a caller of the engine holds of a request: its storyboard's id, its outcome, a way to cancel it."""
+"""The handle of a submitted request: its storyboard's id, its outcome, a way to cancel it."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -9,9 +9,9 @@ from goalreel.streaming.request import TaskOutcome
 
 
 class Ticket:
-    """A submitted request. `id` is that of the storyboard it makes or executes.
+    """A submitted request. `id` is that of the storyboard that it makes or executes.
 
-    `outcome` holds no exception: what goes wrong with a model or a camera is a TaskOutcome.
+    `outcome` never holds an exception: errors of models and cameras are in the TaskOutcome.
     """
 
     def __init__(self, storyboard_id: UUID, cancel: Callable[["Ticket", ErrorCode, str], None]) -> None:
@@ -25,5 +25,5 @@ class Ticket:
         return self.outcome.done()
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """Ask the engine to stop. The outcome follows at once, CANCELED; the models are idle after a call."""
+        """StopSignal the request. It ends as CANCELED at once; a model call under way runs to its end."""
         self._cancel(self, ErrorCode.CANCELED, reason)

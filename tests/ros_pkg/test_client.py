@@ -21,7 +21,7 @@ from support.wait import until
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.msg import Storyboard
 from goalreel_ros.client import GoalreelClient, GoalreelError
-from goalreel_ros.client.background_node import Beside
+from goalreel_ros.client.background_node import BackgroundNode
 from goalreel_ros.client.lifecycle import Lifecycle
 from goalreel_ros.client.task import TaskHandle
 
@@ -37,7 +37,9 @@ def shared():
 
 @pytest.fixture
 def client(shared, monkeypatch):
-    monkeypatch.setattr("goalreel_ros.client.task.LATE", 60.0)  # a busy machine is later than it allows for
+    monkeypatch.setattr(
+        "goalreel_ros.client.task.LATE_SECONDS", 60.0
+    )  # a busy machine is later than it allows for
     if shared.lifecycle.state == "inactive":
         shared.lifecycle.activate()
     return shared
@@ -51,7 +53,7 @@ def both(monkeypatch):
     def take(feedback):
         seen.append((feedback.step[0].name, threading.current_thread()))
         if len(seen) == 2:
-            monkeypatch.setattr("goalreel_ros.client.task.LATE", 0.0)
+            monkeypatch.setattr("goalreel_ros.client.task.LATE_SECONDS", 0.0)
 
     take.seen = seen
     return take
@@ -113,20 +115,20 @@ def test_a_transition_whose_answer_is_lost_is_not_made_twice():
 
 
 def test_a_transition_that_is_refused_because_the_lost_one_was_heard_is_made(monkeypatch):
-    monkeypatch.setattr("goalreel_ros.client.lifecycle.LOOK", 0.0)
+    monkeypatch.setattr("goalreel_ros.client.lifecycle.STATE_TIMEOUT", 0.0)
     node = Deaf("inactive", None, False)
     Lifecycle(node).configure()
     assert node.asked == 2
 
 
 def test_a_transition_that_is_refused_at_the_second_request_says_so(monkeypatch):
-    monkeypatch.setattr("goalreel_ros.client.lifecycle.LOOK", 0.0)
+    monkeypatch.setattr("goalreel_ros.client.lifecycle.STATE_TIMEOUT", 0.0)
     with pytest.raises(GoalreelError, match="did not configure: it is unconfigured"):
         Lifecycle(Deaf("unconfigured", None, False)).configure()
 
 
 def test_a_transition_that_nobody_answers_says_how_long_it_was_asked_for(monkeypatch):
-    monkeypatch.setattr("goalreel_ros.client.lifecycle.LOOK", 0.0)
+    monkeypatch.setattr("goalreel_ros.client.lifecycle.STATE_TIMEOUT", 0.0)
     monkeypatch.setattr("goalreel_ros.client.lifecycle.TRANSITION_TIMEOUT", -1.0)
     with pytest.raises(TimeoutError, match=r"did not configure within 0 s: .* did not answer within 5 s"):
         Lifecycle(Deaf("unconfigured", None), 0.0).configure()
@@ -286,13 +288,13 @@ def test_a_blocking_call_in_its_own_thread_is_refused(client):
 
     from goalreel_ros.qos import LATCHED
 
-    client._beside.node.create_subscription(Storyboard, "goalreel/storyboard", on_storyboard, LATCHED)
+    client._background.node.create_subscription(Storyboard, "goalreel/storyboard", on_storyboard, LATCHED)
     client.generate("sort the blocks")
     assert "would wait for itself" in until(lambda: caught)[0]
 
 
 def test_an_executor_that_is_busy_or_has_ended_is_told_from_another(monkeypatch):
-    beside, free = Beside("beside", args=[]), threading.Event()
+    beside, free = BackgroundNode("beside", args=[]), threading.Event()
     beside.start()
     try:
         assert beside.run(lambda: 7) == 7
@@ -309,7 +311,7 @@ def test_an_executor_that_is_busy_or_has_ended_is_told_from_another(monkeypatch)
 
 
 def test_closing_wakes_a_spin_that_was_about_to_wait():
-    beside, about, closing = Beside("beside", args=[]), threading.Event(), threading.Event()
+    beside, about, closing = BackgroundNode("beside", args=[]), threading.Event(), threading.Event()
     nodes = beside._executor.get_nodes
 
     def slowly():
@@ -372,14 +374,14 @@ def test_the_command_line_fails_in_one_line(client):
 @pytest.mark.process
 def test_ctrl_c_before_the_node_answers_cancels_the_task_too(client, monkeypatch):
     waits = iter([KeyboardInterrupt])
-    answered = TaskHandle._answered
+    answered = TaskHandle._wait_for_answer
 
     def interrupted(self, timeout):
         for wrong in waits:
             raise wrong
         return answered(self, timeout)
 
-    monkeypatch.setattr(TaskHandle, "_answered", interrupted)
+    monkeypatch.setattr(TaskHandle, "_wait_for_answer", interrupted)
     before = until(client.subgoal)
     with pytest.raises(KeyboardInterrupt):
         client.annotate("slow")

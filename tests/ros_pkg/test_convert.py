@@ -241,9 +241,9 @@ def test_an_unchanged_picture_is_encoded_once_and_forgotten_with_its_board(board
     first = jpegs.compressed(image, Header()).data
     pixels[:] = 10  # behind the image's back, so that encoding again would show
     assert jpegs.compressed(image, Header()).data == first
-    jpegs.keep(board)
+    jpegs.drop_others(board)
     assert jpegs.compressed(image, Header()).data == first
-    jpegs.keep(Board())
+    jpegs.drop_others(Board())
     assert jpegs.compressed(image, Header()).data != first
 
 

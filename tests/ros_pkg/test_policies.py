@@ -186,7 +186,7 @@ def test_goalreels_own_command_line(tmp_path):
 
     from goalreel.cli.main import app
     from goalreel.streaming.rollout.configure import add_camera, read_options
-    from goalreel.streaming.rollout.goals import PresentGoal
+    from goalreel.streaming.rollout.goals import NewestGoal
 
     policy = save_act(tmp_path / "policy")
     goalreel, rollout, *words = shlex.split(block("goalreel rollout").replace("my_policy", str(policy)))
@@ -195,7 +195,7 @@ def test_goalreels_own_command_line(tmp_path):
     assert (given["instruction"], given["preset"]) == (TASK, "server")
     config = read_options(given["instruction"], given["lerobot_options"])
     assert config.task == TASK
-    assert add_camera(config, PresentGoal(print), given["subgoal_camera"], given["subgoal_form"])
+    assert add_camera(config, NewestGoal(print), given["subgoal_camera"], given["subgoal_form"])
     camera = config.robot.cameras["subgoal"]
     assert (camera.width, camera.height, camera.fps) == (64, 48, 30)
 

@@ -23,11 +23,11 @@ class Broken:
             raise RCLError(self.errors.pop(0))
 
 
-class Asked:
-    """A Stop without signals."""
+class FakeStop:
+    """A StopSignal without signals."""
 
-    def ask(self) -> None:
-        self.asked = True
+    def request(self) -> None:
+        self.requested = True
 
 
 @pytest.mark.parametrize(("errors", "said"), [((GONE,), []), ((UNSENT, GONE), [UNSENT])])
@@ -35,8 +35,8 @@ def test_only_what_was_not_sent_is_an_error(errors, said, monkeypatch):
     logged = []
     logger = rclpy.logging.get_logger("goalreel")
     monkeypatch.setattr(type(logger), "error", lambda self, text: logged.append(text))
-    clean, stop = threading.Event(), Asked()
+    clean, stop = threading.Event(), FakeStop()
     _spin(Broken(*errors), clean, stop)
     assert clean.is_set()
-    assert stop.asked
+    assert stop.requested
     assert logged == said

@@ -22,10 +22,11 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.streaming.board import Board, Goal, StepPanel
+from goalreel.streaming.rollout.config_subgoal_camera import SubgoalCameraConfig
 from goalreel.streaming.rollout.configure import add_camera, read_options
-from goalreel.streaming.rollout.following import Following, SubgoalWords
-from goalreel.streaming.rollout.goals import PresentGoal
-from goalreel.streaming.rollout.subgoal_camera import SubgoalCamera, SubgoalCameraConfig
+from goalreel.streaming.rollout.goal_gated_engine import GoalGatedEngine, SubgoalTaskStep
+from goalreel.streaming.rollout.goals import NewestGoal
+from goalreel.streaming.rollout.subgoal_camera import SubgoalCamera
 from goalreel.subgoal_camera import in_form
 from goalreel.tabletop.sim.arm import HOME_TIP
 from goalreel.tabletop.sim.grammar import sample_episode
@@ -200,7 +201,7 @@ def test_what_does_not_fit_is_one_line(bench, more, robot, message):
 def test_a_robot_without_cameras_of_lerobots_is_refused(policies):
     config = read_options("go", [f"--policy.path={policies[0]}", "--robot.type=earthrover_mini_plus"])
     with pytest.raises(InputError, match=r"robot type earthrover_mini_plus has no --robot\.cameras"):
-        add_camera(config, PresentGoal(lambda line: None), "subgoal", "plain")
+        add_camera(config, NewestGoal(lambda line: None), "subgoal", "plain")
 
 
 def test_no_instruction_and_no_policy(bench):
@@ -226,25 +227,25 @@ def goal_of(text: str, active: bool = True, colour: int = 200) -> Goal:
 
 def test_the_camera_shows_the_goal_as_datasets_do():
     said = []
-    goals = PresentGoal(said.append)
+    goals = NewestGoal(said.append)
     camera = SubgoalCamera(SubgoalCameraConfig(width=64, height=48, fps=10, goals=goals, form="plain"))
     with camera:
         assert camera.read().max() == 0
-        goals.goal(goal_of("red"))
+        goals.on_goal(goal_of("red"))
         picture = camera.async_read()
         assert picture.shape == (48, 64, 3)
         assert (picture[24] == 200).all()
         assert picture[:12].max() == 0, "borders, never stretched"
         picture[:] = 0
         assert camera.read_latest().max() == 200, "and never changed by who reads"
-        goals.goal(goal_of("red", active=False))
+        goals.on_goal(goal_of("red", active=False))
         assert camera.read_latest().max() == 0
     assert said == ["1/1: red", "1/1: hold still"]
 
 
 def test_the_camera_shows_it_in_the_form_of_the_dataset():
-    goals = PresentGoal(lambda line: None)
-    goals.goal(goal_of("red"))
+    goals = NewestGoal(lambda line: None)
+    goals.on_goal(goal_of("red"))
     config = SubgoalCameraConfig(width=64, height=24, fps=10, goals=goals, form="bordered")
     with SubgoalCamera(config) as camera:
         wanted = in_form("bordered", np.full((24, 64, 3), 200, np.uint8))
@@ -266,22 +267,22 @@ class Counting:
 
 
 def test_a_new_goal_drops_what_was_imagined_and_none_holds_the_robot():
-    goals = PresentGoal(lambda line: None)
-    following = Following(Counting(), goals, lambda observation: None)
+    goals = NewestGoal(lambda line: None)
+    following = GoalGatedEngine(Counting(), goals, lambda observation: None)
     assert following.get_action({}) is None
-    goals.goal(goal_of("red"))
+    goals.on_goal(goal_of("red"))
     assert [following.get_action({}) for _ in range(3)] == [None, 1, 2]
-    assert following.words == "red"
-    goals.goal(goal_of("green"))
+    assert following.subtask == "red"
+    goals.on_goal(goal_of("green"))
     assert [following.get_action({}) for _ in range(2)] == [None, 1]
-    goals.goal(goal_of("green", active=False))
+    goals.on_goal(goal_of("green", active=False))
     assert [following.get_action({}) for _ in range(2)] == [None, None]
-    assert following.words is None
+    assert following.subtask is None
 
 
 def test_the_words_stand_in_for_the_task_alone():
     words = iter(["red", "red", None])
-    step = SubgoalWords(lambda: next(words))
+    step = SubgoalTaskStep(lambda: next(words))
     assert step.complementary_data({"task": "all", "index": 1}) == {"task": "red", "index": 1}
     assert step.complementary_data({"task": ["all"]}) == {"task": ["red"]}
     assert step.complementary_data({"task": "all"}) == {"task": "all"}

@@ -13,9 +13,9 @@ from support.streaming_world import World, picture
 from goalreel.image import Image
 from goalreel.models.load import Trio
 from goalreel.planners.agents.planner import ReplanContext
-from goalreel.streaming.closeness import Closeness, changed
+from goalreel.streaming.closeness import Closeness, changed_share
 from goalreel.streaming.frames import FrameSlot
-from goalreel.streaming.model_caller import Caller, ModelThread
+from goalreel.streaming.model_caller import ModelCaller, ModelThread
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.tracker import Tracker
 from goalreel.types import Candidate, Failure, Plan, Storyboard, StoryboardStep, Task, Verdict
@@ -94,29 +94,29 @@ def test_writing_never_waits_for_a_slow_reader():
 
 def test_closeness_goes_from_start_to_goal():
     measure = Closeness(picture(0), picture(3))
-    assert measure.of(picture(0)) == 0
-    assert measure.of(picture(3)) == 1
-    assert measure.of(picture(3, extra=1)) < 1
-    assert measure.of(picture(5, extra=1)) < 0
-    assert math.isnan(Closeness(picture(0), picture(0)).of(picture(2)))
+    assert measure.measure(picture(0)) == 0
+    assert measure.measure(picture(3)) == 1
+    assert measure.measure(picture(3, extra=1)) < 1
+    assert measure.measure(picture(5, extra=1)) < 0
+    assert math.isnan(Closeness(picture(0), picture(0)).measure(picture(2)))
 
 
 def test_closeness_stands_a_change_of_light_size_and_noise():
     measure = Closeness(picture(0), picture(3))
     rng = np.random.default_rng(0)
     brighter = np.clip(picture(3).pixels.astype(int) + 12 + rng.integers(-6, 7, (48, 96, 3)), 0, 255)
-    assert measure.of(Image(brighter.astype(np.uint8))) > 0.95
+    assert measure.measure(Image(brighter.astype(np.uint8))) > 0.95
     large = Image(picture(3).pixels.repeat(8, 0).repeat(8, 1))
-    assert measure.of(large) > 0.9
-    assert changed(picture(3), large) < 0.01
+    assert measure.measure(large) > 0.9
+    assert changed_share(picture(3), large) < 0.01
 
 
 def test_edges_that_are_drawn_a_little_elsewhere_are_no_change():
     start, end, more = (picture(n).pixels.repeat(4, 0).repeat(4, 1) for n in (0, 3, 4))
     drawn = Image(np.roll(end, 1, axis=1))
-    assert changed(drawn, Image(end)) == 0
-    assert Closeness(Image(start), drawn).of(Image(end)) == 1
-    assert changed(drawn, Image(more)) > 0
+    assert changed_share(drawn, Image(end)) == 0
+    assert Closeness(Image(start), drawn).measure(Image(end)) == 1
+    assert changed_share(drawn, Image(more)) > 0
 
 
 # -- the tracker
@@ -128,25 +128,25 @@ def tracker(**settings: float) -> Tracker:
 
 def test_the_critic_is_asked_when_it_looks_right_and_not_too_often():
     t = tracker(gate=0.5, critic_period=2.0)
-    assert t.look(0.0, 0.2) == "wait"
-    assert t.look(0.1, 0.6) == "ask"
-    assert t.look(1.0, 0.9) == "wait"
-    assert t.look(2.2, 0.9) == "ask"
+    assert t.decide(0.0, 0.2) == "wait"
+    assert t.decide(0.1, 0.6) == "ask"
+    assert t.decide(1.0, 0.9) == "wait"
+    assert t.decide(2.2, 0.9) == "ask"
 
 
 def test_a_view_that_came_to_rest_is_asked_about_once_however_far_it_is():
     t = tracker(gate=0.5, critic_period=2.0)
     looks = [(0.0, 0.0), (3.0, 0.0), (3.5, -2.0), (4.0, 0.28), (4.9, 0.3), (5.0, 0.3), (9.0, 0.31)]
-    assert [t.look(*look) for look in looks] == ["wait"] * 5 + ["ask", "wait"]
+    assert [t.decide(*look) for look in looks] == ["wait"] * 5 + ["ask", "wait"]
     moved_on = [(10.0, 0.4), (11.0, 0.4), (20.0, 0.4)]
-    assert [t.look(*look) for look in moved_on] == ["wait", "ask", "wait"]
+    assert [t.decide(*look) for look in moved_on] == ["wait", "ask", "wait"]
     t.restart(21.0)  # as after a pause, or a critic that could not answer
-    assert [t.look(now, 0.4) for now in (21.0, 22.0, 30.0)] == ["wait", "ask", "wait"]
+    assert [t.decide(now, 0.4) for now in (21.0, 22.0, 30.0)] == ["wait", "ask", "wait"]
 
 
 def test_without_a_goal_image_the_critic_is_asked_by_the_clock():
     t = tracker(critic_period=1.0)
-    assert [t.look(now, math.nan) for now in (0.0, 0.5, 1.0, 1.5, 2.0)] == [
+    assert [t.decide(now, math.nan) for now in (0.0, 0.5, 1.0, 1.5, 2.0)] == [
         "ask",
         "wait",
         "ask",
@@ -157,26 +157,26 @@ def test_without_a_goal_image_the_critic_is_asked_by_the_clock():
 
 def test_a_stall_is_called_after_the_critics_last_word():
     t = tracker(stall_timeout=10.0, critic_period=1.0, gate=0.9)
-    assert t.look(0.0, 0.03) == "wait"
-    assert t.look(9.9, 0.04) == "wait"
-    assert t.look(10.0, 0.04) == "ask"
-    assert t.look(10.1, 0.04) == "stalled"
+    assert t.decide(0.0, 0.03) == "wait"
+    assert t.decide(9.9, 0.04) == "wait"
+    assert t.decide(10.0, 0.04) == "ask"
+    assert t.decide(10.1, 0.04) == "stalled"
 
 
 def test_progress_puts_a_stall_off():
     t = tracker(stall_timeout=2.0, gate=1.0)
     for look in range(12):
-        assert t.look(0.9 * look, 0.08 * look) == "wait"
+        assert t.decide(0.9 * look, 0.08 * look) == "wait"
 
 
 def test_leaving_must_last():
     t = tracker(leave=-1.0, leave_timeout=5.0)
-    assert t.look(0.0, -3.0) == "wait"
-    assert t.look(4.0, -0.5) == "wait"
-    assert t.look(8.9, -3.0) == "wait"
-    assert t.look(9.1, -3.0) == "left"
+    assert t.decide(0.0, -3.0) == "wait"
+    assert t.decide(4.0, -0.5) == "wait"
+    assert t.decide(8.9, -3.0) == "wait"
+    assert t.decide(9.1, -3.0) == "off_plan"
     t.restart(20.0)
-    assert t.look(20.0, -3.0) == "wait"
+    assert t.decide(20.0, -3.0) == "wait"
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(-50, 1) | st.just(math.nan)), max_size=60))
@@ -184,16 +184,16 @@ def test_the_tracker_always_ends_and_keeps_its_period(looks):
     t, now, asked = tracker(critic_period=2.0, stall_timeout=30.0, leave_timeout=10.0), 0.0, None
     for wait, closeness in looks:
         now += wait
-        decision = t.look(now, closeness)
+        decision = t.decide(now, closeness)
         if decision == "ask":
             assert asked is None or now - asked >= 2.0
             asked = now
         if decision == "stalled":
             assert now >= 30.0
-        if decision == "left":
+        if decision == "off_plan":
             assert now >= 10.0
     for extra in range(40):
-        decision = t.look(now + extra, 0.1)
+        decision = t.decide(now + extra, 0.1)
     assert decision == "stalled", "nothing moves for 40 s"
 
 
@@ -263,7 +263,7 @@ def test_what_is_queued_is_called_after_a_slow_call_and_beside_one_that_hangs(li
 def test_a_dead_model_is_left_alone_for_a_while(monkeypatch):
     world = World()
     world.fails["plan"] = "server gone\nwith a trace"
-    caller = Caller(Trio(world, world, world), timeout=5)
+    caller = ModelCaller(Trio(world, world, world), timeout=5)
     task = Task(id="t", instruction="move it")
     first, second = asyncio.run(_twice(caller, task))
     assert first == second == Failure(stage="plan", message="server gone")
@@ -273,7 +273,7 @@ def test_a_dead_model_is_left_alone_for_a_while(monkeypatch):
     assert isinstance(asyncio.run(_twice(caller, task))[0], Plan)
 
 
-async def _twice(caller: Caller, task: Task) -> tuple:
+async def _twice(caller: ModelCaller, task: Task) -> tuple:
     return await caller.ask(task), await caller.ask(task)
 
 
@@ -287,7 +287,7 @@ def test_a_planner_that_can_go_on_is_told_what_was_done():
     board = Storyboard(
         task=Task(id="t", instruction="move it"), steps=tuple(StoryboardStep(step=s) for s in plan.steps)
     )
-    caller = Caller(Trio(world, world, world), timeout=5)
+    caller = ModelCaller(Trio(world, world, world), timeout=5)
     assert asyncio.run(caller.replan(ReplanContext(board, 1, picture(1)))) == World.plan_of([1])
 
 
@@ -303,13 +303,13 @@ def test_a_look_at_the_robot_holds_up_what_is_rendered_only_where_one_model_does
     critic, observer = World(), Looking()
     observer.hold["look"] = threading.Event()
     served = frozenset({"judge"}) if remote else frozenset()
-    caller = Caller(Trio(critic, critic, critic, remote=served, observing=observer))
+    caller = ModelCaller(Trio(critic, critic, critic, remote=served, observing=observer))
     asked = Candidate(
         task_id="t", step=0, source=None, image=picture(1), instruction="at 1", prompt="move to 1"
     )
 
     async def main() -> None:
-        look = asyncio.create_task(caller.look(asked))
+        look = asyncio.create_task(caller.judge_live(asked))
         while not observer.calls:
             await asyncio.sleep(0.01)
         verdict = asyncio.create_task(caller.ask(asked))

@@ -26,7 +26,7 @@ from goalreel.planners.chat.conversation import Conversation
 from goalreel.serving.settings import Models
 from goalreel.types import Edit
 from goalreel_ros.client.action import FeedbackActionClient
-from goalreel_ros.client.background_node import Beside
+from goalreel_ros.client.background_node import BackgroundNode
 from support.ros import Other, other
 from support.serving_models import serving
 from support.wait import until
@@ -183,7 +183,7 @@ class Robot:
     """The other side: a camera, subscribers, clients."""
 
     def __init__(self, node: str = "goalreel", args: list[str] | None = None, image: str = "image") -> None:
-        self.beside = Beside("robot", args=args or [])
+        self.beside = BackgroundNode("robot", args=args or [])
         self.node, self.name = self.beside.node, node
         self.colour: str | None = None
         self.received: dict[str, list[Any]] = {}

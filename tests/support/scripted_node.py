@@ -23,7 +23,7 @@ from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import ErrorCode, Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
 from goalreel_ros.qos import GOAL, LATCHED
-from goalreel_ros.signals import Stop
+from goalreel_ros.signals import StopSignal
 
 COLOURS = ((250, 20, 20), (20, 250, 20))
 
@@ -160,12 +160,12 @@ class ScriptedNode(LifecycleNode):
 
 def main() -> None:
     # With rclpy 9's own handlers a spin that is told to end now and then waits for ever.
-    stop = Stop()
+    stop = StopSignal()
     with rclpy.init(signal_handler_options=SignalHandlerOptions.NO):
         executor = MultiThreadedExecutor(4)
         executor.add_node(ScriptedNode())
         print("READY", flush=True)  # noqa: T201
-        while not stop.asked:
+        while not stop.requested:
             executor.spin_once(0.05)
 
 

@@ -12,12 +12,12 @@ from goalreel_ros.contact_sheet import compose
 from goalreel_ros.markers import MarkerBoard
 from goalreel_ros.pictures import raw
 from goalreel_ros.qos import LATCHED
-from goalreel_ros.signals import Stop
+from goalreel_ros.signals import StopSignal
 from support.boards import FRAME, under_way
 
 if __name__ == "__main__":
     # With rclpy 9's own handlers a spin that is told to end now and then waits for ever.
-    stop = Stop()
+    stop = StopSignal()
     with rclpy.init(signal_handler_options=SignalHandlerOptions.NO):
         board, node = under_way(512), rclpy.create_node("goalreel")
         sheets = node.create_publisher(Image, "~/storyboard/image", LATCHED)

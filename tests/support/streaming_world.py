@@ -115,10 +115,10 @@ class Listening:
         self.boards: list[Board] = []
         self.goals: list[Goal] = []
 
-    def board(self, board: Board) -> None:
+    def on_board(self, board: Board) -> None:
         self.boards.append(board)
 
-    def goal(self, goal: Goal) -> None:
+    def on_goal(self, goal: Goal) -> None:
         self.goals.append(goal)
 
     @property

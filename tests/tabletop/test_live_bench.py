@@ -13,7 +13,7 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.trio import Trio
-from goalreel.streaming.replay import asked_about
+from goalreel.streaming.replay import critic_query_frames
 from goalreel.streaming.settings import EngineSettings
 from goalreel.tabletop.bench.bench import Bench, BenchOrder, evaluate
 from goalreel.tabletop.bench.live import (
@@ -34,7 +34,7 @@ from goalreel.tabletop.sim.splits import seeds
 from goalreel.types import Verdict
 
 SOME = seeds("validation", 1, first=400)
-ASKS = partial(asked_about, EngineSettings())
+ASKS = partial(critic_query_frames, EngineSettings())
 
 
 def quiet(stage, done, total):

@@ -1,4 +1,4 @@
-"""lerobot-rollout's own options, and the sub-goal camera among the robot's."""
+"""Reads lerobot-rollout's options, and adds the sub-goal camera to the robot's."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -13,43 +13,43 @@ from lerobot.scripts.lerobot_rollout import RolloutConfig  # which registers eve
 from lerobot.utils.import_utils import register_third_party_plugins
 
 from goalreel.errors import InputError
-from goalreel.streaming.rollout.goals import PresentGoal
+from goalreel.streaming.rollout.goals import NewestGoal
 from goalreel.subgoal_camera import SubGoalForm
 
 IMAGES = "observation.images."
 
 
 def read_options(instruction: str, options: Sequence[str]) -> RolloutConfig:
-    """Read what `lerobot-rollout` takes, with the instruction as its task.
+    """Read the options of `lerobot-rollout`, with the instruction as its task.
 
     Raises:
-        InputError: an option that lerobot refuses, in its words; a second task.
-        SystemExit: lerobot's help was asked for.
+        InputError: an option that lerobot refuses, with its message; a second task.
+        SystemExit: the options ask for lerobot's help.
     """
     if any(option.partition("=")[0] == "--task" for option in options):
         raise InputError("--task is goalreel's own: the instruction comes before --")
     register_third_party_plugins()
-    said = StringIO()
+    stderr = StringIO()
     try:
-        with _argv(["lerobot-rollout", *options, f"--task={instruction}"]), redirect_stderr(said):
+        with _argv(["lerobot-rollout", *options, f"--task={instruction}"]), redirect_stderr(stderr):
             return _parse()
     except SystemExit as e:
         if not e.code:
             raise
-        raise InputError(_last_line(said.getvalue())) from e
+        raise InputError(_last_line(stderr.getvalue())) from e
     except (ParsingError, PluginLoadError, ValueError) as e:
-        # draccus says of a configuration that refuses its values only that it does.
-        why = e.__cause__ if isinstance(e, ParsingError) and e.__cause__ else e
-        raise InputError(f"lerobot-rollout: {' '.join(str(why).split())}") from e
+        # Where a configuration refuses its values, the reason is in the cause of draccus's own error.
+        cause = e.__cause__ if isinstance(e, ParsingError) and e.__cause__ else e
+        raise InputError(f"lerobot-rollout: {' '.join(str(cause).split())}") from e
 
 
-def add_camera(config: RolloutConfig, goals: PresentGoal, name: str, form: SubGoalForm) -> bool:
-    """Add the camera `name` in the size that the policy was trained with; False where it takes none.
+def add_camera(config: RolloutConfig, goals: NewestGoal, name: str, form: SubGoalForm) -> bool:
+    """Add the camera `name` in the policy's size. Returns False where the policy has no such input.
 
     Raises:
-        InputError: the robot has that camera, or takes none at all.
+        InputError: the robot has a camera of that name, or takes no cameras.
     """
-    from goalreel.streaming.rollout.subgoal_camera import SubgoalCameraConfig
+    from goalreel.streaming.rollout.config_subgoal_camera import SubgoalCameraConfig
 
     assert config.policy is not None
     assert config.robot is not None
@@ -71,21 +71,21 @@ def add_camera(config: RolloutConfig, goals: PresentGoal, name: str, form: SubGo
     return True
 
 
-def _itself(cfg: RolloutConfig) -> RolloutConfig:
+def _identity(cfg: RolloutConfig) -> RolloutConfig:
     return cfg
 
 
-_parse = cast("Callable[[], RolloutConfig]", parser.wrap()(_itself))
+_parse = cast("Callable[[], RolloutConfig]", parser.wrap()(_identity))
 
 
 @contextmanager
-def _argv(words: list[str]) -> Iterator[None]:
-    """lerobot reads the command line itself, in the depth of its configuration too."""
-    before, sys.argv = sys.argv, words
+def _argv(arguments: list[str]) -> Iterator[None]:
+    """Replace `sys.argv`: lerobot reads it itself, in nested configurations too."""
+    original, sys.argv = sys.argv, arguments
     try:
         yield
     finally:
-        sys.argv = before
+        sys.argv = original
 
 
 def _last_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The goal that the policy is to follow now."""
+"""The goal that the policy follows now."""
 
 from collections.abc import Callable
 
@@ -6,25 +6,25 @@ from goalreel.image import Image
 from goalreel.streaming.board import Board, Goal
 
 
-class PresentGoal:
-    """A BoardListener that keeps the newest goal, for any thread to read, and says in a line what is new."""
+class NewestGoal:
+    """A BoardListener that holds the newest goal, for any thread to read, and reports each in a line."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, report: Callable[[str], None]) -> None:
         self.newest: Goal | None = None
-        self._say = say
+        self._report = report
 
-    def board(self, board: Board) -> None:
-        """The policy is told of goals alone."""
+    def on_board(self, board: Board) -> None:
+        """Ignore boards: the policy gets goals only."""
 
-    def goal(self, goal: Goal) -> None:
-        """Take the goal."""
+    def on_goal(self, goal: Goal) -> None:
+        """Store the goal and report it."""
         self.newest = goal
         if goal.panel is not None:
             what = goal.panel.step.name if goal.active else "hold still"
-            self._say(f"{goal.panel.index + 1}/{len(goal.board.steps)}: {what}")
+            self._report(f"{goal.panel.index + 1}/{len(goal.board.steps)}: {what}")
 
     @property
     def picture(self) -> Image | None:
-        """What to reach, if there is a picture of it and it is to be followed now."""
+        """The goal image, if the goal is active and has one."""
         goal = self.newest
         return goal.panel.goal_image if goal is not None and goal.active and goal.panel is not None else None

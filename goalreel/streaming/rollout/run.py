@@ -1,4 +1,4 @@
-"""Runs lerobot's rollout and the engine of storyboards side by side, until the task is done."""
+"""Runs lerobot's rollout and the storyboard engine side by side, until the task is done."""
 
 import threading
 import time
@@ -19,84 +19,84 @@ from goalreel.streaming.engine import Engine
 from goalreel.streaming.frames import FrameSlot
 from goalreel.streaming.request import TaskOutcome, TaskRequest
 from goalreel.streaming.rollout.configure import add_camera
-from goalreel.streaming.rollout.following import Following, SubgoalWords
-from goalreel.streaming.rollout.goals import PresentGoal
+from goalreel.streaming.rollout.goal_gated_engine import GoalGatedEngine, SubgoalTaskStep
+from goalreel.streaming.rollout.goals import NewestGoal
 from goalreel.streaming.settings import EngineSettings
 from goalreel.subgoal_camera import DEFAULT_FORM, LIVE_FORMS, SubGoalForm
 
 
 @dataclass(frozen=True)
-class RolloutOrder:
-    """What a policy is to be led through, and how it is told."""
+class RolloutRequest:
+    """The task of a rollout, and how the policy gets its sub-goals."""
 
     instruction: str
     settings: EngineSettings
     camera: str | None = None
-    """The robot's camera that is planned from and watched; None: its only one."""
+    """The robot's camera whose frames are planned from and watched; None stands for its only one."""
     subgoal_camera: str = "subgoal"
     text: Literal["subgoal", "instruction"] = "subgoal"
-    """What the policy reads as its task."""
+    """The text that the policy reads as its task."""
     form: SubGoalForm = DEFAULT_FORM
-    """Of the sub-goal camera, as in the dataset that the policy was trained on."""
+    """The form of the sub-goal camera: that of the policy's training dataset."""
 
 
 def lead(
     config: RolloutConfig,
-    order: RolloutOrder,
+    request: RolloutRequest,
     models: Trio,
     stop: threading.Event,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> TaskOutcome | None:
     """Run lerobot's rollout and lead its policy through the plan, until the task ends or `stop` is set.
 
-    The robot is connected, and at the end let go of, by lerobot. `say` hears a line of every goal, in
+    lerobot connects the robot and disconnects it at the end. `report` gets a line about every goal, in
     another thread.
 
     Returns:
         How the task ended; None where the rollout ended before it.
 
     Raises:
-        InputError: policy, robot and order do not fit together.
+        InputError: policy, robot and request do not fit together.
         OSError: the robot, or one of its cameras, cannot be reached.
     """
-    if order.form in LIVE_FORMS:
+    if request.form in LIVE_FORMS:
         raise InputError(
-            f"--subgoal-form {order.form} shows the live frame too, which no camera of lerobot knows: "
+            f"--subgoal-form {request.form} shows the live frame too, which no camera of lerobot knows: "
             "use plain or bordered, or the ways through ROS 2 in docs/policies.md"
         )
-    goals, slot = PresentGoal(say), FrameSlot(_decode, longest=order.settings.max_image_side)
-    pictured = add_camera(config, goals, order.subgoal_camera, order.form)
-    if not pictured:
-        if order.text == "instruction":
+    goals, slot = NewestGoal(report), FrameSlot(_decode, longest=request.settings.max_image_side)
+    has_camera = add_camera(config, goals, request.subgoal_camera, request.form)
+    if not has_camera:
+        if request.text == "instruction":
             raise InputError(
-                f"the policy takes no observation.images.{order.subgoal_camera}, and --text instruction "
+                f"the policy takes no observation.images.{request.subgoal_camera}, and --text instruction "
                 "tells it no sub-goal: nothing of the plan would reach it"
             )
-        say(f"the policy takes no observation.images.{order.subgoal_camera}: it is told in words alone")
-    engine = Engine(order.settings, slot.newest, goals, time.time_ns, lambda _: models)
+        report(f"the policy takes no observation.images.{request.subgoal_camera}: it is told in words alone")
+    engine = Engine(request.settings, slot.newest, goals, time.time_ns, lambda _: models)
     with ExitStack() as undo:
         if config.display_data:
             init_visualization(
                 config.display_mode, session_name="rollout", ip=config.display_ip, port=config.display_port
             )
             undo.callback(shutdown_visualization, config.display_mode)
-        context = _built(config, stop)
+        context = _build_context(config, stop)
         strategy = create_strategy(config.strategy)
         undo.callback(engine.stop)
         undo.callback(strategy.teardown, context)
-        if pictured:
-            _check_camera(context, order.subgoal_camera)
-        seen = _watched(context, order)
-        context = _led(context, goals, order, lambda o: slot.put(o[seen], time.time_ns(), seen))
+        if has_camera:
+            _check_camera(context, request.subgoal_camera)
+        camera = _camera_name(context, request)
+        context = _with_goals(context, goals, request, lambda o: slot.put(o[camera], time.time_ns(), camera))
         engine.start()
         strategy.setup(context)
-        ticket = engine.submit(TaskRequest(order.instruction))
+        ticket = engine.submit(TaskRequest(request.instruction))
         ticket.outcome.add_done_callback(lambda _: stop.set())
         strategy.run(context)
         return ticket.outcome.result() if ticket.done else None
 
 
-def _built(config: RolloutConfig, stop: threading.Event) -> RolloutContext:
+def _build_context(config: RolloutConfig, stop: threading.Event) -> RolloutContext:
     try:
         return build_rollout_context(config, stop)
     except (ValueError, NotImplementedError) as e:
@@ -104,7 +104,7 @@ def _built(config: RolloutConfig, stop: threading.Event) -> RolloutContext:
 
 
 def _check_camera(context: RolloutContext, name: str) -> None:
-    """A robot whose cameras are on another machine opens none here."""
+    """Check that the camera is open: a robot whose cameras are on another machine opens none here."""
     camera = context.hardware.robot_wrapper.cameras.get(name)
     if camera is None or not camera.is_connected:
         robot = context.hardware.robot_wrapper.name
@@ -114,30 +114,33 @@ def _check_camera(context: RolloutContext, name: str) -> None:
         )
 
 
-def _watched(context: RolloutContext, order: RolloutOrder) -> str:
-    """The name of the camera to watch."""
+def _camera_name(context: RolloutContext, request: RolloutRequest) -> str:
+    """Name the robot's camera whose frames are planned from and watched."""
     features = context.hardware.robot_wrapper.observation_features
     cameras = [name for name, shape in features.items() if isinstance(shape, tuple)]
-    others = [name for name in cameras if name != order.subgoal_camera]
-    named = order.camera
-    if named is None:
+    others = [name for name in cameras if name != request.subgoal_camera]
+    name = request.camera
+    if name is None:
         if len(others) != 1:
             raise InputError(f"the robot's cameras are {', '.join(others) or 'none'}: name one with --camera")
         return others[0]
-    if named not in others:
-        raise InputError(f"the robot's cameras are {', '.join(others) or 'none'}: {named!r} is none of them")
-    return named
+    if name not in others:
+        raise InputError(f"the robot's cameras are {', '.join(others) or 'none'}: {name!r} is none of them")
+    return name
 
 
-def _led(
-    context: RolloutContext, goals: PresentGoal, order: RolloutOrder, watch: Callable[[dict[str, Any]], None]
+def _with_goals(
+    context: RolloutContext,
+    goals: NewestGoal,
+    request: RolloutRequest,
+    on_observation: Callable[[dict[str, Any]], None],
 ) -> RolloutContext:
-    """The context with us before its policy."""
-    following = Following(context.policy.inference, goals, watch)
-    if order.text == "subgoal":
+    """Give the context with its policy's engine wrapped, and its task replaced where the request says so."""
+    engine = GoalGatedEngine(context.policy.inference, goals, on_observation)
+    if request.text == "subgoal":
         steps = context.policy.preprocessor.steps
-        context.policy.preprocessor.steps = [SubgoalWords(lambda: following.words), *steps]
-    return replace(context, policy=replace(context.policy, inference=following))
+        context.policy.preprocessor.steps = [SubgoalTaskStep(lambda: engine.subtask), *steps]
+    return replace(context, policy=replace(context.policy, inference=engine))
 
 
 def _decode(frame: Any) -> Image:

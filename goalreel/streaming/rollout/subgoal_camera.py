@@ -1,34 +1,22 @@
-"""The sub-goal of a storyboard in this process, as a LeRobot camera.
+"""The sub-goal of a storyboard in this process, as a LeRobot camera."""
 
-lerobot makes a camera from its configuration's type, and looks for the class in a module of its name.
-"""
-
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from lerobot.cameras.camera import Camera
-from lerobot.cameras.configs import CameraConfig
 from lerobot.utils.decorators import check_if_already_connected, check_if_not_connected
 from numpy.typing import NDArray
 
 from goalreel.datasets.writing.video import fit
-from goalreel.streaming.rollout.goals import PresentGoal
+from goalreel.streaming.rollout.config_subgoal_camera import SubgoalCameraConfig
 from goalreel.subgoal_camera import SubGoalForm, in_form
 
 
-@CameraConfig.register_subclass("goalreel_rollout")
-@dataclass(kw_only=True)
-class SubgoalCameraConfig(CameraConfig):
-    """Not for a command line: `goals` lives in this process. `width` and `height` must be given."""
-
-    goals: PresentGoal
-    form: SubGoalForm
-
-
 class SubgoalCamera(Camera):
-    """Shows the present sub-goal in the policy's size, with black borders where the shape differs, exactly as
-    `goalreel annotate` writes sub-goals into datasets. Black where there is none."""
+    """Shows the present sub-goal in the policy's size; black where there is none.
+
+    Black borders fill up the shape, exactly as `goalreel annotate` writes sub-goals into datasets.
+    """
 
     def __init__(self, config: SubgoalCameraConfig) -> None:
         super().__init__(config)
@@ -43,29 +31,29 @@ class SubgoalCamera(Camera):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the robot connected it."""
+        """Whether the robot has connected it."""
         return self._connected
 
     @staticmethod
     def find_cameras() -> list[dict[str, Any]]:
-        """There is nothing to be found."""
+        """Give an empty list: there is no device to find."""
         return []
 
     @check_if_already_connected
     def connect(self, warmup: bool = True) -> None:
-        """There is nothing to wait for.
+        """Mark the camera as connected; there is no device.
 
         Raises:
-            DeviceAlreadyConnectedError: connected before.
+            DeviceAlreadyConnectedError: it is connected.
         """
         self._connected = True
 
     @check_if_not_connected
     def read_latest(self, max_age_ms: int = 500) -> NDArray[np.uint8]:
-        """The sub-goal, (height, width, 3) RGB: always as it is now.
+        """Give the present sub-goal, (height, width, 3) RGB.
 
         Raises:
-            DeviceNotConnectedError: not connected.
+            DeviceNotConnectedError: it is not connected.
         """
         picture = self._goals.picture
         if picture is None:
@@ -82,9 +70,9 @@ class SubgoalCamera(Camera):
 
     @check_if_not_connected
     def disconnect(self) -> None:
-        """Let go.
+        """Mark the camera as not connected.
 
         Raises:
-            DeviceNotConnectedError: not connected.
+            DeviceNotConnectedError: it is not connected.
         """
         self._connected = False

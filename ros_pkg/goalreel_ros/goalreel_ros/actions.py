@@ -1,4 +1,4 @@
-"""The two actions. No goal is rejected, since a rejection carries no reason: it ends with a code and text."""
+"""The two actions. No goal is rejected, since a rejection has no reason; it ends with a code and a text."""
 
 import threading
 from collections.abc import Callable, Generator
@@ -17,28 +17,28 @@ from goalreel.streaming.ticket import Ticket
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_ros import convert, requests
 from goalreel_ros.outputs import Outputs
-from goalreel_ros.requests import Refused, Submit
+from goalreel_ros.requests import RequestRefusedError, Submit
 from goalreel_ros.times import to_duration
 
-RESULT_KEPT = 60
+RESULT_TIMEOUT = 60
 """Seconds after its end for which a goal's result can still be fetched."""
 
 
-class _GoalUnderWay:
-    """One goal under way: what the engine made of it, or why it did not get there."""
+class _ActiveGoal:
+    """One goal under way: the engine's ticket, or why the request was refused."""
 
-    def __init__(self, handle: ServerGoalHandle, submitted: Ticket | Refused) -> None:
-        self.handle, self.submitted = handle, submitted
-        self.cancel_asked = False
+    def __init__(self, handle: ServerGoalHandle, submission: Ticket | RequestRefusedError) -> None:
+        self.handle, self.submission = handle, submission
+        self.cancel_requested = False
 
     def cancel(self) -> None:
-        self.cancel_asked = True
-        if isinstance(self.submitted, Ticket):
-            self.submitted.cancel()
+        self.cancel_requested = True
+        if isinstance(self.submission, Ticket):
+            self.submission.cancel()
 
 
 class Actions:
-    """Both servers. No executor thread waits: a goal's coroutine sleeps until the engine is done."""
+    """Both action servers. No executor thread waits: a goal's coroutine sleeps until the engine is done."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class Actions:
         now: Callable[[], int],
     ) -> None:
         self._node, self._submit, self._outputs, self._now = node, submit, outputs, now
-        self._goals: dict[bytes, _GoalUnderWay] = {}
+        self._goals: dict[bytes, _ActiveGoal] = {}
         self._changed = threading.Condition()
-        # One goal after the other, of both actions: the newest wins, and a client may send it as soon as it
-        # hears that the one before was accepted.
+        # Goals of both actions are accepted one after the other. The newest wins, and a client may send it as
+        # soon as the previous one is accepted.
         group = MutuallyExclusiveCallbackGroup()
 
         def server(
@@ -67,9 +67,9 @@ class Actions:
                 execute,
                 callback_group=group,
                 handle_accepted_callback=partial(self._accepted, submit),
-                # rclpy declares a request there and gives a handle.
+                # rclpy declares a request there but passes a handle.
                 cancel_callback=self._cancel,  # pyright: ignore[reportArgumentType]
-                result_timeout=RESULT_KEPT,
+                result_timeout=RESULT_TIMEOUT,
             )
 
         self._servers = [
@@ -77,21 +77,21 @@ class Actions:
             server(AnnotateTask, "~/annotate_task", self._submit_annotate, self._annotate),
         ]
 
-    def progress(self, progress: BoardProgress) -> None:
-        """Give feedback to whoever has this storyboard executed."""
+    def publish_progress(self, progress: BoardProgress) -> None:
+        """Publish feedback for the goals that execute this storyboard."""
         message = AnnotateTask.Feedback(progress=convert.progress(progress, self._now()))
-        for goal in self._all():
-            annotating, ticket = isinstance(goal.handle.request, AnnotateTask.Goal), goal.submitted
-            if annotating and isinstance(ticket, Ticket) and ticket.id == progress.board.id:
+        for goal in self._active_goals():
+            is_annotate, ticket = isinstance(goal.handle.request, AnnotateTask.Goal), goal.submission
+            if is_annotate and isinstance(ticket, Ticket) and ticket.id == progress.board.id:
                 _publish(goal.handle, message)
 
     def drain(self, seconds: float) -> None:
-        """Wait until every goal has ended, so long at most."""
+        """Wait until every goal has ended, at most `seconds`."""
         with self._changed:
             self._changed.wait_for(lambda: not self._goals, seconds)
 
     def destroy(self) -> None:
-        """Take the actions away."""
+        """Remove both actions."""
         for server in self._servers:
             server.destroy()
 
@@ -99,11 +99,11 @@ class Actions:
 
     def _accepted(self, submit: Callable[[ServerGoalHandle], Ticket], handle: ServerGoalHandle) -> None:
         try:
-            submitted = submit(handle)
-        except Refused as e:
-            submitted = e
+            submission = submit(handle)
+        except RequestRefusedError as e:
+            submission = e
         with self._changed:
-            self._goals[bytes(handle.goal_id.uuid)] = _GoalUnderWay(handle, submitted)
+            self._goals[bytes(handle.goal_id.uuid)] = _ActiveGoal(handle, submission)
         handle.execute()
 
     def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
@@ -115,10 +115,10 @@ class Actions:
         return CancelResponse.ACCEPT
 
     def _submit_generate(self, handle: ServerGoalHandle) -> Ticket:
-        def tell(phase: Phase) -> None:
-            self._outputs.do(lambda: _publish(handle, self._feedback(phase)))
+        def publish(phase: Phase) -> None:
+            self._outputs.call(lambda: _publish(handle, self._feedback(phase)))
 
-        return self._submit(requests.generate(handle.request), tell)
+        return self._submit(requests.generate(handle.request), publish)
 
     def _submit_annotate(self, handle: ServerGoalHandle) -> Ticket:
         return self._submit(requests.annotate(handle.request), None)
@@ -132,10 +132,10 @@ class Actions:
                 error_msg=outcome.message,
             )
 
-        def refused(why: Refused) -> GenerateStoryboard.Result:
-            return GenerateStoryboard.Result(error_code=why.code, error_msg=str(why))
+        def refusal(error: RequestRefusedError) -> GenerateStoryboard.Result:
+            return GenerateStoryboard.Result(error_code=error.code, error_msg=str(error))
 
-        return await self._carry_out(handle, result, refused)
+        return await self._carry_out(handle, result, refusal)
 
     async def _annotate(self, handle: ServerGoalHandle) -> AnnotateTask.Result:
         def result(outcome: TaskOutcome) -> AnnotateTask.Result:
@@ -148,29 +148,29 @@ class Actions:
                 error_msg=outcome.message,
             )
 
-        def refused(why: Refused) -> AnnotateTask.Result:
-            return AnnotateTask.Result(error_code=why.code, error_msg=str(why))
+        def refusal(error: RequestRefusedError) -> AnnotateTask.Result:
+            return AnnotateTask.Result(error_code=error.code, error_msg=str(error))
 
-        return await self._carry_out(handle, result, refused)
+        return await self._carry_out(handle, result, refusal)
 
-    # -- inside
+    # -- internals
 
     async def _carry_out[Result](
         self,
         handle: ServerGoalHandle,
         result_of: Callable[[TaskOutcome], Result],
-        refused: Callable[[Refused], Result],
+        refusal_of: Callable[[RequestRefusedError], Result],
     ) -> Result:
-        """Take one goal from what the engine made of it to its result."""
+        """Wait for one goal's end, set its final state, and give its result."""
         name = bytes(handle.goal_id.uuid)
         goal = self._goals[name]
-        if isinstance(goal.submitted, Refused):
-            code, result = goal.submitted.code, refused(goal.submitted)
+        if isinstance(goal.submission, RequestRefusedError):
+            code, result = goal.submission.code, refusal_of(goal.submission)
         else:
-            code, result = await self._ended(goal.submitted, result_of)
-        # The engine may be faster than rclpy, which notes a cancellation after the callback for it.
-        while goal.cancel_asked and not handle.is_cancel_requested:
-            await _Turn()
+            code, result = await self._wait_for_end(goal.submission, result_of)
+        # The engine may be faster than rclpy, which records a cancellation only after its callback.
+        while goal.cancel_requested and not handle.is_cancel_requested:
+            await _Yield()
         if code is ErrorCode.NONE:
             handle.succeed()
         elif code is ErrorCode.CANCELED and handle.is_cancel_requested:
@@ -182,44 +182,44 @@ class Actions:
             self._changed.notify_all()
         return result
 
-    async def _ended[Result](
+    async def _wait_for_end[Result](
         self, ticket: Ticket, result_of: Callable[[TaskOutcome], Result]
     ) -> tuple[ErrorCode, Result]:
-        """Wait for the engine; the publishing thread makes the result."""
+        """Wait for the engine. The publishing thread makes the result."""
         future: Future[tuple[ErrorCode, Result]] = Future(executor=self._node.executor)
         future.add_done_callback(_wake)
 
         def finish(outcome: TaskOutcome) -> None:
             future.set_result((outcome.error, result_of(outcome)))
 
-        def settled(done: ConcurrentFuture[TaskOutcome]) -> None:
-            self._outputs.do(lambda: finish(done.result()))
+        def on_outcome(outcome: ConcurrentFuture[TaskOutcome]) -> None:
+            self._outputs.call(lambda: finish(outcome.result()))
 
-        ticket.outcome.add_done_callback(settled)
-        ended = await future
-        if ended is None:
-            raise RuntimeError("the executor cancelled a future that is nobody's but ours")
-        return ended
+        ticket.outcome.add_done_callback(on_outcome)
+        result = await future
+        if result is None:
+            raise RuntimeError("the executor cancelled this goal's future")
+        return result
 
     def _feedback(self, phase: Phase) -> GenerateStoryboard.Feedback:
         return convert.phase(phase, self._outputs.frame_id, self._outputs.jpegs)
 
-    def _all(self) -> list[_GoalUnderWay]:
+    def _active_goals(self) -> list[_ActiveGoal]:
         with self._changed:
             return list(self._goals.values())
 
 
-class _Turn:
-    """Awaited by a coroutine that the executor shall resume at its next turn."""
+class _Yield:
+    """Await it to let the executor run other callbacks once."""
 
     def __await__(self) -> Generator[None]:
         yield
 
 
 def _publish(handle: ServerGoalHandle, feedback: AnnotateTask.Feedback | GenerateStoryboard.Feedback) -> None:
-    # rclpy declares its own wrapper there and takes the bare message.
+    # rclpy declares its own wrapper there but takes the bare message.
     handle.publish_feedback(feedback)  # pyright: ignore[reportArgumentType]
 
 
 def _wake(_: Future) -> None:
-    """Done callbacks are tasks of the executor; without one it would not look at the coroutine again."""
+    """Do nothing. A done callback is a task of the executor, which makes it resume the coroutine."""

@@ -1,8 +1,8 @@
-"""Captions in ASCII, for what can draw nothing else."""
+"""Captions in ASCII, for displays that can draw nothing else."""
 
 import unicodedata
 
-_LIKE = str.maketrans(
+_REPLACEMENTS = str.maketrans(
     {"ß": "ss", "æ": "ae", "Æ": "AE", "ø": "o", "Ø": "O", "œ": "oe", "ł": "l", "Ł": "L", "ı": "i", "đ": "d"}
     | dict.fromkeys("‘’‚′", "'")
     | dict.fromkeys("“”„″", '"')
@@ -12,10 +12,10 @@ _LIKE = str.maketrans(
 
 
 def to_ascii(text: str, fallback: str) -> str:
-    """The text in ASCII, which is all RViz can draw; the fallback when that loses more than it keeps."""
-    plain = unicodedata.normalize("NFKD", text.translate(_LIKE))
-    letters = [c for c in plain if not unicodedata.combining(c)]
-    kept = "".join(c if c.isprintable() else " " for c in letters if c.isascii())
-    lost = sum(not c.isascii() for c in letters)
-    kept = " ".join(kept.split())
-    return kept if kept and lost * 2 < len(letters) else fallback
+    """Give the text in ASCII, which is all RViz can draw; the fallback where half of it would be lost."""
+    decomposed = unicodedata.normalize("NFKD", text.translate(_REPLACEMENTS))
+    letters = [c for c in decomposed if not unicodedata.combining(c)]
+    ascii_text = "".join(c if c.isprintable() else " " for c in letters if c.isascii())
+    lost_count = sum(not c.isascii() for c in letters)
+    ascii_text = " ".join(ascii_text.split())
+    return ascii_text if ascii_text and lost_count * 2 < len(letters) else fallback

@@ -1,4 +1,4 @@
-"""The node's inputs from the camera: the newest frame in a slot, and the optical frame it was taken in."""
+"""The node's inputs from the camera: the newest frame, and the optical frame it was taken in."""
 
 import threading
 from collections.abc import Callable
@@ -17,35 +17,35 @@ from goalreel_ros.times import from_time
 type CameraSlot = FrameSlot[RawImage | CompressedImage]
 
 NEWEST = QoSProfile(depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""Sensor data, where a deeper queue would only add age."""
+"""For sensor data: a deeper queue would only make frames older."""
 
 
-def _compressed(node: Node, image: str) -> str:
-    """`image/compressed` by its own remapping, else, as image_transport does, where `image` was moved to."""
-    own = node.resolve_topic_name("image/compressed")
-    unmoved = node.resolve_topic_name("image/compressed", only_expand=True)
-    return f"{image}/compressed" if own == unmoved else own
+def _compressed_topic(node: Node, image: str) -> str:
+    """`image/compressed` where that is remapped, else `compressed` below `image`, as image_transport does."""
+    topic = node.resolve_topic_name("image/compressed")
+    default = node.resolve_topic_name("image/compressed", only_expand=True)
+    return f"{image}/compressed" if topic == default else topic
 
 
 class CameraInputs:
     """Subscribes to `image` and `camera_info`. The callbacks only fill the slot; its reader decodes.
 
-    `arrived` is called after every frame, and must return at once.
+    `on_frame` is called after every frame and must return at once.
 
-    A node of its own with a thread of its own: an executor that serves twenty other entities takes
-    milliseconds longer to hand a frame over (`benchmarks/ros.py`), and rclpy gives one node to one executor.
+    It has a node and a thread of its own. An executor that serves twenty other entities takes milliseconds
+    longer to pass a frame on (`benchmarks/ros.py`), and a node of rclpy belongs to one executor.
     """
 
     def __init__(
-        self, node: Node, options: Callable[[], NodeOptions], slot: CameraSlot, arrived: Callable[[], None]
+        self, node: Node, options: Callable[[], NodeOptions], slot: CameraSlot, on_frame: Callable[[], None]
     ) -> None:
         self.slot = slot
-        self._options, self._arrived = options, arrived
-        self._info_frame = ""
+        self._options, self._on_frame = options, on_frame
+        self._info_frame_id = ""
         kind, topic = RawImage, node.resolve_topic_name("image")
         if options().image_transport == "compressed":
-            kind, topic = CompressedImage, _compressed(node, topic)
-        # Remappings are resolved already, and one of the node's name must not name this one too.
+            kind, topic = CompressedImage, _compressed_topic(node, topic)
+        # Remappings are resolved already, and a remapping of the node's name must not apply to this node.
         self._node = Node(
             f"{node.get_name()}_camera",
             namespace=node.get_namespace(),
@@ -54,8 +54,9 @@ class CameraInputs:
             enable_rosout=False,
             start_parameter_services=False,
         )
-        self._node.create_subscription(kind, topic, self._take, NEWEST)
-        self._node.create_subscription(CameraInfo, node.resolve_topic_name("camera_info"), self._info, NEWEST)
+        self._node.create_subscription(kind, topic, self._on_image, NEWEST)
+        info_topic = node.resolve_topic_name("camera_info")
+        self._node.create_subscription(CameraInfo, info_topic, self._on_info, NEWEST)
         self._executor = SingleThreadedExecutor(context=node.context)
         self._executor.add_node(self._node)
         self._spin = Spin(self._executor)
@@ -63,15 +64,15 @@ class CameraInputs:
         self._thread.start()
 
     def destroy(self) -> None:
-        """Stop listening."""
+        """Unsubscribe and end the thread."""
         self._spin.stop(self._thread)
         self._node.destroy_node()
 
-    def _take(self, message: RawImage | CompressedImage) -> None:
-        at = message.header
-        frame_id = self._options().frame_id or at.frame_id or self._info_frame
-        self.slot.put(message, from_time(at.stamp), frame_id)
-        self._arrived()
+    def _on_image(self, message: RawImage | CompressedImage) -> None:
+        header = message.header
+        frame_id = self._options().frame_id or header.frame_id or self._info_frame_id
+        self.slot.put(message, from_time(header.stamp), frame_id)
+        self._on_frame()
 
-    def _info(self, message: CameraInfo) -> None:
-        self._info_frame = message.header.frame_id
+    def _on_info(self, message: CameraInfo) -> None:
+        self._info_frame_id = message.header.frame_id

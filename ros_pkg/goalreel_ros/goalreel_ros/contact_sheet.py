@@ -1,4 +1,4 @@
-"""The contact sheet of a storyboard under way: one picture that any image viewer shows, in any script."""
+"""The contact sheet of a storyboard under way: one picture for any image viewer, in any script."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from goalreel.image import Image
 from goalreel.streaming.board import Board, StepPanel
 
 CELL: Final = 180
-"""Width, in pixels, that a picture gets at least where the sheet allows it: several to a row on a screen."""
+"""Preferred width of a picture in pixels, so that a screen holds several in a row."""
 ACTIVE: Final = "#2b5d86"
 _COLOURS = {
     "pending": MUTED,
@@ -32,22 +32,22 @@ _NOTES = {
 
 
 def compose(board: Board, width: int) -> Image:
-    """The board as one RGB picture, `width` pixels wide, as high as it needs.
+    """Draw the board as one RGB picture, `width` pixels wide and as high as needed.
 
-    The active step is framed, completed ones are ticked; captions are the plan's own words.
+    The active step is framed and completed ones are ticked. The captions are the plan's own texts.
 
     Raises:
-        ValueError: `width` is too small to read anything.
+        ValueError: `width` is too small for readable text.
     """
     active = board.active
-    about = [board.state.replace("empty", "no plan yet")]
+    facts = [board.state.replace("empty", "no plan yet")]
     if active is not None:
-        about.append(f"step {active.index + 1} of {len(board.steps)}")
+        facts.append(f"step {active.index + 1} of {len(board.steps)}")
     if board.revision:
-        about.append(f"plan {board.revision + 1}")
+        facts.append(f"plan {board.revision + 1}")
     paragraphs = (
         Line(board.task.strip() or "no task", 24, INK, 3),
-        Line(" · ".join(about), 15, MUTED, 1),
+        Line(" · ".join(facts), 15, MUTED, 1),
     )
     source = board.source
     start = () if source is None else (Cell(source.image, (Line("planned from", 17, INK, 1),)),)
@@ -70,15 +70,15 @@ def _cell(panel: StepPanel) -> Cell:
 
 
 def _note(panel: StepPanel) -> Line:
-    """In place of a missing picture; of a step that was planned without one, its words."""
-    words = panel.step.auxiliary_text
-    if panel.step.prompt is None and words:
-        return Line(words, 15, INK, 6)
+    """The text in place of a missing picture: the auxiliary text of a step planned without one."""
+    caption = panel.step.auxiliary_text
+    if panel.step.prompt is None and caption:
+        return Line(caption, 15, INK, 6)
     return Line(_NOTES[panel.image_status], 15, MUTED, 3)
 
 
 def state(panel: StepPanel) -> str:
-    """How a step stands, in words: its execution, its picture, and the attempts it took if more than one."""
+    """Describe a step's state: its execution, its picture, and its attempts if there were several."""
     if panel.image_status == "none":
         return panel.status
     if panel.step.prompt is None:

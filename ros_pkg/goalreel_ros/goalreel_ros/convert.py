@@ -1,4 +1,4 @@
-"""The words of a storyboard under way as messages of goalreel_interfaces."""
+"""Converts the engine's state of a storyboard to messages of goalreel_interfaces."""
 
 import math
 from uuid import UUID
@@ -27,10 +27,12 @@ def header(stamp: int, frame_id: str) -> Header:
 
 
 def to_uuid(value: UUID) -> UUIDMessage:
+    """Convert a UUID to its message."""
     return UUIDMessage(uuid=list(value.bytes))
 
 
 def from_uuid(message: UUIDMessage) -> UUID:
+    """Convert a message to its UUID."""
     return UUID(bytes=bytes(message.uuid))
 
 
@@ -49,8 +51,8 @@ def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
         critic_model=board.models.critic,
     )
     if jpegs is not None and board.source is not None:
-        taken = header(board.source.stamp, board.frame_id)
-        message.source_image = jpegs.compressed(board.source.image, taken)
+        source_header = header(board.source.stamp, board.frame_id)
+        message.source_image = jpegs.compressed(board.source.image, source_header)
     return message
 
 
@@ -77,7 +79,7 @@ def step(panel: StepPanel, frame_id: str, jpegs: Jpegs | None) -> StoryboardStep
 
 
 def subgoal(goal: Goal, jpegs: Jpegs, now: int) -> SubGoal:
-    """Make what the policy is told; `now` is in ns."""
+    """Make the sub-goal message for the policy; `now` is in ns."""
     board, panel = goal.board, goal.panel
     message = SubGoal(
         header=header(goal.stamp or now, board.frame_id),
@@ -120,7 +122,7 @@ def progress(value: BoardProgress, now: int) -> StoryboardProgress:
 
 
 def phase(value: Phase, frame_id: str, jpegs: Jpegs) -> GenerateStoryboard.Feedback:
-    """Make the feedback of the action that makes a storyboard."""
+    """Make the feedback of the action GenerateStoryboard."""
     return GenerateStoryboard.Feedback(
         phase=getattr(GenerateStoryboard.Feedback, f"PHASE_{value.stage.upper()}"),
         step_index=value.step,
@@ -140,19 +142,19 @@ def _critic(attempt: Attempt | None) -> CriticVerdict:
         return _critic_verdict(CriticVerdict.ERROR, reasoning=attempt.failure.message)
     if attempt is None or attempt.verdict is None:
         return _critic_verdict(CriticVerdict.NOT_EVALUATED)
-    return _judged(attempt.verdict)
+    return _verdict_message(attempt.verdict)
 
 
 def verdict(value: Verdict | None) -> CriticVerdict:
-    """Make the message of what was said of a task as a whole, if anything was."""
-    return _critic_verdict(CriticVerdict.NOT_EVALUATED) if value is None else _judged(value)
+    """Make the message of the verdict on a task as a whole; NOT_EVALUATED where there is none."""
+    return _critic_verdict(CriticVerdict.NOT_EVALUATED) if value is None else _verdict_message(value)
 
 
 def _critic_verdict(verdict: int, reasoning: str = "") -> CriticVerdict:
     return CriticVerdict(verdict=verdict, score=math.nan, probability=math.nan, reasoning=reasoning)
 
 
-def _judged(verdict: Verdict) -> CriticVerdict:
+def _verdict_message(verdict: Verdict) -> CriticVerdict:
     return CriticVerdict(
         verdict=CriticVerdict.ACCEPTED if verdict.success else CriticVerdict.REJECTED,
         score=math.nan if verdict.score is None else verdict.score,
@@ -164,5 +166,5 @@ def _judged(verdict: Verdict) -> CriticVerdict:
 
 
 def _scores(verdict: Verdict) -> list[CriticScore]:
-    given = {"semantics": verdict.semantics, "quality": verdict.quality}
-    return [CriticScore(criterion=name, score=s) for name, s in given.items() if s is not None]
+    scores = {"semantics": verdict.semantics, "quality": verdict.quality}
+    return [CriticScore(criterion=name, score=score) for name, score in scores.items() if score is not None]

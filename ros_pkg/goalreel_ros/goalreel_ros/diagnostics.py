@@ -1,4 +1,4 @@
-"""/diagnostics: one status each for camera, models and task."""
+"""Publishes /diagnostics, with one status each for camera, models and task."""
 
 from collections.abc import Callable
 
@@ -17,24 +17,24 @@ type Diagnosis = tuple[bytes, str, dict[str, object]]
 
 
 class Diagnostics:
-    """Publishes how camera, models and task are doing."""
+    """Publishes the status of camera, models and task."""
 
     def __init__(self, node: Node, now: Callable[[], int]) -> None:
         self._node, self._now = node, now
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
 
-    def publish(self, counts: FrameCounts, max_age: float, engine: Engine, refused: str) -> None:
-        """Publish one status each; `refused` is why the last instruction was not taken, or empty."""
+    def publish(self, counts: FrameCounts, max_age: float, engine: Engine, refusal: str) -> None:
+        """Publish one status each. `refusal` is why the last instruction was refused, or empty."""
         statuses = {
             "camera": camera(counts, max_age),
             "models": models(*engine.loading),
-            "task": task(engine.progress(), refused),
+            "task": task(engine.progress(), refusal),
         }
         status = [self._status(name, diagnosis) for name, diagnosis in statuses.items()]
         self._publisher.publish(DiagnosticArray(header=header(self._now(), ""), status=status))
 
     def destroy(self) -> None:
-        """Take the topic away."""
+        """Remove the topic."""
         self._node.destroy_publisher(self._publisher)
 
     def _status(self, name: str, diagnosis: Diagnosis) -> DiagnosticStatus:
@@ -49,7 +49,7 @@ class Diagnostics:
 
 
 def camera(counts: FrameCounts, max_age: float) -> Diagnosis:
-    """Diagnose the camera; a newest frame older than `max_age` seconds is a warning."""
+    """Diagnose the camera. A newest frame older than `max_age` seconds is a warning."""
     values = {
         "received": counts.received,
         "read": counts.read,
@@ -69,14 +69,14 @@ def camera(counts: FrameCounts, max_age: float) -> Diagnosis:
 
 
 def models(loading: Loading, reason: str) -> Diagnosis:
-    """Diagnose the models: whether they are loaded, and if not which one is awaited, or why not."""
+    """Diagnose the models: whether they are loaded, which one is being loaded, or why one cannot be."""
     if loading == "failed":
         return ERROR, f"cannot be loaded: {reason}", {"state": loading}
     return OK, reason or loading, {"state": loading}
 
 
-def task(progress: BoardProgress, refused: str) -> Diagnosis:
-    """Diagnose the task under way, and the last instruction that was refused."""
+def task(progress: BoardProgress, refusal: str) -> Diagnosis:
+    """Diagnose the task under way, and the last refused instruction."""
     board = progress.board
     values = {
         "state": board.state,
@@ -84,10 +84,10 @@ def task(progress: BoardProgress, refused: str) -> Diagnosis:
         "steps": len(board.steps),
         "completion": f"{progress.task_completion:.2f}",
         "re-plans": progress.replans,
-        "refused instruction": refused,
+        "refused instruction": refusal,
     }
     if board.state in ("failed", "unverified"):
         return WARN, progress.message or board.state, values
-    if refused:
-        return WARN, f"instruction refused: {refused}", values
+    if refusal:
+        return WARN, f"instruction refused: {refusal}", values
     return OK, progress.message or board.state, values

@@ -1,4 +1,4 @@
-"""`~/subgoal/image` and its JPEG twin: the present goal in the form that the policy was trained on."""
+"""`~/subgoal/image` and its JPEG version: the present goal in the form that the policy was trained on."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,34 +20,34 @@ type Create = Callable[[type[Any], str, QoSProfile], Publisher]
 
 
 class GoalPictures:
-    """Publishes what a policy sees as its sub-goal camera; for one thread.
+    """Publishes the pictures of a policy's sub-goal camera. Use it from one thread.
 
-    Topics have no field for "no picture", so they are black then, as annotated datasets are: without a goal,
-    and in a form that follows the camera (`live`) also while that has no fresh frame.
+    Image topics have no field for "no picture", so the pictures are black then, as in annotated datasets:
+    without a goal, and in a form that follows the camera also while `live_frame` gives None.
     """
 
     def __init__(
-        self, create: Create, jpegs: Jpegs, form: SubGoalForm, live: Callable[[], Frame | None]
+        self, create: Create, jpegs: Jpegs, form: SubGoalForm, live_frame: Callable[[], Frame | None]
     ) -> None:
         self.follows = form in LIVE_FORMS
         self._form: SubGoalForm = form
-        self._live, self._jpegs = live, jpegs
+        self._live_frame, self._jpegs = live_frame, jpegs
         self._raw = create(RawImage, "~/subgoal/image", GOAL)
         self._compressed = create(CompressedImage, "~/subgoal/image/compressed", GOAL)
         self._size: tuple[int, int] | None = None
         self._goal: Image | None = None
 
-    def begin(self, size: tuple[int, int], at: Header) -> None:
-        """Publish black in the camera's size, unless there was something already.
+    def publish_black(self, size: tuple[int, int], at: Header) -> None:
+        """Publish black in the camera's size, unless a picture was published before.
 
-        Who listened to a node before this one would go on with that one's last goal.
+        Otherwise a subscriber of a previous node would keep that node's last goal.
         """
         if self._size is None:
             self._size = size
             self._publish(at)
 
-    def show(self, goal: Goal, at: Header) -> None:
-        """Publish a goal, or black where it has no picture; nothing while the camera's size is not known."""
+    def publish_goal(self, goal: Goal, at: Header) -> None:
+        """Publish a goal, or black where it has no picture; nothing while the camera's size is unknown."""
         self._goal = goal.panel.goal_image if goal.panel is not None and goal.active else None
         if self._goal is not None:
             self._size = self._goal.size
@@ -56,21 +56,21 @@ class GoalPictures:
         self._publish(at)
 
     def follow(self, at: Header) -> None:
-        """Publish the goal again: the camera has another frame, or none any more."""
+        """Publish the goal again: the camera's frame is new, or no longer fresh."""
         if self.follows and self._goal is not None:
             self._publish(at)
 
     def _publish(self, at: Header) -> None:
-        frame = self._live() if self.follows and self._goal is not None else None
+        frame = self._live_frame() if self.follows and self._goal is not None else None
         if frame is not None:
             at = header(frame.stamp, frame.frame_id)
-        image = self._shown(frame)
+        image = self._picture(frame)
         if image is not None:
             self._raw.publish(raw(image, at))
-            encode = self._jpegs.compressed if image is self._goal else self._jpegs.passing
+            encode = self._jpegs.compressed if image is self._goal else self._jpegs.compressed_once
             self._compressed.publish(encode(image, at))
 
-    def _shown(self, frame: Frame | None) -> Image | None:
+    def _picture(self, frame: Frame | None) -> Image | None:
         goal = self._goal
         if goal is None or (self.follows and frame is None):
             return None if self._size is None else black(self._size)

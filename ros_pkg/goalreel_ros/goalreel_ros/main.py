@@ -1,4 +1,4 @@
-"""Starts the node, and ends it cleanly on SIGINT and SIGTERM whatever it is doing."""
+"""Runs the node, and ends it cleanly on SIGINT and SIGTERM whatever it is doing."""
 
 import gc
 import logging
@@ -9,42 +9,42 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from goalreel_ros.signals import Stop
+from goalreel_ros.signals import StopSignal
 
 if TYPE_CHECKING:
     from goalreel_ros.node import GoalreelNode
     from goalreel_ros.spin import Spin
 
 THREADS = 4
-"""Of the executor. Its callbacks never wait, but for a transition that ends a task."""
-WAITING = "to wait set"
-"""In what rcl says of an entity that is taken away while the executor collects what to wait for."""
+"""Threads of the executor. Its callbacks never wait, except for a transition that ends a task."""
+WAIT_SET_ERROR = "to wait set"
+"""In rcl's message about an entity that is destroyed while the executor fills its wait set."""
 
 
 def main(args: list[str] | None = None) -> None:
     """Run the node until a signal comes, then end the process.
 
-    `args` are as on the command line, the process's own when None. The exit status is 0, or 1 when the node
-    could not start or broke.
+    `args` are those of the command line; None takes the process's own. The exit status is 0, or 1 if the node
+    could not start or failed.
     """
-    leave(0 if run(_node, args) else 1)
+    leave(0 if run(_make_node, args) else 1)
 
 
-def _node() -> "GoalreelNode":
+def _make_node() -> "GoalreelNode":
     from goalreel.models.load import load
     from goalreel_ros.node import GoalreelNode
 
-    # None is loaded here: the engine does, one by one, and says which.
+    # No model is loaded here: the engine loads them one by one and reports which.
     return GoalreelNode(partial(load, roles=()))
 
 
 def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bool:
-    """Make a node and spin it until a signal comes. False when it could not start or broke, which is logged.
+    """Make a node and spin it until a signal comes. Returns False if it could not start or failed; logs why.
 
-    Called in the main thread, once a process.
+    Call it in the main thread, once per process.
     """
-    # rclpy's own handlers would end the context first, before anyone can tell the policy to stop.
-    stop = Stop()
+    # rclpy's own handlers would end the context first, before the policy can be stopped.
+    stop = StopSignal()
     gc.set_threshold(10_000)  # at Python's 700 it takes a seventh of the time that importing torch takes
     import rclpy
     from rclpy.action.server import RCLError
@@ -56,7 +56,7 @@ def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bo
     ok = False
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-        ok = stop.asked or _until_stopped(make, stop)
+        ok = stop.requested or _run_until_stopped(make, stop)
     except rclpy_implementation.UnknownROSArgsError as e:
         get_logger("goalreel").fatal(f"no ROS arguments: {e}")
     except (ParameterException, RCLError) as e:
@@ -67,15 +67,15 @@ def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bo
 
 
 def leave(status: int) -> NoReturn:
-    """End the process though a model's call may hang in a thread that Python would wait for."""
+    """End the process at once: a model's call may hang in a thread that Python would wait for."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
 
 
-def _until_stopped(make: Callable[[], "GoalreelNode"], stop: Stop) -> bool:
-    """Spin in a thread, so that this one is there for signals. False when something went wrong."""
+def _run_until_stopped(make: Callable[[], "GoalreelNode"], stop: StopSignal) -> bool:
+    """Spin in a thread, so that this one can wait for signals. Returns False if something failed."""
     from rclpy.executors import MultiThreadedExecutor
     from rclpy.lifecycle import TransitionCallbackReturn
 
@@ -89,8 +89,8 @@ def _until_stopped(make: Callable[[], "GoalreelNode"], stop: Stop) -> bool:
     spinning.start()
     ok = True
     if node.get_parameter("autostart").value:
-        begin = (node.trigger_configure, node.trigger_activate)
-        ok = all(step() is TransitionCallbackReturn.SUCCESS for step in begin)
+        transitions = (node.trigger_configure, node.trigger_activate)
+        ok = all(trigger() is TransitionCallbackReturn.SUCCESS for trigger in transitions)
     else:
         node.get_logger().info("unconfigured; configure and activate it")
     if ok:
@@ -101,7 +101,7 @@ def _until_stopped(make: Callable[[], "GoalreelNode"], stop: Stop) -> bool:
     return ok and clean.is_set()
 
 
-def _spin(spin: "Spin", clean: threading.Event, stop: Stop) -> None:
+def _spin(spin: "Spin", clean: threading.Event, stop: StopSignal) -> None:
     from rclpy.action.server import RCLError
     from rclpy.exceptions import InvalidHandle
     from rclpy.logging import get_logger
@@ -111,19 +111,19 @@ def _spin(spin: "Spin", clean: threading.Event, stop: Stop) -> None:
             try:
                 spin.run()
             except InvalidHandle:
-                # An entity was destroyed between the answer to a request and its sending: no harm.
+                # An entity was destroyed between a request and the sending of its answer: harmless.
                 continue
             except RCLError as e:
-                said = str(e).splitlines()[0]
-                if WAITING in said:
-                    get_logger("goalreel").debug(said)  # destroyed while being waited for: no harm either
+                message = str(e).splitlines()[0]
+                if WAIT_SET_ERROR in message:
+                    get_logger("goalreel").debug(message)  # destroyed while the executor waits: harmless
                 else:
-                    # One message that could not be sent is no reason to let go of the robot.
-                    get_logger("goalreel").error(said)
+                    # One message that could not be sent is no reason to stop the robot.
+                    get_logger("goalreel").error(message)
             else:
                 clean.set()
     finally:
-        stop.ask()
+        stop.request()
 
 
 if __name__ == "__main__":

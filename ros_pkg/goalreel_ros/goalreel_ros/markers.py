@@ -1,7 +1,7 @@
-"""A storyboard as markers for RViz: a text panel a step and, if asked for, a strip of its goal images.
+"""A storyboard as markers for RViz: a text panel per step and, as an option, a strip of its goal images.
 
-RViz's marker code decides the form; `tests/support/rviz` has its rules. Every array starts with
-DELETEALL and is complete, so that a late joiner of the latched topic sees what everybody sees.
+The form follows what RViz's marker code does (the rules are in `tests/support/rviz`). Every array
+starts with DELETEALL and is complete, so that a late subscriber of the latched topic sees the same.
 """
 
 import functools
@@ -38,7 +38,7 @@ _LEADING = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Where the strip hangs and how large it is, in metres of an optical frame (REP 103: z forward, y down).
+    """Place and size of the strip, in metres of an optical frame (REP 103: z forward, y down).
 
     Raises:
         ValueError: a size that leaves nothing to see.
@@ -47,7 +47,7 @@ class Strip:
     distance: float = 1.0
     """z of the strip, in front of the camera."""
     offset: float = -0.35
-    """y of its middle; negative hangs it above the view axis, out of the scene."""
+    """y of its middle; a negative value is above the view axis, out of the scene."""
     panel: float = 0.25
     """Width of a panel."""
     gap: float = 0.03
@@ -55,7 +55,7 @@ class Strip:
     """Height of a letter."""
     columns: int = 6
     texture: int = 256
-    """Longest side of a goal image in pixels. RViz keeps every texture it was ever sent until it closes."""
+    """Longest side of a goal image in pixels. RViz keeps every texture until it closes."""
 
     def __post_init__(self) -> None:
         if min(self.panel, self.letter) <= 0 or self.gap < 0 or self.columns < 1:
@@ -67,10 +67,10 @@ class Strip:
 def build(
     board: Board, *, frame_id: str, film_strip: bool = False, strip: Strip | None = None
 ) -> MarkerArray:
-    """Everything there is to show of a board, as the whole content of its topic.
+    """Make all markers of a board, as the complete content of its topic.
 
     Raises:
-        ValueError: there are steps and no frame to hang them in.
+        ValueError: there are steps, but no `frame_id`.
     """
     if board.steps and not frame_id:
         raise ValueError("markers need a frame_id: the camera's messages carry none")
@@ -80,9 +80,9 @@ def build(
 
 
 class MarkerBoard:
-    """Builds a board's markers when they changed, and only then.
+    """Builds a board's markers only when they have changed.
 
-    RViz adds a texture for every ADD, so that publishing the same again costs memory and brightness.
+    RViz adds a texture for every ADD, so that the same markers again would cost memory and brightness.
     """
 
     def __init__(self, *, film_strip: bool = False, strip: Strip | None = None) -> None:
@@ -90,27 +90,27 @@ class MarkerBoard:
         self._published: MarkerArray | None = None
 
     def update(self, board: Board, frame_id: str) -> MarkerArray | None:
-        """What to publish now; None when that is what was last returned.
+        """Give the markers to publish now; None where they equal the last ones.
 
         Raises:
-            ValueError: there are steps and no frame to hang them in.
+            ValueError: there are steps, but no `frame_id`.
         """
-        built = build(board, frame_id=frame_id, film_strip=self._film_strip, strip=self._strip)
-        if built == self._published:
+        markers = build(board, frame_id=frame_id, film_strip=self._film_strip, strip=self._strip)
+        if markers == self._published:
             return None
-        self._published = built
-        return built
+        self._published = markers
+        return markers
 
 
 class _Drawing:
-    """One board's markers, row by row; iterate over it."""
+    """One board's markers, row by row, as an iterable."""
 
     def __init__(self, board: Board, frame_id: str, film_strip: bool, strip: Strip | None) -> None:
         self._board, self._frame_id, self._film = board, frame_id, film_strip
         self._s = strip or Strip()
-        self._per_line = max(8, int(self._s.panel / (_LETTER * self._s.letter)))
-        shown = [*(p.goal_image for p in board.steps), board.source and board.source.image]
-        tallest = max((i.size[1] / i.size[0] for i in shown if i is not None), default=0.75)
+        self._line_length = max(8, int(self._s.panel / (_LETTER * self._s.letter)))
+        images = [*(p.goal_image for p in board.steps), board.source and board.source.image]
+        tallest = max((i.size[1] / i.size[0] for i in images if i is not None), default=0.75)
         self._picture = self._s.panel * min(tallest, 2.0) if film_strip else 0.0
 
     def __iter__(self) -> Iterator[Marker]:
@@ -121,23 +121,23 @@ class _Drawing:
         height = self._picture + (_NAME_LINES + 2) * leading
         rows = [steps[i : i + s.columns] for i in range(0, len(steps), s.columns)]
         top = s.offset - len(rows) * height / 2
-        words = f"{self._board.state}: {to_ascii(self._board.task, 'see the contact sheet')}"
-        width = max(2, min(len(steps), s.columns)) * self._per_line
-        (title,) = textwrap.wrap(words, width, max_lines=1, placeholder="...")
+        text = f"{self._board.state}: {to_ascii(self._board.task, 'see the contact sheet')}"
+        width = max(2, min(len(steps), s.columns)) * self._line_length
+        (title,) = textwrap.wrap(text, width, max_lines=1, placeholder="...")
         yield self._text("task", 0, title, 0.0, top - leading, _WHITE)
-        left = -((len(rows[0]) - 1) * (s.panel + s.gap)) / 2
+        first_x = -((len(rows[0]) - 1) * (s.panel + s.gap)) / 2
         for row, panels in enumerate(rows):
             for column, panel in enumerate(panels):
-                yield from self._panel(panel, left + column * (s.panel + s.gap), top + row * height)
+                yield from self._panel(panel, first_x + column * (s.panel + s.gap), top + row * height)
 
     def _panel(self, panel: StepPanel, x: float, top: float) -> Iterator[Marker]:
-        """Its picture and border, its state, its name; `x` is its middle, `top` its upper edge."""
+        """One step's picture and border, state and name; `x` is its middle, `top` its upper edge."""
         colour, leading = _COLOURS[panel.status], _LEADING * self._s.letter
         if self._film:
             yield from self._film_panel(panel, x, top, colour)
         y = top + self._picture + leading
-        words = [_state(panel), *_lines(panel, self._per_line)]
-        for line, text in enumerate(words):
+        lines = [_state(panel), *_lines(panel, self._line_length)]
+        for line, text in enumerate(lines):
             ink = colour if line == 0 else _WHITE
             number = panel.index * (_NAME_LINES + 1) + line
             yield self._text("text", number, text, x, y + line * leading, ink)
@@ -155,9 +155,9 @@ class _Drawing:
         border = self._marker("border", panel.index, Marker.LINE_STRIP, colour)
         width = s.gap / (3 if panel.status == "active" else 8)
         border.scale = Vector3(x=max(width, 0.001))
-        left, top, right, bottom = box
+        x1, y1, x2, y2 = box
         half = border.scale.x / 2
-        corners = _corners((left - half, top - half, right + half, bottom + half), s.distance)
+        corners = _corners((x1 - half, y1 - half, x2 + half, y2 + half), s.distance)
         border.points = [*corners, corners[0]]
         yield border
 
@@ -165,7 +165,7 @@ class _Drawing:
         marker = self._marker("film", index, Marker.TRIANGLE_LIST, _WHITE)
         marker.scale = Vector3(x=1.0, y=1.0, z=1.0)
         upper_left, upper_right, lower_right, lower_left = _corners(box, self._s.distance)
-        # The normals point at the camera: RViz's light comes from the viewer and leaves the back black.
+        # The normals point at the camera: RViz's light comes from the viewer and leaves back sides black.
         marker.points = [upper_left, lower_left, lower_right, upper_left, lower_right, upper_right]
         uv = [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0), (1.0, 1.0), (1.0, 0.0)]
         marker.uv_coordinates = [UVCoordinate(u=u, v=v) for u, v in uv]
@@ -176,7 +176,7 @@ class _Drawing:
         return marker
 
     def _text(self, ns: str, number: int, text: str, x: float, y: float, colour: Rgb) -> Marker:
-        # One line a marker: older versions of RViz misplace texts of several lines.
+        # One line per marker: older versions of RViz misplace texts of several lines.
         marker = self._marker(ns, number, Marker.TEXT_VIEW_FACING, colour)
         marker.scale = Vector3(z=self._s.letter)
         marker.pose.position = Point(x=x, y=y, z=self._s.distance)
@@ -184,7 +184,7 @@ class _Drawing:
         return marker
 
     def _marker(self, ns: str, number: int, kind: int, colour: Rgb) -> Marker:
-        """Stamp, lifetime and lock stay zero: a latched marker holds until the next array."""
+        """Make a marker. Stamp, lifetime and lock stay zero: a latched marker holds until the next array."""
         marker = Marker(ns=f"r{self._board.revision}/{ns}", id=number, type=kind, action=Marker.ADD)
         marker.header.frame_id = self._frame_id
         marker.pose.orientation.w = 1.0
@@ -193,9 +193,9 @@ class _Drawing:
 
 
 def _corners(box: tuple[float, float, float, float], z: float) -> Sequence[Point]:
-    """Upper left, upper right, lower right, lower left of (left, top, right, bottom), y down."""
-    left, top, right, bottom = box
-    return [Point(x=x, y=y, z=z) for x, y in ((left, top), (right, top), (right, bottom), (left, bottom))]
+    """Upper left, upper right, lower right and lower left of the box (left, top, right, bottom), y down."""
+    x1, y1, x2, y2 = box
+    return [Point(x=x, y=y, z=z) for x, y in ((x1, y1), (x2, y1), (x2, y2), (x1, y2))]
 
 
 def _rgba(colour: Rgb) -> ColorRGBA:
@@ -208,9 +208,9 @@ def _texture(image: Image, side: int) -> array:
 
 
 def _state(panel: StepPanel) -> str:
-    shown = "in words" if panel.step.prompt is None else panel.image_status
-    picture = "" if panel.image_status == "none" else f", {shown}"
-    return f"{panel.index + 1} {panel.status}{picture}"
+    status = "in words" if panel.step.prompt is None else panel.image_status
+    suffix = "" if panel.image_status == "none" else f", {status}"
+    return f"{panel.index + 1} {panel.status}{suffix}"
 
 
 def _lines(panel: StepPanel, width: int) -> list[str]:

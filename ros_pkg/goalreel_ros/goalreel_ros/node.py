@@ -16,23 +16,23 @@ from goalreel.streaming.engine import Engine
 from goalreel.streaming.frames import FrameSlot
 from goalreel_ros import parameters
 from goalreel_ros.cameras import CameraSlot
-from goalreel_ros.node_entities import Parts
+from goalreel_ros.node_entities import NodeEntities
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.pictures import decode
-from goalreel_ros.requests import Refused
+from goalreel_ros.requests import RequestRefusedError
 
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
 
 def new_slot() -> CameraSlot:
-    """Make a slot for the newest camera frame, which decodes it when it is looked at."""
+    """Make a slot for the newest camera frame, which is decoded when it is read."""
     return FrameSlot(decode)
 
 
-def told[**P](
+def log_failures[**P](
     transition: Callable[Concatenate["GoalreelNode", P], TransitionCallbackReturn],
 ) -> Callable[Concatenate["GoalreelNode", P], TransitionCallbackReturn]:
-    """Log what a transition raises, as rclpy does not. What a person can mend is a FAILURE, no ERROR."""
+    """Log what a transition raises, which rclpy does not. A UserError makes it a FAILURE, not an ERROR."""
 
     name = transition.__name__.removeprefix("on_").replace("_", " ")
 
@@ -51,13 +51,13 @@ def told[**P](
 
 
 class GoalreelNode(LifecycleNode):
-    """Declares its parameters when made; everything else exists from configure to cleanup only.
+    """Declares its parameters when created. Everything else exists from configure to cleanup only.
 
-    `build` makes the models of the preset that the parameters name, `new_slot` what holds the newest camera
-    frame; `options` are those of any lifecycle node.
+    `build` makes the models of the preset that the parameters name, and `new_slot` the slot for the newest
+    camera frame. `options` are those of any lifecycle node.
 
     Raises:
-        rclpy.exceptions.ParameterException: an override of the wrong type or out of range.
+        rclpy.exceptions.ParameterException: an override has the wrong type or is out of range.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class GoalreelNode(LifecycleNode):
         **options: Any,
     ) -> None:
         self._build, self._new_slot = build, new_slot
-        self._parts: Parts | None = None
+        self._entities: NodeEntities | None = None
         self._is_active = False
         super().__init__("goalreel", **options)
         parameters.declare(self)
@@ -79,82 +79,82 @@ class GoalreelNode(LifecycleNode):
         """The parameters that concern ROS alone.
 
         Raises:
-            InputError: one of them is wrong.
+            InputError: a value is not valid.
         """
         return parameters.read_node_options(self)
 
     def close(self) -> None:
-        """Leave as the process ends, from whatever state: the policy is told to stop before the topics go."""
+        """Stop the policy, then remove every entity. Works in any state."""
         self._is_active = False
-        parts, self._parts = self._parts, None
-        if parts is not None:
-            parts.stop()
-            parts.outputs.finish()
-            parts.outputs.delivered(0.3)
-            parts.destroy()
+        entities, self._entities = self._entities, None
+        if entities is not None:
+            entities.stop()
+            entities.outputs.finish()
+            entities.outputs.wait_for_delivery(0.3)
+            entities.destroy()
 
     # -- transitions
 
-    @told
+    @log_failures
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Check the parameters, create every entity."""
+        """Check the parameters and create every entity."""
         settings = parameters.read_engine_settings(self)
-        self._parts = Parts(
-            self, settings, self.options, self._active, build=self._build, slot=self._new_slot()
+        self._entities = NodeEntities(
+            self, settings, self.options, self._active_engine, build=self._build, slot=self._new_slot()
         )
         self.get_logger().info("configured")
         return SUCCESS
 
-    @told
+    @log_failures
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Take requests. Models load in the background."""
+        """Accept requests. The models load in the background."""
         self._configured.engine.start()
         self._is_active = True
         self.get_logger().info("active; the models load in the background")
         return super().on_activate(state)
 
-    @told
+    @log_failures
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """End the task under way as PREEMPTED, free the models."""
+        """End the task under way as PREEMPTED and release the models."""
         self._is_active = False
         self._configured.stop()
         self.get_logger().info("inactive")
         return super().on_deactivate(state)
 
-    @told
+    @log_failures
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Destroy every entity, so that configure works again."""
         self.close()
         return SUCCESS
 
-    @told
+    @log_failures
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Take everything away, from any state."""
+        """Remove every entity, from any state."""
         self.close()
         return SUCCESS
 
-    @told
+    @log_failures
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Take everything away, so that the node is unconfigured again."""
+        """Remove every entity, so that the node is unconfigured again."""
         self.close()
         return SUCCESS
 
-    # -- inside
+    # -- internals
 
     @property
-    def _configured(self) -> Parts:
-        if self._parts is None:
+    def _configured(self) -> NodeEntities:
+        if self._entities is None:
             raise RuntimeError("the node is not configured")
-        return self._parts
+        return self._entities
 
-    def _active(self) -> Engine:
+    def _active_engine(self) -> Engine:
         if not self._is_active:
-            raise Refused(ErrorCode.NOT_ACTIVE, "the node is not active: activate it first")
+            raise RequestRefusedError(ErrorCode.NOT_ACTIVE, "the node is not active: activate it first")
         return self._configured.engine
 
     def _check(self, changed: list[Parameter]) -> SetParametersResult:
         return parameters.check(self, changed)
 
     def _apply(self, _: list[Parameter]) -> None:
-        if self._parts is not None:
-            self._parts.configure(parameters.read_engine_settings(self), self.options)
+        if self._entities is not None:
+            self._entities.configure(parameters.read_engine_settings(self), self.options)

@@ -1,4 +1,4 @@
-"""What exists between configure and cleanup: the engine, and every topic, service and action around it."""
+"""Everything that exists between configure and cleanup: the engine, its topics, services and actions."""
 
 import time
 from collections.abc import Callable
@@ -27,20 +27,20 @@ from goalreel_ros.cameras import CameraInputs, CameraSlot
 from goalreel_ros.diagnostics import Diagnostics
 from goalreel_ros.outputs import Outputs
 from goalreel_ros.parameters import NodeOptions
-from goalreel_ros.requests import Refused
+from goalreel_ros.requests import RequestRefusedError
 from goalreel_ros.services import Services
 
 DIAGNOSTICS_PERIOD = 1.0
 
 
-class Parts:
-    """Made when the node is configured, destroyed when it is cleaned up.
+class NodeEntities:
+    """The node's entities, created when it is configured and destroyed when it is cleaned up.
 
-    `active` gives the engine, or raises Refused while the node is not active. `build` makes the models of the
-    preset that the settings name, `slot` holds the newest camera frame.
+    `active_engine` gives the engine, or raises RequestRefusedError while the node is inactive. `build` makes
+    the models of the preset that the settings name, and `slot` holds the newest camera frame.
 
     Raises:
-        InputError: the settings name no preset that can be used.
+        InputError: the preset does not exist, or predicts no goal images.
     """
 
     def __init__(
@@ -48,40 +48,40 @@ class Parts:
         node: Node,
         settings: EngineSettings,
         options: NodeOptions,
-        active: Callable[[], Engine],
+        active_engine: Callable[[], Engine],
         *,
         build: Callable[[Preset], Trio],
         slot: CameraSlot,
     ) -> None:
-        self._log, self._active = node.get_logger(), active
+        self._log, self._active_engine = node.get_logger(), active_engine
         self._clock = node.get_clock()
         self._settings, self._options = settings, options
         slot.longest = settings.max_image_side
-        self._refused = ""
+        self._refusal = ""
         with ExitStack() as undo:
-            self.outputs = Outputs(node, options, self.now, partial(self._live, slot))
+            self.outputs = Outputs(node, options, self.now, partial(self._live_frame, slot))
             undo.callback(self.outputs.destroy)
             undo.callback(self.outputs.finish)
-            self._camera = CameraInputs(node, lambda: self._options, slot, self.outputs.look)
+            self._camera = CameraInputs(node, lambda: self._options, slot, self.outputs.follow_camera)
             undo.callback(self._camera.destroy)
             self.engine = Engine(settings, slot.newest, self.outputs, self.now, build)
             undo.callback(self.engine.stop)
             self.actions = Actions(node, self.submit, self.outputs, self.now)
             undo.callback(self.actions.destroy)
-            services = Services(node, active, self.submit, self.outputs.jpegs, self.now)
+            services = Services(node, active_engine, self.submit, self.outputs.jpegs, self.now)
             undo.callback(services.destroy)
-            self._listen(node, undo)
-            self._report(node, undo)
+            self._subscribe(node, undo)
+            self._create_reports(node, undo)
             self._undo = undo.pop_all()
-        self.outputs.board(self.engine.board)
-        self.outputs.goal(Goal(self.engine.board, None, False, self.now()))
+        self.outputs.on_board(self.engine.board)
+        self.outputs.on_goal(Goal(self.engine.board, None, False, self.now()))
 
     def now(self) -> int:
-        """The node's clock in ns. Never 0, which consumers drop: 1 until simulated time begins."""
+        """Give the node's clock in ns. Never 0, which consumers drop: 1 before simulated time begins."""
         return max(1, self._clock.now().nanoseconds)
 
     def configure(self, settings: EngineSettings, options: NodeOptions) -> None:
-        """Take what may change while running, from the next request or message on."""
+        """Use new settings and options from the next request or message on."""
         self._settings, self._options = settings, options
         self._camera.slot.longest = settings.max_image_side
         self.engine.configure(settings)
@@ -91,27 +91,27 @@ class Parts:
         """Hand a request to the engine.
 
         Raises:
-            Refused: the node is not active.
+            RequestRefusedError: the node is not active.
         """
-        ticket = self._active().submit(request, on_phase)
-        self._refused = ""
+        ticket = self._active_engine().submit(request, on_phase)
+        self._refusal = ""
         self._log.info(f"{request.kind}: {excerpt(request.task) or ticket.id!s}")
-        ticket.outcome.add_done_callback(self._ended)
+        ticket.outcome.add_done_callback(self._log_outcome)
         return ticket
 
     def stop(self) -> None:
-        """End the task under way, tell everybody, let the models go."""
+        """End the task under way, wait for its results to be sent, and release the models."""
         self.engine.stop()
         self.actions.drain(1.0)
 
     def destroy(self) -> None:
-        """Take everything away."""
+        """Remove every entity."""
         self._undo.close()
 
-    # -- the topics in and out that are nobody else's
+    # -- ~/progress, /diagnostics and the instruction topic
 
-    def _live(self, slot: CameraSlot) -> Frame | None:
-        """What the camera sees; None where that is not the scene any more, or cannot be read."""
+    def _live_frame(self, slot: CameraSlot) -> Frame | None:
+        """The newest camera frame; None where it is too old or cannot be read."""
         try:
             frame = slot.newest()
         except ValueError:
@@ -119,56 +119,59 @@ class Parts:
         stale = frame is None or time.monotonic() - frame.received > self._settings.max_image_age
         return None if stale else frame
 
-    def _listen(self, node: Node, undo: ExitStack) -> None:
+    def _subscribe(self, node: Node, undo: ExitStack) -> None:
         group = MutuallyExclusiveCallbackGroup()
         subscription = node.create_subscription(
-            String, "instruction", self._instruction, QoSProfile(depth=10), callback_group=group
+            String, "instruction", self._on_instruction, QoSProfile(depth=10), callback_group=group
         )
         undo.callback(node.destroy_subscription, subscription)
 
-    def _report(self, node: Node, undo: ExitStack) -> None:
+    def _create_reports(self, node: Node, undo: ExitStack) -> None:
         self._progress = node.create_publisher(StoryboardProgress, "~/progress", 10)
         undo.callback(node.destroy_publisher, self._progress)
         self._diagnostics = Diagnostics(node, self.now)
         undo.callback(self._diagnostics.destroy)
-        # Simulated time may stand still; what is reported then must not.
+        # Simulated time may stand still, but the reports must go on.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         group = MutuallyExclusiveCallbackGroup()
-        ticks = [(1 / self._options.progress_rate, self._tell), (DIAGNOSTICS_PERIOD, self._diagnose)]
-        for period, callback in ticks:
+        timers = [
+            (1 / self._options.progress_rate, self._publish_progress),
+            (DIAGNOSTICS_PERIOD, self._publish_diagnostics),
+        ]
+        for period, callback in timers:
             timer = node.create_timer(period, callback, callback_group=group, clock=steady)
             undo.callback(partial(node.destroy_timer, timer))
 
-    def _instruction(self, message: String) -> None:
+    def _on_instruction(self, message: String) -> None:
         try:
             ticket = self.submit(TaskRequest(task=message.data))
-        except Refused as e:
+        except RequestRefusedError as e:
             self._refuse(str(e))
         else:
             if ticket.done:
                 self._refuse(ticket.outcome.result().message)
 
-    def _refuse(self, why: str) -> None:
-        self._refused = why
-        self._log.warning(f"instruction refused: {why}")
+    def _refuse(self, reason: str) -> None:
+        self._refusal = reason
+        self._log.warning(f"instruction refused: {reason}")
 
-    def _ended(self, done: Future[TaskOutcome]) -> None:
-        outcome = done.result()
+    def _log_outcome(self, future: Future[TaskOutcome]) -> None:
+        outcome = future.result()
         if outcome.error:
             self._log.warning(f"{outcome.error.name}: {outcome.message}")
         else:
             self._log.info(f"{outcome.board.state} after {outcome.elapsed:.1f} s")
 
-    def _tell(self) -> None:
+    def _publish_progress(self) -> None:
         progress = self.engine.progress()
         self._progress.publish(convert.progress(progress, self.now()))
-        self.actions.progress(progress)
+        self.actions.publish_progress(progress)
 
-    def _diagnose(self) -> None:
-        self.outputs.look()
-        # Without a task nobody else reads the camera: whether its frames can be read would be known too late.
+    def _publish_diagnostics(self) -> None:
+        self.outputs.follow_camera()
+        # Without a task nobody else reads the camera, and unreadable frames would be noticed too late.
         with suppress(ValueError):
             if (frame := self._camera.slot.newest()) is not None:
-                self.outputs.camera(frame.size)
+                self.outputs.set_camera_size(frame.size)
         counts = self._camera.slot.counts()
-        self._diagnostics.publish(counts, self._settings.max_image_age, self.engine, self._refused)
+        self._diagnostics.publish(counts, self._settings.max_image_age, self.engine, self._refusal)

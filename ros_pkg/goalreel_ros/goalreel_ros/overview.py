@@ -1,4 +1,4 @@
-"""The whole plan to look at: contact sheet and markers."""
+"""The whole plan as pictures for people: contact sheet and markers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ from goalreel_ros.pictures import Jpegs, raw
 
 
 class Overview:
-    """Draws boards. Takes about 100 ms each, so that it belongs into a thread of its own."""
+    """Draws boards. Each takes about 100 ms, so run it in a thread of its own."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Overview:
         self._marker_board = MarkerBoard(film_strip=options.film_strip)
 
     def configure(self, options: NodeOptions) -> None:
-        """Take new options, from the next board on."""
+        """Use new options from the next board on."""
         if options.film_strip != self._options.film_strip:
             self._marker_board = MarkerBoard(film_strip=options.film_strip)
         self._options = options
@@ -47,9 +47,9 @@ class Overview:
         self._sheet.publish(raw(sheet, at))
         self._compressed.publish(Jpegs(self._options.jpeg_quality).compressed(sheet, at))
         if self._markers is not None:
-            self._mark(self._markers, board)
+            self._publish_markers(self._markers, board)
 
-    def _mark(self, publisher: Publisher, board: Board) -> None:
+    def _publish_markers(self, publisher: Publisher, board: Board) -> None:
         frame_id = board.frame_id or self._options.frame_id
         if board.steps and not frame_id:
             self._log.warning("no ~/markers: the camera's messages carry no frame_id, set it", once=True)

@@ -1,4 +1,4 @@
-"""Camera messages to Images, and Images to messages. An unchanged picture is encoded once."""
+"""Converts camera messages to Images and Images to messages. An unchanged picture is encoded only once."""
 
 import threading
 from array import array
@@ -15,34 +15,34 @@ from goalreel.image import Image
 from goalreel.pixels import decode_compressed, decode_raw
 from goalreel.streaming.board import Board
 
-NO_PICTURE = ("bayer", "16", "32", "64")
-"""How the encodings begin that lose their meaning in a JPEG or PNG."""
+NON_COLOUR_PREFIXES = ("bayer", "16", "32", "64")
+"""Prefixes of encodings that lose their meaning in a JPEG or PNG."""
 
 
 def decode(message: RawImage | CompressedImage) -> Image:
     """Decode a camera's picture.
 
     Raises:
-        ValueError: not a picture; one line that says what to do.
+        ValueError: it is no colour picture; one line that says what to do.
     """
     data = octets(message.data)
     if isinstance(message, RawImage):
         return decode_raw(message.encoding, message.height, message.width, message.step, data)
     encoding, transported, _ = message.format.partition(";")
-    if "compressedDepth" in message.format or (transported and encoding.startswith(NO_PICTURE)):
+    if "compressedDepth" in message.format or (transported and encoding.startswith(NON_COLOUR_PREFIXES)):
         raise InputError(f"format {message.format!r} is no colour picture: choose the camera's colour topic")
     return decode_compressed(data)
 
 
 def octets(data: object) -> Buffer:
-    """Give what a `uint8[]` field holds as bytes, copied only where the field itself gives no access.
+    """Give the content of a `uint8[]` field as bytes, without a copy where the field allows it.
 
     Raises:
-        InputError: it holds something else.
+        InputError: the field has an unknown type.
     """
-    # Up to Kilted the field is an array.array. Since Lyrical it may be a `rosidl_buffer.Buffer`, when the
-    # picture came in a vendor's memory (ros2/rosidl pull request 943, ros2/rosidl_python 250): its versions
-    # have the buffer protocol, or `to_bytes` alone. Other bridges to GPU memory offer `__array__`.
+    # Up to Kilted the field is an array.array. From Lyrical on it may be a `rosidl_buffer.Buffer`, where the
+    # picture is in a vendor's memory (ros2/rosidl pull request 943, ros2/rosidl_python 250). Its versions
+    # have the buffer protocol, or only `to_bytes`. Other bridges to GPU memory offer `__array__`.
     if isinstance(data, Buffer):
         return data
     to_bytes: Callable[[], bytes] | None = getattr(data, "to_bytes", None)
@@ -54,7 +54,7 @@ def octets(data: object) -> Buffer:
 
 
 def raw(image: Image, header: Header) -> RawImage:
-    """As rgb8."""
+    """Make a raw image message, encoded as rgb8."""
     width, height = image.size
     return RawImage(
         header=header,
@@ -68,25 +68,25 @@ def raw(image: Image, header: Header) -> RawImage:
 
 
 def black(size: tuple[int, int]) -> Image:
-    """Make what stands for "no picture" where consumers know pictures only, as in annotated datasets."""
+    """Make a black picture of `size` (width, height), which stands for "no picture", as in datasets."""
     return Image(np.zeros((size[1], size[0], 3), np.uint8))
 
 
 class Jpegs:
-    """Encodes pictures, and remembers those of the present board. Any thread may call."""
+    """Encodes pictures, and caches those of the present board. Safe from any thread."""
 
     def __init__(self, quality: int) -> None:
         self._quality = quality
         self._lock = threading.Lock()
-        self._known: dict[int, tuple[Image, array]] = {}
+        self._cache: dict[int, tuple[Image, array]] = {}
 
     def compressed(self, image: Image | None, header: Header) -> CompressedImage:
         """Make a JPEG message, without data where there is no image."""
         data = array("B") if image is None else self._encode(image)
         return CompressedImage(header=header, format="jpeg", data=data)
 
-    def passing(self, image: Image, header: Header) -> CompressedImage:
-        """As `compressed`, of a picture that does not come again."""
+    def compressed_once(self, image: Image, header: Header) -> CompressedImage:
+        """Make a JPEG message of a picture that will not be used again, without caching it."""
         with self._lock:
             quality = self._quality
         return CompressedImage(header=header, format="jpeg", data=_jpeg(image, quality))
@@ -95,24 +95,24 @@ class Jpegs:
         """Set the JPEG quality, 1-100, of pictures from now on."""
         with self._lock:
             self._quality = quality
-            self._known = {}
+            self._cache = {}
 
-    def keep(self, board: Board) -> None:
-        """Forget the pictures that are not on the board."""
+    def drop_others(self, board: Board) -> None:
+        """Drop the pictures that are not on the board from the cache."""
         live = {id(image) for image in _images(board)}
         with self._lock:
-            self._known = {k: v for k, v in self._known.items() if k in live}
+            self._cache = {k: v for k, v in self._cache.items() if k in live}
 
     def _encode(self, image: Image) -> array:
         with self._lock:
-            quality, known = self._quality, self._known.get(id(image))
-        if known is not None:
-            return known[1]
+            quality, entry = self._quality, self._cache.get(id(image))
+        if entry is not None:
+            return entry[1]
         encoded = _jpeg(image, quality)
         with self._lock:
             if quality == self._quality:
-                # The image is kept with its bytes: its id is its own for as long as it lives.
-                self._known[id(image)] = (image, encoded)
+                # The cache holds the image too: its id is unique only while it exists.
+                self._cache[id(image)] = (image, encoded)
         return encoded
 
 

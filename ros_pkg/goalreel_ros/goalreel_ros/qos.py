@@ -1,4 +1,4 @@
-"""Quality of service that several modules share."""
+"""Quality-of-service profiles that several modules share."""
 
 import os
 
@@ -7,18 +7,18 @@ from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile, Reliabilit
 
 OFFERED_LEASE = 0.5
 LEASE = float(os.environ.get("GOALREEL_LEASE", "1.5"))
-"""Seconds of silence after which a publisher counts as gone: three signs of life, or a second's delay. On a
-network that loses more, or a machine that is busier, set it higher where goals are followed."""
+"""Seconds of silence after which a publisher counts as gone: three missed assertions, or a delay of a second.
+Set it higher, where goals are followed, on a lossy network or a busy machine."""
 
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
-"""A late joiner gets the present state."""
+"""A late subscriber gets the present state."""
 
 
 def _alive(lease: float) -> QoSProfile:
-    # AUTOMATIC: a thread of the middleware gives the signs of life. It ends, or stops, with the process; but
-    # Python may hold its lock for seconds while models load, and a MANUAL sign would be missing then.
+    # AUTOMATIC: a thread of the middleware asserts liveliness. It ends, or stops, with the process. With
+    # MANUAL, assertions would be missed while Python holds its lock for seconds as models load.
     return QoSProfile(
         depth=1,
         reliability=ReliabilityPolicy.RELIABLE,
@@ -29,6 +29,6 @@ def _alive(lease: float) -> QoSProfile:
 
 
 GOAL = _alive(OFFERED_LEASE)
-"""Of whoever publishes sub-goals: latched, with signs of life."""
+"""For publishers of sub-goals: latched, with liveliness."""
 WATCHED = _alive(LEASE)
-"""Of whoever follows them and must know that their publisher lives; hears no publisher without such signs."""
+"""For subscribers that must know whether the publisher is alive. Incompatible with publishers without it."""

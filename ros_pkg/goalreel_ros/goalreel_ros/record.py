@@ -26,7 +26,7 @@ from rosbags.rosbag2 import StoragePlugin, Writer, WriterError
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
-from goalreel_ros.signals import Stop
+from goalreel_ros.signals import StopSignal
 
 LOOK_S = 0.1
 """How often to look for publishers of topics not yet heard."""
@@ -55,12 +55,12 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _record(writer: Writer, topics: Sequence[str], command: list[str]) -> None:
     # rclpy's own handlers end the context at once, and what is not spinning yet would raise.
-    stop = Stop()
+    stop = StopSignal()
     with rclpy.init(args=command, signal_handler_options=SignalHandlerOptions.NO):
         node, executor = Node("recorder"), SingleThreadedExecutor()
         executor.add_node(node)
         Recorder(node, writer, topics)
-        while not stop.asked:
+        while not stop.requested:
             executor.spin_once(LOOK_S)
         drain(executor, writer)
     sys.stderr.write(f"{sum(writer.counts.values())} messages\n")

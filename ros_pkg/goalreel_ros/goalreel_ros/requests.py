@@ -1,4 +1,4 @@
-"""Requests as they come in, by action, service or topic, in the engine's words."""
+"""Converts the requests of actions, services and topics to the engine's TaskRequest."""
 
 from typing import Protocol
 from uuid import UUID
@@ -21,8 +21,8 @@ type GenerateRequest = GenerateStoryboard.Goal | StartGenerateStoryboard.Request
 type AnnotateRequest = AnnotateTask.Goal | StartAnnotateTask.Request
 
 
-class Refused(Exception):
-    """A request that does not reach the engine: why, as a code and one line."""
+class RequestRefusedError(Exception):
+    """A request that does not reach the engine. `code` and the message, one line, say why."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -30,22 +30,22 @@ class Refused(Exception):
 
 
 class Submit(Protocol):
-    """Hands a request to the engine."""
+    """Submits a request to the engine."""
 
     def __call__(self, request: TaskRequest, on_phase: OnPhase | None = None) -> Ticket:
-        """Start it.
+        """Start the request.
 
         Raises:
-            Refused: the node is not active.
+            RequestRefusedError: the node is not active.
         """
         ...
 
 
 def generate(message: GenerateRequest) -> TaskRequest:
-    """Read a request to make a storyboard.
+    """Convert a request to make a storyboard.
 
     Raises:
-        Refused: the image cannot be read.
+        RequestRefusedError: the image cannot be read.
     """
     images = list(message.image)
     return TaskRequest(
@@ -61,10 +61,10 @@ def generate(message: GenerateRequest) -> TaskRequest:
 
 
 def annotate(message: AnnotateRequest) -> TaskRequest:
-    """Read a request to carry a task out."""
+    """Convert a request to carry a task out."""
     return TaskRequest(
         task=message.task,
-        storyboard_id=_known(message.storyboard_id),
+        storyboard_id=_storyboard_id(message.storyboard_id),
         auxiliary_text=message.auxiliary_text,
         max_steps=message.max_steps,
         max_attempts=message.max_attempts,
@@ -73,7 +73,7 @@ def annotate(message: AnnotateRequest) -> TaskRequest:
     )
 
 
-def _known(message: UUIDMessage) -> UUID | None:
+def _storyboard_id(message: UUIDMessage) -> UUID | None:
     value = from_uuid(message)
     return None if value == NO_ID else value
 
@@ -82,4 +82,4 @@ def _image(message: CompressedImage) -> Image:
     try:
         return decode(message)
     except ValueError as e:
-        raise Refused(ErrorCode.BAD_IMAGE, f"the request's image cannot be used: {e}") from None
+        raise RequestRefusedError(ErrorCode.BAD_IMAGE, f"the request's image cannot be used: {e}") from None

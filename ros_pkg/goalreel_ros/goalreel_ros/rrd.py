@@ -34,7 +34,7 @@ from goalreel.annotator.rrd.scene import (
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, SubGoal
 from goalreel_ros.client.terminal import IMAGES, STATES
 from goalreel_ros.pictures import decode
-from goalreel_ros.signals import Stop
+from goalreel_ros.signals import StopSignal
 
 APPLICATION = "goalreel_node"
 """Not that of datasets: their time begins at 0, and the viewer keeps one layout an application."""
@@ -76,12 +76,12 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _listen(stream: rr.RecordingStream, name: str, camera: str, command: list[str]) -> None:
     # rclpy's own handlers end the context at once, and what is not spinning yet would raise.
-    stop = Stop()
+    stop = StopSignal()
     with rclpy.init(args=command, signal_handler_options=SignalHandlerOptions.NO):
         node, executor = Node("goalreel_rerun"), SingleThreadedExecutor()
         executor.add_node(node)
         Listener(node, stream, name, camera)
-        while not stop.asked:
+        while not stop.requested:
             executor.spin_once(WAIT_S)
     stream.disconnect()
 

@@ -1,4 +1,4 @@
-"""An operator's services, and the twins of the actions for tools that cannot send action goals."""
+"""An operator's services, and services in place of the actions for tools that cannot send action goals."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +20,7 @@ from goalreel_interfaces.srv import (
 )
 from goalreel_ros import convert, requests
 from goalreel_ros.pictures import Jpegs
-from goalreel_ros.requests import Refused, Submit
+from goalreel_ros.requests import RequestRefusedError, Submit
 
 STATUSES = {
     StoryboardStep.STATUS_ACTIVE: "active",
@@ -38,13 +38,19 @@ type CodedResponse = GetStoryboard.Response | SetActiveStep.Response | Command.R
 class Services:
     """Offers every service of the node.
 
-    `active` gives the engine, or raises Refused while the node is not active.
+    `active_engine` gives the engine, or raises RequestRefusedError while the node is not active.
     """
 
     def __init__(
-        self, node: Node, active: Callable[[], Engine], submit: Submit, jpegs: Jpegs, now: Callable[[], int]
+        self,
+        node: Node,
+        active_engine: Callable[[], Engine],
+        submit: Submit,
+        jpegs: Jpegs,
+        now: Callable[[], int],
     ) -> None:
-        self._node, self._active, self._submit, self._jpegs, self._now = node, active, submit, jpegs, now
+        self._node, self._active_engine, self._submit = node, active_engine, submit
+        self._jpegs, self._now = jpegs, now
         group = ReentrantCallbackGroup()
 
         def create(kind: type[Any], name: str, callback: Callable[..., Any]) -> Any:
@@ -60,13 +66,13 @@ class Services:
             ),
             create(StartAnnotateTask, "start/annotate_task", partial(self._start, requests.annotate)),
             *(
-                create(Command, order, partial(self._command, order))
-                for order in get_args(TaskCommand.__value__)
+                create(Command, command, partial(self._command, command))
+                for command in get_args(TaskCommand.__value__)
             ),
         ]
 
     def destroy(self) -> None:
-        """Take the services away."""
+        """Remove every service."""
         for service in self._services:
             self._node.destroy_service(service)
 
@@ -77,24 +83,24 @@ class Services:
         return self._answer(response, partial(self._snapshot, response, jpegs))
 
     def _snapshot(self, response: GetStoryboard.Response, jpegs: Jpegs | None) -> CodedText:
-        response.storyboard = convert.storyboard(self._active().board, jpegs, self._now())
+        response.storyboard = convert.storyboard(self._active_engine().board, jpegs, self._now())
         return ErrorCode.NONE, ""
 
     def _set_step(
         self, request: SetActiveStep.Request, response: SetActiveStep.Response
     ) -> SetActiveStep.Response:
-        def order() -> CodedText:
-            engine, status = self._active(), STATUSES.get(request.status)
+        def set_step() -> CodedText:
+            engine, status = self._active_engine(), STATUSES.get(request.status)
             if status is None:
                 return ErrorCode.INVALID_REQUEST, f"a step cannot be given status {request.status}"
             return engine.set_step(request.index, status)
 
-        return self._answer(response, order)
+        return self._answer(response, set_step)
 
     def _command(
-        self, order: TaskCommand, request: Command.Request, response: Command.Response
+        self, command: TaskCommand, request: Command.Request, response: Command.Response
     ) -> Command.Response:
-        return self._answer(response, lambda: self._active().command(order, request.reason))
+        return self._answer(response, lambda: self._active_engine().command(command, request.reason))
 
     def _start[Response: StartResponse](
         self, parse: Callable[[Any], TaskRequest], request: Any, response: Response
@@ -112,6 +118,6 @@ class Services:
     def _answer[Response: CodedResponse](self, response: Response, act: Callable[[], CodedText]) -> Response:
         try:
             response.error_code, response.error_msg = act()
-        except Refused as e:
+        except RequestRefusedError as e:
             response.error_code, response.error_msg = e.code, str(e)
         return response

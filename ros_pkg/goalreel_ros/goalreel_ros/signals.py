@@ -5,12 +5,12 @@ import signal
 import socket
 
 
-class Stop:
-    """Set by a signal or by `ask`. Made in the main thread.
+class StopSignal:
+    """Set by SIGINT, by SIGTERM, or by `request`. Create it in the main thread.
 
-    A lock is no good for this: a signal that comes just before the wait begins would not wake it, and its
-    handler may have interrupted the very code that holds the lock. The interpreter's wakeup descriptor has
-    neither fault, whichever thread the signal is delivered to.
+    A lock is not safe here: a signal that arrives just before the wait begins would not wake it, and the
+    handler may interrupt the very code that holds the lock. The interpreter's wakeup descriptor has neither
+    fault, whichever thread the signal is delivered to.
     """
 
     def __init__(self) -> None:
@@ -21,14 +21,14 @@ class Stop:
             signal.signal(number, lambda *_: None)
 
     @property
-    def asked(self) -> bool:
-        """Whether the end has been asked for."""
+    def requested(self) -> bool:
+        """Whether the process is to stop."""
         return bool(select.select([self._reader], [], [], 0)[0])
 
-    def ask(self) -> None:
-        """Ask for the end, from any thread."""
+    def request(self) -> None:
+        """Request a stop, from any thread."""
         self._writer.send(b"\0")
 
     def wait(self) -> None:
-        """Wait until the end is asked for."""
+        """Wait until a stop is requested."""
         self._reader.recv(1, socket.MSG_PEEK)

@@ -1,4 +1,4 @@
-"""Spinning an executor in a thread, and ending that."""
+"""Spins an executor in a thread, and ends that thread."""
 
 import threading
 from contextlib import suppress
@@ -7,10 +7,10 @@ from rclpy.executors import Executor, ExternalShutdownException
 
 
 class Spin:
-    """Executes callbacks in the thread that calls `run`, until another calls `stop`.
+    """Executes callbacks in the thread that calls `run`, until another thread calls `stop`.
 
-    rclpy 9's `Executor.shutdown` wakes a spin with a guard condition that it then takes away: a spin that was
-    just about to wait does so until something else happens, and so does whoever joins its thread.
+    rclpy 9's `Executor.shutdown` wakes a spin with a guard condition that it then destroys. A spin that was
+    just about to wait misses it, and so whoever joins its thread waits as well.
     """
 
     def __init__(self, executor: Executor) -> None:
@@ -18,13 +18,13 @@ class Spin:
         self._stopped = threading.Event()
 
     def run(self) -> None:
-        """Until `stop`, or the end of the context. What a callback raises goes through; then run again."""
+        """Spin until `stop` or the end of the context. After an exception of a callback, call it again."""
         with suppress(ExternalShutdownException):
             while not self._stopped.is_set() and self._executor.context.ok():
                 self._executor.spin_once()
 
     def stop(self, thread: threading.Thread, timeout: float | None = None) -> None:
-        """Wait for the thread that runs, at most `timeout` seconds, and let go of the executor."""
+        """Wait for the thread in `run`, at most `timeout` seconds, and shut the executor down."""
         self._stopped.set()
         self._executor.create_task(lambda: None)  # wakes it
         thread.join(timeout)

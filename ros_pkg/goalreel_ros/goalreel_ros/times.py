@@ -1,4 +1,4 @@
-"""Nanoseconds and seconds as ROS writes them."""
+"""Converts nanoseconds and seconds to and from ROS messages."""
 
 from builtin_interfaces.msg import Duration, Time
 

@@ -23,8 +23,8 @@ from sensor_msgs.msg import CompressedImage
 
 from goalreel.datasets.writing.video import fit
 from goalreel.errors import InputError
-from goalreel_ros.client.background_node import Beside
-from goalreel_ros.liveliness import Presence
+from goalreel_ros.client.background_node import BackgroundNode
+from goalreel_ros.liveliness import PublisherLiveliness
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import WATCHED
 
@@ -38,7 +38,7 @@ class Bridge:
 
     def __init__(self, topic: str, address: str, camera: str, size: tuple[int, int]) -> None:
         self._camera, self._size = camera, size
-        self._presence = Presence()
+        self._liveliness = PublisherLiveliness()
         self._encoded = _encode(np.zeros((size[1], size[0], 3), np.uint8))
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.PUB)
@@ -47,24 +47,24 @@ class Bridge:
             self._socket.bind(address)
         except zmq.ZMQError as e:
             raise InputError(f"cannot serve at {address}: {e}") from None
-        self._beside = Beside("goalreel_zmq")
-        self._node = self._beside.node
+        self._background = BackgroundNode("goalreel_zmq")
+        self._node = self._background.node
         self._node.create_subscription(
-            CompressedImage, topic, self._on_image, WATCHED, event_callbacks=self._presence.events
+            CompressedImage, topic, self._on_image, WATCHED, event_callbacks=self._liveliness.events
         )
-        self._beside.start()
+        self._background.start()
 
     def send(self) -> bool:
         """Send the present picture, unless nobody who lives publishes it."""
-        if not self._presence.alive:
+        if not self._liveliness.alive:
             return False
         message = {"timestamps": {self._camera: time.time()}, "images": {self._camera: self._encoded}}
         self._socket.send_string(json.dumps(message))
         return True
 
     def close(self) -> None:
-        """Stop."""
-        self._beside.close()
+        """StopSignal."""
+        self._background.close()
         self._socket.close()
         self._context.term()
 

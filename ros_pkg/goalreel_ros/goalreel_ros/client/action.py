@@ -1,4 +1,4 @@
-"""An action of the node's, for tasks that want all of their feedback."""
+"""An action client whose tasks get all of their feedback."""
 
 import weakref
 from typing import Any, Protocol
@@ -10,21 +10,21 @@ from rclpy.task import Future
 from unique_identifier_msgs.msg import UUID
 
 DEPTH = 10
-"""Feedback messages that wait for the executor: as many as rclpy's own subscription keeps."""
+"""Feedback messages that wait for the executor: as many as in rclpy's own subscription."""
 
 
 class FeedbackListener(Protocol):
-    """Waits for a task, and takes the feedback on it."""
+    """Receives the feedback on one task."""
 
     def on_feedback(self, message: Any) -> None:
-        """Called in the executor's thread."""
+        """Receive a message; called in the executor's thread."""
 
 
 class FeedbackActionClient:
-    """An `ActionClient` that gives each task its feedback.
+    """An `ActionClient` that gives each task all of its feedback.
 
-    rclpy 9 drops what comes after the result, and feedback and result travel by themselves, in no order. So
-    the feedback topic is subscribed to once more.
+    rclpy 9 drops feedback that arrives after the result, and the two are sent in no fixed order. So this
+    client subscribes to the feedback topic once more.
     """
 
     def __init__(self, node: Node, kind: Any, name: str) -> None:
@@ -35,7 +35,7 @@ class FeedbackActionClient:
         )
 
     def send(self, goal: Any, task: FeedbackListener) -> Future:
-        """Its answer, a goal handle. `task` gets the feedback for as long as somebody holds it."""
+        """Send a goal; the future gives its handle. `task`, held by a weak reference, gets the feedback."""
         name = uuid4().bytes
         self._tasks[name] = task
         return self.client.send_goal_async(goal, goal_uuid=UUID(uuid=list(name)))

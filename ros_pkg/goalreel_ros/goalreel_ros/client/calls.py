@@ -1,36 +1,38 @@
-"""Service calls that block with a timeout, on a node that spins beside."""
+"""Blocking service calls with a timeout, on a node that spins in the background."""
 
 import threading
 from collections.abc import Mapping
 from typing import Any
 
-from goalreel_ros.client.background_node import Beside
+from goalreel_ros.client.background_node import BackgroundNode
 
 
 class Calls:
-    """Calls services of the node `server`, their types by name.
+    """Calls services of the node `server`. `services` gives their types by name.
 
-    Their clients are made at once: the server must have found one before it can answer it.
+    All clients are created at once, since a server can answer only a client that it has discovered.
     """
 
-    def __init__(self, beside: Beside, server: str, services: Mapping[str, type], timeout: float) -> None:
+    def __init__(
+        self, background: BackgroundNode, server: str, services: Mapping[str, type], timeout: float
+    ) -> None:
         self.server = server
-        self._beside, self._timeout = beside, timeout
-        make = beside.node.create_client
-        self._clients = {name: make(kind, f"{server}/{name}") for name, kind in services.items()}
+        self._background, self._timeout = background, timeout
+        create = background.node.create_client
+        self._clients = {name: create(kind, f"{server}/{name}") for name, kind in services.items()}
 
     def __call__(self, name: str, request: Any, timeout: float | None = None) -> Any:
-        """The response of the service `~/name`, of which `request` is a request.
+        """Send a request to the service `~/name` and give its response.
 
         Raises:
-            TimeoutError: nobody offers it, or nobody answers, within `timeout` seconds.
+            TimeoutError: nobody offers the service, or there is no answer, within `timeout` seconds.
         """
         timeout = self._timeout if timeout is None else timeout
         client = self._clients[name]
         if not client.wait_for_service(timeout):
             raise TimeoutError(f"no node offers {client.srv_name} within {timeout:g} s")
         answered = threading.Event()
-        future = self._beside.run(lambda: client.call_async(request))
+        future = self._background.run(lambda: client.call_async(request))
         future.add_done_callback(lambda _: answered.set())
         if not answered.wait(timeout):
             client.remove_pending_request(future)

@@ -1,4 +1,4 @@
-"""What the client raises."""
+"""The exceptions of the client."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from goalreel.streaming.board import ErrorCode
 class GoalreelError(UserError, RuntimeError):
     """The node refused, or a task did not end well: `code`, and one line of text.
 
-    `result` is the action's result where there is one, with the storyboard as far as it came.
+    `result` is the action's result if there is one, with the storyboard as far as it was made.
     """
 
     def __init__(self, code: int, message: str, result: Any = None) -> None:
@@ -22,18 +22,20 @@ class GoalreelError(UserError, RuntimeError):
 
 
 class NodeGoneError(GoalreelError):
-    """The node ended or hangs, so its sub-goal is not current any more; or it came back after that, and a
-    task from before is lost."""
+    """The node ended or hangs, so that its sub-goal is no longer current.
+
+    A task also raises it after the node came back, since the node has lost the task.
+    """
 
     def __init__(self, server: str) -> None:
         super().__init__(ErrorCode.NOT_ACTIVE, f"the node {server} is gone or hangs: its goal is stale")
 
 
 def check(answer: Any, result: Any = None) -> None:
-    """Raise if a message with `error_code` and `error_msg` says that something went wrong.
+    """Check the `error_code` of a message.
 
     Raises:
-        GoalreelError: it does.
+        GoalreelError: it is not NONE.
     """
     if answer.error_code != ErrorCode.NONE:
         raise GoalreelError(answer.error_code, answer.error_msg, result)

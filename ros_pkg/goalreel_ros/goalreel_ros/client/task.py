@@ -11,55 +11,56 @@ from rclpy.action.client import ClientGoalHandle
 
 from goalreel.streaming.board import ErrorCode
 from goalreel_ros.client.action import FeedbackActionClient
-from goalreel_ros.client.background_node import Beside
+from goalreel_ros.client.background_node import BackgroundNode
 from goalreel_ros.client.errors import GoalreelError, NodeGoneError, check
-from goalreel_ros.liveliness import Presence
+from goalreel_ros.liveliness import PublisherLiveliness
 
-KEPT = 64
-"""Feedback messages kept for a caller that does not ask."""
-LATE = 0.2
-"""Seconds in which feedback may come after the result."""
-STOP = 2.0
-"""Seconds given to the node to answer a task that Ctrl-C has ended before, so that it can be told."""
-LOOK = 0.5
-"""Seconds between two looks at whether the server still lives."""
+MAX_FEEDBACK = 64
+"""Feedback messages that are stored until the caller reads them; the oldest are dropped."""
+LATE_SECONDS = 0.2
+"""Seconds in which feedback may arrive after the result."""
+INTERRUPT_SECONDS = 2.0
+"""Seconds to wait, after Ctrl-C, for the node's answer to a goal, so that the goal can be cancelled."""
+POLL_SECONDS = 0.5
+"""Seconds between two checks whether the server is still alive."""
 
 
 class TaskHandle[Result, Feedback]:
-    """A task that the node accepted. Made by `GoalreelClient`; any thread may use it.
+    """A task that the node accepted. Made by `GoalreelClient`; safe from any thread.
 
     `result` gives the action's result message, `feedback` its newest feedback message.
     """
 
     def __init__(
         self,
-        beside: Beside,
+        background: BackgroundNode,
         action: FeedbackActionClient,
         goal: Any,
         timeout: float,
         server: str,
-        presence: Presence,
-        said: Callable[[], str],
+        liveliness: PublisherLiveliness,
+        node_message: Callable[[], str],
     ) -> None:
-        """`said` gives what the node says that it waits for, or nothing."""
-        self._beside, self._client, self._server = beside, action.client, server
-        self._presence, self._losses = presence, presence.losses
-        self._changed, self._said = presence.changed, said
-        self._news: deque[Feedback] = deque(maxlen=KEPT)
+        """`node_message` gives the node's message about what it waits for, or an empty text."""
+        self._background, self._client, self._server = background, action.client, server
+        self._liveliness, self._losses = liveliness, liveliness.losses
+        self._changed, self._node_message = liveliness.changed, node_message
+        self._unread: deque[Feedback] = deque(maxlen=MAX_FEEDBACK)
         self._newest: Feedback | None = None
         self._goal: ClientGoalHandle
         self._answer: ClientGoalHandle | None = None
         self._outcome: Result | None = None
         self._status = GoalStatus.STATUS_UNKNOWN
         self._abandoned = False
-        beside.run(lambda: action.send(goal, self).add_done_callback(self._on_answer))
+        background.run(lambda: action.send(goal, self).add_done_callback(self._on_answer))
         try:
-            answer = self._answered(timeout)
+            answer = self._wait_for_answer(timeout)
         except KeyboardInterrupt:
-            # The node may be at work before its answer is here, and nobody else could stop it.
+            # The node may have started before its answer arrives, and nobody else could stop it.
             with suppress(TimeoutError):
-                if (late := self._answered(STOP)) is not None and late.accepted:
-                    self._goal = late
+                goal = self._wait_for_answer(INTERRUPT_SECONDS)
+                if goal is not None and goal.accepted:
+                    self._goal = goal
                     self.cancel()
             raise
         if answer is None:
@@ -70,13 +71,13 @@ class TaskHandle[Result, Feedback]:
 
     @property
     def done(self) -> bool:
-        """Whether the task has ended, well or not, or its node has: `result` tells which."""
-        return self._outcome is not None or self._lost
+        """Whether the task, or its node, has ended; `result` tells which."""
+        return self._outcome is not None or self._node_lost
 
     @property
-    def _lost(self) -> bool:
-        """Whether the node ended or hung since; what it does with the task if it goes on is nobody's goal."""
-        return self._presence.losses != self._losses
+    def _node_lost(self) -> bool:
+        """Whether the node ended or hung since. If it goes on with the task, its goals are not trusted."""
+        return self._liveliness.losses != self._losses
 
     @property
     def feedback(self) -> Feedback | None:
@@ -89,66 +90,66 @@ class TaskHandle[Result, Feedback]:
         """Wait for the end, at most `timeout` seconds, and call `on_feedback` here, in the caller's thread.
 
         Raises:
-            GoalreelError: it did not end well.
-            NodeGoneError: nobody knows how, for the node ended or hung meanwhile.
-            TimeoutError: it is still under way.
+            GoalreelError: the task did not end well.
+            NodeGoneError: the node ended or hung meanwhile, so that the result is unknown.
+            TimeoutError: the task is still under way.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            left = LOOK if deadline is None else min(LOOK, deadline - time.monotonic())
+            wait = POLL_SECONDS if deadline is None else min(POLL_SECONDS, deadline - time.monotonic())
             with self._changed:
-                self._changed.wait_for(lambda: self._news or self.done, max(0.0, left))
-                news, outcome = list(self._news), self._outcome
-                self._news.clear()
+                self._changed.wait_for(lambda: self._unread or self.done, max(0.0, wait))
+                messages, outcome = list(self._unread), self._outcome
+                self._unread.clear()
             if on_feedback is not None:
-                for message in news:
+                for message in messages:
                     on_feedback(message)
             if outcome is not None:
-                while on_feedback is not None and (message := self._late()) is not None:
+                while on_feedback is not None and (message := self._wait_for_late_feedback()) is not None:
                     on_feedback(message)
-                return self._judged(outcome)
-            if self._lost or not self._client.server_is_ready():
+                return self._check(outcome)
+            if self._node_lost or not self._client.server_is_ready():
                 raise NodeGoneError(self._server)
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError(f"the task did not end within {timeout:g} s")
 
     def cancel(self, timeout: float = 5.0) -> None:
-        """Ask the node to stop, and wait until it has, unless `timeout` is 0. What has ended is left alone.
+        """Ask the node to stop, and wait until it has, unless `timeout` is 0. Does nothing after the end.
 
         Raises:
-            NodeGoneError: the node ended or hung meanwhile. One that goes on finds the request and stops.
-            TimeoutError: it did not stop in time.
+            NodeGoneError: the node ended or hung meanwhile. If it goes on, it gets the request and stops.
+            TimeoutError: the task did not stop in time.
         """
-        acknowledged = self._beside.run(lambda: self._goal.cancel_goal_async()).done
+        is_acknowledged = self._background.run(lambda: self._goal.cancel_goal_async()).done
         if not timeout:
             return
         with self._changed:
             if not self._changed.wait_for(lambda: self.done, timeout):
-                said = "acknowledged" if acknowledged() else "not acknowledged"
-                waits = f"; the node says: {self._said()}" if self._said() else ""
-                raise TimeoutError(f"{said}, but the task did not stop within {timeout:g} s{waits}")
+                status = "acknowledged" if is_acknowledged() else "not acknowledged"
+                reason = f"; the node says: {self._node_message()}" if self._node_message() else ""
+                raise TimeoutError(f"{status}, but the task did not stop within {timeout:g} s{reason}")
             if self._outcome is None:
                 raise NodeGoneError(self._server)
 
-    def _answered(self, timeout: float) -> ClientGoalHandle | None:
-        """Wait for the node's answer; one that comes later than `timeout` seconds is met with cancelling."""
+    def _wait_for_answer(self, timeout: float) -> ClientGoalHandle | None:
+        """Wait for the node's answer. A goal that is accepted after `timeout` seconds is cancelled."""
         with self._changed:
             self._abandoned = not self._changed.wait_for(lambda: self._answer is not None, timeout)
             return self._answer
 
-    def _late(self) -> Feedback | None:
-        """Give feedback that the result has overtaken, if any: the two travel by themselves, in no order."""
+    def _wait_for_late_feedback(self) -> Feedback | None:
+        """Give feedback that arrives after the result, if any: the two are sent in no fixed order."""
         with self._changed:
-            self._changed.wait_for(lambda: self._news, LATE)
-            return self._news.popleft() if self._news else None
+            self._changed.wait_for(lambda: self._unread, LATE_SECONDS)
+            return self._unread.popleft() if self._unread else None
 
-    def _judged(self, outcome: Result) -> Result:
+    def _check(self, outcome: Result) -> Result:
         check(outcome, outcome)
         if self._status != GoalStatus.STATUS_SUCCEEDED:
             raise GoalreelError(ErrorCode.UNKNOWN, f"the task ended in state {self._status}", outcome)
         return outcome
 
-    # In the executor's thread.
+    # -- in the executor's thread
 
     def _on_answer(self, future: Any) -> None:
         goal = future.result()
@@ -161,10 +162,10 @@ class TaskHandle[Result, Feedback]:
             goal.cancel_goal_async()
 
     def on_feedback(self, message: Feedback) -> None:
-        """For `Action`, which brings it."""
+        """Store a feedback message; called by `FeedbackActionClient`."""
         with self._changed:
             self._newest = message
-            self._news.append(message)
+            self._unread.append(message)
             self._changed.notify_all()
 
     def _on_result(self, future: Any) -> None:

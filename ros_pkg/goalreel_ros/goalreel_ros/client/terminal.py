@@ -20,14 +20,13 @@ app = typer.Typer(add_completion=False)
 COLOURS = {"PENDING": "white", "ACTIVE": "cyan", "COMPLETED": "green", "SKIPPED": "yellow", "FAILED": "red"}
 REFRESH = 4.0
 INTERRUPTED = 130
-"""What a shell expects of a command that Ctrl-C ended."""
+"""Exit status of a command that Ctrl-C ended."""
 
 
 def _names(kind: type, prefix: str) -> dict[int, str]:
-    """Constant -> its name without the prefix."""
-    meta = type(kind)
-    found = {n: getattr(kind, n) for n in dir(meta) if n.startswith(prefix)}
-    return {value: name.removeprefix(prefix) for name, value in found.items()}
+    """Map each constant of a message that begins with `prefix` to its name without the prefix."""
+    names = [name for name in dir(type(kind)) if name.startswith(prefix)]
+    return {getattr(kind, name): name.removeprefix(prefix) for name in names}
 
 
 STATES = _names(Storyboard, "STATE_")
@@ -37,22 +36,22 @@ UNDER_WAY = (Storyboard.STATE_PLANNING, Storyboard.STATE_RENDERING, Storyboard.S
 
 
 def panel(step: StoryboardStep) -> Panel:
-    """One step: what must become true, how it stands, and what the critic said."""
+    """Draw one step: what must become true, its state, and the critic's verdict."""
     status = STATUSES[step.status]
     verified = step.image_status == StoryboardStep.IMAGE_VERIFIED
-    in_words = verified and bool(step.auxiliary_text) and not step.prompt
-    picture = "no picture: planned in words" if in_words else f"picture {IMAGES[step.image_status].lower()}"
+    text_only = verified and bool(step.auxiliary_text) and not step.prompt
+    picture = "no picture: planned in words" if text_only else f"picture {IMAGES[step.image_status].lower()}"
     lines = [step.instruction, picture]
     if step.attempts:
         lines[1] += f", attempt {step.attempts} of {step.max_attempts}"
     if step.critic.verdict != CriticVerdict.NOT_EVALUATED:
-        lines.append(f"critic{_sure(step.critic)}: {step.critic.reasoning}")
+        lines.append(f"critic{_scores(step.critic)}: {step.critic.reasoning}")
     title = f"{step.index + 1}. {escape(step.name)}"
     return Panel(Text("\n".join(lines)), title=title, subtitle=status.lower(), border_style=COLOURS[status])
 
 
-def _sure(critic: CriticVerdict) -> str:
-    """The Critic's numbers in brackets, as far as it gave any."""
+def _scores(critic: CriticVerdict) -> str:
+    """The Critic's score and probability in brackets, as far as it gave any."""
     numbers = []
     if not math.isnan(critic.score):
         numbers.append(f"{critic.score:.1f}/10")
@@ -62,15 +61,15 @@ def _sure(critic: CriticVerdict) -> str:
 
 
 def picture(board: Storyboard | None, task: str, progress: StoryboardProgress | None) -> RenderableType:
-    """The storyboard, panel by panel, as far as it is made, and what the node waits for."""
-    waits = progress.message if progress is not None else ""
+    """Draw the storyboard, panel by panel, as far as it is made, and what the node waits for."""
+    message = progress.message if progress is not None else ""
     if board is None or board.task != task:
-        return Text(f"{task}: {waits or 'waiting for the node'}")
+        return Text(f"{task}: {message or 'waiting for the node'}")
     head = f"{board.task}: {STATES[board.state].lower()}"
     if board.revision:
         head += f", plan {board.revision + 1}"
-    if waits and board.state in UNDER_WAY:
-        head += f" ({waits})"
+    if message and board.state in UNDER_WAY:
+        head += f" ({message})"
     return Group(Text(head, style="bold"), *(panel(s) for s in board.steps))
 
 
@@ -87,8 +86,8 @@ def run(
     with GoalreelClient(server=server) as client:
         try:
             client.wait_until_active(wait)
-            with _shown(console, lambda: picture(client.storyboard(), task, client.progress())):
-                _work(client, task, only_generate, timeout)
+            with _live(console, lambda: picture(client.storyboard(), task, client.progress())):
+                _run_task(client, task, only_generate, timeout)
         except (GoalreelError, TimeoutError, ValueError) as e:
             console.print(f"{e}", style="red", markup=False, highlight=False)
             raise typer.Exit(1) from None
@@ -98,16 +97,16 @@ def run(
 
 
 @contextmanager
-def _shown(console: Console, picture: Callable[[], RenderableType]) -> Iterator[None]:
+def _live(console: Console, picture: Callable[[], RenderableType]) -> Iterator[None]:
     try:
         with Live(console=console, refresh_per_second=REFRESH, get_renderable=picture):
             yield
     finally:
         if not console.is_terminal:
-            console.line()  # into a file, rich leaves the last line open
+            console.line()  # in a file, rich does not end the last line
 
 
-def _work(client: GoalreelClient, task: str, only_generate: bool, timeout: float) -> None:
+def _run_task(client: GoalreelClient, task: str, only_generate: bool, timeout: float) -> None:
     if only_generate:
         client.generate(task, timeout=timeout)
         return

@@ -25,7 +25,7 @@ from goalreel.tabletop.sim.env import STATE_NAMES
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.reach import ArmAction, Reacher, at_home, homeward, still
 from goalreel_interfaces.msg import SubGoal
-from goalreel_ros.liveliness import Presence
+from goalreel_ros.liveliness import PublisherLiveliness
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import WATCHED
 from goalreel_ros.tabletop.running import parameters, run
@@ -65,9 +65,9 @@ class FollowerNode(Node):
         self._actions: deque[ArmAction] = deque()
         self._next_look = 0.0
         self._action = self.create_publisher(Float64MultiArray, "action", 10)
-        self._presence = Presence()
+        self._liveliness = PublisherLiveliness()
         self.create_subscription(
-            SubGoal, "subgoal", self._on_subgoal, WATCHED, event_callbacks=self._presence.events
+            SubGoal, "subgoal", self._on_subgoal, WATCHED, event_callbacks=self._liveliness.events
         )
         self.create_subscription(RawImage, "image", self._on_image, qos_profile_sensor_data)
         # Depth 1: an action answers the newest state, and never more than one is on its way.
@@ -104,8 +104,8 @@ class FollowerNode(Node):
             self._send(homeward(state))
 
     def _stale(self) -> bool:
-        if self._presence.gone != self._was_gone:
-            self._was_gone = self._presence.gone
+        if self._liveliness.gone != self._was_gone:
+            self._was_gone = self._liveliness.gone
             self.get_logger().warning(
                 "the goal is stale: its node is gone or hangs" if self._was_gone else "the node is back"
             )
