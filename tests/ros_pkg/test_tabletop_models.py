@@ -107,7 +107,7 @@ def test_a_storyboard_of_the_scenes_own_instruction_is_verified(world, live):
     assert [s.step.instruction for s in board.steps] == [state_of(g) for g in world.episode.goals]
     assert [len(s.attempts) for s in board.steps] == [1] * len(world.episode.goals)
     assert board.complete
-    assert all(world.shown(board.steps[-1].goal_image).holds(g) for g in world.episode.goals)
+    assert all(world.snapshot_of(board.steps[-1].goal_image).holds(g) for g in world.episode.goals)
     assert not any(world.now().holds(g) for g in world.episode.goals)
 
 
@@ -218,7 +218,7 @@ def test_goal_images_alone_are_followed_to_the_end(seed):
     tick = world.tick(HOLD, look=True)
     picture = tick.picture
     for goal in world.episode.goals:
-        picture = world.imagine(world.shown(picture), goal)
+        picture = world.imagine(world.snapshot_of(picture), goal)
         sent = Image.decode(cv2.imencode(".jpg", picture.pixels[:, :, ::-1])[1].tobytes())
         motion = reacher.motion(tick.picture, sent)
         assert motion.block == goal.object

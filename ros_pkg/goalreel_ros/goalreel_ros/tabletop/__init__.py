@@ -1,1 +1,1 @@
-"""The simulated tabletop as ROS 2 nodes: a camera to plan from and a follower that moves the blocks."""
+"""The simulated tabletop as ROS 2 nodes: a simulator with a camera, and a follower that moves the blocks."""

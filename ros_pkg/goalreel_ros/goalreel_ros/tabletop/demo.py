@@ -1,7 +1,7 @@
 """`python -m goalreel_ros.tabletop.demo`: the closed loop in three processes, and a film of it.
 
-Simulator, goalreel node and follower are started as anyone would start them; the scene's instruction is sent;
-what the camera saw beside the goal image of the moment is written down.
+It starts simulator, goalreel node and follower as processes and sends the scene's instruction. The film shows
+the camera's frames beside the goal image of the moment.
 """
 
 import json
@@ -31,9 +31,9 @@ from goalreel_ros.tabletop.film import Film, FilmFrame
 FPS = 10
 START = 60.0
 """Seconds for the processes to be there."""
-NAP = 0.02
+SPIN_SECONDS = 0.02
 TRACKING = {"track_rate": 10.0, "critic_period": 0.5, "gate": 0.3}
-"""The node's settings for a robot that is faster than real."""
+"""The node's settings for a robot that is faster than a real one."""
 
 app = typer.Typer(add_completion=False)
 
@@ -41,9 +41,10 @@ app = typer.Typer(add_completion=False)
 @contextmanager
 def process(module: str, *remaps: str, **parameters: object) -> Iterator[None]:
     """`python -m goalreel_ros.MODULE` with its ROS parameters, until the end of the block."""
-    given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
-    given += [word for remap in remaps for word in ("-r", remap)]
-    running = subprocess.Popen([sys.executable, "-m", f"goalreel_ros.{module}", "--ros-args", *given])
+    arguments = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
+    arguments += [word for remap in remaps for word in ("-r", remap)]
+    command = [sys.executable, "-m", f"goalreel_ros.{module}", "--ros-args", *arguments]
+    running = subprocess.Popen(command)
     try:
         yield
     finally:
@@ -52,20 +53,20 @@ def process(module: str, *remaps: str, **parameters: object) -> Iterator[None]:
 
 
 class TableWatcher(Node):
-    """Hears what the camera sees and what is true."""
+    """Receives camera frames and the simulator's `truth`."""
 
     def __init__(self) -> None:
         super().__init__("watcher")
         self.truth: dict[str, Any] = {}
-        self.news: list[RawImage] = []
-        self.create_subscription(RawImage, "image", self.news.append, qos_profile_sensor_data)
+        self.frames: list[RawImage] = []
+        self.create_subscription(RawImage, "image", self.frames.append, qos_profile_sensor_data)
         self.create_subscription(String, "tabletop/truth", self._on_truth, LATCHED)
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self)
 
-    def look(self) -> None:
-        """Take in what came since the last look."""
-        self._executor.spin_once(NAP)
+    def spin_once(self) -> None:
+        """Receive a message that has arrived."""
+        self._executor.spin_once(SPIN_SECONDS)
 
     def _on_truth(self, message: String) -> None:
         self.truth = json.loads(message.data)
@@ -85,7 +86,7 @@ def main(
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     out.mkdir(parents=True, exist_ok=True)
     with one_line_errors("interrupted"), rclpy.init():
-        film, truth = _play(seed, rate, misread, preset)
+        film, truth = _run(seed, rate, misread, preset)
     film.write(out / "film.mp4")
     (out / "strip.png").write_bytes(film.strip().png())
     for goal in truth["goals"]:
@@ -94,11 +95,11 @@ def main(
     raise typer.Exit(0 if all(goal["holds"] for goal in truth["goals"]) else 1)
 
 
-def _play(seed: int, rate: float, misread: int, preset: str) -> tuple[Film, dict[str, Any]]:
-    """The film, and what was true at its end.
+def _run(seed: int, rate: float, misread: int, preset: str) -> tuple[Film, dict[str, Any]]:
+    """Run the loop, and give the film and the truth at its end.
 
     Raises:
-        TimeoutError: a process was not there in time.
+        TimeoutError: a process did not start in time.
         GoalreelError: the task did not end well.
     """
     with ExitStack() as stack:
@@ -109,7 +110,7 @@ def _play(seed: int, rate: float, misread: int, preset: str) -> tuple[Film, dict
         stack.callback(watcher.destroy_node)
         deadline = time.monotonic() + START
         while not watcher.truth:
-            watcher.look()
+            watcher.spin_once()
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no simulator within {START:g} s")
         exact = dict.fromkeys(("planner", "editor", "critic"), watcher.truth["models"])
@@ -124,12 +125,12 @@ def _play(seed: int, rate: float, misread: int, preset: str) -> tuple[Film, dict
 def _film(client: GoalreelClient, watcher: TableWatcher) -> Film:
     film = Film(watcher.truth["instruction"], FPS)
     task = client.annotate(film.task)
-    watcher.news.clear()
+    watcher.frames.clear()
     while not task.done:
-        watcher.look()
+        watcher.spin_once()
         goal, picture = client.subgoal(), client.goal_image
-        while watcher.news:
-            live = decode(watcher.news.pop(0))
+        while watcher.frames:
+            live = decode(watcher.frames.pop(0))
             if goal is None or picture is None:
                 film.frames.append(FilmFrame(live))
             else:

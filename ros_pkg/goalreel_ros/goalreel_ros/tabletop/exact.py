@@ -1,7 +1,7 @@
-"""Planner, editor and critic that ask the simulator for the truth: the loop without a model's mistakes.
+"""Planner, editor and critic that read the simulator's state, so that the loop runs without model errors.
 
-Planner and critic are chat models: they read the real agents' prompts and answer in the published reply
-format (`ChatPlanner(PlannerChat(world))` is a Planner), so everything around them is the real thing.
+Planner and critic are chat models. They read the real agents' prompts and answer in the published reply
+format (`ChatPlanner(PlannerChat(world))` is a Planner), so that the real code runs around them.
 """
 
 import json
@@ -22,12 +22,12 @@ from goalreel_ros.tabletop.world import TableSnapshot, World
 
 log = logging.getLogger(__name__)
 
-DISTURBED = 0.02
-"""A block that was to stay and moved by more was disturbed (m)."""
+MAX_SHIFT = 0.02
+"""A block that should stay counts as disturbed when it moves by more (m)."""
 
 
 class PlannerChat:
-    """The sub-goals that do not hold in the picture yet, of the scene's instruction or of a plainer one."""
+    """Plans the sub-goals that do not hold yet, of the scene's own instruction or of a simpler one."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -35,18 +35,18 @@ class PlannerChat:
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
     ) -> list[str]:
-        """A plan for each; where the instruction speaks of something else, words that are no plan."""
+        """Give a plan for each; for an instruction about another table, a text that is no plan."""
         return [self._plan(conversation) for conversation in conversations]
 
     def _plan(self, conversation: Conversation) -> str:
-        text, images = _asked(conversation)
+        text, images = _question(conversation)
         instruction = _line(text, "Instruction")
         try:
             goals = self._goals(instruction)
         except ValueError as e:
             log.warning("no plan: %s", e)
             return str(e)
-        now = self._world.shown(images[-1] if images else None)
+        now = self._world.snapshot_of(images[-1] if images else None)
         missing = _missing(goals, now) or goals[-1:]
         return _reply(f"{len(missing)} left to do.", {"execution_plan": [self._step(g) for g in missing]})
 
@@ -67,7 +67,7 @@ class PlannerChat:
 
 
 class CriticChat:
-    """Says whether a picture shows the wanted state, and nothing else changed since the source."""
+    """Judges whether a picture shows the wanted state, and nothing else has changed since the source."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -75,19 +75,19 @@ class CriticChat:
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
     ) -> list[str]:
-        """A verdict for each; where the wanted state is of another table, words that are no verdict."""
+        """Give a verdict for each; for a state of another table, a text that is no verdict."""
         return [self._verdict(conversation) for conversation in conversations]
 
     def _verdict(self, conversation: Conversation) -> str:
-        text, images = _asked(conversation)
+        text, images = _question(conversation)
         try:
             goals = read_wanted(states_in(_line(text, "Wanted state")), self._world.names)
         except ValueError as e:
             log.warning("no verdict: %s", e)
             return str(e)
-        now = self._world.shown(images[-1])
-        before = self._world.shown(images[0]) if len(images) > 1 else now
-        disturbed = _disturbed(before, now, {goal.object for goal in goals})
+        now = self._world.snapshot_of(images[-1])
+        source = self._world.snapshot_of(images[0]) if len(images) > 1 else now
+        disturbed = _disturbed(source, now, {goal.object for goal in goals})
         faults = [f"It is not so that {state_of(goal)}." for goal in goals if not now.holds(goal)]
         faults += [f"The {name} was moved." for name in disturbed]
         faults += [] if now.arm_home else ["The arm is not out of the way."]
@@ -100,10 +100,10 @@ class CriticChat:
 
 
 class SimulatorEditor:
-    """Sets the block down on a second table and takes its picture.
+    """Moves the block on a second table and takes a picture of it.
 
-    `misread` numbers sub-goals of the scene's instruction, from 0, whose first order it gets wrong: it moves
-    another block. The critic's refined order it gets right.
+    `misread` has the numbers, from 0, of sub-goals of the scene's instruction whose first order it gets wrong:
+    it moves another block. It gets the critic's refined order right.
     """
 
     def __init__(self, world: World, misread: Sequence[int] = ()) -> None:
@@ -111,11 +111,11 @@ class SimulatorEditor:
         self._misread = {order_of(world.episode.goals[i], world.names) for i in misread}
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
-        """Answer i is the exact goal image of edit i, or why there is none."""
+        """Give the exact goal image of each edit, or a Failure."""
         return [self._edit(edit) for edit in edits]
 
     def _edit(self, edit: Edit) -> Image | Failure:
-        start = self._world.shown(edit.image)
+        start = self._world.snapshot_of(edit.image)
         try:
             goal = read_order(edit.prompt, self._world.names)
             if edit.prompt in self._misread:
@@ -125,7 +125,7 @@ class SimulatorEditor:
             return Failure(stage="edit", message=str(e))
 
     def _wrong(self, start: TableSnapshot, goal: SubGoal) -> Image:
-        """Another block in the place of the one asked for; the scene unchanged where none can go there."""
+        """Move another block instead; without one that can be moved there, leave the scene unchanged."""
         blocks = [block.name for block in self._world.episode.scene.blocks]
         for other in blocks:
             wrong = SubGoal(goal.kind, other, goal.target)
@@ -139,31 +139,31 @@ class SimulatorEditor:
 
 
 def _missing(goals: Sequence[SubGoal], now: TableSnapshot) -> list[SubGoal]:
-    """What does not hold, and what will not hold any more once that has been moved."""
+    """The sub-goals that do not hold, and those that will not hold once these have been moved."""
     missing: list[SubGoal] = []
     for goal in goals:
-        moved = {earlier.object for earlier in missing}
+        moved = {missing_goal.object for missing_goal in missing}
         if not now.holds(goal) or moved & {goal.object, goal.target}:
             missing.append(goal)
     return missing
 
 
-def _asked(conversation: Conversation) -> tuple[str, list[Image]]:
-    """Texts and images of the question itself; later turns only say what was wrong with a reply."""
+def _question(conversation: Conversation) -> tuple[str, list[Image]]:
+    """Texts and images of the first question; later turns only say what was wrong with a reply."""
     question = next(message for message in conversation if message.role == "user")
     texts = [part for part in question.parts if isinstance(part, str)]
     return "\n".join(texts), [part for part in question.parts if isinstance(part, Image)]
 
 
 def _line(text: str, label: str) -> str:
-    """What follows `LABEL: ` on its line; a task's auxiliary text comes on lines of its own."""
-    found = re.search(rf"^{label}: (.*)$", text, re.MULTILINE)
-    return found[1].strip() if found else ""
+    """The text after `LABEL: ` on its line; a task's auxiliary text is on lines of its own."""
+    match = re.search(rf"^{label}: (.*)$", text, re.MULTILINE)
+    return match[1].strip() if match else ""
 
 
-def _disturbed(before: TableSnapshot, now: TableSnapshot, moved: set[str]) -> list[str]:
-    still = (name for name in now.layout if name not in moved)
-    return [n for n in still if np.linalg.norm(now.layout[n] - before.layout[n]) > DISTURBED]
+def _disturbed(source: TableSnapshot, now: TableSnapshot, moved: set[str]) -> list[str]:
+    others = (name for name in now.layout if name not in moved)
+    return [n for n in others if np.linalg.norm(now.layout[n] - source.layout[n]) > MAX_SHIFT]
 
 
 def _reply(thinking: str, answer: Mapping[str, object]) -> str:

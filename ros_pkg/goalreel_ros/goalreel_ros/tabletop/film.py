@@ -1,4 +1,4 @@
-"""What a closed loop looked like: a film of camera beside goal, and a strip of goals beside outcomes."""
+"""Pictures of a closed-loop run: a film of camera beside goal, and a strip of goals beside outcomes."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,22 +12,22 @@ from goalreel.image import Image
 
 WIDTH, CELL = 720, 320
 STRIP = 180
-"""Least width of a picture of the strip."""
+"""Minimal width of a picture of the strip."""
 
 
 @dataclass(frozen=True)
 class FilmFrame:
-    """One camera frame, and the sub-goal that was active: its number from 1 (0: none), words and picture."""
+    """One camera frame and the active sub-goal: its number from 1 (0: none), name and picture."""
 
     live: Image
     number: int = 0
-    words: str = ""
+    name: str = ""
     goal: Image | None = None
 
 
 @dataclass
 class Film:
-    """Scenes in order, and how many of them make a second."""
+    """Frames in order; `fps` of them are shown per second."""
 
     task: str
     fps: int
@@ -47,16 +47,16 @@ class Film:
             file.mux(stream.encode())
 
     def strip(self) -> Image:
-        """Lay out each goal image, and beside it what the camera saw when its sub-goal ended."""
+        """Lay out each goal image beside the camera frame at the end of its sub-goal."""
         last = {frame.number: frame for frame in self.frames if frame.number}
         cells = []
         for number, frame in sorted(last.items()):
-            goal = (Line(f"{number}. goal", 17, INK, 1), Line(frame.words, 15, MUTED, 3))
+            goal = (Line(f"{number}. goal", 17, INK, 1), Line(frame.name, 15, MUTED, 3))
             cells += [Cell(frame.goal, goal), Cell(frame.live, (Line(f"{number}. reached", 17, INK, 1),))]
         return lay_out((Line(self.task, 20, INK, 5),), cells, 4 * (STRIP + 40), STRIP)
 
     def _page(self, frame: FilmFrame) -> Image:
-        goal = f"goal {frame.number}: {frame.words}" if frame.number else "no goal"
-        left = Cell(frame.live, (Line("camera", 17, INK, 1),))
-        right = Cell(frame.goal, (Line(goal, 17, INK, 2),), note=Line("no goal", 17, MUTED, 1))
-        return lay_out((Line(self.task, 17, INK, 5),), (left, right), WIDTH, CELL)
+        caption = f"goal {frame.number}: {frame.name}" if frame.number else "no goal"
+        camera = Cell(frame.live, (Line("camera", 17, INK, 1),))
+        goal = Cell(frame.goal, (Line(caption, 17, INK, 2),), note=Line("no goal", 17, MUTED, 1))
+        return lay_out((Line(self.task, 17, INK, 5),), (camera, goal), WIDTH, CELL)

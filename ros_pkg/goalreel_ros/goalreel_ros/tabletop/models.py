@@ -1,4 +1,4 @@
-"""A goalreel server in a thread of a process that does other things too."""
+"""A goalreel model server in a thread of this process."""
 
 import socket
 import threading
@@ -14,10 +14,10 @@ CLOSE_SECONDS = 1
 
 
 class ModelServer:
-    """Serves models on loopback from the moment it is made; `url` is its address.
+    """Serves models on loopback as soon as it is created; `url` is its address.
 
     Raises:
-        OSError: the port is taken.
+        OSError: the port is in use.
     """
 
     def __init__(self, models: Models, port: int) -> None:
@@ -26,7 +26,7 @@ class ModelServer:
         app = create_app(models, ServeSettings(batch_wait_ms=0))
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=CLOSE_SECONDS)
         self._server = uvicorn.Server(config)
-        # Outside the main thread uvicorn leaves signals alone.
+        # Outside the main thread uvicorn installs no signal handlers.
         serve = self._server.run
         self._thread = threading.Thread(target=serve, args=([self._socket],), name="models", daemon=True)
         self._thread.start()

@@ -3,9 +3,9 @@
     tabletop_simulator --ros-args -p seed:=3
     goalreel_node --ros-args -p planner:=server:http://127.0.0.1:8765 -p editor:=... -p critic:=...
 
-Topics: `image` and `camera_info` at 10 Hz, `state` (12 numbers, `env.STATE_NAMES`) after every control step,
-`action` (5 numbers, `env.ACTION_NAMES`): each is carried out once, in order; the arm holds when none waits.
-`~/truth`, latched: a JSON object with the instruction, which of its sub-goals hold, and where the models are.
+Topics: `image` and `camera_info` at 10 Hz, and `state` (12 numbers, `env.STATE_NAMES`) after every control
+step. Each `action` (5 numbers, `env.ACTION_NAMES`) is carried out once, in order; without one the arm holds.
+`~/truth`, latched, is a JSON object: the instruction, which of its sub-goals hold, the models' address.
 """
 
 import json
@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CameraInfo
@@ -27,25 +27,23 @@ from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiAr
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.serving.settings import Models
-from goalreel.streaming.settings import READ_ONLY
+from goalreel.settings import READ_ONLY, Settings
 from goalreel.tabletop.sim.cameras import FIXED
 from goalreel.tabletop.sim.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
 from goalreel_ros.pictures import raw
 from goalreel_ros.qos import LATCHED
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
 from goalreel_ros.tabletop.models import ModelServer
-from goalreel_ros.tabletop.running import parameters, run
+from goalreel_ros.tabletop.node_main import declare_options, run
 from goalreel_ros.tabletop.world import CAMERA, World
 
 FRAME = f"{CAMERA}_optical_frame"
 QUEUE = 64
-"""Actions that may wait."""
+"""Length of the queue of actions."""
 
 
-class SimulatorOptions(BaseModel):
+class SimulatorOptions(Settings):
     """The simulator's parameters."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     seed: Annotated[
         int, Field(ge=0, le=999_999, description="Scene and instruction.", json_schema_extra=READ_ONLY)
@@ -65,7 +63,7 @@ class SimulatorOptions(BaseModel):
             description="Sub-goals, from 0, whose first order the editor gets wrong; -1: none.",
             json_schema_extra=READ_ONLY,
         ),
-    ] = [-1]
+    ] = [-1]  # noqa: RUF012  (pydantic copies it)
 
 
 class SimulatorNode(Node):
@@ -73,10 +71,10 @@ class SimulatorNode(Node):
 
     def __init__(self) -> None:
         super().__init__("tabletop")
-        self.options = parameters(self, SimulatorOptions)
+        self.options = declare_options(self, SimulatorOptions)
         self.world = World(self.options.seed, self.options.size)
         self.server = ""
-        """Name of the models, once they are served."""
+        """Model name `server:URL` of the models, once they are served."""
         self._actions: deque[list[float]] = deque(maxlen=QUEUE)
         self._grip = 1.0
         self._ticks = 0
@@ -84,12 +82,16 @@ class SimulatorNode(Node):
         self._image = self.create_publisher(RawImage, "image", qos_profile_sensor_data)
         self._info = self.create_publisher(CameraInfo, "camera_info", qos_profile_sensor_data)
         self._state = self.create_publisher(Float64MultiArray, "state", 1)
-        self._told = self.create_publisher(String, "~/truth", LATCHED)
+        self._truth_publisher = self.create_publisher(String, "~/truth", LATCHED)
         self.create_subscription(Float64MultiArray, "action", self._on_action, QUEUE)
         self.create_timer(1 / (CONTROL_HZ * self.options.rate), self._tick)
 
     def models(self) -> Models:
-        """Planner, editor and critic that ask this world."""
+        """Make a planner, an editor and a critic that know this world.
+
+        Raises:
+            InputError: `misread` names a sub-goal that the instruction does not have.
+        """
         missing = [i for i in self._misread() if i >= len(self.world.episode.goals)]
         if missing:
             raise InputError(f"misread: the instruction has no sub-goal {missing[0]}")
@@ -119,9 +121,9 @@ class SimulatorNode(Node):
         tick = self.world.tick(np.array(action), look=look)
         self._state.publish(_numbers(STATE_NAMES, tick.observation.tolist()))
         if tick.picture is not None:
-            self._show(tick.picture)
+            self._publish(tick.picture)
 
-    def _show(self, picture: Image) -> None:
+    def _publish(self, picture: Image) -> None:
         header = Header(stamp=self.get_clock().now().to_msg(), frame_id=FRAME)
         self._image.publish(raw(picture, header))
         self._info.publish(camera_info(self.options.size, header))
@@ -137,11 +139,11 @@ class SimulatorNode(Node):
         )
         if truth != self._truth:
             self._truth = truth
-            self._told.publish(String(data=truth))
+            self._truth_publisher.publish(String(data=truth))
 
 
 def camera_info(size: int, header: Header) -> CameraInfo:
-    """The pinhole of the camera. ROS counts pixel centres, not corners, as whole numbers."""
+    """Make the camera's pinhole model. In ROS, pixel centres have whole-number coordinates."""
     focal = size / 2 / math.tan(math.radians(FIXED[CAMERA].fovy) / 2)
     centre = (size - 1) / 2
     return CameraInfo(
@@ -163,7 +165,7 @@ def _numbers(names: tuple[str, ...], values: list[float]) -> Float64MultiArray:
 
 @contextmanager
 def tabletop() -> Iterator[SimulatorNode]:
-    """The node, with its models served."""
+    """Make the node and serve its models until the end of the block."""
     with ExitStack() as stack:
         node = SimulatorNode()
         stack.callback(node.destroy_node)
@@ -175,7 +177,7 @@ def tabletop() -> Iterator[SimulatorNode]:
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the simulator; `args` as on the command line, that of the process when None."""
+    """Run the simulator. `args` are those of the command line; None takes the process's own."""
     run(tabletop, args)
 
 

@@ -1,7 +1,7 @@
-"""The simulated table as a robot and its cameras meet it, with a memory of what every picture showed.
+"""The simulated table as a robot and its camera meet it, with a snapshot of the table for every picture.
 
-MuJoCo's contexts belong to the thread that made them, so one thread of our own does all of the work; every
-method may be called from any thread.
+MuJoCo's contexts belong to the thread that made them, so one private thread does all of the work. Every
+method is safe from any thread.
 """
 
 import hashlib
@@ -22,29 +22,29 @@ from goalreel.tabletop.sim.scene import SceneLayout
 from goalreel.tabletop.sim.teleport import teleport
 
 CAMERA = "front"
-REMEMBERED = 10_000
-"""Pictures whose snapshot is kept, some 3 kB each."""
+MAX_SNAPSHOTS = 10_000
+"""Pictures whose snapshots are stored, about 3 kB each."""
 AT_HOME = 0.02
-"""The arm is out of the way when its tip is this near to its home (m)."""
+"""The arm is out of the way when its tip is at most this far from its home (m)."""
 
 
 @dataclass(frozen=True)
 class TableSnapshot:
-    """All there is to know of the table at one time."""
+    """The complete state of the table at one time."""
 
     state: TabletopState
     layout: SceneLayout
-    held: frozenset[str]
+    held_blocks: frozenset[str]
     arm_home: bool
 
     def holds(self, goal: SubGoal) -> bool:
-        """The sub-goal is true and the hand has let go."""
-        return shows(self.layout, goal) and goal.object not in self.held
+        """Whether the sub-goal is true and the hand has released the block."""
+        return shows(self.layout, goal) and goal.object not in self.held_blocks
 
 
 @dataclass(frozen=True)
 class ControlResult:
-    """After a control step: the robot's state (12,), as STATE_NAMES says, and the picture if one was due."""
+    """The robot's state (12,) after a control step, as STATE_NAMES says, and the picture if one was taken."""
 
     observation: NDArray[np.float32]
     picture: Image | None
@@ -62,7 +62,7 @@ class World:
         self.names: tuple[str, ...] = (*self._real.blocks, *self._real.bowls)
 
     def tick(self, action: NDArray[np.floating], *, look: bool) -> ControlResult:
-        """Carry out one action (5,) for 0.1 simulated seconds, and `look` at the result."""
+        """Carry out one action (5,) for 0.1 simulated seconds, then take a picture if `look` is set."""
 
         def run() -> ControlResult:
             observation = self._real.step(action)
@@ -71,16 +71,18 @@ class World:
         return self._do(run)
 
     def now(self) -> TableSnapshot:
-        """Look at the table as it is."""
+        """Give the present state of the table."""
         return self._do(lambda: _snapshot(self._real))
 
-    def shown(self, picture: Image | None) -> TableSnapshot:
-        """Give the snapshot of a picture taken or imagined here; of any other, the table as it is."""
-        known = None if picture is None else self._snapshots.get(_digest(picture))
-        return known or self.now()
+    def snapshot_of(self, picture: Image | None) -> TableSnapshot:
+        """Give the table's state in a picture made here; for any other picture, the present state."""
+        snapshot = None if picture is None else self._snapshots.get(_digest(picture))
+        return snapshot or self.now()
 
     def imagine(self, start: TableSnapshot, goal: SubGoal | None) -> Image:
-        """The exact picture after a sub-goal (None: with nothing moved), from `start` on, arm at home.
+        """Render the exact picture after a sub-goal, from `start` on, with the arm at home.
+
+        Without a goal nothing is moved.
 
         Raises:
             ValueError: the sub-goal cannot be reached from there in one move.
@@ -115,15 +117,15 @@ class World:
         key = _digest(picture)
         self._snapshots[key] = _snapshot(table)
         self._snapshots.move_to_end(key)
-        if len(self._snapshots) > REMEMBERED:
+        if len(self._snapshots) > MAX_SNAPSHOTS:
             self._snapshots.popitem(last=False)
         return picture
 
 
 def _snapshot(table: Tabletop) -> TableSnapshot:
-    held = frozenset(b for b in table.blocks if table.grasped(b))
+    held_blocks = frozenset(b for b in table.blocks if table.grasped(b))
     away = np.linalg.norm(table.observation()[7:10] - HOME_TIP)
-    return TableSnapshot(table.get_state(), table.layout(), held, bool(away < AT_HOME))
+    return TableSnapshot(table.get_state(), table.layout(), held_blocks, bool(away < AT_HOME))
 
 
 def _digest(picture: Image) -> bytes:
