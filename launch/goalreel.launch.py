@@ -5,7 +5,7 @@ ros2 launch goalreel_ros goalreel.launch.py camera:=/wrist_camera rviz:=true
 
 from pathlib import Path
 
-# ROS itself brings `launch` and `launch_ros`; in this repository the name is that of our folder.
+# `launch` and `launch_ros` are ROS packages; in this repository `launch` is also the name of a folder.
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
@@ -20,7 +20,7 @@ DDS_PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"
 
 
 def generate_launch_description() -> LaunchDescription:
-    """What `ros2 launch` calls."""
+    """Describe the launch; `ros2 launch` calls this."""
     profiles = EnvironmentVariable(DDS_PROFILES, default_value=str(HERE / "fastdds_shm.xml"))
     shared_memory = IfCondition(LaunchConfiguration("shared_memory"))
     return LaunchDescription(
@@ -96,9 +96,9 @@ def _arguments() -> list[DeclareLaunchArgument]:
 
 
 def _node(context: LaunchContext) -> list[LifecycleNode]:
-    """Only the models that were named replace those of the params file."""
-    named = {name: LaunchConfiguration(name).perform(context) for name in MODELS}
-    parameters = {name: ParameterValue(value, value_type=str) for name, value in named.items() if value}
+    """Make the node. Only the models that are set replace those of the params file."""
+    models = {name: LaunchConfiguration(name).perform(context) for name in MODELS}
+    parameters = {name: ParameterValue(value, value_type=str) for name, value in models.items() if value}
     for name in ("autostart", "use_sim_time"):
         parameters[name] = ParameterValue(LaunchConfiguration(name), value_type=bool)
     return [
@@ -107,7 +107,7 @@ def _node(context: LaunchContext) -> list[LifecycleNode]:
             executable="goalreel_node",
             name="goalreel",
             namespace=LaunchConfiguration("namespace"),
-            # The node moves itself to active: the same code as without launch, and tested there.
+            # The node activates itself, with the same code as without launch, which is tested.
             parameters=[LaunchConfiguration("params_file"), parameters],
             remappings=[
                 ("image", [LaunchConfiguration("camera"), "/", LaunchConfiguration("image")]),
@@ -119,7 +119,7 @@ def _node(context: LaunchContext) -> list[LifecycleNode]:
 
 
 def _rviz() -> Node:
-    """Its configuration names the topics of a node without a namespace: hence the remappings."""
+    """Make RViz's node. Its configuration names topics without a namespace: hence the remappings."""
     return Node(
         package="rviz2",
         executable="rviz2",

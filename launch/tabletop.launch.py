@@ -1,4 +1,4 @@
-"""A robot to try the node with, all simulated: camera and arm, models that know the scene, and a policy.
+"""A simulated robot to try the node with: camera and arm, models that know the scene, and a policy.
 
 ros2 launch goalreel_ros tabletop.launch.py rviz:=true
 ros2 topic echo --once /tabletop/truth    # the instruction this scene is made for, to send to /instruction
@@ -6,7 +6,7 @@ ros2 topic echo --once /tabletop/truth    # the instruction this scene is made f
 
 from pathlib import Path
 
-# ROS itself brings `launch` and `launch_ros`; in this repository the name is that of our folder.
+# `launch` and `launch_ros` are ROS packages; in this repository `launch` is also the name of a folder.
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
@@ -20,7 +20,7 @@ CAMERA = [("image", "camera/image_raw"), ("camera_info", "camera/camera_info")]
 
 
 def generate_launch_description() -> LaunchDescription:
-    """What `ros2 launch` calls."""
+    """Describe the launch; `ros2 launch` calls this."""
     server = ["server:http://127.0.0.1:", LaunchConfiguration("port")]
     namespace = LaunchConfiguration("namespace")
     models = [(model, server) for model in ("planner", "editor", "critic")]
@@ -49,7 +49,7 @@ def generate_launch_description() -> LaunchDescription:
         remappings=[*CAMERA, ("subgoal", "goalreel/subgoal")],
         output="screen",
     )
-    # The simulator and the follower come last: they then have the shared memory that the first one sets.
+    # Simulator and follower come last, so that they get the shared memory that the node's launch file sets.
     return LaunchDescription([*_arguments(), goalreel, simulator, follower])
 
 

@@ -4,12 +4,30 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from setuptools import find_packages, setup
+from setuptools.command.develop import develop
+from setuptools.command.install_scripts import install_scripts
 
 NAME = "goalreel_ros"
 SHARED = sorted(
     str(f) for f in Path("launch").iterdir() if f.suffix in {".json", ".py", ".rviz", ".xml", ".yaml"}
 )
 manifest = ElementTree.parse("package.xml").getroot()
+
+
+class ShortNames:
+    """Leaves the package's name out of executables' names, since `ros2 run goalreel_ros` has it."""
+
+    def write_script(self, script_name: str, *arguments: object) -> None:
+        super().write_script(script_name.removeprefix(f"{NAME}_"), *arguments)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class InstallScripts(ShortNames, install_scripts):
+    """Used by colcon; pip makes the executables itself."""
+
+
+class Develop(ShortNames, develop):
+    """Used by `colcon build --symlink-install`."""
+
 
 setup(
     name=NAME,
@@ -25,11 +43,15 @@ setup(
         (f"share/{NAME}", ["package.xml", *SHARED]),
     ],
     zip_safe=True,
+    cmdclass={"develop": Develop, "install_scripts": InstallScripts},
     entry_points={
         "console_scripts": [
             # Not `goalreel`: pip would overwrite the command line of that name.
             "goalreel_node = goalreel_ros.main:main",
-            "goalreel_rerun = goalreel_ros.rrd:main",
+            "goalreel_ros_record = goalreel_ros.record:main",
+            "goalreel_ros_rerun = goalreel_ros.rrd:main",
+            "goalreel_ros_zmq = goalreel_ros.zmq:app",
+            "goalreel_rerun = goalreel_ros.rrd:main_of_old_name",
             "tabletop_simulator = goalreel_ros.tabletop.simulator:main",
             "tabletop_follower = goalreel_ros.tabletop.follower:main",
         ]

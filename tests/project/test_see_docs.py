@@ -37,7 +37,7 @@ def plan(folder: Path) -> None:
 
 @pytest.mark.process
 def test_the_commands_run(video_dataset, annotated, tmp_path, monkeypatch):
-    assert [words[0] for words in LINES] == ["goalreel"] * 2 + ["rerun"] + ["goalreel_rerun"] * 2
+    assert [words[0] for words in LINES] == ["goalreel"] * 2 + ["rerun"] + ["goalreel_ros_rerun"] * 2
     monkeypatch.chdir(tmp_path)
     annotated(video_dataset, Path("annotated"), {0: {}, 1: {}})
     plan(Path("predicted"))

@@ -78,8 +78,13 @@ def test_ros_finds_executables_launch_files_and_parameters(environment):
     shipped = {f.name for f in (ROOT / "launch").iterdir() if f.is_file()}
     assert {"goalreel.launch.py", "goalreel.yaml", "goalreel.rviz", "fastdds_shm.xml"} <= shipped
     assert shipped <= {f.name for f in share.iterdir()}
-    for name in ("goalreel_node", "goalreel_rerun", "tabletop_simulator", "tabletop_follower"):
-        assert os.access(prefix / "lib" / "goalreel_ros" / name, os.X_OK)
+    executables = prefix / "lib" / "goalreel_ros"
+    for name in ("goalreel_node", "record", "rerun", "zmq", "tabletop_simulator", "tabletop_follower"):
+        assert os.access(executables / name, os.X_OK)
+    described = subprocess.run(
+        sourced(f"{executables}/zmq --help"), env=environment, capture_output=True, text=True
+    )
+    assert "LeRobot's ZMQCamera" in described.stdout, described.stderr
     (profile,) = prefix.glob("lib/python*/site-packages/goalreel_ros/fastdds_shm.xml")
     assert not profile.is_symlink()
 

@@ -96,7 +96,7 @@ def test_importing_it_loads_no_ros():
 
 def test_without_rclpy_it_names_the_other_way(monkeypatch):
     monkeypatch.setitem(sys.modules, "rclpy", None)
-    with pytest.raises(ValueError, match=r"needs rclpy .* camera type zmq with `python -m goalreel_ros.zmq`"):
+    with pytest.raises(ValueError, match=r"needs rclpy .* camera type zmq with `ros2 run goalreel_ros zmq`"):
         make_cameras_from_configs({"subgoal": GoalreelCameraConfig(**PATIENT)})
 
 

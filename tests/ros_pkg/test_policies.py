@@ -202,8 +202,10 @@ def test_goalreels_own_command_line(tmp_path):
 
 @pytest.mark.process
 def test_the_zmq_bridge(client):
-    _, *arguments = shlex.split(block("goalreel_ros.zmq --width").replace(":5555", ":*"))
-    with other(*arguments, ready="/goalreel/subgoal/image/compressed is there") as bridge:
+    _, *arguments = shlex.split(block("goalreel_ros_zmq --width").replace(":5555", ":*"))
+    with other(
+        "-m", "goalreel_ros.zmq", *arguments, ready="/goalreel/subgoal/image/compressed is there"
+    ) as bridge:
         assert bridge.stop(signal.SIGINT) == 0
 
 

@@ -1,8 +1,8 @@
-"""Records topics to a bag where there is no rosbag2: `python -m goalreel_ros.record --out run /image`.
+"""Records topics to a bag where there is no rosbag2: `ros2 run goalreel_ros record --out run /image`.
 
-The bag is MCAP in a folder, as `ros2 bag record` writes it: messages as they were serialised, definitions,
-type hashes and the QoS that was offered. A latched topic gives its present message first. Ends on SIGINT
-and SIGTERM; `--ros-args` as for any node.
+The executable's name is `goalreel_ros_record` where pip installed it. The bag is MCAP in a folder, as
+`ros2 bag record` writes it: serialised messages, definitions, type hashes, offered QoS. A latched topic
+gives its present message first. SIGINT and SIGTERM end it; it takes `--ros-args` as any node.
 """
 
 import argparse
@@ -28,20 +28,18 @@ from rosbags.typesys.store import Typestore
 
 from goalreel_ros.signals import StopSignal
 
-LOOK_S = 0.1
-"""How often to look for publishers of topics not yet heard."""
-DRAIN_S = 1.0
-"""At most, when more comes in all the time."""
+POLL_SECONDS = 0.1
+"""Seconds between two searches for publishers of topics that have none yet."""
+MAX_DRAIN_SECONDS = 1.0
+"""Limit of draining the queues, where messages keep arriving."""
 DEPTH = 100
 _NAME = 2  # rosbags' node type of a message inside a message
 _SEQUENCES = (3, 4)
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Record until a signal comes. Exit status 1 when the bag cannot be written."""
-    parser = argparse.ArgumentParser(
-        prog="python -m goalreel_ros.record", description="Record topics to MCAP."
-    )
+    """Record until a signal comes. The exit status is 1 if the bag cannot be written."""
+    parser = argparse.ArgumentParser(prog="goalreel_ros_record", description="Record topics to MCAP.")
     parser.add_argument("--out", type=Path, required=True, help="the new bag's folder")
     parser.add_argument("topics", nargs="+", metavar="TOPIC")
     command = [sys.argv[0], *(sys.argv[1:] if args is None else args)]
@@ -54,41 +52,41 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _record(writer: Writer, topics: Sequence[str], command: list[str]) -> None:
-    # rclpy's own handlers end the context at once, and what is not spinning yet would raise.
+    # rclpy's own handlers end the context at once, and code that is not spinning yet would raise.
     stop = StopSignal()
     with rclpy.init(args=command, signal_handler_options=SignalHandlerOptions.NO):
         node, executor = Node("recorder"), SingleThreadedExecutor()
         executor.add_node(node)
         Recorder(node, writer, topics)
         while not stop.requested:
-            executor.spin_once(LOOK_S)
+            executor.spin_once(POLL_SECONDS)
         drain(executor, writer)
     sys.stderr.write(f"{sum(writer.counts.values())} messages\n")
 
 
 def drain(executor: SingleThreadedExecutor, writer: Writer) -> None:
-    """Write what had arrived and waited when the signal came."""
-    end, count = time.monotonic() + DRAIN_S, -1
-    while count < (count := sum(writer.counts.values())) and time.monotonic() < end:
-        for _ in range(len(writer.counts) + 1):  # one turn each, and the timer's
+    """Write the messages that were queued when the signal came."""
+    deadline, count = time.monotonic() + MAX_DRAIN_SECONDS, -1
+    while count < (count := sum(writer.counts.values())) and time.monotonic() < deadline:
+        for _ in range(len(writer.counts) + 1):  # once for each topic, and for the timer
             executor.spin_once(0)
 
 
 class Recorder:
-    """Subscribes to each topic as soon as somebody publishes it, and writes what comes."""
+    """Subscribes to each topic as soon as it has a publisher, and writes its messages."""
 
     def __init__(self, node: Node, writer: Writer, topics: Sequence[str]) -> None:
         self._node = node
         self._writer = writer
-        self._awaited = {node.resolve_topic_name(topic) for topic in topics}
+        self._pending_topics = {node.resolve_topic_name(topic) for topic in topics}
         self._types = get_typestore(Stores.ROS2_KILTED)
-        node.create_timer(LOOK_S, self._look)
-        node.get_logger().info("waiting for " + ", ".join(sorted(self._awaited)))
+        node.create_timer(POLL_SECONDS, self._find_publishers)
+        node.get_logger().info("waiting for " + ", ".join(sorted(self._pending_topics)))
 
-    def _look(self) -> None:
-        for topic in sorted(self._awaited):
+    def _find_publishers(self) -> None:
+        for topic in sorted(self._pending_topics):
             if publishers := self._node.get_publishers_info_by_topic(topic):
-                self._awaited.remove(topic)
+                self._pending_topics.remove(topic)
                 self._subscribe(topic, publishers[0].topic_type, [p.qos_profile for p in publishers])
 
     def _subscribe(self, topic: str, type_: str, offered: Sequence[QoSProfile]) -> None:
@@ -108,7 +106,7 @@ class Recorder:
 
 
 def compatible(offered: Sequence[QoSProfile]) -> QoSProfile:
-    """What hears all of the publishers, and as much of each as they all give (rosbag2's own rule)."""
+    """Give the strongest QoS that is compatible with all of the publishers, as rosbag2 does."""
     reliable = all(q.reliability == ReliabilityPolicy.RELIABLE for q in offered)
     latched = all(q.durability == DurabilityPolicy.TRANSIENT_LOCAL for q in offered)
     return QoSProfile(
@@ -119,10 +117,10 @@ def compatible(offered: Sequence[QoSProfile]) -> QoSProfile:
 
 
 def define(types: Typestore, name: str) -> None:
-    """Add a type and those inside it from the .msg files that its package installed.
+    """Add a type, and the types of its fields, from the .msg files of their packages.
 
     Raises:
-        FileNotFoundError: they are not installed.
+        FileNotFoundError: a file is not installed.
     """
     if name in types.fielddefs:
         return
@@ -133,13 +131,13 @@ def define(types: Typestore, name: str) -> None:
     file = next((Path(p) / relative for p in prefixes if (Path(p) / relative).is_file()), None)
     if file is None:
         raise FileNotFoundError(f"{name} has no definition here: is {package} installed?")
-    found = get_types_from_msg(file.read_text(), name)
-    for _, kind in found[name][1]:
+    definitions = get_types_from_msg(file.read_text(), name)
+    for _, kind in definitions[name][1]:
         node, detail = kind
         inner, inner_name = detail[0] if node in _SEQUENCES else (node, detail)
         if inner == _NAME and isinstance(inner_name, str):
             define(types, inner_name)
-    types.register(found)
+    types.register(definitions)
 
 
 def _offered(qos: QoSProfile) -> Qos:

@@ -1,7 +1,8 @@
-"""`goalreel_rerun --out run.rrd`: what a node streams, for the Rerun viewer; with `--connect`, live.
+"""Records what a node streams for Rerun, or shows it live: `ros2 run goalreel_ros rerun --out run.rrd`.
 
-It listens as any viewer does, so the node and its machine need no Rerun. A file in the making can be opened;
-one that was cut short lacks its index, not its data.
+The executable's name is `goalreel_ros_rerun` where pip installed it. It subscribes as any viewer does, so the
+node and its machine need no Rerun. A file can be opened while it is written; a truncated one lacks its index
+but no data.
 """
 
 import argparse
@@ -37,10 +38,10 @@ from goalreel_ros.pictures import decode
 from goalreel_ros.signals import StopSignal
 
 APPLICATION = "goalreel_node"
-"""Not that of datasets: their time begins at 0, and the viewer keeps one layout an application."""
+"""Differs from that for datasets: their time begins at 0, and the viewer has one layout per application."""
 VIEWER = "rerun+http://127.0.0.1:9876/proxy"
 TIME, CAMERA, STATE, MESSAGE = "time", "camera/live", f"{LANES}/state", f"{LOG}/node"
-WAIT_S = 0.1
+POLL_SECONDS = 0.1
 EVERY_CHANGE = QoSProfile(
     depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
@@ -52,58 +53,64 @@ OUTCOMES = {
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Record, or show live, until a signal comes. Exit status 1 when the file cannot be made."""
-    parser = argparse.ArgumentParser(prog="goalreel_rerun", description="What a node streams, for Rerun.")
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--out", type=Path, help="the new .rrd file")
-    where.add_argument("--connect", nargs="?", const=VIEWER, metavar="URL", help="a viewer that runs")
+    """Record, or show live, until a signal comes. The exit status is 1 if the file cannot be made."""
+    parser = argparse.ArgumentParser(prog="goalreel_ros_rerun", description="What a node streams, for Rerun.")
+    output = parser.add_mutually_exclusive_group(required=True)
+    output.add_argument("--out", type=Path, help="the new .rrd file")
+    output.add_argument("--connect", nargs="?", const=VIEWER, metavar="URL", help="a viewer that runs")
     parser.add_argument("--node", default="/goalreel", help="full name of the node, with its namespace")
     parser.add_argument("--camera", default="image", help="its topic; compressed where it ends so")
     command = [sys.argv[0], *(sys.argv[1:] if args is None else args)]
     options = parser.parse_args(remove_ros_args(command)[1:])
     stream = rr.RecordingStream(APPLICATION)
-    laid = blueprint([CAMERA], TIME)
+    layout = blueprint([CAMERA], TIME)
     if options.out is None:
-        stream.connect_grpc(options.connect, default_blueprint=laid)
+        stream.connect_grpc(options.connect, default_blueprint=layout)
     else:
         try:
             options.out.touch(exist_ok=False)
         except OSError as e:
             sys.exit(f"{parser.prog}: {options.out}: {e.strerror}: name a new file in a folder that is there")
-        stream.save(options.out, laid)
+        stream.save(options.out, layout)
     _listen(stream, options.node.rstrip("/"), options.camera, command)
 
 
+def main_of_old_name() -> None:
+    """Run `main` under its old name, `goalreel_rerun`, with a warning."""
+    sys.stderr.write("goalreel_rerun is called goalreel_ros_rerun now; the old name will go\n")
+    main()
+
+
 def _listen(stream: rr.RecordingStream, name: str, camera: str, command: list[str]) -> None:
-    # rclpy's own handlers end the context at once, and what is not spinning yet would raise.
+    # rclpy's own handlers end the context at once, and code that is not spinning yet would raise.
     stop = StopSignal()
     with rclpy.init(args=command, signal_handler_options=SignalHandlerOptions.NO):
         node, executor = Node("goalreel_rerun"), SingleThreadedExecutor()
         executor.add_node(node)
         Listener(node, stream, name, camera)
         while not stop.requested:
-            executor.spin_once(WAIT_S)
+            executor.spin_once(POLL_SECONDS)
     stream.disconnect()
 
 
 class Listener:
-    """Logs to a stream what a node and its camera publish, at the times of arrival."""
+    """Logs what a node and its camera publish to a stream, at the times of arrival."""
 
     def __init__(self, node: Node, stream: rr.RecordingStream, name: str, camera: str) -> None:
         self._node, self._stream = node, stream
-        self._judged: dict[tuple[bytes, int, int], int] = {}
-        self._last: dict[str, str] = {}
-        self._silent = {SubGoal, Storyboard}
-        listen = node.create_subscription
-        frame = CompressedImage if camera.endswith("/compressed") else RawImage
-        listen(frame, camera, self._on_frame, qos_profile_sensor_data)
-        listen(SubGoal, f"{name}/subgoal", self._on_subgoal, EVERY_CHANGE)
-        listen(Storyboard, f"{name}/storyboard", self._on_storyboard, EVERY_CHANGE)
-        listen(StoryboardProgress, f"{name}/progress", self._on_progress, qos_profile_sensor_data)
+        self._logged_attempts: dict[tuple[bytes, int, int], int] = {}
+        self._last_texts: dict[str, str] = {}
+        self._silent_topics = {SubGoal, Storyboard}
+        subscribe = node.create_subscription
+        frame_type = CompressedImage if camera.endswith("/compressed") else RawImage
+        subscribe(frame_type, camera, self._on_frame, qos_profile_sensor_data)
+        subscribe(SubGoal, f"{name}/subgoal", self._on_subgoal, EVERY_CHANGE)
+        subscribe(Storyboard, f"{name}/storyboard", self._on_storyboard, EVERY_CHANGE)
+        subscribe(StoryboardProgress, f"{name}/progress", self._on_progress, qos_profile_sensor_data)
         node.get_logger().info(f"listening to {name} and {node.resolve_topic_name(camera)}")
 
     def _on_frame(self, message: RawImage | CompressedImage, info: MessageInfo) -> None:
-        self._at(info)
+        self._set_time(info)
         if isinstance(message, CompressedImage):
             log(self._stream, CAMERA, rr.EncodedImage(contents=bytes(message.data)))
             return
@@ -113,55 +120,55 @@ class Listener:
             self._node.get_logger().warning(f"left out: {e}", throttle_duration_sec=5.0)
 
     def _on_subgoal(self, message: SubGoal, info: MessageInfo) -> None:
-        self._at(info)
-        self._hears(SubGoal)
+        self._set_time(info)
+        self._note_topic(SubGoal)
         self._node.get_logger().info(f"sub-goal: {message.name if message.active else 'none'}")
         if not message.active:
             log_subgoal(self._stream, "", message.task, None)
             return
         name = f"{message.index + 1}. {message.name}"
         status = IMAGES[message.image_status].lower()
-        words = filter(None, (name, message.instruction, message.auxiliary_text, status))
+        texts = filter(None, (name, message.instruction, message.auxiliary_text, status))
         data = bytes(message.goal_image.data)
         goal = rr.EncodedImage(contents=data, media_type="image/jpeg") if data else None
-        log_subgoal(self._stream, name, "\n\n".join(words), goal)
+        log_subgoal(self._stream, name, "\n\n".join(texts), goal)
 
     def _on_storyboard(self, message: Storyboard, info: MessageInfo) -> None:
-        self._at(info)
-        self._hears(Storyboard)
+        self._set_time(info)
+        self._note_topic(Storyboard)
         for step in message.steps:
             key = (bytes(message.id.uuid), message.revision, step.index)
-            outcome, last = OUTCOMES.get(step.critic.verdict), self._judged.get(key, 0)
+            outcome, last = OUTCOMES.get(step.critic.verdict), self._logged_attempts.get(key, 0)
             if outcome is None or step.attempts == last:
-                self._judged[key] = min(last, step.attempts)  # fewer: its picture is drawn anew
+                self._logged_attempts[key] = min(last, step.attempts)  # fewer when it is rendered again
                 continue
-            self._judged[key] = step.attempts
+            self._logged_attempts[key] = step.attempts
             label = f"{step.index + 1}. {step.name}, attempt {step.attempts}: {outcome}"
             self._node.get_logger().info(label)
             log_verdict(self._stream, f"{label}\n{step.critic.reasoning}\nPrompt: {step.prompt}", outcome)
 
     def _on_progress(self, message: StoryboardProgress, info: MessageInfo) -> None:
-        self._at(info)
+        self._set_time(info)
         for name in ("step_completion", "task_completion"):
             log(self._stream, f"{CURVES}/{name}", rr.Scalars(getattr(message, name)))
-        if self._new(STATE, STATES[message.state].lower()):
-            log(self._stream, STATE, rr.StateChange(state=self._last[STATE]))
-        if self._new(MESSAGE, message.message) and message.message:
+        if self._is_new(STATE, STATES[message.state].lower()):
+            log(self._stream, STATE, rr.StateChange(state=self._last_texts[STATE]))
+        if self._is_new(MESSAGE, message.message) and message.message:
             log(self._stream, MESSAGE, rr.TextLog(message.message, level="INFO"))
 
-    def _hears(self, kind: type) -> None:
-        """Say once that the node is there: both of its latched topics have spoken."""
-        if kind in self._silent:
-            self._silent.remove(kind)
-            if not self._silent:
+    def _note_topic(self, kind: type) -> None:
+        """Log once that the node is there, when both of its latched topics have published."""
+        if kind in self._silent_topics:
+            self._silent_topics.remove(kind)
+            if not self._silent_topics:
                 self._node.get_logger().info("the node is there")
 
-    def _new(self, entity: str, text: str) -> bool:
-        before = self._last.get(entity)
-        self._last[entity] = text
-        return text != before
+    def _is_new(self, entity: str, text: str) -> bool:
+        previous = self._last_texts.get(entity)
+        self._last_texts[entity] = text
+        return text != previous
 
-    def _at(self, info: MessageInfo) -> None:
+    def _set_time(self, info: MessageInfo) -> None:
         self._stream.set_time(TIME, timestamp=np.datetime64(info["received_timestamp"], "ns"))
 
 

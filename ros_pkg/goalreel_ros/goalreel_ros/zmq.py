@@ -1,12 +1,12 @@
-"""`python -m goalreel_ros.zmq`: the goal image for LeRobot's own ZMQCamera, where the policy has no rclpy.
+"""Serves the goal image to LeRobot's own ZMQCamera, where the policy's machine has no rclpy.
 
-    python -m goalreel_ros.zmq --width 640 --height 480
+    ros2 run goalreel_ros zmq --width 640 --height 480   # or goalreel_ros_zmq, where pip installed it
     lerobot-rollout --robot.cameras="{subgoal: {type: zmq, server_address: 127.0.0.1, port: 5555,
                                       camera_name: subgoal, width: 640, height: 480, fps: 30,
                                       timeout_ms: 1900}}" ...
 
-The protocol is that of `lerobot.cameras.zmq.image_server`: JSON with JPEGs in base64, whose red and blue are
-exchanged, because ZMQCamera passes on what OpenCV decodes (BGR) as if it were RGB.
+The protocol is that of `lerobot.cameras.zmq.image_server`: JSON with JPEGs in base64. Their red and blue are
+exchanged, because ZMQCamera returns what OpenCV decodes (BGR) as RGB.
 """
 
 import base64
@@ -33,8 +33,10 @@ QUALITY = 95
 
 
 class Bridge:
-    """Sends the goal image on and on, because ZMQCamera takes silence for a broken camera; black where there
-    is no goal, as in annotated datasets. While the node is gone it is silent."""
+    """Sends the goal image repeatedly, because ZMQCamera takes silence for a broken camera.
+
+    The image is black without a goal, as in annotated datasets. While the node is gone nothing is sent.
+    """
 
     def __init__(self, topic: str, address: str, camera: str, size: tuple[int, int]) -> None:
         self._camera, self._size = camera, size
@@ -55,7 +57,7 @@ class Bridge:
         self._background.start()
 
     def send(self) -> bool:
-        """Send the present picture, unless nobody who lives publishes it."""
+        """Send the present picture if its publisher is alive, and say whether it is."""
         if not self._liveliness.alive:
             return False
         message = {"timestamps": {self._camera: time.time()}, "images": {self._camera: self._encoded}}
@@ -63,7 +65,7 @@ class Bridge:
         return True
 
     def close(self) -> None:
-        """StopSignal."""
+        """Stop, and release the address."""
         self._background.close()
         self._socket.close()
         self._context.term()
@@ -78,7 +80,7 @@ class Bridge:
 
 
 def _encode(rgb: NDArray[np.uint8]) -> str:
-    """As OpenCV writes what it takes for BGR."""
+    """Encode as JPEG in base64, with the channels given to OpenCV as if they were BGR."""
     ok, data = cv2.imencode(".jpg", rgb, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
     if not ok:
         raise ValueError(f"OpenCV could not encode a picture of {rgb.shape[1]}x{rgb.shape[0]} pixels")
@@ -102,12 +104,12 @@ def run(
     except InputError as e:
         raise typer.BadParameter(str(e)) from None
     typer.echo(f"serving at {address} as {camera}; waiting for {topic}")
-    there = False
+    sending = False
     try:
         while True:
-            if bridge.send() != there:
-                there = not there
-                typer.echo(f"{topic} is there: sending" if there else f"{topic} is gone: silent")
+            if bridge.send() != sending:
+                sending = not sending
+                typer.echo(f"{topic} is there: sending" if sending else f"{topic} is gone: silent")
             time.sleep(1 / fps)
     except KeyboardInterrupt:
         typer.echo("stopped")

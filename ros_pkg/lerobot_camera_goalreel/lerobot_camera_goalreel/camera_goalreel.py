@@ -12,7 +12,7 @@ from lerobot.utils.errors import DeviceNotConnectedError
 from numpy.typing import NDArray
 
 from .config_goalreel import GoalreelCameraConfig
-from .picture import show
+from .picture import decode
 from .subscriber import Subscriber
 
 READ_TIMEOUT_MS = 10_000
@@ -20,14 +20,14 @@ READ_TIMEOUT_MS = 10_000
 
 
 class GoalreelCamera(Camera):
-    """Shows the active sub-goal, scaled to the configured size with black borders where the shape differs,
-    exactly as `goalreel annotate` writes sub-goals into datasets. Black where there is no goal picture, as
-    there: before the first, between tasks, while paused, for a step in words only.
+    """Shows the active sub-goal, scaled to the configured size, with black borders where the shape differs.
 
-    The node makes the picture, in its `subgoal_form`: that of the dataset that the policy was trained on.
+    The pictures are exactly those that `goalreel annotate` writes into datasets. They are black without a
+    goal picture: before the first goal, between tasks, while paused, and for a step in words only. The node
+    makes them in its `subgoal_form`, which should be that of the policy's training dataset.
 
-    A goal may stand for minutes, so a frame is as old as the time since its publisher's last sign of life;
-    when the node is gone or hangs, reading fails instead of showing the policy a goal that nobody pursues.
+    A goal may stand for minutes, so a frame's age is the time since its publisher was last alive. When the
+    node is gone or hangs, reading fails, so that the policy does not follow an outdated goal.
     """
 
     def __init__(self, config: GoalreelCameraConfig) -> None:
@@ -35,35 +35,39 @@ class GoalreelCamera(Camera):
         if importlib.util.find_spec("rclpy") is None:
             raise ImportError(
                 "the goalreel camera needs rclpy in this environment; without it use the camera type zmq "
-                "with `python -m goalreel_ros.zmq` on the ROS side"
+                "with `ros2 run goalreel_ros zmq` on the ROS side"
             )
         self.config = config
         self._size = config.checked_size()
         self.color_mode = config.color_mode
         self._subscriber: Subscriber | None = None
-        self._taken = (0, 0)
-        self._shown: tuple[bytes, NDArray[np.uint8]] | None = None
+        self._last_read = (0, 0)
+        self._cache: tuple[bytes, NDArray[np.uint8]] | None = None
 
     def __str__(self) -> str:
         return f"GoalreelCamera({self.config.topic})"
 
     @property
     def is_connected(self) -> bool:
-        """Whether `connect` was called, not whether the node still lives: reading tells."""
+        """Whether `connect` was called. Whether the node is alive shows in reading."""
         return self._subscriber is not None
 
     @staticmethod
     def find_cameras() -> list[dict[str, Any]]:
-        """Not possible without waiting for the network; `ros2 topic list` shows the topics."""
+        """Not supported, since it would have to wait for the network; see `ros2 topic list`.
+
+        Raises:
+            NotImplementedError: always.
+        """
         raise NotImplementedError("Camera detection is not implemented for goalreel cameras.")
 
     @check_if_already_connected
     def connect(self, warmup: bool = True) -> None:
-        """Subscribe, and wait for the node; with `warmup` also a moment for the goal it latched.
+        """Subscribe and wait for the node; with `warmup` also for its latched goal, at most `warmup_s`.
 
         Raises:
             ConnectionError: nobody publishes the topic.
-            DeviceAlreadyConnectedError: connected before.
+            DeviceAlreadyConnectedError: it is connected.
         """
         subscriber = Subscriber(self.config.topic)
         if not subscriber.wait_for_publisher(self.config.timeout_s):
@@ -75,49 +79,49 @@ class GoalreelCamera(Camera):
         if warmup:
             subscriber.wait_for_message(self.config.warmup_s)
         self._subscriber = subscriber
-        self._taken = (0, 0)
+        self._last_read = (0, 0)
 
     @check_if_not_connected
     def read(self) -> NDArray[np.uint8]:
-        """The next frame, RGB or BGR as configured, (height, width, 3).
+        """Wait for the next frame, RGB or BGR as configured, (height, width, 3).
 
         Raises:
-            DeviceNotConnectedError: not connected.
+            DeviceNotConnectedError: it is not connected.
             TimeoutError: the node is gone.
             RuntimeError: the goal image cannot be read.
         """
-        self._taken = self._now()
+        self._last_read = self._frame_number()
         return self.async_read(READ_TIMEOUT_MS)
 
     @check_if_not_connected
     def async_read(self, timeout_ms: float = 200) -> NDArray[np.uint8]:
-        """The newest frame not read before: a new goal at once, an unchanged one `fps` times a second.
+        """Wait for an unread frame: that of a new goal comes at once, an unchanged one `fps` times a second.
 
         Raises:
-            DeviceNotConnectedError: not connected.
-            TimeoutError: no new frame within `timeout_ms`, or the node is gone.
+            DeviceNotConnectedError: it is not connected.
+            TimeoutError: there is no new frame within `timeout_ms`, or the node is gone.
             RuntimeError: the goal image cannot be read.
         """
-        until = time.monotonic() + timeout_ms / 1000
+        deadline = time.monotonic() + timeout_ms / 1000
         subscriber = self._connected
-        while self._now() == self._taken or subscriber.absent > 0:
-            left = until - time.monotonic()
-            if left <= 0:
+        while self._frame_number() == self._last_read or subscriber.absent > 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 raise TimeoutError(
                     f"Timed out waiting for frame from camera {self} after {timeout_ms} ms. "
                     f"Publisher there: {subscriber.absent == 0}."
                 )
-            subscriber.wait_for_change(min(left, self._until_tick()))
-        self._taken = self._now()
+            subscriber.wait_for_change(min(remaining, self._until_next_frame()))
+        self._last_read = self._frame_number()
         return self._frame()
 
     @check_if_not_connected
     def read_latest(self, max_age_ms: int = 500) -> NDArray[np.uint8]:
-        """The present frame, at once.
+        """Give the present frame at once.
 
         Raises:
-            DeviceNotConnectedError: not connected.
-            TimeoutError: the node has given no sign of life for more than `max_age_ms`, and a LEASE.
+            DeviceNotConnectedError: it is not connected.
+            TimeoutError: the node has not been alive for more than `max_age_ms`, LEASE included.
             RuntimeError: the goal image cannot be read.
         """
         age_ms = self._connected.absent * 1e3
@@ -129,10 +133,10 @@ class GoalreelCamera(Camera):
         return self._frame()
 
     def disconnect(self) -> None:
-        """Let go of the topic.
+        """Unsubscribe.
 
         Raises:
-            DeviceNotConnectedError: not connected.
+            DeviceNotConnectedError: it is not connected.
         """
         self._connected.close()
         self._subscriber = None
@@ -145,19 +149,19 @@ class GoalreelCamera(Camera):
 
     @property
     def _rate(self) -> float:
-        """Frames a second, as lerobot's `fps` says now."""
+        """Frames per second, from lerobot's present `fps`."""
         return self.fps or self.config.checked_rate()
 
-    def _now(self) -> tuple[int, int]:
-        """Which goal, and which frame of it: differs from `_taken` when there is something new."""
+    def _frame_number(self) -> tuple[int, int]:
+        """The numbers of the goal and of its frame; different from `_last_read` if there is a new one."""
         return self._connected.count, int(time.monotonic() * self._rate)
 
-    def _until_tick(self) -> float:
+    def _until_next_frame(self) -> float:
         return 1 / self._rate - time.monotonic() % (1 / self._rate)
 
     def _frame(self) -> NDArray[np.uint8]:
         data = self._connected.data
-        if self._shown is None or self._shown[0] is not data:
-            bgr = show(data, self._size)
-            self._shown = data, bgr if self.color_mode == ColorMode.BGR else bgr[:, :, ::-1]
-        return self._shown[1].copy()
+        if self._cache is None or self._cache[0] is not data:
+            bgr = decode(data, self._size)
+            self._cache = data, bgr if self.color_mode == ColorMode.BGR else bgr[:, :, ::-1]
+        return self._cache[1].copy()

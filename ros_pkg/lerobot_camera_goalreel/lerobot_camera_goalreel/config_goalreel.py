@@ -8,10 +8,10 @@ from lerobot.cameras.configs import CameraConfig, ColorMode
 @CameraConfig.register_subclass("goalreel")
 @dataclass(kw_only=True)
 class GoalreelCameraConfig(CameraConfig):
-    """`width` and `height` are those the policy was trained with: the sub-goal has no resolution of its own.
+    """Settings of a GoalreelCamera. `width` and `height` are those that the policy was trained with.
 
     Raises:
-        ValueError: a value that cannot be meant, in one line.
+        ValueError: a value is not valid.
     """
 
     topic: str = "/goalreel/subgoal/image/compressed"
@@ -35,7 +35,7 @@ class GoalreelCameraConfig(CameraConfig):
             )
 
     def checked_size(self) -> tuple[int, int]:
-        """Give width and height, which lerobot's own class may leave open.
+        """Give width and height, which are optional in lerobot's own class.
 
         Raises:
             ValueError: one is missing or not positive.
@@ -48,7 +48,7 @@ class GoalreelCameraConfig(CameraConfig):
         return self.width, self.height
 
     def checked_rate(self) -> int:
-        """Give `fps`, which lerobot's own class may leave open.
+        """Give `fps`, which is optional in lerobot's own class.
 
         Raises:
             ValueError: it is missing or not positive.

@@ -1,15 +1,15 @@
-"""A JPEG of any shape as a picture of one shape."""
+"""Turns a JPEG of any shape into a picture of the configured shape."""
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 
-def show(data: bytes, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """BGR (height, width, 3) of `size` = (width, height); black without data.
+def decode(data: bytes, size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Decode to BGR (height, width, 3), where `size` = (width, height); black without data.
 
     Raises:
-        RuntimeError: not a picture.
+        RuntimeError: the data is no picture.
     """
     if not data:
         return np.zeros((size[1], size[0], 3), np.uint8)
@@ -22,16 +22,16 @@ def show(data: bytes, size: tuple[int, int]) -> NDArray[np.uint8]:
 def fit(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
     """Scale to (width, height), with black borders where the shape differs.
 
-    The same as `goalreel.datasets.writing.video.fit`, to the bit, so that a policy sees what it was trained
-    on; goalreel need not be installed where the policy runs.
+    It gives the same bits as `goalreel.datasets.writing.video.fit`, so that a policy sees what it was trained
+    on. goalreel need not be installed where the policy runs.
     """
     height, width = picture.shape[:2]
     if (width, height) == size:
         return picture
     scale = min(size[0] / width, size[1] / height)
     inner = max(round(width * scale), 1), max(round(height * scale), 1)
-    left, top = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
+    x, y = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
     canvas = np.zeros((size[1], size[0], 3), np.uint8)
-    how = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
-    canvas[top : top + inner[1], left : left + inner[0]] = cv2.resize(picture, inner, interpolation=how)
+    interpolation = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    canvas[y : y + inner[1], x : x + inner[0]] = cv2.resize(picture, inner, interpolation=interpolation)
     return canvas

@@ -1,4 +1,4 @@
-"""The newest message of one latched image topic, and whether its publisher lives."""
+"""The newest message of one latched image topic, and whether its publisher is alive."""
 
 import os
 import threading
@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 LEASE = float(os.environ.get("GOALREEL_LEASE", "1.5"))
-"""Seconds of silence after which a publisher counts as gone; as `goalreel_ros.qos.WATCHED`."""
+"""Seconds of silence after which a publisher counts as gone, as in `goalreel_ros.qos.WATCHED`."""
 
 
 class Subscriber:
-    """Spins a node in a context and a thread of its own until `close`: whether the rest of the process uses
-    rclpy, or handles signals, is none of its business."""
+    """Spins a node in a context and a thread of its own until `close`.
+
+    It is independent of other uses of rclpy in the process, and of signal handlers.
+    """
 
     def __init__(self, topic: str) -> None:
         import rclpy
@@ -24,9 +26,9 @@ class Subscriber:
         from sensor_msgs.msg import CompressedImage
 
         self.data = b""
-        """Of the newest message; empty before the first, and when there is no picture."""
+        """Data of the newest message; empty before the first, and where there is no picture."""
         self.count = 0
-        """Messages so far."""
+        """Number of messages so far."""
         self._changed = threading.Condition()
         self._publishers = 0
         self._since = time.monotonic()
@@ -53,18 +55,18 @@ class Subscriber:
 
     @property
     def absent(self) -> float:
-        """Seconds for which no publisher has given a sign of life; 0 while one does.
+        """Seconds for which there has been no live publisher; 0 while there is one.
 
-        One that is killed or hangs counts as there until LEASE is over, and that is counted then.
+        A publisher that is killed or hangs counts as alive until LEASE is over. Then the LEASE is included.
         """
         return 0.0 if self._publishers else max(time.monotonic() - self._since, 1e-9)
 
     def wait_for_publisher(self, timeout: float) -> bool:
-        """Whether one is there within `timeout` seconds."""
+        """Wait for a publisher, and say whether there is one within `timeout` seconds."""
         return self._wait(lambda: self._publishers > 0, timeout)
 
     def wait_for_message(self, timeout: float) -> bool:
-        """Whether there was one, ever, within `timeout` seconds."""
+        """Wait for the first message, and say whether there is one within `timeout` seconds."""
         return self._wait(lambda: self.count > 0, timeout)
 
     def wait_for_change(self, timeout: float) -> None:
@@ -73,8 +75,8 @@ class Subscriber:
             self._changed.wait(timeout)
 
     def close(self) -> None:
-        """Leave."""
-        # A task, to wake it: rclpy 9's `shutdown` does not wake a spin that is just about to wait.
+        """Stop spinning and destroy the node."""
+        # The task wakes the spin: rclpy 9's `shutdown` misses one that is just about to wait.
         self._closed = True
         self._executor.create_task(lambda: None)
         self._thread.join(5)
@@ -86,9 +88,9 @@ class Subscriber:
         while not self._closed and self._context.ok():
             self._executor.spin_once()
 
-    def _wait(self, there: Callable[[], bool], timeout: float) -> bool:
+    def _wait(self, condition: Callable[[], bool], timeout: float) -> bool:
         with self._changed:
-            return self._changed.wait_for(there, timeout)
+            return self._changed.wait_for(condition, timeout)
 
     def _on_message(self, message: Any) -> None:
         with self._changed:

@@ -102,7 +102,7 @@ class CriticChat:
 class SimulatorEditor:
     """Moves the block on a second table and takes a picture of it.
 
-    `misread` has the numbers, from 0, of sub-goals of the scene's instruction whose first order it gets wrong:
+    `misread` numbers, from 0, the sub-goals of the scene's instruction whose first order it gets wrong:
     it moves another block. It gets the critic's refined order right.
     """
 
