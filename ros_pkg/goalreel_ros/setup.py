@@ -17,8 +17,9 @@ manifest = ElementTree.parse("package.xml").getroot()
 class ShortNames:
     """Leaves the package's name out of executables' names, since `ros2 run goalreel_ros` has it."""
 
-    def write_script(self, script_name: str, *arguments: object) -> None:
-        super().write_script(script_name.removeprefix(f"{NAME}_"), *arguments)  # pyright: ignore[reportAttributeAccessIssue]
+    def write_script(self, script_name: str, contents: str, mode: str = "t", *ignored: object) -> None:
+        write = super().write_script  # pyright: ignore[reportAttributeAccessIssue]
+        write(script_name.removeprefix(f"{NAME}_"), contents, mode, *ignored)
 
 
 class InstallScripts(ShortNames, install_scripts):

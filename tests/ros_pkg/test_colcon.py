@@ -11,7 +11,7 @@ import pytest
 from support.places import ROOT
 from support.ros import ENV
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 INSTALL = ROOT / ".colcon" / "install"
 

@@ -23,6 +23,7 @@ def actions(follower: Other) -> list[tuple[float, ...]]:
     return list(dict.fromkeys(sent))
 
 
+@pytest.mark.long
 def test_a_policy_follows_the_node(client, robot, scripted, tmp_path):
     film = cv2.VideoWriter(str(tmp_path / "film.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 10, (64, 48))
     for _ in range(3000):

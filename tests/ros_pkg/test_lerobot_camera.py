@@ -76,22 +76,17 @@ def colour(picture: np.ndarray) -> str:
 
 
 @pytest.mark.process
-def test_lerobot_finds_it_by_its_name_and_makes_it_from_its_type():
+def test_lerobot_finds_it_by_its_name_makes_it_from_its_type_and_importing_it_loads_no_ros():
     assert importlib.metadata.metadata("lerobot_camera_goalreel")["Name"].startswith("lerobot_camera_")
     code = (
+        "import lerobot_camera_goalreel, sys; print('rclpy' in sys.modules)\n"
         "from lerobot.utils.import_utils import register_third_party_plugins as r; r()\n"
         "from lerobot.cameras.configs import CameraConfig as C\n"
         "from lerobot.cameras.utils import make_cameras_from_configs as m\n"
         "print(m({'subgoal': C.get_choice_class('goalreel')(width=64, height=48)})['subgoal'])"
     )
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert made.stdout.strip() == "GoalreelCamera(/goalreel/subgoal/image/compressed)"
-
-
-@pytest.mark.process
-def test_importing_it_loads_no_ros():
-    code = "import lerobot_camera_goalreel, sys; print('rclpy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+    assert made.stdout.splitlines() == ["False", "GoalreelCamera(/goalreel/subgoal/image/compressed)"]
 
 
 def test_without_rclpy_it_names_the_other_way(monkeypatch):
@@ -327,6 +322,7 @@ def lerobot(script: str, *args: str) -> subprocess.Popen:
 
 
 @pytest.mark.process
+@pytest.mark.long
 def test_lerobot_rollout_reads_the_live_goal(publisher, tmp_path):
     show(publisher, "red")
     log = tmp_path / "log.jsonl"

@@ -22,7 +22,7 @@ from support.wait import until
 
 from goalreel.tabletop.sim.grammar import sample_episode
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 BIN = Path(sys.executable).parent
 SEED = 900_166

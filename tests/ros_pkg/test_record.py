@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -22,7 +20,7 @@ from typer.testing import CliRunner
 from goalreel.cli.main import app
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel_ros.record import Recorder, drain
+from goalreel_ros.record import Recorder, drain, main
 
 pytestmark = pytest.mark.process
 
@@ -99,11 +97,11 @@ def test_it_becomes_a_dataset_with_the_sub_goals_at_their_frames(recorded, tmp_p
 
 
 def test_an_out_that_exists_is_refused_in_one_line(recorded):
-    command = [sys.executable, "-m", "goalreel_ros.record", "--out", str(recorded), "/image"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 1
-    (line,) = result.stderr.splitlines()
+    with pytest.raises(SystemExit) as end:
+        main(["--out", str(recorded), "/image"])
+    line = str(end.value.code)
     assert "exists already" in line
+    assert "\n" not in line
 
 
 def test_what_waits_when_it_ends_is_recorded_too(tmp_path):

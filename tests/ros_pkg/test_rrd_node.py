@@ -2,8 +2,6 @@
 
 import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from support.wait import until
 from goalreel.image import Image
 from goalreel_interfaces.action import AnnotateTask
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
-from goalreel_ros.rrd import Listener
+from goalreel_ros.rrd import Listener, main
 
 pytestmark = pytest.mark.process
 
@@ -141,8 +139,9 @@ def test_it_is_shown_live_in_a_viewer_that_runs(node, filming, tmp_path):
 def test_a_file_that_is_there_is_kept(tmp_path):
     (tmp_path / "run.rrd").write_text("mine")
     for path in (tmp_path / "run.rrd", tmp_path / "none" / "run.rrd"):
-        done = subprocess.run([sys.executable, *COMMAND, str(path)], capture_output=True, text=True)
-        assert done.returncode == 1
-        [line] = done.stderr.splitlines()
+        with pytest.raises(SystemExit) as end:
+            main(["--out", str(path)])
+        line = str(end.value.code)
         assert str(path) in line
+        assert "\n" not in line
     assert (tmp_path / "run.rrd").read_text() == "mine"

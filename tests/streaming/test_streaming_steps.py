@@ -130,11 +130,11 @@ def test_goals_have_the_cameras_size_and_the_next_picture_starts_from_the_editor
 
 
 class Huge(World):
-    """A camera of 7680x4320 behind a real slot; the left half of a picture is the state."""
+    """A camera of 2560x1440 behind a real slot; the left half of a picture is the state."""
 
     def __init__(self):
         super().__init__(1)
-        self.slot = FrameSlot(lambda level: half(level, (7680, 4320)))
+        self.slot = FrameSlot(lambda level: half(level, (2560, 1440)))
         self.newest = self.slot.newest
 
     def edit(self, edits):
@@ -175,7 +175,7 @@ def test_models_are_given_a_large_frame_at_their_size_and_goals_keep_the_cameras
     assert {kind for kind, _ in world.calls} == {"plan", "replan", "edit", "judge"}
     assert {image.size for _, asked in world.calls for image in given(asked)} == {(1280, 720)}
     assert board.source.image.size == (1280, 720)
-    assert board.source.size == board.steps[0].goal_image.size == (7680, 4320)
+    assert board.source.size == board.steps[0].goal_image.size == (2560, 1440)
 
 
 def test_the_picture_of_a_request_is_brought_to_that_size_too(start):
