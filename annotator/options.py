@@ -113,13 +113,13 @@ class Options:
             InputError: the layout cannot be read.
         """
         layout = Layout.parse(self.layout) if self.layout else None
-        words = tuple(source.tasks.values())
+        instructions = tuple(source.tasks.values())
         camera = source.camera(self.camera)
         views = source.views(camera)
         return Recorded(
             source.recording,
             camera,
-            words,
+            instructions,
             self.granularity,
             layout,
             views,

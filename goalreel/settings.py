@@ -83,18 +83,18 @@ class Settings(BaseModel):
 @dataclass_transform(frozen_default=True, field_specifiers=(Field,))
 def settings[T](cls: type[T]) -> type[T]:
     """Make a frozen dataclass whose fields are checked as those of `Settings` are."""
-    made: Any = pydantic_dataclass(cls, frozen=True, config=_CONFIG)
-    unchecked = made.__init__
+    checked_class: Any = pydantic_dataclass(cls, frozen=True, config=_CONFIG)
+    unchecked = checked_class.__init__
 
     @functools.wraps(unchecked)
-    def checked(self: object, *values: object, **named: object) -> None:
+    def checked(self: object, *values: object, **fields: object) -> None:
         try:
-            unchecked(self, *values, **named)
+            unchecked(self, *values, **fields)
         except ValidationError as e:
             raise SettingError.of(e) from None
 
-    made.__init__ = checked
-    return made
+    checked_class.__init__ = checked
+    return checked_class
 
 
 def fields_of(cls: type) -> Mapping[str, FieldInfo]:

@@ -9,7 +9,7 @@ import typer
 from goalreel.cli import bags
 from goalreel.cli.bound_options import FieldOptions, ModelOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.options import INTERRUPTED, RUN, Episodes, numbers
+from goalreel.cli.options import INTERRUPTED, RUN, Episodes, parse_episodes
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def annotate(
             raise InputError("--shard is for processes without --ray: leave one of them out")
         pool = Workers(preset, workers, gpus, address) if ray else None
         part = Shard.parse(shard) if shard else None
-        work = Work(numbers(episodes), retry, batch_size, part, pool, corrections)
+        work = Work(parse_episodes(episodes), retry, batch_size, part, pool, corrections)
         _annotate(dataset, out, topics, preset, options, work, json_output)
 
 

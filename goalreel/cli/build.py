@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import INTERRUPTED, Json, spans
+from goalreel.cli.options import INTERRUPTED, Json, format_episodes
 
 EPILOG = (
     "Examples:\n\n"
@@ -33,7 +33,9 @@ def build(
         with progress_bars() as progress:
             missing = build_records(out, source, records or (), progress)
         if missing:
-            typer.echo(f"without a record, so without goal images: episodes {spans(missing)}", err=True)
+            typer.echo(
+                f"without a record, so without goal images: episodes {format_episodes(missing)}", err=True
+            )
         if json_output:
             print_json({"out": str(out), "missing": missing})
         else:

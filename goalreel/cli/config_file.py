@@ -78,8 +78,8 @@ def _value(file: Path, key: object, value: object, option: TyperOption, ctx: "Co
     values = value if option.multiple and isinstance(value, list) else [value]
     if any(isinstance(v, bool | dict | list) or v is None for v in values):
         fail(f"{file}: {key}: {value!r} is no value of this option")
-    words = [str(v) for v in values]
-    text = words if option.multiple else words[0]
+    texts = [str(v) for v in values]
+    text = texts if option.multiple else texts[0]
     try:
         option.process_value(ctx, text)
     except typer.BadParameter as e:

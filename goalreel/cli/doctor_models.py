@@ -3,11 +3,11 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from goalreel.cli.options import picture
+from goalreel.cli.options import load_picture
 
 if TYPE_CHECKING:
     from goalreel.annotator.model_check import RoleTrial
@@ -18,7 +18,7 @@ MAX_SHOWN = 4_000
 
 def check_models(
     preset: str,
-    overrides: Mapping[str, object],
+    overrides: Mapping[str, Any],
     frame: Path | None,
     instruction: str | None,
     out: Path,
@@ -35,7 +35,7 @@ def check_models(
     from goalreel.models import presets
 
     names = presets.load(preset, **overrides)
-    task = trial_task(picture(frame) if frame else None, instruction)
+    task = trial_task(load_picture(frame) if frame else None, instruction)
 
     def show(role: "RoleTrial") -> None:
         place = f"--{role.role}" if overrides.get(role.role) else presets.place(preset, role.role)

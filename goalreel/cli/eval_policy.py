@@ -8,7 +8,7 @@ import typer
 
 from goalreel.cli.bound_options import ModelOptions, with_options
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import First, Json, MeasuredSplit, SubGoalFormChoice, named
+from goalreel.cli.options import First, Json, MeasuredSplit, SubGoalFormChoice, choose_names
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def policy(
         from goalreel.tabletop.policy.rollout import Bounds
         from goalreel.tabletop.policy.study import PolicyOrder, measure
 
-        chosen = named(arms, ALL_ARMS, "arm")
+        chosen = choose_names(arms, ALL_ARMS, "arm")
         order = PolicyOrder(
             policies=_folders(policies, chosen),
             arms=chosen,

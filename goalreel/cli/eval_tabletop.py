@@ -8,7 +8,7 @@ import typer
 
 from goalreel.cli.bound_options import ModelOptions, with_options
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import First, Json, MeasuredSplit, named
+from goalreel.cli.options import First, Json, MeasuredSplit, choose_names
 
 if TYPE_CHECKING:
     from goalreel.models.choice import ModelChoice
@@ -47,7 +47,7 @@ def tabletop(
 ) -> None:
     """Score planner, editor, critic and the loop of them by the simulated tabletop's predicates."""
     with one_line_errors(INTERRUPTED):
-        chosen = named(parts, PARTS, "part")
+        chosen = choose_names(parts, PARTS, "part")
         from rich.console import Console
 
         from goalreel.cli.console import progress_bars

@@ -56,8 +56,8 @@ app.add_typer(eval_app, name="eval", rich_help_panel=TRAINING)
 app.add_typer(tabletop_app, name="tabletop", rich_help_panel=TRAINING)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_wanted: bool) -> None:
+    if is_wanted:
         from goalreel import __version__
 
         typer.echo(f"goalreel {__version__}")

@@ -37,30 +37,30 @@ SubGoalFormChoice = Annotated[
 ]
 
 
-def named[T: str](text: str, known: Sequence[T], kind: str) -> list[T]:
-    """Read a comma-separated list of names, in the order of `known`.
+def choose_names[T: str](text: str, choices: Sequence[T], kind: str) -> list[T]:
+    """Read a comma-separated list of names, in the order of `choices`.
 
-    >>> named("edit, plan", ("plan", "edit", "critic"), "part")
+    >>> choose_names("edit, plan", ("plan", "edit", "critic"), "part")
     ['plan', 'edit']
 
     Raises:
-        InputError: there is no such one, or none is named.
+        InputError: a name is not among the choices, or there is no name.
     """
     chosen = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in chosen if name not in known]
+    unknown = [name for name in chosen if name not in choices]
     if unknown or not chosen:
-        raise InputError(f"no {kind} {', '.join(unknown) or text!r}: choose from {', '.join(known)}")
-    return [name for name in known if name in chosen]
+        raise InputError(f"no {kind} {', '.join(unknown) or text!r}: choose from {', '.join(choices)}")
+    return [name for name in choices if name in chosen]
 
 
-def numbers(text: str | None) -> list[int] | None:
+def parse_episodes(text: str | None) -> list[int] | None:
     """Read episode numbers; None stays None.
 
-    >>> numbers("0-2,7")
+    >>> parse_episodes("0-2,7")
     [0, 1, 2, 7]
 
     Raises:
-        InputError: something else is written there.
+        InputError: the text holds anything else.
     """
     if text is None:
         return None
@@ -73,22 +73,22 @@ def numbers(text: str | None) -> list[int] | None:
     return sorted(episodes)
 
 
-def spans(episodes: Sequence[int]) -> str:
-    """Episode numbers in order as `numbers` reads them.
+def format_episodes(episodes: Sequence[int]) -> str:
+    """Write sorted episode numbers as `parse_episodes` reads them.
 
-    >>> spans([0, 1, 2, 7])
+    >>> format_episodes([0, 1, 2, 7])
     '0-2,7'
     """
-    groups = groupby(enumerate(episodes), key=lambda numbered: numbered[1] - numbered[0])
+    groups = groupby(enumerate(episodes), key=lambda pair: pair[1] - pair[0])
     runs = [[episode for _, episode in group] for _, group in groups]
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
-def picture(path: Path) -> "Image":
-    """Read a picture's file.
+def load_picture(path: Path) -> "Image":
+    """Load a picture from its file.
 
     Raises:
-        InputError: it cannot be read, or is no picture.
+        InputError: the file cannot be read, or is no picture.
     """
     from goalreel.image import Image
 

@@ -7,7 +7,7 @@ import typer
 
 from goalreel.cli.bound_options import ModelOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.options import INTERRUPTED, RUN, OnUnverified, picture
+from goalreel.cli.options import INTERRUPTED, RUN, OnUnverified, load_picture
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
             f"{len(paths)} pictures and no {MARK} mark: put quotes around the instruction, and a mark in it "
             "where each picture belongs"
         )
-    pictures = [picture(Path(path)) for path in paths]
+    pictures = [load_picture(Path(path)) for path in paths]
     if MARK in instruction:
         return order(instruction, images=pictures, seed=seed)
     return order(instruction, pictures[0] if pictures else None, seed=seed)
@@ -114,7 +114,7 @@ def _remaining_task(folder: Path, arguments: list[str], done: int | None, out: P
         raise InputError("with --continue the instruction is the folder's: give one FRAME at most")
     if out.resolve() == folder.resolve():
         raise InputError(f"{out} is the storyboard to go on from: give another --out")
-    image = picture(Path(arguments[0])) if arguments else None
+    image = load_picture(Path(arguments[0])) if arguments else None
     return going_on(load_storyboard(folder), image, done=done, seed=seed)
 
 

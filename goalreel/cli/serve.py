@@ -81,8 +81,8 @@ def serve(
 
 
 def _build(
-    planner: str | None, critic: str | None, editor: str | None, *, behind: str | None = None
+    planner: str | None, critic: str | None, editor: str | None, *, server: str | None = None
 ) -> "Models":
     from goalreel.serving.build import build_models
 
-    return build_models(planner, critic, editor, behind=behind)
+    return build_models(planner, critic, editor, server=server)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import INTERRUPTED, Episodes, Json, numbers
+from goalreel.cli.options import INTERRUPTED, Episodes, Json, parse_episodes
 from goalreel.errors import InputError
 
 EPILOG = "Example: `goalreel show pusht-goals`"
@@ -44,7 +44,7 @@ def show(
         if rerun is not None:
             if out is not None or sheets is not None:
                 raise InputError("--out and --sheets are the report's: leave them out with --rerun")
-            files = _recordings(dataset, rerun, source, numbers(episodes))
+            files = _recordings(dataset, rerun, source, parse_episodes(episodes))
             if json_output:
                 print_json({"recordings": [str(file) for file in files]})
             else:
@@ -59,7 +59,7 @@ def show(
                 dataset,
                 folder,
                 source=source,
-                episodes=numbers(episodes),
+                episodes=parse_episodes(episodes),
                 sheets=sheets,
                 progress=progress,
             )

@@ -29,7 +29,7 @@ class ModelChoice:
     """
 
     preset: str = "nano"
-    overrides: Mapping[str, object] = field(default_factory=dict)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checked = _Overrides.read(self.overrides).model_dump(exclude_none=True)

@@ -15,24 +15,24 @@ def build_models(
     critic: str | None,
     editor: str | None,
     *,
-    behind: str | None = None,
+    server: str | None = None,
 ) -> Models:
     """Load what is named. A local chat model that is named for both roles is loaded once.
 
-    `behind`: the name of a server that has what is named: it is asked there, in the same words, and nothing
+    `server`: the name of a server that has what is named: it is asked there, in the same words, and nothing
     is loaded.
 
     Raises:
         InputError: nothing is named, or no such kind of name.
     """
     check_names(planner, critic, editor)
-    for name in filter(None, (planner, critic, editor) if behind is None else ()):
+    for name in filter(None, (planner, critic, editor) if server is None else ()):
         ModelName.parse(name).check_folders()
     shared: Shared = {}
     return Models(
-        planner=build_chat(behind or planner, role="planner", shared=shared) if planner else None,
-        critic=build_chat(behind or critic, role="critic", shared=shared) if critic else None,
-        editor=build_editor(behind or editor) if editor else None,
+        planner=build_chat(server or planner, role="planner", shared=shared) if planner else None,
+        critic=build_chat(server or critic, role="critic", shared=shared) if critic else None,
+        editor=build_editor(server or editor) if editor else None,
         planner_name=_brief(planner),
         critic_name=_brief(critic),
         editor_name=_brief(editor),

@@ -24,8 +24,8 @@ HEALTH_SECONDS = 5
 class BuildModels(Protocol):
     """Makes the models of one process."""
 
-    def __call__(self, *, behind: str | None = None) -> Models:
-        """Load them; or, where `behind` names a server that has them, ask there, in the same words."""
+    def __call__(self, *, server: str | None = None) -> Models:
+        """Load them; or, where `server` names a server that has them, ask there, in the same words."""
         ...
 
 
@@ -89,7 +89,7 @@ def _replicated(build: BuildModels, settings: ServeSettings) -> Models:
     if settings.token:
         os.environ["GOALREEL_API_KEY"] = settings.token
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
-    return build(behind=f"server:http://{f'[{host}]' if ':' in host else host}:{settings.port}")
+    return build(server=f"server:http://{f'[{host}]' if ':' in host else host}:{settings.port}")
 
 
 def _at_root(app: ASGIApp) -> ASGIApp:

@@ -92,15 +92,18 @@ def engine_settings(values: Mapping[str, object]) -> EngineSettings:
 
 def parameter_values(overrides: Mapping[str, object]) -> dict[str, object]:
     """A preset's overrides as values of parameters."""
-    words = {flag: word for word, flag in FLAGS.items()}
-    return {name: words[value] if isinstance(value, bool) else value for name, value in overrides.items()}
+    flag_texts = {flag: text for text, flag in FLAGS.items()}
+    return {
+        name: flag_texts[value] if isinstance(value, bool) else value for name, value in overrides.items()
+    }
 
 
 def _settings(
-    known: Mapping[str, FlatParameter], values: Mapping[str, object]
+    parameters: Mapping[str, FlatParameter], values: Mapping[str, object]
 ) -> Iterator[tuple[str, object]]:
+    """The settings that values stand for, without those that are unset."""
     for name, value in values.items():
-        setting = known[name].setting(value) if name in known else value
+        setting = parameters[name].setting(value) if name in parameters else value
         if setting is not None:
             yield name, setting
 

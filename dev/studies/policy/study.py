@@ -24,7 +24,7 @@ import typer
 
 from goalreel.cli.console import progress_bars
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import INTERRUPTED, SPLITS, named
+from goalreel.cli.options import INTERRUPTED, SPLITS, choose_names
 from goalreel.errors import InputError
 from goalreel.files import exclusive, write_bytes
 from goalreel.models import presets
@@ -86,8 +86,8 @@ def main(
     with ExitStack() as stack:
         stack.enter_context(one_line_errors(INTERRUPTED))
         chosen = _sizes(sizes)
-        trained = named(arms, ARMS, "policy")
-        kinds = named(conditions, CONDITIONS, "condition")
+        trained = choose_names(arms, ARMS, "policy")
+        kinds = choose_names(conditions, CONDITIONS, "condition")
         progress = stack.enter_context(progress_bars())
         pool = stack.enter_context(ProcessPoolExecutor(workers, spawn))
         stack.enter_context(exclusive(out, out))

@@ -108,8 +108,10 @@ def file(name: str) -> Path:
     path = Path(name).expanduser()
     if path.suffix in (".yaml", ".yml") and path.is_file():
         return path
-    known = ", ".join(names())
-    raise InputError(f"no preset {name!r}; there are {known}, or give the path of a .yaml file of your own")
+    available = ", ".join(names())
+    raise InputError(
+        f"no preset {name!r}; there are {available}, or give the path of a .yaml file of your own"
+    )
 
 
 def place(name: str, field: str) -> str:
