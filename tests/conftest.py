@@ -45,7 +45,7 @@ LONGEST = (
     "test_training_editor.py",
     "test_example.py",
     "test_nano.py",
-    "test_readme.py",
+    "test_pages.py",
     "test_closed_loop.py",
     "test_tabletop_bench.py",
     "test_write_broken.py",

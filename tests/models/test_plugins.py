@@ -2,19 +2,16 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from support.places import ROOT
+from support.pages import blocks
 
 from goalreel.models.names import ModelName
 
-PROJECT, MODULE = re.findall(
-    r"```(?:toml|python)\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), re.DOTALL
-)
+PROJECT, MODULE = (block.code for block in blocks("docs/extending.md", "toml", "python"))
 
 
 pytestmark = pytest.mark.process

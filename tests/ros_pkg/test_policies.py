@@ -19,14 +19,15 @@ from lerobot.policies.utils import prepare_observation_for_inference
 from lerobot.utils.robot_utils import precise_sleep
 from lerobot_camera_goalreel import GoalreelCameraConfig
 from support.act_policy import make_act, save_act
+from support.pages import blocks, text_of
 from support.places import ROOT
 from support.ros import ENV, Other, other
 from support.ros_bench import GREEN, RED, rgb, seen
 from support.still_robot import FRONT
 from support.wait import until
 
-TEXT = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", TEXT, re.DOTALL)
+TEXT = text_of("docs/policies.md")
+BLOCKS = blocks("docs/policies.md")
 TASK = "put the red block in the bowl"
 
 

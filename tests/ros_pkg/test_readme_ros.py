@@ -1,8 +1,6 @@
 """The README's ROS 2 commands, word for word, with the simulated arm as the robot they are meant for."""
 
 import os
-import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +14,7 @@ import pytest
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 pytest.importorskip("rclpy", reason="needs ROS 2: pip install 'goalreel[ros]'")
 
-from support.places import ROOT
+from support.pages import commands
 from support.ros import Other, other
 from support.wait import until
 
@@ -30,8 +28,7 @@ CAMERA = ("-r", "image:=/wrist_camera/image_raw", "-r", "camera_info:=/wrist_cam
 
 
 def test_the_readmes_commands(tmp_path):
-    [block] = re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    node, client = map(shlex.split, block.strip().splitlines())
+    node, client = commands("README.md", "bash")
     assert node[-1] == "&"
     assert client[-1] == sample_episode(SEED).instruction
     simulated = ["--ros-args", "-p", f"seed:={SEED}", *CAMERA]

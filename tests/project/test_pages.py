@@ -1,0 +1,203 @@
+"""Commands and code of README and docs/ run, and what the pages name and link to is there.
+
+The commands of a page run in order, in one empty folder. Those for ROS 2: `ros_pkg/test_readme_ros.py`.
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import PIL.Image
+import pytest
+from support.cli import goalreel
+from support.pages import blocks, commands, run_python, text_of
+from support.places import ROOT
+
+import goalreel as package
+from goalreel.extras import EXTRAS
+
+README = text_of("README.md")
+MAKEFILE = text_of("Makefile")
+EVIDENCE = re.compile(r"\b((?:tests|benchmarks|scripts|dev)/[\w/]+\.(?:py|yaml|sh|md))\b")
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+DOCS = [f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))]
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *DOCS]
+LINKING = [*PAGES, "benchmarks/README.md", "examples/README.md", "dev/LOG.md"]
+
+
+def test_the_pages_name_evidence():
+    assert len({name for page in PAGES for name in EVIDENCE.findall(text_of(page))}) > 20
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_names_is_there(page):
+    assert [name for name in EVIDENCE.findall(text_of(page)) if not (ROOT / name).is_file()] == []
+
+
+@pytest.mark.parametrize("page", LINKING)
+def test_what_a_page_links_to_is_there(page):
+    folder = (ROOT / page).parent
+    assert [target for target in LINK.findall(text_of(page)) if not (folder / target).exists()] == []
+
+
+def read_served_page(words: Sequence[str]) -> None:
+    """Serve a page on a free port until it has answered."""
+    command = [Path(sys.executable).with_name("goalreel"), *words, "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            address = next(line.split()[2] for line in server.stderr if line.startswith("Look at "))
+            assert urllib.request.urlopen(address, timeout=60).status == 200
+        finally:
+            server.terminate()
+
+
+def run_line(words: Sequence[str]) -> None:
+    """Run a line of the README."""
+    match words:
+        case ["make", target]:  # tests/ would run itself
+            assert f"\n{target}: " in MAKEFILE
+        case ["goalreel", "review", *_]:
+            read_served_page(words[1:])
+        case ["goalreel", "doctor", "--json"]:  # tests/cli/test_doctor.py runs it
+            pass
+        case ["goalreel", *arguments]:
+            goalreel(*arguments)
+        case _:
+            pytest.fail(f"a README command that nothing runs: {shlex.join(words)}")
+
+
+@pytest.mark.long
+@pytest.mark.process
+def test_every_command_of_the_readme_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for block in blocks("README.md", "sh", "python"):
+        if block.language == "python":
+            run_python(block.code)
+            continue
+        for line in block.code.splitlines():
+            run_line(shlex.split(line, comments=True))
+    for page in ("annotated-report/index.html", "predicted/index.html", "predicted/storyboard.json"):
+        assert (tmp_path / page).is_file()
+
+
+def test_the_scene_of_the_readme_is_that_of_its_picture_and_of_the_demo():
+    """Where it fails, put the seed and instruction that `make picture` found into README and Makefile."""
+    from goalreel.tabletop.sim.grammar import sample_episode
+
+    [(seed, instruction)] = re.findall(r'scene --seed (\d+) .*\ngoalreel plan \S+ "(.*?)"', README)
+    assert instruction == sample_episode(int(seed)).instruction
+    assert f"SCENE := {seed}\n" in MAKEFILE
+    with PIL.Image.open(ROOT / "docs/images/storyboard.png") as picture:
+        assert picture.info.get("seed") == seed
+
+
+def test_the_demo_may_replace_the_rows_that_the_simulator_wrote():
+    """`annotate` refuses without, and nothing else runs the demo."""
+    demo = [line for line in MAKEFILE.splitlines() if "annotate $(DEMO)/recorded " in line]
+    assert len(demo) == 2
+    assert all("--replace-rows" in line for line in demo)
+
+
+@pytest.fixture(scope="module")
+def empty_environment(tmp_path_factory) -> Path:
+    """The Python of an environment that nothing is installed in."""
+    folder = tmp_path_factory.mktemp("venv") / "venv"
+    command = [sys.executable, "-m", "uv", "venv", "-q", "--python", sys.executable, str(folder)]
+    subprocess.run(command, check=True)
+    return folder / "bin/python"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("command", re.findall(r"`(pip install .*?)`", README))
+def test_what_the_readme_installs_can_be_installed(command, empty_environment):
+    """Resolved, not installed; the built interfaces and the whole of CI show the rest."""
+    _, _, *requirements = shlex.split(command)
+    resolve = [sys.executable, "-m", "uv", "pip", "install", "--dry-run", "-c", "constraints.txt"]
+    child = subprocess.run(
+        [*resolve, "--python", empty_environment, *requirements], cwd=ROOT, capture_output=True, text=True
+    )
+    assert child.returncode == 0, child.stderr
+    extras = re.search(r"\[(.*?)\]", requirements[0])
+    assert extras is not None
+    assert set(extras[1].split(",")) <= {*EXTRAS, "ros"}
+
+
+def test_every_public_name_is_in_the_api_page():
+    table = text_of("docs/api.md").split("## Annotate")[0]
+    assert set(package.__all__) <= set(re.findall(r"`(\w+)`", table))
+
+
+@pytest.mark.parametrize("block", blocks("docs/api.md", "python"))
+def test_the_code_of_the_api_page_runs(block, video_dataset, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recorded").symlink_to(video_dataset)
+    cv2.imwrite("scene.png", np.full((128, 128, 3), 90, np.uint8))
+    run_python(block.code)
+
+
+def test_every_command_of_the_bags_page_runs(tmp_path, monkeypatch):
+    from support import bags as b
+
+    messages = [replace(s, topic="/front/image_raw") if s.topic == "/image" else s for s in b.robot(20)]
+    messages += [b.storyboard(0, ("pick",), 0), b.subgoal(0, 0, "pick", picture=b.moving(25))]
+    b.write_bag(tmp_path / "run", sorted(messages, key=lambda s: s.at))
+    lines = commands("docs/bags.md")
+    assert [words[0] for words in lines] == ["goalreel"] * 4 + ["python"]
+    monkeypatch.chdir(tmp_path)
+    for words in lines[:4]:
+        goalreel(*words[1:])
+    made = {path.name for path in tmp_path.iterdir()}
+    assert made == {"run"} | {
+        f"{name}{end}" for name in ("goals", "shown") for end in ("", "-recorded", "-report")
+    }
+
+
+def test_the_options_of_the_bags_page_are_those_of_the_command():
+    named = set(re.findall(r"`(--[a-z-]+)", text_of("docs/bags.md")))
+    assert named <= set(re.findall(r"--[a-z-]+", goalreel("bag2lerobot", "--help")))
+
+
+@pytest.mark.process
+def test_the_rerun_commands_run_and_those_that_wait_for_a_node_are_known(
+    video_dataset, annotated, board, tmp_path, monkeypatch
+):
+    pytest.importorskip("rerun", reason="needs rerun: pip install 'goalreel[rerun]'")
+    from support.rrd import verify
+
+    from goalreel.image import Image
+    from goalreel.storyboard_io import save_storyboard
+
+    lines = commands("docs/ros_see.md")
+    assert [words[0] for words in lines] == ["goalreel"] * 2 + ["rerun"] + ["goalreel_ros_rerun"] * 2
+    monkeypatch.chdir(tmp_path)
+    annotated(video_dataset, Path("annotated"), {0: {}, 1: {}})
+    picture = Image(np.zeros((24, 32, 3), np.uint8))
+    plan = board(6)
+    task = plan.task.model_copy(update={"image": picture})
+    save_storyboard(plan.model_copy(update={"task": task}), Path("predicted"))
+    for words in lines[:2]:
+        goalreel(*words[1:])
+    [pattern] = lines[2][1:]
+    recordings = sorted(Path().glob(pattern))
+    assert [p.name for p in recordings] == ["episode_000000.rrd", "episode_000001.rrd", "storyboard.rrd"]
+    verify(*recordings)
+
+
+def test_the_options_of_the_rerun_page_are_those_of_the_command(capsys):
+    pytest.importorskip("rclpy")
+    pytest.importorskip("rerun", reason="needs rerun: pip install 'goalreel[rerun]'")
+    from goalreel_ros.rrd import main
+
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    options = set(re.findall(r"--[a-z]+", capsys.readouterr().out))
+    section = text_of("docs/ros_see.md").partition("**A node that runs.**")[2].partition("**A bag**")[0]
+    named = set(re.findall(r"--[a-z]+", section.replace("rerun --bind", "")))
+    assert {"--out", "--connect", "--camera", "--node"} == named <= options
