@@ -29,47 +29,47 @@ RESUMING = ("checkpoints", "logs", "training.yaml")
 
 
 def main(
-    before: Annotated[
+    start: Annotated[
         str, typer.Argument(help="The checkpoint that it went on from: a folder or a shipped one.")
     ],
-    after: Annotated[str, typer.Argument(help="The one that was trained on, of the same shape.")],
+    end: Annotated[str, typer.Argument(help="The one that was trained on, of the same shape.")],
     out: Annotated[Path, typer.Option(help="A new folder for the average.")],
     share: Annotated[float, typer.Option(min=0, max=1, help="How much of the second.")] = 0.5,
 ) -> None:
     """Write (1 - share) of the first one's weights and share of the second's as a checkpoint of its own."""
     with one_line_errors():
-        average(Path(located(before)), Path(located(after)), out, share)
+        average(Path(located(start)), Path(located(end)), out, share)
 
 
-def average(before: Path, after: Path, out: Path, share: float) -> None:
-    """Mix the weights of two checkpoints in a new folder `out`, whose other files are those of `after`.
+def average(start: Path, end: Path, out: Path, share: float) -> None:
+    """Mix the weights of two checkpoints in a new folder `out`, whose other files are those of `end`.
 
-    Types stay those of `after`. Its model card, if it has one, names what was mixed in.
+    Types stay those of `end`. Its model card, if it has one, names what was mixed in.
 
     Raises:
-        InputError: no weights, or the two are not of one shape; `out` holds something, or lies in `after`.
+        InputError: no weights, or the two are not of one shape; `out` holds something, or lies in `end`.
         goalreel.errors.DatasetError: the disk is full.
     """
-    names = _weights(after)
-    if names != _weights(before) or not names:
-        raise InputError(f"{before} and {after} do not hold the same files of weights (.safetensors)")
-    if out.resolve().is_relative_to(after.resolve()):
-        raise InputError(f"{out} lies in {after}, which is to be copied: name a folder elsewhere")
-    with atomic_folder(out) as made:
-        shutil.copytree(after, made, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*RESUMING))
+    names = _weights(end)
+    if names != _weights(start) or not names:
+        raise InputError(f"{start} and {end} do not hold the same files of weights (.safetensors)")
+    if out.resolve().is_relative_to(end.resolve()):
+        raise InputError(f"{out} lies in {end}, which is to be copied: name a folder elsewhere")
+    with atomic_folder(out) as folder:
+        shutil.copytree(end, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*RESUMING))
         for name in names:
-            old, _ = _read(before / name)
-            new, metadata = _read(after / name)
+            old, _ = _read(start / name)
+            new, metadata = _read(end / name)
             if _shapes(old) != _shapes(new):
-                raise InputError(f"{before / name} is of another shape than {after / name}")
+                raise InputError(f"{start / name} is of another shape than {end / name}")
             if all(torch.equal(old[key], value) for key, value in new.items()):
                 continue
             save_file(
-                {key: _mixed(old[key], value, share) for key, value in new.items()}, made / name, metadata
+                {key: _mixed(old[key], value, share) for key, value in new.items()}, folder / name, metadata
             )
-            shutil.copymode(after / name, made / name)
-            if (made / CARD).exists():
-                _tell(made / CARD, before / name, 1 - share)
+            shutil.copymode(end / name, folder / name)
+            if (folder / CARD).exists():
+                _tell(folder / CARD, start / name, 1 - share)
 
 
 def _tell(card: Path, weights: Path, share: float) -> None:
@@ -78,8 +78,8 @@ def _tell(card: Path, weights: Path, share: float) -> None:
 
 
 def _weights(folder: Path) -> list[Path]:
-    found = (path.relative_to(folder) for path in folder.rglob("*.safetensors"))
-    return sorted(path for path in found if path.parts[0] not in RESUMING)
+    paths = (path.relative_to(folder) for path in folder.rglob("*.safetensors"))
+    return sorted(path for path in paths if path.parts[0] not in RESUMING)
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str] | None]:

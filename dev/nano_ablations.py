@@ -91,8 +91,8 @@ def main(
             settings |= {"batch_size": min(64, 8 * rollout), "learning_rate": rate}
             config = _config(out, "nano-critic-grpo", arm, **settings)
             _train(out / arm, config, rows, start, ["--method", "grpo"])
-        told = {arm: _measured(out, arm, model, editor, split, episodes) for arm in ARMS}
-        table = _table(told, split, episodes)
+        steps_by_arm = {arm: _measured(out, arm, model, editor, split, episodes) for arm in ARMS}
+        table = _table(steps_by_arm, split, episodes)
         write_bytes(out / "ablations.md", table.encode())
         typer.echo(str(out / "ablations.md"))
 
@@ -132,12 +132,14 @@ def _measured(out: Path, arm: str, model: str, editor: str, split: Split, episod
                 arms=("ours", "oracle"),
                 attempts=(1, ATTEMPTS),
             )
-        found = ArmSteps(first=hits["ours", 1], ours=hits["ours", ATTEMPTS], oracle=hits["oracle", ATTEMPTS])
-        write_bytes(path, found.model_dump_json().encode())
+        arm_steps = ArmSteps(
+            first=hits["ours", 1], ours=hits["ours", ATTEMPTS], oracle=hits["oracle", ATTEMPTS]
+        )
+        write_bytes(path, arm_steps.model_dump_json().encode())
     return ArmSteps.model_validate_json(path.read_bytes())
 
 
-def _table(told: dict[str, ArmSteps], split: str, episodes: int) -> str:
+def _table(steps_by_arm: dict[str, ArmSteps], split: str, episodes: int) -> str:
     lines = [
         f"{episodes} episodes of the {split} split: true sub-goals, terse orders, {ATTEMPTS} attempts, 95 % "
         "intervals.\n",
@@ -145,15 +147,15 @@ def _table(told: dict[str, ArmSteps], split: str, episodes: int) -> str:
         "| of the gap closed, % |\n|---|---|---|---|---|",
     ]
     for arm, (name, _) in ARMS.items():
-        rows = told[arm]
+        rows = steps_by_arm[arm]
         steps = with_interval([(sum(r), len(r)) for r in rows.ours], share)
-        pairs = zip(rows.ours, told["sft"].ours, strict=True)
-        ahead = with_interval([(sum(r), sum(s), len(r)) for r, s in pairs], points)
+        pairs = zip(rows.ours, steps_by_arm["sft"].ours, strict=True)
+        gain = with_interval([(sum(r), sum(s), len(r)) for r, s in pairs], points)
         boards = with_interval([(all(r), 1) for r in rows.ours], share)
         both = zip(rows.ours, rows.first, rows.oracle, strict=True)
         gap = with_interval([(sum(r), sum(f), sum(c)) for r, f, c in both], gap_share)
         lines.append(
-            f"| {name} | {_cell(steps, 100)} | {_cell(ahead)} | {_cell(boards, 100)} | {_cell(gap, 100)} |"
+            f"| {name} | {_cell(steps, 100)} | {_cell(gain)} | {_cell(boards, 100)} | {_cell(gap, 100)} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -165,9 +167,9 @@ def _cell(m: Measurement, times: float = 1) -> str:
     return f"{times * m.value:.1f}{interval}"
 
 
-def _goalreel(*words: object) -> None:
+def _goalreel(*arguments: object) -> None:
     """Run a command of goalreel's; its failure ends this script, for it has said why."""
-    command = [str(Path(sys.executable).with_name("goalreel")), *map(str, words)]
+    command = [str(Path(sys.executable).with_name("goalreel")), *map(str, arguments)]
     typer.echo(f"$ {' '.join(command[1:])}", err=True)
     if code := subprocess.run(command).returncode:
         raise typer.Exit(code)

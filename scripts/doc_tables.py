@@ -16,12 +16,12 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
 
 def main() -> None:
     """Replace what is between the two marks of each page."""
-    for page, (name, made) in TABLES.items():
-        before, start, rest = (DOCS / page).read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
+    for page, (name, make_table) in TABLES.items():
+        start_text, start, rest = (DOCS / page).read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
         _, end, after = rest.partition(f"<!-- /{name} -->")
         if not (start and end):
             raise ValueError(f"{page} lacks the marks around its table")
-        (DOCS / page).write_text(f"{before}{start}{made()}{end}{after}", encoding="utf-8")
+        (DOCS / page).write_text(f"{start_text}{start}{make_table()}{end}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -103,9 +103,9 @@ def hides(scene: Walk) -> bool:
     camera = np.array(FIXED[scene.episode.scene.camera].position)
     for moment in scene.moments:
         blocks = [at for name, at in moment.layout.items() if not is_bowl(name)]
-        for one, other in combinations(blocks, 2):
-            stacked = np.linalg.norm((one - other)[:2]) < HALF
-            sides = [(at - camera) / np.linalg.norm(at - camera) for at in (one, other)]
+        for first, second in combinations(blocks, 2):
+            stacked = np.linalg.norm((first - second)[:2]) < HALF
+            sides = [(at - camera) / np.linalg.norm(at - camera) for at in (first, second)]
             if not stacked and np.degrees(np.arccos(sides[0] @ sides[1])) < HIDES:
                 return True
     return False
@@ -113,26 +113,26 @@ def hides(scene: Walk) -> bool:
 
 def smudged(scene: Walk, board: Storyboard) -> set[str]:
     """The colours of which a goal image shows too little."""
-    found = set()
+    names = set()
     for moment, goal in zip(scene.moments[1:], board.goal_images(), strict=True):
         assert goal is not None, "the board is complete"
-        shown, true = segment(goal.pixels), segment(moment.picture.pixels)
-        found |= {colour for colour in true if shown[colour].sum() < KEPT * true[colour].sum()}
-    return found
+        drawn, true = segment(goal.pixels), segment(moment.picture.pixels)
+        names |= {colour for colour in true if drawn[colour].sum() < KEPT * true[colour].sum()}
+    return names
 
 
 def judged(scene: Walk, board: Storyboard) -> Iterator[list[bool]]:
     """For every step of a complete board, whether the simulator agrees with each attempt's verdict."""
-    before = scene.moments[0].layout
+    layout = scene.moments[0].layout
     for goal, step in zip(scene.goals, board.steps, strict=True):
-        shown = [
-            look_rendered(attempt.image, scene.episode.scene, before, goal.object)
+        drawn_layouts = [
+            look_rendered(attempt.image, scene.episode.scene, layout, goal.object)
             for attempt in step.attempts
         ]
-        truth = [outcome(layout, before, goal).right for layout in shown]
-        said = [a.verdict is not None and a.verdict.success for a in step.attempts]
-        yield [t == s for t, s in zip(truth, said, strict=True)]
-        before = shown[-1] or before
+        truth = [outcome(drawn, layout, goal).right for drawn in drawn_layouts]
+        verdicts = [a.verdict is not None and a.verdict.success for a in step.attempts]
+        yield [t == s for t, s in zip(truth, verdicts, strict=True)]
+        layout = drawn_layouts[-1] or layout
 
 
 def sheet(seed: int, board: Storyboard) -> Image:

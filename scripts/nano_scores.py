@@ -73,12 +73,12 @@ def rows(scores: dict[str, float | None], names: list[str]) -> str:
     """A table of the measures that were made."""
     lines = ["| | test split | 95 % interval | aim | episodes |", "|---|---|---|---|---|"]
     for name in names:
-        value, (words, aim) = scores.get(name), MEASURES[name]
+        value, (label, aim) = scores.get(name), MEASURES[name]
         if value is not None:
             low, high = (scores[f"{name}_{end}"] for end in ("low", "high"))
             interval = "" if low is None or high is None else f"{100 * low:.0f} - {100 * high:.0f} %"
-            told = f"{100 * value:.1f} %", interval, aim or "", f"{scores[f'{name}_episodes']:.0f}"
-            lines.append(f"| {words} | {' | '.join(told)} |")
+            cells = f"{100 * value:.1f} %", interval, aim or "", f"{scores[f'{name}_episodes']:.0f}"
+            lines.append(f"| {label} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -99,8 +99,8 @@ def card(path: Path, table: str) -> None:
     """Put what a checkpoint can do before what it cannot."""
     text = path.read_text(encoding="utf-8")
     text = re.sub(r"## What it can do\n.*?(?=## What it cannot do)", "", text, flags=re.DOTALL)
-    told = f"TabletopBench, with the other two nano models:\n\n{table}"
-    text = text.replace("## What it cannot do", f"## What it can do\n\n{told}\n\n## What it cannot do")
+    scores = f"TabletopBench, with the other two nano models:\n\n{table}"
+    text = text.replace("## What it cannot do", f"## What it can do\n\n{scores}\n\n## What it cannot do")
     path.write_text(text, encoding="utf-8")
 
 
@@ -110,7 +110,7 @@ def read(files: list[Path]) -> dict[str, float | None]:
     Raises:
         InputError: a run on another split than test, or under another view than the plain one.
     """
-    found: dict[str, float | None] = {}
+    measures: dict[str, float | None] = {}
     for file in files:
         try:
             scores = json.loads(file.read_text())
@@ -122,8 +122,8 @@ def read(files: list[Path]) -> dict[str, float | None]:
             raise InputError(
                 f"{file} is of {' '.join(view)} scenes: what is told is of plain ones, from the front"
             )
-        found |= scores | {f"{name}_episodes": scores["episodes"] for name in MEASURES if name in scores}
-    return found
+        measures |= scores | {f"{name}_episodes": scores["episodes"] for name in MEASURES if name in scores}
+    return measures
 
 
 def main(
@@ -131,12 +131,12 @@ def main(
 ) -> None:
     """Write scores of the test split where they are told."""
     with one_line_errors():
-        found = read(scores)
-        put(ROOT / "docs" / "nano.md", rows(found, list(MEASURES)))
-        put(ROOT / "README.md", rows(found, list(SHORT)))
+        measures = read(scores)
+        put(ROOT / "docs" / "nano.md", rows(measures, list(MEASURES)))
+        put(ROOT / "README.md", rows(measures, list(SHORT)))
         for role, parts in CARDS.items():
-            named = [name for name in MEASURES if name.startswith(parts)]
-            card(NANO / role / "README.md", rows(found, named))
+            names = [name for name in MEASURES if name.startswith(parts)]
+            card(NANO / role / "README.md", rows(measures, names))
 
 
 if __name__ == "__main__":

@@ -52,17 +52,17 @@ def look(recording: Path, png: Path) -> None:
 def main(out: str) -> None:
     """Record, annotate, write the recordings, look at the first."""
     with tempfile.TemporaryDirectory(prefix="goalreel-picture-") as folder:
-        recorded, dataset, seen = (Path(folder) / name for name in ("recorded", "dataset", "seen"))
+        recorded, dataset, frames = (Path(folder) / name for name in ("recorded", "dataset", "seen"))
         record = ("tabletop", "record", "--episodes", "2", "--split", "validation", "--size", "192")
         subprocess.run([GOALREEL, *record, "--out", recorded], check=True)
         annotate = ("annotate", recorded, "--replace-rows", "--preset", "nano", "--out", dataset)
         subprocess.run([GOALREEL, *annotate], check=False)  # 1 where a goal was rejected
-        subprocess.run([GOALREEL, "show", dataset, "--rerun", seen], check=True)
-        look(min(seen.iterdir()), Path(folder) / "picture.png")
+        subprocess.run([GOALREEL, "show", dataset, "--rerun", frames], check=True)
+        look(min(frames.iterdir()), Path(folder) / "picture.png")
         with PIL.Image.open(Path(folder) / "picture.png") as picture:
-            shown = picture.convert("RGB").resize(SIZE, PIL.Image.Resampling.LANCZOS)
+            thumbnail = picture.convert("RGB").resize(SIZE, PIL.Image.Resampling.LANCZOS)
     small = io.BytesIO()
-    shown.quantize(256, PIL.Image.Quantize.MEDIANCUT, kmeans=5).save(small, "PNG", optimize=True)
+    thumbnail.quantize(256, PIL.Image.Quantize.MEDIANCUT, kmeans=5).save(small, "PNG", optimize=True)
     write_bytes(Path(out), small.getvalue())
 
 

@@ -55,11 +55,11 @@ def ask(url: str) -> dict[str, Any]:
 
 def richest(url: str) -> tuple[int, int]:
     """The episode and the step with the most attempts; of equal ones the last of the longest storyboard."""
-    found: list[tuple[int, int, int, int]] = []
+    counts: list[tuple[int, int, int, int]] = []
     for row in ask(f"{url}/api/episodes")["rows"]:
         steps = ask(f"{url}/api/episodes/{row['episode']}")["steps"]
-        found += [(len(s["attempts"]), len(steps), at, row["episode"]) for at, s in enumerate(steps)]
-    _, _, step, episode = max(found)
+        counts += [(len(s["attempts"]), len(steps), at, row["episode"]) for at, s in enumerate(steps)]
+    _, _, step, episode = max(counts)
     return episode, step
 
 

@@ -63,11 +63,11 @@ def main(
     if install and share < 1:
         raise typer.BadParameter("--install is for --share 1: the package holds what the whole way leads to")
     out.mkdir(parents=True, exist_ok=True)
-    begun, told = out / "begun", f"--share {share:g}"
-    if begun.exists() and begun.read_text() != told:
-        raise typer.BadParameter(f"{out} was begun with {begun.read_text()}: choose another --out")
+    start_file, settings = out / "begun", f"--share {share:g}"
+    if start_file.exists() and start_file.read_text() != settings:
+        raise typer.BadParameter(f"{out} was begun with {start_file.read_text()}: choose another --out")
     with one_line_errors(INTERRUPTED), exclusive(out, out):
-        begun.write_text(told)
+        start_file.write_text(settings)
         _stages(out, workers, share, install)
 
 
@@ -81,18 +81,18 @@ def _stages(out: Path, workers: int, share: float, install: bool) -> None:
         corpora / kind / "sharegpt" / f"{kind}.json"
         for kind in ("plans", "continuations", "verdicts", "live", "wholes")
     )
-    words = verdicts.parent / "parts" / "train-00000.json"
+    vocabulary_rows = verdicts.parent / "parts" / "train-00000.json"
     preset = partial(_preset, out / "presets", share)
-    _train("planner", preset("nano-planner"), runs / "planner", "--corpus", plans, "--words", words)
+    _train("planner", preset("nano-planner"), runs / "planner", "--corpus", plans, "--words", vocabulary_rows)
     _train("editor", preset("nano-editor"), runs / "editor", "--data", corpora / "edits", done="editor")
-    editor, own = runs / "editor" / "editor", corpora / "own"
+    editor, own_corpus = runs / "editor" / "editor", corpora / "own"
     own_words = ("--episodes", _some(OWN, share), "--first", OWN_FIRST, "--editor", f"diffusers:{editor}")
-    _corpus("verdicts", own, *own_words)
-    first, mistakes = runs / "critic", own / "sharegpt" / "verdicts.json"
+    _corpus("verdicts", own_corpus, *own_words)
+    first, mistakes = runs / "critic", own_corpus / "sharegpt" / "verdicts.json"
     _train("critic", preset("nano-critic"), first, "--model", runs / "planner", "--corpus", verdicts)
     critic = runs / "critic-own"
-    shown = verdicts, *[_only(RARE, verdicts)] * 2, live, wholes, *[mistakes] * OFTEN
-    _train("critic", preset("nano-critic-own"), critic, "--model", first, *_corpora(*shown))
+    critic_corpora = verdicts, *[_only(RARE, verdicts)] * 2, live, wholes, *[mistakes] * OFTEN
+    _train("critic", preset("nano-critic-own"), critic, "--model", first, *_corpora(*critic_corpora))
     planner = runs / "planner-last"
     last = _corpora(plans, _only(HARD, plans), rest)
     _train("planner", preset("nano-planner-last"), planner, "--model", critic, *last)
@@ -152,9 +152,9 @@ def _install(source: Path, target: Path) -> None:
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("checkpoints", "logs", "training.yaml"))
 
 
-def _goalreel(*words: object) -> None:
+def _goalreel(*arguments: object) -> None:
     """Run a command of goalreel's; its failure ends this script, for it has said why."""
-    command = [str(Path(sys.executable).with_name("goalreel")), *map(str, words)]
+    command = [str(Path(sys.executable).with_name("goalreel")), *map(str, arguments)]
     typer.echo(f"$ {' '.join(command[1:])}", err=True)
     if code := subprocess.run(command).returncode:
         raise typer.Exit(code)

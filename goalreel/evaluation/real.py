@@ -173,9 +173,9 @@ def names_right(plans: Mapping[int, Plan], labels: LabelledDataset) -> Measureme
         plan = plans[label.episode]
         kinds = [s.kind for s in label.segments if s.kind != "retreat"]
         matches = best_matches(plan.segments or (), label.spans(retreats_apart=False))
-        told = [_kind(plan.steps[i]) for i in matches]
-        right = [a == b for a, b in zip(told, kinds, strict=True)]
-        right[-1] = right[-1] and (told[-1] != "move" or label.instruction_done is not False)
+        step_kinds = [_kind(plan.steps[i]) for i in matches]
+        right = [a == b for a, b in zip(step_kinds, kinds, strict=True)]
+        right[-1] = right[-1] and (step_kinds[-1] != "move" or label.instruction_done is not False)
         rows.append((sum(right), len(right)))
     return with_interval(rows, share)
 
@@ -196,13 +196,14 @@ def boundary_score(
     """
     rows = []
     for label in labels.episodes:
-        found = cuts.get(label.episode)
-        if not found or found[-1].end != label.frames:
+        true_cuts = cuts.get(label.episode)
+        if not true_cuts or true_cuts[-1].end != label.frames:
             raise DatasetError(
                 f"episode {label.episode} has {label.frames} frames in its label and "
-                f"{found[-1].end if found else 'none'} in the cuts: these labels belong to another dataset"
+                f"{true_cuts[-1].end if true_cuts else 'none'} in the cuts: "
+                "these labels belong to another dataset"
             )
-        rows.append(boundary_counts(found, label.spans(retreats_apart), tolerance_s, labels.fps))
+        rows.append(boundary_counts(true_cuts, label.spans(retreats_apart), tolerance_s, labels.fps))
     return BoundaryScore(
         matched=sum(r.matched for r in rows),
         predicted=sum(r.predicted for r in rows),

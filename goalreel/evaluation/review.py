@@ -63,29 +63,29 @@ def measure_reviews(dataset: Path, fps: float) -> ReviewReport:
         DatasetError: no episode was accepted or rejected, or a record or a log is damaged.
     """
     records = Records(dataset / FOLDER, source="")
-    found = [_Judged(records.review(e), records.original(e), fps) for e in Reviews(records).episodes()]
-    judged = [one for one in found if one.review.verdict in ("accept", "reject")]
+    reviews = [_Judged(records.review(e), records.original(e), fps) for e in Reviews(records).episodes()]
+    judged = [review for review in reviews if review.review.verdict in ("accept", "reject")]
     if not judged:
         raise DatasetError(f"{dataset}: nobody has accepted or rejected an episode: run goalreel review")
-    pictures = np.array([one.pictures() for one in judged], np.float64)
+    pictures = np.array([review.pictures() for review in judged], np.float64)
     right, wrong = pictures[:, [0, 1]], pictures[:, [3, 2]]  # the Critic said yes, or no; then the other
     both = np.stack([pictures[:, 0] + pictures[:, 3], pictures.sum(axis=1)], axis=1)
     sided = np.stack([right[:, 0], right.sum(axis=1), wrong[:, 0], wrong.sum(axis=1)], axis=1)
-    trusted = [(one.touched, 1.0) for one in judged if one.all_accepted]
+    trusted = [(review.touched, 1.0) for review in judged if review.all_accepted]
     return ReviewReport(
         episodes=len(judged),
-        accepted=sum(one.review.verdict == "accept" for one in judged),
-        untouched=with_interval([(not one.touched, 1) for one in judged], share),
+        accepted=sum(review.review.verdict == "accept" for review in judged),
+        untouched=with_interval([(not review.touched, 1) for review in judged], share),
         pictures=int(pictures.sum()),
         agreement=with_interval(both, share),
         balanced_agreement=with_interval(sided, balanced_accuracy),
         accepted_wrong=with_interval(pictures[:, [2, 0, 2]], _second),
         faulty=with_interval(trusted, share),
         faulty_at_most=_at_most(sum(touched for touched, _ in trusted), len(trusted)),
-        boundary_f1=with_interval([one.boundaries() for one in judged], share),
-        names_kept=with_interval([one.names() for one in judged], share),
-        steps_added=sum(one.added for one in judged),
-        steps_removed=sum(one.removed for one in judged),
+        boundary_f1=with_interval([review.boundaries() for review in judged], share),
+        names_kept=with_interval([review.names() for review in judged], share),
+        steps_added=sum(review.added for review in judged),
+        steps_removed=sum(review.removed for review in judged),
     )
 
 
@@ -111,23 +111,29 @@ class _Judged:
     def _opinions(self) -> Iterator[tuple[bool, bool]]:
         """(the person calls it right, the Critic accepted it) of each goal image that both judged."""
         for number, step in enumerate(self.record.steps):
-            mine = self._steps.get(str(number))
-            if mine is None or step.goal_image is None:
+            opinion = self._steps.get(str(number))
+            if opinion is None or step.goal_image is None:
                 continue
-            replaced = "goal" in mine.edited and mine.goal != step.goal_image.frame
-            if replaced or "wrong_picture" in mine.issues:
+            replaced = "goal" in opinion.edited and opinion.goal != step.goal_image.frame
+            if replaced or "wrong_picture" in opinion.issues:
                 yield False, step.status == "verified"
-            elif mine.goal == step.goal_image.frame and self.review.verdict == "accept" and not mine.issues:
+            elif (
+                opinion.goal == step.goal_image.frame
+                and self.review.verdict == "accept"
+                and not opinion.issues
+            ):
                 yield True, step.status == "verified"
 
     def boundaries(self) -> tuple[int, int]:
-        theirs = [step.segment for step in self.record.steps if step.segment]
-        mine = [step.segment for step in self.review.steps if step.segment]
-        return boundary_counts(theirs, mine, TOLERANCE_S, self.fps).pair
+        recorded_segments = [step.segment for step in self.record.steps if step.segment]
+        reviewed_segments = [step.segment for step in self.review.steps if step.segment]
+        return boundary_counts(recorded_segments, reviewed_segments, TOLERANCE_S, self.fps).pair
 
     def names(self) -> tuple[int, int]:
-        named = [(s.step.name, self._steps.get(str(i))) for i, s in enumerate(self.record.steps)]
-        return sum(mine is not None and mine.step.name == name for name, mine in named), len(named)
+        names = [(s.step.name, self._steps.get(str(i))) for i, s in enumerate(self.record.steps)]
+        return sum(reviewed is not None and reviewed.step.name == name for name, reviewed in names), len(
+            names
+        )
 
 
 def _second(sums: Sums) -> Sums:

@@ -52,13 +52,18 @@ def encode(
     prompt_tokens: int = 512,
 ) -> EncodedEdits:
     """Encode pictures, whose sides are multiples of 16 px, and prompts as the pipeline itself does."""
-    before, after = (_latents(pipeline, pictures) for pictures in (sources, targets))
-    positions = [pipeline._prepare_latent_ids(after), pipeline._prepare_image_ids([before[:1]])]
+    source_latents, target_latents = (_latents(pipeline, pictures) for pictures in (sources, targets))
+    positions = [
+        pipeline._prepare_latent_ids(target_latents),
+        pipeline._prepare_image_ids([source_latents[:1]]),
+    ]
     text, text_positions = pipeline.encode_prompt(list(prompts), max_sequence_length=prompt_tokens)
     return EncodedEdits(
-        source=pipeline._pack_latents(before),
-        target=pipeline._pack_latents(after),
-        positions=torch.cat([part.expand(len(before), -1, -1) for part in positions], 1).to(text.device),
+        source=pipeline._pack_latents(source_latents),
+        target=pipeline._pack_latents(target_latents),
+        positions=torch.cat([part.expand(len(source_latents), -1, -1) for part in positions], 1).to(
+            text.device
+        ),
         text=text,
         text_positions=text_positions,
     )
@@ -120,8 +125,10 @@ def main(
     """Train the transformer on one edit, and print the loss of each step as one JSON line."""
     with one_line_errors():
         pipeline = Flux2KleinPipeline.from_pretrained(model, use_safetensors=True)
-        before, after = (Image.decode(path.read_bytes()).pixels[None] for path in (source, target))
-        edits = encode(pipeline, before, after, [prompt], prompt_tokens=prompt_tokens)
+        source_pixels, target_pixels = (
+            Image.decode(path.read_bytes()).pixels[None] for path in (source, target)
+        )
+        edits = encode(pipeline, source_pixels, target_pixels, [prompt], prompt_tokens=prompt_tokens)
         optimizer = torch.optim.AdamW(pipeline.transformer.parameters(), lr=rate)
         generator = torch.Generator().manual_seed(0)
         losses = [train_step(pipeline, optimizer, edits, generator) for _ in range(steps)]

@@ -61,12 +61,12 @@ def main(
     drawn: Annotated[Path | None, typer.Option("--curves", help="PNG file to draw the curves in.")] = None,
 ) -> None:
     """Print the tables."""
-    found = read(out, steps, split)
+    ends = read(out, steps, split)
     for condition in CONDITIONS:
-        if ("all", condition) in found:
-            typer.echo(f"\n### {condition}\n\n{arms_table(found['all', condition])}")
-    typer.echo(f"\n### Differences\n\n{pairs_table(found)}")
-    typer.echo(f"\n### Success by training samples\n\n{sizes_table(found)}")
+        if ("all", condition) in ends:
+            typer.echo(f"\n### {condition}\n\n{arms_table(ends['all', condition])}")
+    typer.echo(f"\n### Differences\n\n{pairs_table(ends)}")
+    typer.echo(f"\n### Success by training samples\n\n{sizes_table(ends)}")
     typer.echo(
         f"\n### Misses on validation scenes after training, a policy a line\n\n{misses_table(out, steps)}"
     )
@@ -81,16 +81,16 @@ def main(
 def read(out: Path, steps: int, split: str) -> StudyEnds:
     """Read the results, of several with other counts of tasks the one with most; of arms without words under
     a name of their own."""
-    found: StudyEnds = defaultdict(lambda: defaultdict(dict))
+    study_ends: StudyEnds = defaultdict(lambda: defaultdict(dict))
     paths = (out / "results").glob(f"*-*-*-{steps}-*-{split}-*.json")
     reports = [(path, PolicyReport.model_validate_json(path.read_text())) for path in paths]
     for path, report in sorted(reports, key=lambda it: it[1].episodes):
-        told = NAME.fullmatch(path.stem)
-        assert told is not None
+        name = NAME.fullmatch(path.stem)
+        assert name is not None
         end = "" if report.words else "_alone"
         for arm, ends in report.rolled.items():
-            found[told["size"], told["condition"]][f"{arm}{end}"][int(told["seed"])] = ends
-    return found
+            study_ends[name["size"], name["condition"]][f"{arm}{end}"][int(name["seed"])] = ends
+    return study_ends
 
 
 def arms_table(arms: dict[str, SeedEnds]) -> str:
@@ -105,22 +105,22 @@ def arms_table(arms: dict[str, SeedEnds]) -> str:
     return "\n".join(lines)
 
 
-def pairs_table(found: StudyEnds) -> str:
-    shown = [c for c in CONDITIONS if ("all", c) in found]
-    lines = [f"| | {' | '.join(shown)} |\n|---|{'---|' * len(shown)}"]
+def pairs_table(ends: StudyEnds) -> str:
+    conditions = [c for c in CONDITIONS if ("all", c) in ends]
+    lines = [f"| | {' | '.join(conditions)} |\n|---|{'---|' * len(conditions)}"]
     for measure in ("success", "reached"):
-        for name, (one, two) in PAIRS.items():
-            cells = [between(found["all", c], one, two, measure) for c in shown]
+        for name, (first, second) in PAIRS.items():
+            cells = [between(ends["all", c], first, second, measure) for c in conditions]
             if any(cells):
                 lines.append(f"| {name}, {measure} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def sizes_table(found: StudyEnds) -> str:
-    sizes = sorted((s for s, c in found if c == "seen"), key=lambda s: int(s) if s.isdigit() else 10**9)
+def sizes_table(ends: StudyEnds) -> str:
+    sizes = sorted((s for s, c in ends if c == "seen"), key=lambda s: int(s) if s.isdigit() else 10**9)
     lines = ["| samples | A1 | G | G - A1, success | G - A1, reached |\n|---|---|---|---|---|"]
     for size in sizes:
-        arms = found[size, "seen"]
+        arms = ends[size, "seen"]
         if {"text", "true"} <= arms.keys():
             cells = [share(pooled(list(arms[a].values()), "success")) for a in ("text", "true")]
             cells += [between(arms, "true", "text", m) for m in ("success", "reached")]
@@ -144,10 +144,13 @@ def misses_table(out: Path, steps: int) -> str:
     return "\n".join(lines)
 
 
-def between(arms: dict[str, SeedEnds], one: str, two: str, measure: str) -> str:
+def between(arms: dict[str, SeedEnds], first_arm: str, second_arm: str, measure: str) -> str:
     """Compare two arms on the tasks and the seeds that both have."""
-    ahead, behind = (arms.get(arm, {}) for arm in (one, two))
-    pairs = [list(zip(ahead[s], behind[s], strict=False)) for s in sorted(ahead.keys() & behind.keys())]
+    first_ends, second_ends = (arms.get(arm, {}) for arm in (first_arm, second_arm))
+    pairs = [
+        list(zip(first_ends[s], second_ends[s], strict=False))
+        for s in sorted(first_ends.keys() & second_ends.keys())
+    ]
     if not pairs:
         return ""
     first, second = ([[pair[side] for pair in row] for row in pairs] for side in (0, 1))

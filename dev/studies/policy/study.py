@@ -93,10 +93,10 @@ def main(
         stack.enter_context(exclusive(out, out))
         _settled(out, {"scenes": scenes, "checks": checks, "backbone_steps": backbone_steps})
         paths = demos.make(out / "demos", seeds("train", scenes), pool, progress)
-        held = demos.make(out / "validation", seeds("validation", checks), pool, progress)
-        _backbone(out / "backbone.pt", paths, held, backbone_steps, progress)
+        validation = demos.make(out / "validation", seeds("validation", checks), pool, progress)
+        _backbone(out / "backbone.pt", paths, validation, backbone_steps, progress)
         features = [partial(_features, out, "bank", path, 0.5) for path in paths]
-        features += [partial(_features, out, "validation_bank", path, 0.0) for path in held]
+        features += [partial(_features, out, "validation_bank", path, 0.0) for path in validation]
         _all(pool, features, "features", progress)
         seeded = range(repeats)
         _all(
@@ -143,9 +143,13 @@ def _sizes(text: str) -> list[int]:
 def _settled(out: Path, settings: dict[str, int]) -> None:
     """Refuse a folder whose demonstrations or backbone are of other settings: they would pass for these."""
     path = out / "settings.json"
-    if path.exists() and (before := json.loads(path.read_text())) != settings:
-        told = ", ".join(f"{key} {before.get(key)}" for key in settings if before.get(key) != settings[key])
-        raise InputError(f"{out} was made with {told}: choose another --out")
+    if path.exists() and (earlier_settings := json.loads(path.read_text())) != settings:
+        differences = ", ".join(
+            f"{key} {earlier_settings.get(key)}"
+            for key in settings
+            if earlier_settings.get(key) != settings[key]
+        )
+        raise InputError(f"{out} was made with {differences}: choose another --out")
     write_bytes(path, json.dumps(settings).encode())
 
 
@@ -163,25 +167,25 @@ def _write(path: Path, value: object) -> None:
 
 
 def _backbone(
-    path: Path, parts: Sequence[Path], held: Sequence[Path], steps: int, progress: OnProgress
+    path: Path, parts: Sequence[Path], validation: Sequence[Path], steps: int, progress: OnProgress
 ) -> None:
     """Train it; how far it reads blocks from where they stand on unseen scenes lies beside it, in cm."""
     torch.manual_seed(0)
-    before = torch.load(path, map_location="cpu", weights_only=True) if path.exists() else None
-    if before is None or before["done"] < steps:
-        for done, _, state in train(Reader(), demos.read(parts), steps, BATCH, RATE, before):
+    checkpoint = torch.load(path, map_location="cpu", weights_only=True) if path.exists() else None
+    if checkpoint is None or checkpoint["done"] < steps:
+        for done, _, state in train(Reader(), demos.read(parts), steps, BATCH, RATE, checkpoint):
             if done % KEEP_EVERY == 0 or done == steps:
                 _write(path, state)
             progress("backbone", done, steps)
-    told = path.with_suffix(".json")
-    if not told.exists():
-        unseen = demos.read(held)
+    result = path.with_suffix(".json")
+    if not result.exists():
+        unseen = demos.read(validation)
         rows = np.arange(0, len(unseen.pictures), max(1, len(unseen.pictures) // PICTURES))[:PICTURES]
         reader = _reader(path.parent)
         off = {
             name: 100 * float(np.median(off_by(reader, unseen, rows, goals))) for name, goals in FORMS.items()
         }
-        write_bytes(told, json.dumps(off).encode())
+        write_bytes(result, json.dumps(off).encode())
 
 
 def _reader(out: Path) -> Reader:
@@ -194,8 +198,8 @@ def _features(out: Path, name: str, part: Path, drawn: float) -> None:
     path = out / name / f"{part.stem}.pt"
     if not path.exists():
         torch.set_num_threads(1)
-        made = bank(_reader(out), demos.read([part]), round_trip(), int(part.stem), drawn)
-        _write(path, {f.name: getattr(made, f.name) for f in fields(made)})
+        features = bank(_reader(out), demos.read([part]), round_trip(), int(part.stem), drawn)
+        _write(path, {f.name: getattr(features, f.name) for f in fields(features)})
 
 
 def _bank(folder: Path) -> Bank:
@@ -235,7 +239,7 @@ def _rolled(
     episodes: int,
 ) -> None:
     torch.set_num_threads(1)
-    arm, arms, words = RUNS[run]
+    arm, arms, with_words = RUNS[run]
     for seed in seeds:
         name = f"{run}-{size or 'all'}-{seed}-{steps}-{condition}-{split}-{episodes}"
         path = out / "results" / f"{name}.json"
@@ -251,7 +255,7 @@ def _rolled(
             first=0,
             preset=presets.load("nano"),
             form="bordered",
-            words=words,
+            words=with_words,
             bounds=Bounds(),
             out=out / "rollouts" / (f"{run}-{steps}-{condition}" if len(seeds) > 1 else name),
         )

@@ -35,11 +35,11 @@ class Sample:
     def task(self, seed: int) -> Task:
         """The task of a storyboard; the first step is edited from the last picture given, if any."""
         images, done = tuple(self.images), tuple(self.done)  # read once
-        given = [*images, *(step.image for step in done if step.image is not None)]
+        pictures = [*images, *(step.image for step in done if step.image is not None)]
         return Task(
             id=self.id,
             instruction=self.instruction,
-            image=given[-1] if given else None,
+            image=pictures[-1] if pictures else None,
             images=images,
             done=done,
             seed=seed,

@@ -77,13 +77,13 @@ class Comm:
         samples: dict[str, Sample] = {}
         reasons: list[str] = []
         for row in rows:
-            made = self._sample(row, wording, data)
-            if isinstance(made, str):
-                reasons.append(made)
-            elif made.id in samples:
+            sample = self._sample(row, wording, data)
+            if isinstance(sample, str):
+                reasons.append(sample)
+            elif sample.id in samples:
                 reasons.append("with the data_id of a row before")
             else:
-                samples[made.id] = made
+                samples[sample.id] = sample
         for reason in sorted(set(reasons)):
             log.warning("CoMM: %d of %d rows left out: %s", reasons.count(reason), len(rows), reason)
         if not samples:
@@ -97,9 +97,9 @@ class Comm:
         """Write `ID_taskN/results.json`, with `predict_K.jpg`, and `origin/input_K.jpg` as given."""
         for sample, answer in answered:
             folder = out / f"{sample.id}_task{self.task}"
-            given = _pictures(_given(sample))
-            inputs = {f"input_{n}.jpg": image for n, image in enumerate(given, 1)}
-            outputs = {f"predict_{n}.jpg": image for n, image in enumerate(answer.images, len(given) + 1)}
+            pictures = _pictures(_given(sample))
+            inputs = {f"input_{n}.jpg": image for n, image in enumerate(pictures, 1)}
+            outputs = {f"predict_{n}.jpg": image for n, image in enumerate(answer.images, len(pictures) + 1)}
             for name, image in inputs.items():
                 write_bytes(folder / "origin" / name, jpeg(image))
             for name, image in outputs.items():
@@ -120,19 +120,19 @@ class Comm:
         """
         if not answer.parts:
             return []
-        given = _given(sample)
-        shown = _cut(_steps(answer), MAX_IMAGES - len(_pictures(given)))
-        asked: list[Inquiry] = []
+        input_steps = _given(sample)
+        output_steps = _cut(_steps(answer), MAX_IMAGES - len(_pictures(input_steps)))
+        inquiries: list[Inquiry] = []
         if "document" not in marks:
-            user = _document(sample, given, shown, hide=False)
-            asked.append(self._inquiry("document", user, read_document))
-        if "descriptions" not in marks and _pictures(shown):
-            user = _document(sample, given, shown, hide=True)
-            asked.append(self._inquiry("descriptions", user, read_descriptions))
+            user = _document(sample, input_steps, output_steps, hide=False)
+            inquiries.append(self._inquiry("document", user, read_document))
+        if "descriptions" not in marks and _pictures(output_steps):
+            user = _document(sample, input_steps, output_steps, hide=True)
+            inquiries.append(self._inquiry("descriptions", user, read_descriptions))
         if "irs" not in marks and marks.get("descriptions"):
-            user = _pairs(marks["descriptions"], _pictures(shown))
-            asked.append(self._inquiry("irs", user, read_fidelity))
-        return asked
+            user = _pairs(marks["descriptions"], _pictures(output_steps))
+            inquiries.append(self._inquiry("irs", user, read_fidelity))
+        return inquiries
 
     def scores(self, marked: Sequence[Marked]) -> dict[str, Measurement]:
         """Means 0-10 of `sty`, `enti`, `tren`, `comp`, `imgq`, `irs`, each of what is marked in it; counts.
@@ -163,14 +163,14 @@ class Comm:
         if len(steps) < 2:
             return "of one step"
         half = len(steps) // 2
-        given = find_steps(steps[:half], data)
-        if given is None:
+        input_steps = find_steps(steps[:half], data)
+        if input_steps is None:
             return "with given pictures that are not in images/"
-        if sum(isinstance(item, Path) for step in given for item in step) >= MAX_IMAGES:
+        if sum(isinstance(item, Path) for step in input_steps for item in step) >= MAX_IMAGES:
             return f"with {MAX_IMAGES} given pictures or more"
-        text = f"{title.join(wording.start)}{_written(given, 1)} {wording.rest}"
+        text = f"{title.join(wording.start)}{_written(input_steps, 1)} {wording.rest}"
         extra = {"model_input": text, "given": half, "rest": wording.rest}
-        return Sample(_file_name(row), "task3", question, done=_done(given), row={**row, **extra})
+        return Sample(_file_name(row), "task3", question, done=_done(input_steps), row={**row, **extra})
 
     def _inquiry(self, name: str, user: Sequence[MessagePart], read: Callable[[str], Any]) -> Inquiry:
         system = self._clone.text(f"{PROMPTS}/{_PROMPTS[name]}.json")
@@ -210,10 +210,10 @@ def _given(sample: Sample) -> Sequel:
     ]
 
 
-def _done(given: Found) -> Unread[DoneStep]:
+def _done(input_steps: Found) -> Unread[DoneStep]:
     """One a picture, with the text before it, as a DoneStep holds one; what follows the last is one more."""
     done: list[Callable[[], DoneStep]] = []
-    for number, step in enumerate(given, 1):
+    for number, step in enumerate(input_steps, 1):
         texts: list[str] = []
         for item in step:
             if isinstance(item, str):
@@ -230,18 +230,18 @@ def _done_step(instruction: str, path: Path | None = None) -> DoneStep:
     return DoneStep(instruction=instruction, image=None if path is None else read_given(path))
 
 
-def _cut(steps: Sequel, most: int) -> Sequel:
-    """The steps up to picture number `most`, which ends them, as in their `data_format`."""
-    kept: Sequel = []
-    left = most
+def _cut(steps: Sequel, limit: int) -> Sequel:
+    """The steps up to picture number `limit`, which ends them, as in their `data_format`."""
+    cut_steps: Sequel = []
+    room = limit
     for step in steps:
-        kept.append([])
+        cut_steps.append([])
         for item in step:
-            kept[-1].append(item)
-            left -= isinstance(item, Image)
-            if not left:
-                return kept
-    return kept
+            cut_steps[-1].append(item)
+            room -= isinstance(item, Image)
+            if not room:
+                return cut_steps
+    return cut_steps
 
 
 def _written(steps: Sequel | Found, first: int) -> str:
@@ -250,12 +250,12 @@ def _written(steps: Sequel | Found, first: int) -> str:
     return " ".join(f"({number}) {text}" for number, text in enumerate(texts, first))
 
 
-def _document(sample: Sample, given: Sequel, shown: Sequel, *, hide: bool) -> list[MessagePart]:
+def _document(sample: Sample, input_steps: Sequel, output_steps: Sequel, *, hide: bool) -> list[MessagePart]:
     """Input and output for the judge; `hide` leaves the marks of the output's pictures without these."""
-    before = _shown(given, 0, hide=False) if given else [sample.row["model_input"]]
-    rest = [sample.row["rest"]] if given else []
-    after = _shown(shown, len(_pictures(given)), hide=hide)
-    return ["INPUT:", *before, *rest, "OUTPUT:", *after]
+    input_parts = _shown(input_steps, 0, hide=False) if input_steps else [sample.row["model_input"]]
+    rest = [sample.row["rest"]] if input_steps else []
+    output_parts = _shown(output_steps, len(_pictures(input_steps)), hide=hide)
+    return ["INPUT:", *input_parts, *rest, "OUTPUT:", *output_parts]
 
 
 def _shown(steps: Sequel, number: int, *, hide: bool) -> list[MessagePart]:
@@ -264,8 +264,8 @@ def _shown(steps: Sequel, number: int, *, hide: bool) -> list[MessagePart]:
         parts.append(f"({count})")
         for item in step:
             if isinstance(item, Image):
-                seen = [] if hide else [fitted(item, JUDGE_SIDE)]
-                parts += [f"<Img_{number}>", *seen, f"</Img_{number}>"]
+                picture = [] if hide else [fitted(item, JUDGE_SIDE)]
+                parts += [f"<Img_{number}>", *picture, f"</Img_{number}>"]
                 number += 1
             else:
                 parts.append(item)

@@ -52,9 +52,9 @@ class Wording:
                 "CoMM's questions are in words of ours: its own are read from its repository (--clone)"
             )
             return cls()
-        asked = _example(clone, 4, r"(.* about ).+(\?)\s*")
-        begun = _example(clone, 3, r"(.*? about )[^:]+(:\s*)\(1\) .*<IMAGE>\s*(.+)")
-        return cls((asked[0], asked[1]), (begun[0], begun[1]), begun[2])
+        question = _example(clone, 4, r"(.* about ).+(\?)\s*")
+        beginning = _example(clone, 3, r"(.*? about )[^:]+(:\s*)\(1\) .*<IMAGE>\s*(.+)")
+        return cls((question[0], question[1]), (beginning[0], beginning[1]), beginning[2])
 
 
 def read_rows(data: Path) -> list[dict[str, Any]]:
@@ -86,19 +86,19 @@ def read_rows(data: Path) -> list[dict[str, Any]]:
 
 def find_steps(steps: list[list[dict[str, Any]]], data: Path) -> Found | None:
     """Collect the texts and pictures of some steps; None where a picture is not in `data`/images."""
-    found: Found = []
+    result: Found = []
     for step in steps:
-        found.append([])
+        result.append([])
         for item in step:
             if item["type"] == "text":
                 if text := item["content"].strip():
-                    found[-1].append(text)
+                    result[-1].append(text)
                 continue
             path = find_picture(item.get("image_path"), (data / "images",))
             if path is None or not _readable(path):
                 return None
-            found[-1].append(path)
-    return found
+            result[-1].append(path)
+    return result
 
 
 def read_given(path: Path) -> Image:
@@ -143,7 +143,7 @@ def _example(clone: Clone, task: CommTask, shape: str) -> tuple[str, ...]:
     except ValueError as e:
         raise InputError(f"{clone.file(name)}: is no JSON ({e})") from e
     text = example.get("model_input") if isinstance(example, dict) else None
-    found = re.fullmatch(shape, text, re.DOTALL) if isinstance(text, str) else None
-    if found is None:
+    match = re.fullmatch(shape, text, re.DOTALL) if isinstance(text, str) else None
+    if match is None:
         raise InputError(f"{clone.file(name)}: its model_input is not as expected: another version of CoMM?")
-    return found.groups()
+    return match.groups()

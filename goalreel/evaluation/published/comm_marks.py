@@ -79,11 +79,11 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def _score(value: Any, path: tuple[str, ...]) -> float | None:
-    found = _at(value, path)
-    if found is None or found in _ABSENT:
+    score = _at(value, path)
+    if score is None or score in _ABSENT:
         return 0.0
-    if isinstance(found, str) and (number := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:/\s*10)?\s*", found)):
-        found = float(number[1])
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    if isinstance(score, str) and (number := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:/\s*10)?\s*", score)):
+        score = float(number[1])
+    if isinstance(score, bool) or not isinstance(score, int | float):
         return None
-    return float(found) if math.isfinite(found) and 0 <= found <= 10 else None
+    return float(score) if math.isfinite(score) and 0 <= score <= 10 else None

@@ -32,11 +32,11 @@ class Estimate:
 
     def text(self, price_in: float | None = None, price_out: float | None = None) -> str:
         """One line."""
-        said = f"about {self.calls:,} calls with {self.prompt_tokens:,} prompt tokens in all"
+        text = f"about {self.calls:,} calls with {self.prompt_tokens:,} prompt tokens in all"
         if price_in is None and price_out is None:
-            return said
+            return text
         cost = self.dollars(price_in or 0.0, price_out or 0.0)
-        return f"{said}: ${cost:,.2f} at your prices and {REPLY_TOKENS} tokens a reply"
+        return f"{text}: ${cost:,.2f} at your prices and {REPLY_TOKENS} tokens a reply"
 
 
 def estimate(benchmark: Benchmark, answers: Sequence[tuple[Sample, BenchAnswer]], asker: Asker) -> Estimate:
@@ -46,10 +46,12 @@ def estimate(benchmark: Benchmark, answers: Sequence[tuple[Sample, BenchAnswer]]
     """
     step = max(1, -(-len(answers) // LOOKED_AT))
     looked = range(0, len(answers), step)
-    new = [asked for index in looked for asked in _new(benchmark, answers, index, asker)]
+    new = [inquiry for index in looked for inquiry in _new(benchmark, answers, index, asker)]
     if not new:
         looked = range(len(answers))
-        new = [asked for index in looked if index % step for asked in _new(benchmark, answers, index, asker)]
+        new = [
+            inquiry for index in looked if index % step for inquiry in _new(benchmark, answers, index, asker)
+        ]
     share = len(answers) / max(1, len(looked))
     return Estimate(round(len(new) * share), round(sum(map(_tokens, new)) * share))
 
@@ -61,12 +63,12 @@ def _new(
     sample, answer = answers[index]
     marks: dict[str, Any] = {}
     while True:
-        asked = [i for i in benchmark.inquiries(sample, answer, marks) if i.name not in marks]
-        known = [asker.recall(inquiry) for inquiry in asked]
-        new = [i.conversation for i, (settled, _) in zip(asked, known, strict=True) if not settled]
-        if new or not asked:
+        inquiries = [i for i in benchmark.inquiries(sample, answer, marks) if i.name not in marks]
+        recalled = [asker.recall(inquiry) for inquiry in inquiries]
+        new = [i.conversation for i, (settled, _) in zip(inquiries, recalled, strict=True) if not settled]
+        if new or not inquiries:
             return new
-        marks |= {inquiry.name: mark for inquiry, (_, mark) in zip(asked, known, strict=True)}
+        marks |= {inquiry.name: mark for inquiry, (_, mark) in zip(inquiries, recalled, strict=True)}
 
 
 def _tokens(conversation: Conversation) -> float:

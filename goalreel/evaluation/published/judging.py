@@ -90,10 +90,10 @@ def judge_all(
     for start in range(0, len(answers), 2 * judge.concurrency):
         some = answers[start : start + 2 * judge.concurrency]
         marks: list[dict[str, Any]] = [{} for _ in some]
-        while asked := _open(benchmark, some, marks):
-            found = asker.ask([(sample, inquiry) for sample, _, inquiry in asked])
-            for (_, known, inquiry), mark in zip(asked, found, strict=True):
-                known[inquiry.name] = mark
+        while open_inquiries := _open(benchmark, some, marks):
+            fresh_marks = asker.ask([(sample, inquiry) for sample, _, inquiry in open_inquiries])
+            for (_, sample_marks, inquiry), mark in zip(open_inquiries, fresh_marks, strict=True):
+                sample_marks[inquiry.name] = mark
         marked += [Marked(s, answer.light(), m) for (s, answer), m in zip(some, marks, strict=True)]
         progress("judge", len(marked), len(answers))
     return marked
@@ -104,10 +104,10 @@ def _open(
 ) -> list[tuple[str, dict[str, Any], Inquiry]]:
     """What is still to be asked: (the sample's id, its marks, the inquiry)."""
     return [
-        (sample.id, known, inquiry)
-        for (sample, answer), known in zip(some, marks, strict=True)
-        for inquiry in benchmark.inquiries(sample, answer, known)
-        if inquiry.name not in known
+        (sample.id, sample_marks, inquiry)
+        for (sample, answer), sample_marks in zip(some, marks, strict=True)
+        for inquiry in benchmark.inquiries(sample, answer, sample_marks)
+        if inquiry.name not in sample_marks
     ]
 
 
@@ -125,15 +125,15 @@ class Asker:
     """The judge has ever replied, in this run or before."""
     _unheard: int = field(default=0, init=False)
 
-    def ask(self, asked: Sequence[tuple[str, Inquiry]]) -> list[Any]:
+    def ask(self, inquiries: Sequence[tuple[str, Inquiry]]) -> list[Any]:
         """Give the mark of each (sample's id, inquiry); None where the judge gave none that can be read."""
-        known = [self.recall(inquiry) for _, inquiry in asked]
-        marks = [mark for _, mark in known]
+        recalled = [self.recall(inquiry) for _, inquiry in inquiries]
+        marks = [mark for _, mark in recalled]
         for number in range(TRIES):
-            still = [i for i, (settled, _) in enumerate(known) if not settled and marks[i] is None]
-            replies = self._replies([asked[i] for i in still], number)
+            still = [i for i, (settled, _) in enumerate(recalled) if not settled and marks[i] is None]
+            replies = self._replies([inquiries[i] for i in still], number)
             for i, reply in zip(still, replies, strict=True):
-                marks[i] = None if reply is None else asked[i][1].read(reply)
+                marks[i] = None if reply is None else inquiries[i][1].read(reply)
         return marks
 
     def recall(self, inquiry: Inquiry) -> tuple[bool, Any]:
@@ -144,13 +144,13 @@ class Asker:
         mark = next((mark for mark in marks if mark is not None), None)
         return mark is not None or None not in replies, mark
 
-    def _replies(self, asked: Sequence[tuple[str, Inquiry]], number: int) -> list[str | None]:
-        paths = [self._path(inquiry.conversation, number) for _, inquiry in asked]
-        found = {path: _read(path) for path in paths}
-        missing = {p: one for p, one in zip(paths, asked, strict=True) if found[p] is None}
+    def _replies(self, inquiries: Sequence[tuple[str, Inquiry]], number: int) -> list[str | None]:
+        paths = [self._path(inquiry.conversation, number) for _, inquiry in inquiries]
+        replies = {path: _read(path) for path in paths}
+        missing = {p: inquiry for p, inquiry in zip(paths, inquiries, strict=True) if replies[p] is None}
         for path, reply in self._fresh(missing):
-            found[path] = reply
-        return [found[path] for path in paths]
+            replies[path] = reply
+        return [replies[path] for path in paths]
 
     def _fresh(self, missing: dict[Path, tuple[str, Inquiry]]) -> Iterator[tuple[Path, str | None]]:
         items = list(missing.items())
@@ -195,8 +195,8 @@ class Asker:
             self._failed += 1
             dead = not self._answered or self._failed >= self.judge.concurrency
         if dead:
-            said = str(error) or type(error).__name__
-            raise UserError(f"{said}: every reply so far is kept, run the same command again") from error
+            reason = str(error) or type(error).__name__
+            raise UserError(f"{reason}: every reply so far is kept, run the same command again") from error
         log.warning("the judge could not be called: %s", error)
 
     def _silent(self, reason: str) -> None:

@@ -35,8 +35,8 @@ class PublishedReport(BaseModel):
         """Measure -> (the paper's number, the number of its table)."""
         if self.row is None:
             return {}
-        found = [(t.table, t.row(self.row)) for t in tables_of(self.benchmark, self.task)]
-        return {name: (value, table) for table, row in reversed(found) for name, value in row.items()}
+        rows = [(t.table, t.row(self.row)) for t in tables_of(self.benchmark, self.task)]
+        return {name: (value, table) for table, row in reversed(rows) for name, value in row.items()}
 
     def as_json(self) -> str:
         """Write one line: every measure as KEY, KEY_low and KEY_high, the paper's as KEY_paper."""
@@ -50,8 +50,8 @@ class PublishedReport(BaseModel):
         """Make a table of ours beside the paper's; no measure and no value of ours is cut at 60 columns."""
         title = f"{self.benchmark}: {self.answered} of {self.samples} samples"
         measure, paper, ours, *others = self._head()
-        kept = (Column(measure, no_wrap=True), paper, Column(ours, no_wrap=True))
-        table = Table(*kept, *others, box=None, title=title)
+        columns = (Column(measure, no_wrap=True), paper, Column(ours, no_wrap=True))
+        table = Table(*columns, *others, box=None, title=title)
         for row in self._rows():
             table.add_row(*row)
         return table
@@ -82,11 +82,11 @@ class PublishedReport(BaseModel):
         for name, m in self.values.items():
             digits = 3 if self.benchmark == "wise" else 1
             value, table = paper.get(name, (None, None))
-            theirs = "" if value is None else f"{value} (Table {table})"
+            paper_value = "" if value is None else f"{value} (Table {table})"
             if m.value is None:
-                yield [name, theirs, "-", "", ""]
+                yield [name, paper_value, "-", "", ""]
                 continue
             interval = "" if m.low is None or m.high is None else f"{m.low:.{digits}f} - {m.high:.{digits}f}"
             difference = "" if value is None else f"{m.value - value:+.{digits}f}"
             ours = f"{m.value:.0f}" if name == "unjudged" else f"{m.value:.{digits}f}"
-            yield [name, theirs, ours, interval, difference]
+            yield [name, paper_value, ours, interval, difference]

@@ -110,8 +110,8 @@ class Rise:
             measures[group] = _percent(j.complete for j in chosen)
             measures[f"{group}_prefix"] = _percent(j.complete_before_the_fix for j in chosen)
         for key, dimension in _MEANS.items():
-            found = (j.scores.get(dimension) for j in judged)
-            measures[key] = _percent((score - 1) / 4 for score in found if score is not None)
+            scores = (j.scores.get(dimension) for j in judged)
+            measures[key] = _percent((score - 1) / 4 for score in scores if score is not None)
         measures["unjudged"] = Measurement(value=len(marked) - len(judged))
         measures["unanswered"] = Measurement(value=sum(not m.answer.images for m in marked))
         return measures
@@ -223,12 +223,12 @@ def _sample(row: dict[str, Any], number: int, data: Path) -> RiseSample:
 
 
 def _path(row: Mapping[str, Any], key: str, data: Path) -> Path:
-    found = find_picture(row[key], (data / "data", data))
-    if found is None:
+    path = find_picture(row[key], (data / "data", data))
+    if path is None:
         raise InputError(
             f"{data}: no picture {row[key]} (of {row['index']}): unpack data.zip of {DATA} there"
         )
-    return found
+    return path
 
 
 def _references(group: str) -> tuple[str, ...]:

@@ -23,15 +23,15 @@ def read_score(reply: str) -> int | None:
     >>> read_score("It fits. **Final Score:** **4**")
     4
     """
-    found = _SCORE.search(reply)
-    score = int(found[1]) if found and len(found[1]) < 3 else 0
+    match = _SCORE.search(reply)
+    score = int(match[1]) if match and len(match[1]) < 3 else 0
     return score if 1 <= score <= 5 else None
 
 
 def read_binary(reply: str) -> int | None:
     """Read the first "Final Score: 0" as 1, and any higher as 5: how RISE marks logical reasoning."""
-    found = _SCORE.search(reply)
-    return None if found is None else 5 if found[1].strip("0") else 1
+    match = _SCORE.search(reply)
+    return None if match is None else 5 if match[1].strip("0") else 1
 
 
 def given(value: object) -> bool:

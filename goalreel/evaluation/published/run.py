@@ -107,8 +107,8 @@ def _judged(
     order: PublishedOrder, judge: BenchJudge, answers: Answers, confirm: Confirm, progress: OnProgress
 ) -> dict[str, Measurement]:
     folder = order.out / "judge"
-    wanted = estimate(order.benchmark, answers, Asker(judge, folder))
-    if wanted.calls and not confirm(wanted):
+    cost = estimate(order.benchmark, answers, Asker(judge, folder))
+    if cost.calls and not confirm(cost):
         return {}
     return order.benchmark.scores(judge_all(order.benchmark, answers, judge, folder, progress))
 
@@ -128,21 +128,21 @@ def _settle(order: PublishedOrder, models: Trio | None, every: Sequence[Sample])
     """
     path = order.out / "settings.json"
     data = {"benchmark": order.benchmark.name, "task": order.task, "data": _fingerprint(every)}
-    here = data | (_facts(models, order.seed) if models is not None else {})
+    facts = data | (_facts(models, order.seed) if models is not None else {})
     if not path.is_file():
         if models is None:
             raise InputError(f"{order.out}: nothing to judge there: run it without --only judge first")
-        write_bytes(path, json.dumps(here, indent=1).encode())
-        return here
+        write_bytes(path, json.dumps(facts, indent=1).encode())
+        return facts
     try:
-        there: dict[str, Any] = {**json.loads(path.read_bytes())}
+        stored_facts: dict[str, Any] = {**json.loads(path.read_bytes())}
     except (ValueError, TypeError) as e:
         raise DatasetError(f"{path}: damaged: choose another --out") from e
-    for key, value in here.items():
-        if there.get(key) != value:
-            was = f"{order.out} was made with another {_SAID.get(key, key)} ({there.get(key)}, now {value})"
-            raise InputError(f"{was}: choose another --out")
-    return there
+    for key, value in facts.items():
+        if stored_facts.get(key) != value:
+            change = f"{_SAID.get(key, key)} ({stored_facts.get(key)}, now {value})"
+            raise InputError(f"{order.out} was made with another {change}: choose another --out")
+    return stored_facts
 
 
 def _facts(models: Trio, seed: int) -> dict[str, Any]:
@@ -199,16 +199,18 @@ def _notes(
     """What differs from the paper, then what must be known of the benchmark."""
     notes = [f"The {role}: {note}." for role, note in settings.get("notes", {}).items()]
     facts = order.benchmark.judge
-    theirs = next((t.samples for t in tables_of(order.benchmark.name, order.task)), None)
+    paper_samples = next((t.samples for t in tables_of(order.benchmark.name, order.task)), None)
     if judge is not None and not _same_model(judge.name, facts.model):
         notes.append(f"Another judge: the paper's was {facts.model}, this one is {judge.name}.")
     if judge is not None and judge.temperature != facts.temperature:
-        asked = "its own temperature" if judge.temperature is None else f"temperature {judge.temperature:g}"
-        notes.append(f"The judge was asked at {asked}, not {facts.temperature:g}.")
+        temperature = (
+            "its own temperature" if judge.temperature is None else f"temperature {judge.temperature:g}"
+        )
+        notes.append(f"The judge was asked at {temperature}, not {facts.temperature:g}.")
     if judge is not None and not facts.official_prompts:
         notes.append("The judge was asked in goalreel's words: --clone gives it the benchmark's own.")
-    if theirs is not None and every != theirs:
-        notes.append(f"The data have {every} samples, the published ones {theirs}.")
+    if paper_samples is not None and every != paper_samples:
+        notes.append(f"The data have {every} samples, the published ones {paper_samples}.")
     if len(answers) < every:
         notes.append(f"Only {len(answers)} of {every} samples are in these numbers.")
     if unplanned:
@@ -224,5 +226,5 @@ def _notes(
 
 def _same_model(name: str, model: str) -> bool:
     """Whether a judge's name is the model, or a dated snapshot of it."""
-    given = ModelName.parse(name).brief()
-    return re.fullmatch(rf"{re.escape(model)}(-\d{{4}}-\d\d-\d\d)?", given) is not None
+    short_name = ModelName.parse(name).brief()
+    return re.fullmatch(rf"{re.escape(model)}(-\d{{4}}-\d\d-\d\d)?", short_name) is not None

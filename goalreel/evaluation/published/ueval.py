@@ -119,12 +119,12 @@ class UEval:
         An item's score is the mean of its text rate and its image rate, the shares of criteria that are met.
         """
         rows, unjudged = [], 0
-        for one in marked:
-            rates = {side: _rate(one, side) for side in SIDES}
-            unjudged += any(mark is None for mark in one.marks.values())
-            known = [rate for rate in rates.values() if rate is not None]
-            if known:
-                rows.append(_counts(one.sample.group, sum(known) / len(known), rates))
+        for judged in marked:
+            rates = {side: _rate(judged, side) for side in SIDES}
+            unjudged += any(mark is None for mark in judged.marks.values())
+            judged_rates = [rate for rate in rates.values() if rate is not None]
+            if judged_rates:
+                rows.append(_counts(judged.sample.group, sum(judged_rates) / len(judged_rates), rates))
         values = {task: with_interval(rows, _percent(i)) for i, task in enumerate(TASKS)}
         values["text"] = with_interval(rows, _percent(len(TASKS)))
         values["image"] = with_interval(rows, _percent(len(TASKS) + 1))
@@ -134,15 +134,15 @@ class UEval:
         return values
 
     def _ask(self, side: str, sample: Sample, answer: BenchAnswer, criterion: str) -> Conversation:
-        words = self._words
+        texts = self._words
         open_ended = "OPEN" if sample.group in OPEN else "CLOSED"
-        template = words["TEXT_TEMPLATE" if side == "text" else f"IMAGE_TEMPLATE_{open_ended}"]
-        rubric = words[f"{side.upper()}_RUBRIC_TEMPLATE"]
+        template = texts["TEXT_TEMPLATE" if side == "text" else f"IMAGE_TEMPLATE_{open_ended}"]
+        rubric = texts[f"{side.upper()}_RUBRIC_TEMPLATE"]
         filled = template.replace("<<question>>", sample.row["prompt"])
         filled = filled.replace("<<text_answer>>", answer.text)
         text = f"{filled}\n\n{rubric.replace('<<rubric_item>>', criterion)}"
         pictures = answer.images if side == "image" else ()
-        return Message("system", (words["SYSTEM_INSTRUCTION"],)), Message("user", (text, *pictures))
+        return Message("system", (texts["SYSTEM_INSTRUCTION"],)), Message("user", (text, *pictures))
 
     @cached_property
     def _words(self) -> Mapping[str, str]:
@@ -158,15 +158,15 @@ def read_met(reply: str) -> bool | str | None:
     >>> read_met('```json {"criteria_met": "Not sure"} ```')
     'not sure'
     """
-    said = {_SAID.get(word.strip('"').strip().lower()) for word in _MET.findall(reply)}
-    return said.pop() if len(said) == 1 else None
+    verdicts = {_SAID.get(word.strip('"').strip().lower()) for word in _MET.findall(reply)}
+    return verdicts.pop() if len(verdicts) == 1 else None
 
 
 def _files(data: Path) -> list[Path]:
     """All test files below `data`, but for what the download tool keeps for itself."""
     kinds = (".parquet", ".json", ".jsonl")
-    found = sorted(p for p in data.rglob("*") if p.suffix in kinds and p.is_file())
-    return [p for p in found if not any(part.startswith(".") for part in p.relative_to(data).parts)]
+    paths = sorted(p for p in data.rglob("*") if p.suffix in kinds and p.is_file())
+    return [p for p in paths if not any(part.startswith(".") for part in p.relative_to(data).parts)]
 
 
 def _read(path: Path) -> Iterable[Mapping[str, Any]]:
@@ -217,19 +217,19 @@ def _criteria(rubrics: object) -> list[str] | None:
         return []
     if not isinstance(rubrics, list):
         return None
-    said = [rubric.get("criterion") if isinstance(rubric, dict) else rubric for rubric in rubrics]
-    texts = [text for text in said if isinstance(text, str) and text.strip()]
-    return texts if len(texts) == len(said) else None
+    criteria = [rubric.get("criterion") if isinstance(rubric, dict) else rubric for rubric in rubrics]
+    texts = [text for text in criteria if isinstance(text, str) and text.strip()]
+    return texts if len(texts) == len(criteria) else None
 
 
-def _rate(one: Marked, side: str) -> float | None:
+def _rate(judged: Marked, side: str) -> float | None:
     """Share of the judged criteria that are met; "not sure" is no. None where none was judged."""
-    count = len(one.sample.row[f"{side}_rubrics"])
-    if not one.answer.parts:
+    count = len(judged.sample.row[f"{side}_rubrics"])
+    if not judged.answer.parts:
         return 0.0 if count else None
-    marks = [one.marks.get(f"{side} {number}") for number in range(count)]
-    known = [mark is True for mark in marks if mark is not None]
-    return sum(known) / len(known) if known else None
+    marks = [judged.marks.get(f"{side} {number}") for number in range(count)]
+    judged_marks = [mark is True for mark in marks if mark is not None]
+    return sum(judged_marks) / len(judged_marks) if judged_marks else None
 
 
 def _counts(task: str, score: float, rates: Mapping[str, float | None]) -> list[float]:
@@ -246,8 +246,8 @@ def _percent(at: int) -> Any:
 def _tasks(sums: Sums) -> Sums:
     """The mean of the tasks that there are."""
     values = np.stack([_percent(i)(sums) for i in range(len(TASKS))], axis=-1)
-    there = ~np.isnan(values)
-    return share(np.stack([np.nan_to_num(values).sum(-1), there.sum(-1)], axis=-1))
+    present = ~np.isnan(values)
+    return share(np.stack([np.nan_to_num(values).sum(-1), present.sum(-1)], axis=-1))
 
 
 def _items(sums: Sums) -> Sums:

@@ -71,18 +71,18 @@ class Wise:
         Raises:
             InputError: they are not there, or not in the published shape.
         """
-        found: dict[int, Sample] = {}
+        samples: dict[int, Sample] = {}
         for path in sorted(data.glob("*.json")):
             for row in _rows(path):
-                found[row.prompt_id] = Sample(
+                samples[row.prompt_id] = Sample(
                     id=str(row.prompt_id),
                     group=_column(row.prompt_id, path),
                     instruction=row.Prompt,
                     row=row.model_dump(),
                 )
-        if not found:
+        if not samples:
             raise InputError(f"{data}: no WISE there: {WHERE}")
-        return [found[number] for number in sorted(found)]
+        return [samples[number] for number in sorted(samples)]
 
     def export(self, answered: Sequence[tuple[Sample, BenchAnswer]], out: Path) -> None:
         """Write {prompt_id}.png, the last picture of each answer that has one."""
@@ -106,11 +106,11 @@ class Wise:
     def scores(self, marked: Sequence[Marked]) -> dict[str, Measurement]:
         """WiScore, 0-1, by column and overall. An answer without a picture scores 0."""
         rows, unjudged = [], 0
-        for one in marked:
-            score = _wiscore(one)
+        for judged in marked:
+            score = _wiscore(judged)
             unjudged += score is None
             if score is not None:
-                at = list(COLUMNS).index(one.sample.group)
+                at = list(COLUMNS).index(judged.sample.group)
                 rows.append(
                     [v for i in range(len(COLUMNS)) for v in ((score, 1.0) if i == at else (0.0, 0.0))]
                 )
@@ -136,12 +136,12 @@ def read_scores(reply: str) -> dict[str, int] | None:
     >>> read_scores("**Consistency**: 2\\nRealism: 1\\nAesthetic Quality: 0")
     {'consistency': 2, 'realism': 1, 'aesthetic quality': 0}
     """
-    found: dict[str, set[int]] = {name: set() for name in SCORES}
+    marks: dict[str, set[int]] = {name: set() for name in SCORES}
     for name, number in _LINE.findall(reply):
-        found[name.lower()].add(int(number))
-    if any(len(numbers) != 1 for numbers in found.values()):
+        marks[name.lower()].add(int(number))
+    if any(len(numbers) != 1 for numbers in marks.values()):
         return None
-    return {name: next(iter(numbers)) for name, numbers in found.items()}
+    return {name: next(iter(numbers)) for name, numbers in marks.items()}
 
 
 def _rows(path: Path) -> list[_Row]:
@@ -158,10 +158,10 @@ def _column(number: int, path: Path) -> str:
     return column
 
 
-def _wiscore(one: Marked) -> float | None:
-    if not one.answer.images:
+def _wiscore(judged: Marked) -> float | None:
+    if not judged.answer.images:
         return 0.0
-    marks = one.marks.get("scores")
+    marks = judged.marks.get("scores")
     return None if marks is None else sum(weight * marks[name] for name, weight in SCORES.items()) / 2
 
 

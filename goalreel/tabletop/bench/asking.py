@@ -8,7 +8,7 @@ BATCH = 16
 
 
 def in_batches[Q, A](
-    model: Callable[[Sequence[Q]], Sequence[A]], asked: Sequence[Q], stage: str, progress: OnProgress
+    model: Callable[[Sequence[Q]], Sequence[A]], requests: Sequence[Q], stage: str, progress: OnProgress
 ) -> list[A]:
     """Answer i belongs to question i.
 
@@ -17,11 +17,11 @@ def in_batches[Q, A](
         goalreel.errors.BackendError: it cannot be called at all.
     """
     answers: list[A] = []
-    for start in range(0, len(asked), BATCH):
-        batch = asked[start : start + BATCH]
-        got = model(batch)
-        if len(got) != len(batch):
-            raise ValueError(f"{stage}: {len(batch)} requests but {len(got)} answers")
-        answers += got
-        progress(stage, len(answers), len(asked))
+    for start in range(0, len(requests), BATCH):
+        batch = requests[start : start + BATCH]
+        replies = model(batch)
+        if len(replies) != len(batch):
+            raise ValueError(f"{stage}: {len(batch)} requests but {len(replies)} answers")
+        answers += replies
+        progress(stage, len(answers), len(requests))
     return answers

@@ -99,11 +99,11 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
         if trio is not None and "live" in parts and isinstance(trio.observer, Later):
             _ = trio.observer.model
         chosen = seeds(order.split, order.episodes, order.first)
-        made = walks(chosen, progress, order.view)
+        scenes = walks(chosen, progress, order.view)
         values: dict[str, Measurement] = {}
         if trio is not None:
             bench = Bench(
-                made,
+                scenes,
                 stopping(trio).kept(journal),
                 preset.max_attempts,
                 journal,
@@ -113,13 +113,13 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
             )
             values = bench.run(parts)
         if "annotate" in parts:
-            values |= _job(order, trio, made, progress)
+            values |= _job(order, trio, scenes, progress)
     models = preset.model_dump()
     return BenchReport(
         models=models,
         split=order.split,
         first=chosen[0],
-        episodes=len(made),
+        episodes=len(scenes),
         look=order.view.look,
         camera=order.view.camera,
         values=values,
@@ -127,7 +127,7 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
 
 
 def _job(
-    order: BenchOrder, trio: Trio | None, made: Sequence[Walk], progress: OnProgress
+    order: BenchOrder, trio: Trio | None, scenes: Sequence[Walk], progress: OnProgress
 ) -> dict[str, Measurement]:
     from goalreel.tabletop.bench.job import measure_job  # imports lerobot
 
@@ -135,10 +135,10 @@ def _job(
         return trio or load(order.preset, recordings=recorded, roles=())
 
     names = Names.of(order.preset)
-    facts = repr((names, [names.key(role) for role in ROLES], [w.seed for w in made]))
+    facts = repr((names, [names.key(role) for role in ROLES], [w.seed for w in scenes]))
     folder = order.out / f"annotate-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
-    found = measure_job(made, models, folder, progress)
-    return {f"annotate.{key}": value for key, value in found.items()}
+    measurements = measure_job(scenes, models, folder, progress)
+    return {f"annotate.{key}": value for key, value in measurements.items()}
 
 
 @dataclass(frozen=True)
@@ -179,8 +179,8 @@ class Bench:
 
     def _critic(self) -> dict[str, Measurement]:
         edited = edit_all(self.walks, self.trio.editor, self.progress)
-        made = list(verdict_rows([w.seed for w in self.walks], SIZE, self.walks[0].view))
-        judged = judge_all(made, edited, self.trio.critic, self.progress)
+        rows = list(verdict_rows([w.seed for w in self.walks], SIZE, self.walks[0].view))
+        judged = judge_all(rows, edited, self.trio.critic, self.progress)
         return measure_critic(judged) | measure_rewriting(judged, self.trio.editor, self.progress)
 
     def _loop(self, register: Register) -> dict[str, Measurement]:
@@ -196,7 +196,7 @@ class Bench:
         critic, seeds, view = self.trio.observer, [w.seed for w in self.walks], self.walks[0].view
         frames = judge_frames(seeds, critic, self.progress, view)
         courses = live_courses(seeds, self.asks, self.progress, view)
-        said = judge_courses(courses, critic, self.progress)
+        answers = judge_courses(courses, critic, self.progress)
         wholes = judge_wholes(seeds, critic, self.progress, view)
-        found = measure_frames(frames) | measure_kinds(frames) | measure_courses(courses, said)
-        return found | measure_frames(wholes, "whole_")
+        measurements = measure_frames(frames) | measure_kinds(frames) | measure_courses(courses, answers)
+        return measurements | measure_frames(wholes, "whole_")

@@ -99,7 +99,7 @@ class CourseFollower:
         if self.journal is None:
             return follow(course)
         (answer,) = self.journal.ask(
-            "follower, a block a goal", CourseEnd, lambda asked: [follow(c) for c in asked], [course]
+            "follower, a block a goal", CourseEnd, lambda courses: [follow(c) for c in courses], [course]
         )
         assert not isinstance(answer, Failure)
         return answer
@@ -131,7 +131,7 @@ def measure_closed_loop(
     With `register` terse the Planner's orders are said tersely; else they stay as it gave them.
     """
     planner = TersePlanner(trio.planner, {w.task.id: w for w in walks})
-    made = boards(
+    storyboards = boards(
         walks,
         planner if register == "terse" else trio.planner,
         trio.editor,
@@ -141,7 +141,7 @@ def measure_closed_loop(
     )
     predicted = [
         Course(seed=w.seed, images=tuple(g for g in b.goal_images() if g is not None), view=w.view)
-        for w, b in zip(walks, made, strict=True)
+        for w, b in zip(walks, storyboards, strict=True)
     ]
     true = [Course(seed=w.seed, images=tuple(m.picture for m in w.moments[1:]), view=w.view) for w in walks]
     ours = [all(e.held) for e in follower.follow(predicted, f"follow predicted, {register} orders", progress)]

@@ -44,24 +44,24 @@ class Judged:
         """Give a score from 0 to 10, higher for better: the Critic's own where it gives one."""
         if isinstance(self.answer, Failure):
             return FLAT
-        own = self.answer.score
-        return own if own is not None else 10.0 * self.answer.success
+        score = self.answer.score
+        return score if score is not None else 10.0 * self.answer.success
 
 
 def judge_all(
-    made: Sequence[VerdictRow], edited: Sequence[Edited], critic: Critic, progress: OnProgress
+    rows: Sequence[VerdictRow], edited: Sequence[Edited], critic: Critic, progress: OnProgress
 ) -> list[Judged]:
     """Ask the Critic about made candidates, and about every picture that the editor gave."""
     real = [e for e in edited if isinstance(e.answer, Image)]
-    asked = [_made(i, row) for i, row in enumerate(made)] + [_real(e) for e in real]
-    answers = in_batches(critic.judge, asked, "judge", progress)
+    questions = [_made(i, row) for i, row in enumerate(rows)] + [_real(e) for e in real]
+    answers = in_batches(critic.judge, questions, "judge", progress)
     judged = [
         Judged(row.origin.seed, MADE, row.mistake, row.mistake is None, answer)
-        for row, answer in zip(made, answers, strict=False)
+        for row, answer in zip(rows, answers, strict=False)
     ]
     return judged + [
         Judged(e.case.walk.seed, REAL, None, e.outcome.right, answer, e)
-        for e, answer in zip(real, answers[len(made) :], strict=True)
+        for e, answer in zip(real, answers[len(rows) :], strict=True)
     ]
 
 

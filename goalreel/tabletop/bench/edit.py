@@ -47,8 +47,8 @@ class EditCase:
 
     def read(self, picture: Image | Failure | None) -> SceneLayout | None:
         """Read what a goal image from this source shows."""
-        before = self.walk.moments[self.index].layout
-        return look_rendered(picture, self.walk.episode.scene, before, self.goal.object)
+        layout = self.walk.moments[self.index].layout
+        return look_rendered(picture, self.walk.episode.scene, layout, self.goal.object)
 
     def edit(self, prompt: str, attempt: int = 0) -> Edit:
         """Make the request to an editor, its seed that of the attempt."""

@@ -67,17 +67,17 @@ def score_job(
     boundaries, labels, images = [], [], []
     for walk, true, board in zip(walks, truth, boards, strict=True):
         spans = [Segment(start=s.start, end=s.end) for s in true.segments]
-        told = _covering(board, spans[-1].end)
-        pred = [segment for segment, _ in told]
+        covering = _covering(board, spans[-1].end)
+        pred = [segment for segment, _ in covering]
         boundaries.append(boundary_counts(pred, spans, TOLERANCE, fps).pair)
-        said = ["(none)" if step is None else _label(step, walk) for _, step in told]
-        hits = label_hits(pred, said, spans, [s.text for s in true.segments])
+        step_labels = ["(none)" if step is None else _label(step, walk) for _, step in covering]
+        hits = label_hits(pred, step_labels, spans, [s.text for s in true.segments])
         labels += [(walk.seed, hit) for hit in hits]
         for number, match in enumerate(best_matches(pred, spans)):
-            step = told[match][1]
-            before, goal = walk.moments[number].layout, _goal(true.segments[number])
-            seen = look(step and step.goal_image, walk.episode.scene, before, goal.object)
-            right = outcome(seen, before, goal).right
+            step = covering[match][1]
+            layout, goal = walk.moments[number].layout, _goal(true.segments[number])
+            final_layout = look(step and step.goal_image, walk.episode.scene, layout, goal.object)
+            right = outcome(final_layout, layout, goal).right
             images.append((walk.seed, right))
     return {
         "boundary_f1": with_interval(boundaries, share),
@@ -88,16 +88,16 @@ def score_job(
 
 def _covering(board: Storyboard | None, frames: int) -> list[tuple[Segment, StoryboardStep | None]]:
     """Steps with their segments, and None for the frames that no step has: an end is a boundary, too."""
-    told: list[tuple[Segment, StoryboardStep | None]] = []
+    covering: list[tuple[Segment, StoryboardStep | None]] = []
     at = 0
     for step in board.steps if board else ():
         if step.segment is None:
             continue
         if step.segment.start > at:
-            told.append((Segment(start=at, end=step.segment.start), None))
-        told.append((step.segment, step))
+            covering.append((Segment(start=at, end=step.segment.start), None))
+        covering.append((step.segment, step))
         at = step.segment.end
-    return told if at == frames else [*told, (Segment(start=at, end=frames), None)]
+    return covering if at == frames else [*covering, (Segment(start=at, end=frames), None)]
 
 
 def _goal(segment: TrueSegment) -> SubGoal:

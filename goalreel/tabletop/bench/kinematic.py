@@ -76,8 +76,8 @@ def evaluate(root: Path, tolerance_s: float = 0.5, layout: Layout | None = None)
     """
     truth = read_truth(root)
     source = Source.open(root)
-    camera, words = source.camera(None), tuple(source.tasks.values())
-    planner = partial(KinematicPlanner, layout=layout, camera=camera, words=words)
+    camera, instructions = source.camera(None), tuple(source.tasks.values())
+    planner = partial(KinematicPlanner, layout=layout, camera=camera, words=instructions)
     scores = [
         _score(source.episode(index), true, truth.phases, tolerance_s, planner)
         for index, true in zip(source.indices, truth.episodes, strict=True)
@@ -109,24 +109,27 @@ def _score(
     pred, labels = _spans(plan, n)
     spans = [Segment(start=s.start, end=s.end) for s in true.segments]
     hits = label_hits(pred, labels, spans, [s.text for s in true.segments])
-    named = [named_by_instruction(true, s) for s in true.segments]
+    explicit = [named_by_instruction(true, s) for s in true.segments]
     even = even_split(n, len(spans))
     phase_pred, phase_names = _spans(_plan(episode, "phase", planner), n)
     frames = _read_frames(episode)
     event_pred, _ = _spans(_plan(episode, "event", planner), n)
-    said = [
+    frame_labels = [
         name.split()[0]
         for name, s in zip(phase_names, phase_pred, strict=True)
         for _ in range(s.start, s.end)
     ]
     at = _true_phases(frames, phases)
-    right = sum(a == phases[b] for a, b in zip(said, at[:, 1], strict=True))
+    right = sum(a == phases[b] for a, b in zip(frame_labels, at[:, 1], strict=True))
     return _Score(
         failed=isinstance(plan, Failure),
         boundaries=boundary_counts(pred, spans, tolerance_s, episode.fps).pair,
         overlap=(segment_iou(pred, spans) * len(spans), len(spans)),
-        explicit=(sum(h for h, e in zip(hits, named, strict=True) if e), sum(named)),
-        underspecified=(sum(h for h, e in zip(hits, named, strict=True) if not e), len(named) - sum(named)),
+        explicit=(sum(h for h, e in zip(hits, explicit, strict=True) if e), sum(explicit)),
+        underspecified=(
+            sum(h for h, e in zip(hits, explicit, strict=True) if not e),
+            len(explicit) - sum(explicit),
+        ),
         event_boundaries=boundary_counts(event_pred, _true_events(frames), tolerance_s, episode.fps).pair,
         phase_boundaries=boundary_counts(phase_pred, _runs(at), tolerance_s, episode.fps).pair,
         phase_frames=(right, n),

@@ -69,10 +69,10 @@ class LiveCourse:
     ends_well: bool
     """It is reached at the end."""
 
-    def called(self, said: Sequence[bool], confirmations: int) -> int | None:
+    def called(self, answers: Sequence[bool], confirmations: int) -> int | None:
         """Give the question after which the sub-goal counts as reached; None where it never does."""
         row = 0
-        for i, yes in enumerate(said):
+        for i, yes in enumerate(answers):
             row = row + 1 if yes else 0
             if row == confirmations:
                 return i
@@ -148,12 +148,14 @@ def judge_courses(
     courses: Sequence[LiveCourse], critic: Critic, progress: OnProgress
 ) -> list[tuple[bool, ...]]:
     """Ask what the node would ask, the same question once: whether each frame is called a success."""
-    asked = list({id(c.image): c for course in courses for c in course.candidates}.values())
-    said = {
+    candidates = list({id(c.image): c for course in courses for c in course.candidates}.values())
+    answers = {
         id(c.image): _yes(answer)
-        for c, answer in zip(asked, in_batches(critic.judge, asked, "live courses", progress), strict=True)
+        for c, answer in zip(
+            candidates, in_batches(critic.judge, candidates, "live courses", progress), strict=True
+        )
     }
-    return [tuple(said[id(c.image)] for c in course.candidates) for course in courses]
+    return [tuple(answers[id(c.image)] for c in course.candidates) for course in courses]
 
 
 def _yes(answer: Verdict | Failure) -> bool:
@@ -183,18 +185,20 @@ def measure_kinds(answers: Sequence[LiveAnswer]) -> dict[str, Measurement]:
     }
 
 
-def measure_courses(courses: Sequence[LiveCourse], said: Sequence[Sequence[bool]]) -> dict[str, Measurement]:
+def measure_courses(
+    courses: Sequence[LiveCourse], answers: Sequence[Sequence[bool]]
+) -> dict[str, Measurement]:
     """`gated_`: as `measure_frames`, of the frames that the node asks about; then `measure_calls`. The same
     with `words_` before it for steps in words alone, whose frames no goal image filters."""
     result: dict[str, Measurement] = {}
     for pictured in (True, False):
-        pairs = [(c, row) for c, row in zip(courses, said, strict=True) if c.pictured == pictured]
-        answers = [
+        pairs = [(c, row) for c, row in zip(courses, answers, strict=True) if c.pictured == pictured]
+        frame_answers = [
             LiveAnswer(course.seed, reached, yes)
             for course, row in pairs
             for reached, yes in zip(course.reached, row, strict=True)
         ]
-        result |= measure_frames(answers, "gated_" if pictured else "words_")
+        result |= measure_frames(frame_answers, "gated_" if pictured else "words_")
         for count in CONFIRMED:
             result |= measure_calls(pairs, count, "" if pictured else "words_")
     return result
@@ -208,12 +212,12 @@ def measure_calls(
     called = [(course, course.called(row, count)) for course, row in pairs]
     well = [(c, i) for c, i in called if c.ends_well]
     badly = [(c, i) for c, i in called if not c.ends_well]
-    found = {
+    calls = {
         "early": share_with_interval((c.seed, i is not None and not c.reached[i]) for c, i in well),
         "noticed": share_with_interval((c.seed, i is not None and c.reached[i]) for c, i in well),
         "fooled": share_with_interval((c.seed, i is not None) for c, i in badly),
     }
-    return {f"{prefix}{key}{'' if count == 1 else f'_{count}'}": value for key, value in found.items()}
+    return {f"{prefix}{key}{'' if count == 1 else f'_{count}'}": value for key, value in calls.items()}
 
 
 def _halves(answers: Iterable[LiveAnswer]) -> list[list[int]]:

@@ -44,12 +44,12 @@ ARMS: tuple[LoopArm, ...] = get_args(LoopArm.__value__)
 
 def right_steps(walk: Walk, board: Storyboard) -> list[bool]:
     """Tell whether the goal image of every true sub-goal is right, judged from the picture it was made of."""
-    before = walk.moments[0].layout
+    layout = walk.moments[0].layout
     hits = []
     for goal, step in zip(walk.goals, board.steps, strict=True):
-        found = look_rendered(step.goal_image, walk.episode.scene, before, goal.object)
-        hits.append(outcome(found, before, goal).right)
-        before = before if found is None else found
+        drawn_layout = look_rendered(step.goal_image, walk.episode.scene, layout, goal.object)
+        hits.append(outcome(drawn_layout, layout, goal).right)
+        layout = layout if drawn_layout is None else drawn_layout
     return hits
 
 
@@ -61,8 +61,8 @@ class TruePlanner:
     register: Register = "explicit"
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
-        found = [self.walks[task.id] for task in tasks]
-        return [Plan(steps=tuple(step_of(w, i, self.register) for i in range(len(w.goals)))) for w in found]
+        walks = [self.walks[task.id] for task in tasks]
+        return [Plan(steps=tuple(step_of(w, i, self.register) for i in range(len(w.goals)))) for w in walks]
 
 
 @dataclass(frozen=True)
@@ -79,21 +79,23 @@ class OracleCritic:
         scene, goal = walk.episode.scene, walk.goals[index]
         true = walk.moments[index].layout
         first = index == 0 or candidate.source == walk.task.image
-        seen = None if first else look_rendered(candidate.source, scene, true, walk.goals[index - 1].object)
-        before = walk.moments[0].layout if seen is None else seen
-        found = look_rendered(candidate.image, scene, before, goal.object)
-        good = outcome(found, before, goal).right
-        refined = None if good else _mended(walk, index, before, found)
+        source_layout = (
+            None if first else look_rendered(candidate.source, scene, true, walk.goals[index - 1].object)
+        )
+        layout = walk.moments[0].layout if source_layout is None else source_layout
+        drawn_layout = look_rendered(candidate.image, scene, layout, goal.object)
+        good = outcome(drawn_layout, layout, goal).right
+        refined = None if good else _mended(walk, index, layout, drawn_layout)
         return Verdict(success=good, reasoning="read back", refined_prompt=refined)
 
 
-def _mended(walk: Walk, index: int, before: SceneLayout, found: SceneLayout | None) -> str:
+def _mended(walk: Walk, index: int, layout: SceneLayout, drawn_layout: SceneLayout | None) -> str:
     """The explicit order, with a warning of what a layout read off a picture has wrong."""
-    goal, wanted = walk.goals[index], walk.moments[index + 1].layout
+    goal, goal_layout = walk.goals[index], walk.moments[index + 1].layout
     warning = ""
-    if found is not None:
-        warning = advice(found, wanted, goal, compare(before, found, goal))
-    return explicit(goal, walk.moments[index].layout, wanted, warning)
+    if drawn_layout is not None:
+        warning = advice(drawn_layout, goal_layout, goal, compare(layout, drawn_layout, goal))
+    return explicit(goal, walk.moments[index].layout, goal_layout, warning)
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,10 @@ def boards(
 ) -> list[Storyboard]:
     """Run the loop for one storyboard an episode, in order."""
     tasks = [walk.task for walk in walks]
-    found = {b.task.id: b for b in run(tasks, planner, editor, critic, max_attempts=attempts, keep=keep)}
-    return [found[task.id] for task in tasks]
+    storyboards = {
+        b.task.id: b for b in run(tasks, planner, editor, critic, max_attempts=attempts, keep=keep)
+    }
+    return [storyboards[task.id] for task in tasks]
 
 
 type Hits = dict[tuple[LoopArm, int], list[list[bool]]]
@@ -161,23 +165,23 @@ def run_loops(
 ) -> Hits:
     """Run arms with every T, the steps' first orders in one register. With T = 1 a Critic changes nothing, so
     all arms are one."""
-    known = {walk.task.id: walk for walk in walks}
-    planner = TruePlanner(known, register)
+    walk_by_task = {walk.task.id: walk for walk in walks}
+    planner = TruePlanner(walk_by_task, register)
     judges: Mapping[LoopArm, Critic] = {
         "ours": critic,
-        "oracle": OracleCritic(known),
+        "oracle": OracleCritic(walk_by_task),
         "reseed": PlainCritic(critic),
         "control": NoCritic(),
     }
     runs: list[tuple[LoopArm, int]] = [("ours", 1)]
-    runs.extend((arm, most) for most in attempts if most > 1 for arm in arms)
+    runs.extend((arm, limit) for limit in attempts if limit > 1 for arm in arms)
     hits: Hits = {}
-    for number, (arm, most) in enumerate(runs, start=1):
+    for number, (arm, limit) in enumerate(runs, start=1):
         control = arm == "control"
-        painter = Reseeded(editor, most - 1) if control else editor
-        judge = judges[arm] if most > 1 else NoCritic()
-        made = boards(walks, planner, painter, judge, 1 if control else most, keep)
-        hits[arm, most] = [right_steps(w, b) for w, b in zip(walks, made, strict=True)]
+        painter = Reseeded(editor, limit - 1) if control else editor
+        judge = judges[arm] if limit > 1 else NoCritic()
+        storyboards = boards(walks, planner, painter, judge, 1 if control else limit, keep)
+        hits[arm, limit] = [right_steps(w, b) for w, b in zip(walks, storyboards, strict=True)]
         progress(f"loop, {register} orders", number, len(runs))
     for arm in arms:
         hits[arm, 1] = hits["ours", 1]
@@ -196,8 +200,8 @@ def measure_loops(walks: Sequence[Walk], hits: Hits) -> dict[str, Measurement]:
         result[f"steps{end}"] = share_with_interval((w.seed, hit) for w, row in pairs for hit in row)
         result[f"boards{end}"] = share_with_interval((w.seed, all(row)) for w, row in pairs)
     first, steps = _sums(hits["ours", 1]), [len(walk.goals) for walk in walks]
-    last = max(most for _, most in hits)
-    for attempts in sorted({most for _, most in hits} - {1}):
+    last = max(limit for _, limit in hits)
+    for attempts in sorted({limit for _, limit in hits} - {1}):
         ours, compared = _sums(hits["ours", attempts]), {}
         if oracle := hits.get(("oracle", attempts)):
             pairs = zip(ours, first, _sums(oracle), strict=True)

@@ -35,23 +35,23 @@ class PlanScore:
 
 def score_plan(walk: Walk, answer: Plan | Failure) -> PlanScore:
     """Compare a plan with the episode's own sub-goals. A step that cannot be read counts as a wrong one."""
-    said: Sequence[SubGoal | None] = [] if isinstance(answer, Failure) else read_plan(answer, walk.names)
-    exact = tuple(said) == walk.goals
-    known = [goal for goal in said if goal is not None]
-    common = (Counter(known) & Counter(walk.goals)).total()
-    reaches = exact or (bool(said) and len(known) == len(said) and _reaches(walk, known))
+    goals: Sequence[SubGoal | None] = [] if isinstance(answer, Failure) else read_plan(answer, walk.names)
+    exact = tuple(goals) == walk.goals
+    readable_goals = [goal for goal in goals if goal is not None]
+    common = (Counter(readable_goals) & Counter(walk.goals)).total()
+    reaches = exact or (bool(goals) and len(readable_goals) == len(goals) and _reaches(walk, readable_goals))
     places = _places(walk, answer) if exact and isinstance(answer, Plan) else ()
-    return PlanScore(walk, exact, reaches, (2 * common, len(said) + len(walk.goals)), tuple(places))
+    return PlanScore(walk, exact, reaches, (2 * common, len(goals) + len(walk.goals)), tuple(places))
 
 
 def _places(walk: Walk, plan: Plan) -> Iterator[tuple[GoalKind, bool]]:
     moments, anywhere = pairwise(moment.layout for moment in walk.moments), set[str]()
-    for step, goal, (before, after) in zip(plan.steps, walk.goals, moments, strict=True):
+    for step, goal, (layout, next_layout) in zip(plan.steps, walk.goals, moments, strict=True):
         if goal.kind == "out_of" or goal.target in anywhere:
             anywhere.add(goal.object)
         if step.prompt is not None and "It goes " in step.prompt and goal.target not in anywhere:
-            room = zones(before, goal) if goal.kind == "out_of" else ()
-            true = (zone(after[goal.object]), *room)
+            room = zones(layout, goal) if goal.kind == "out_of" else ()
+            true = (zone(next_layout[goal.object]), *room)
             yield goal.kind, any(f" the {name}." in step.prompt for name in true)
 
 

@@ -45,7 +45,7 @@ class BenchReport(BaseModel):
         return values_table(self._title(), self.values, HEADLINES)
 
     def _title(self) -> str:
-        seen = (
+        view = (
             "" if (self.look, self.camera) == ("plain", "front") else f", {self.look}, {self.camera} camera"
         )
-        return f"{self.episodes} episodes of the {self.split} split, from seed {self.first}{seen}"
+        return f"{self.episodes} episodes of the {self.split} split, from seed {self.first}{view}"

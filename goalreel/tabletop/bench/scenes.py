@@ -94,16 +94,16 @@ def walks(seeds: Sequence[int], progress: OnProgress, view: View = PLAIN) -> lis
     Raises:
         InputError: none is left.
     """
-    made = []
+    episodes = []
     for done, seed in enumerate(seeds, start=1):
         try:
-            made.append(walk(seed, view))
+            episodes.append(walk(seed, view))
         except ValueError as e:
             log.warning("episode %d is left out: %s", seed, e)
         progress("scenes", done, len(seeds))
-    if not made:
+    if not episodes:
         raise InputError("none of the episodes can be carried out: choose others by --first and --episodes")
-    return made
+    return episodes
 
 
 def _moment(env: Tabletop, state: TabletopState) -> SceneMoment:
@@ -127,45 +127,45 @@ NOTHING = GoalOutcome(False, False)
 
 
 def look(
-    picture: Image | Failure | None, scene: TabletopScene, before: SceneLayout, moved: str
+    picture: Image | Failure | None, scene: TabletopScene, layout: SceneLayout, moved: str
 ) -> SceneLayout | None:
-    """Read the layout off a picture that should show one block moved from the layout `before`; None where
+    """Read the layout off a picture that should show one block moved from `layout`; None where
     there is no picture, or it is not of this camera."""
     if not isinstance(picture, Image):
         return None
-    return _read(picture, scene, tuple((name, tuple(at)) for name, at in before.items()), moved)
+    return _read(picture, scene, tuple((name, tuple(at)) for name, at in layout.items()), moved)
 
 
 def look_rendered(
-    picture: Image | Failure | None, scene: TabletopScene, before: SceneLayout, moved: str
+    picture: Image | Failure | None, scene: TabletopScene, layout: SceneLayout, moved: str
 ) -> SceneLayout | None:
     """Look at an editor's picture, brought to the size of the frame that it began with."""
     picture = picture.resized((SIZE, SIZE)) if isinstance(picture, Image) else picture
-    return look(picture, scene, before, moved)
+    return look(picture, scene, layout, moved)
 
 
 @lru_cache(maxsize=4096)
 def _read(
-    picture: Image, scene: TabletopScene, before: tuple[tuple[str, tuple[float, ...]], ...], moved: str
+    picture: Image, scene: TabletopScene, layout: tuple[tuple[str, tuple[float, ...]], ...], moved: str
 ) -> SceneLayout | None:
     # The arms of the loop come to the same pictures again and again.
     try:
-        return read_after(picture.pixels, scene, {name: np.array(at) for name, at in before}, (moved,))
+        return read_after(picture.pixels, scene, {name: np.array(at) for name, at in layout}, (moved,))
     except ValueError:
         return None
 
 
-def outcome(found: SceneLayout | None, before: SceneLayout, goal: SubGoal) -> GoalOutcome:
-    """Compare a layout that was read off a picture with the one `before` the goal.
+def outcome(drawn_layout: SceneLayout | None, layout: SceneLayout, goal: SubGoal) -> GoalOutcome:
+    """Compare a layout that was read off a picture with `layout`, the one before the sub-goal.
 
     A thing that is gone was touched, the goal's own target included.
     """
-    if found is None:
+    if drawn_layout is None:
         return NOTHING
-    return GoalOutcome(shown(found, goal), not disturbed(found, before, {goal.object}))
+    return GoalOutcome(shown(drawn_layout, goal), not disturbed(drawn_layout, layout, {goal.object}))
 
 
-def disturbed(found: SceneLayout, before: SceneLayout, moved: Iterable[str]) -> list[str]:
+def disturbed(drawn_layout: SceneLayout, layout: SceneLayout, moved: Iterable[str]) -> list[str]:
     """Name what is gone, or not where it was, though it was not to be moved."""
-    still = before.keys() - set(moved)
-    return [n for n in still if n not in found or displacement(found, before, n) > MOVED]
+    still = layout.keys() - set(moved)
+    return [n for n in still if n not in drawn_layout or displacement(drawn_layout, layout, n) > MOVED]

@@ -24,14 +24,14 @@ def step_of(walk: Walk, index: int, register: Register = "explicit") -> Step:
 
 def tersely(plan: Plan, walk: Walk) -> Plan:
     """The same steps with terse orders; one whose words name no sub-goal keeps its own."""
-    found = zip(plan.steps, read_plan(plan, walk.names), strict=True)
+    step_goals = zip(plan.steps, read_plan(plan, walk.names), strict=True)
     return plan.model_copy(
         update={
             "steps": tuple(
                 step
                 if goal is None
                 else step.model_copy(update={"prompt": prompts.terse(goal, _choice(walk, index))})
-                for index, (step, goal) in enumerate(found)
+                for index, (step, goal) in enumerate(step_goals)
             )
         }
     )
@@ -41,8 +41,8 @@ def prompt_of(walk: Walk, index: int, register: Register) -> str:
     """The order to an editor for sub-goal `index`."""
     if register == "terse":
         return prompts.terse(walk.goals[index], _choice(walk, index))
-    before, after = walk.moments[index].layout, walk.moments[index + 1].layout
-    return prompts.explicit(walk.goals[index], before, after)
+    layout, next_layout = walk.moments[index].layout, walk.moments[index + 1].layout
+    return prompts.explicit(walk.goals[index], layout, next_layout)
 
 
 def _choice(walk: Walk, index: int) -> np.random.Generator:

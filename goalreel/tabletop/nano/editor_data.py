@@ -69,8 +69,8 @@ class Edits:
         """
         parts = []
         for rows in torch.arange(len(self.prompts)).split(1024):
-            before, after = (self.pictures[side[rows]].short() for side in (self.source, self.target))
-            differs = ((after - before).abs().amax(1) > VISIBLE).half()
+            sources, targets = (self.pictures[side[rows]].short() for side in (self.source, self.target))
+            differs = ((targets - sources).abs().amax(1) > VISIBLE).half()
             parts.append(F.max_pool2d(differs, cell).flatten(1))
         return 1 + (change - 1) * torch.cat(parts).float() * self.explicit[:, None]
 
@@ -83,10 +83,10 @@ def read_edits(data: Path | Iterable[EditRow], size: int) -> Edits:
     """
     if isinstance(data, Path):
         return _from_folder(data, size)
-    rows, found = list(data), _Once()
-    pairs = [[found.place(image.pixels.tobytes(), image) for image in (r.source, r.target)] for r in rows]
+    rows, pictures = list(data), _Once()
+    pairs = [[pictures.place(image.pixels.tobytes(), image) for image in (r.source, r.target)] for r in rows]
     texts = [(r.prompt, r.register, r.goal.kind) for r in rows]
-    return _edits([image.pixels for image in found.items], pairs, texts, size)
+    return _edits([image.pixels for image in pictures.items], pairs, texts, size)
 
 
 class _Once:
@@ -108,17 +108,17 @@ def _from_folder(folder: Path, size: int) -> Edits:
     shards = sorted(folder.glob("data/train-*.parquet"))
     if not shards:
         raise InputError(f"{folder} is not a corpus: it has no data/train-*.parquet")
-    found, pairs, texts = _Once(), [], []
+    unique, pairs, texts = _Once(), [], []
     for shard in shards:
         file = _opened(shard)
         for part in file.iter_batches(256, columns=list(COLUMNS)):
             for row in part.to_pylist():
                 pictures = row["source"]["bytes"], row["target"]["bytes"]
-                pairs.append([found.place(data, data) for data in pictures])
+                pairs.append([unique.place(data, data) for data in pictures])
                 texts.append((row["prompt"], row["register"], row["goal"]["kind"]))
     try:
         with ThreadPoolExecutor() as pool:
-            decoded = list(pool.map(lambda data: Image.decode(data).pixels, found.items))
+            decoded = list(pool.map(lambda data: Image.decode(data).pixels, unique.items))
     except ValueError as e:
         raise InputError(f"{folder}: {e}") from e
     return _edits(decoded, pairs, texts, size)
@@ -164,11 +164,11 @@ def latents(
     if one is given."""
 
     def make() -> Tensor:
-        made, parts = [], edits.pictures.split(BATCH)
+        codes, parts = [], edits.pictures.split(BATCH)
         for part in parts:
-            made.append(editor.encode(part).half().cpu())
-            progress("latents", len(made), len(parts))
-        return torch.cat(made).contiguous()
+            codes.append(editor.encode(part).half().cpu())
+            progress("latents", len(codes), len(parts))
+        return torch.cat(codes).contiguous()
 
     return _kept(editor, edits, "", cache, make)
 
@@ -185,17 +185,17 @@ def sources(
     these drawn twice. They are kept as `latents` keeps its own."""
 
     def make() -> Tensor:
-        made, found = codes.clone(), edits.source.unique()
-        order = torch.randperm(len(found), generator=torch.Generator().manual_seed(0))
-        halves = found[order[: round(share * len(found))]].tensor_split(2)
+        redrawn_codes, numbers = codes.clone(), edits.source.unique()
+        order = torch.randperm(len(numbers), generator=torch.Generator().manual_seed(0))
+        halves = numbers[order[: round(share * len(numbers))]].tensor_split(2)
         parts = [(times, rows) for times, half in enumerate(halves, 1) for rows in half.split(BATCH)]
         for done, (times, rows) in enumerate(parts, start=1):
             pictures = edits.pictures[rows]
             for _ in range(times):
                 pictures = editor.redraw(pictures)
-            made[rows] = editor.encode(pictures).half().cpu()
+            redrawn_codes[rows] = editor.encode(pictures).half().cpu()
             progress("redrawn", done, len(parts))
-        return made
+        return redrawn_codes
 
     return _kept(editor, edits, f"redrawn {share}", cache, make) if share else codes
 
@@ -212,8 +212,8 @@ def _kept(
         with safe_open(cache, "pt") as file:
             if (file.metadata() or {}).get("key") == key.hexdigest():
                 return file.get_tensor("latents")
-    made = make()
+    tensor = make()
     if cache is not None:
         with atomic(cache) as part:
-            save_file({"latents": made}, part, metadata={"key": key.hexdigest()})
-    return made
+            save_file({"latents": tensor}, part, metadata={"key": key.hexdigest()})
+    return tensor

@@ -92,8 +92,8 @@ def prompt_passages() -> tuple[str, ...]:
             Candidate(task_id="t", step=0, source=s, image=image, instruction=_HOLE, prompt=_HOLE)
             for s in (image, None)
         ]
-        for words in (OWN, OwnDialect(overlay=True)):
-            ChatCritic(chat, mode=mode, scores=scores, dialect=words, replies=1).judge(candidates)
+        for own_dialect in (OWN, OwnDialect(overlay=True)):
+            ChatCritic(chat, mode=mode, scores=scores, dialect=own_dialect, replies=1).judge(candidates)
     texts = [p for conversation in chat.heard for m in conversation for p in m.parts if isinstance(p, str)]
     return _pieces(texts)
 

@@ -39,12 +39,12 @@ def train_vae(
     def batch(step: int, count: int, generator: torch.Generator) -> Batch:
         device = generator.device
         chosen = torch.randint(len(pictures), (count,), generator=generator, device=device)
-        shown = to_model(pictures[chosen.cpu()], device)
+        pixels = to_model(pictures[chosen.cpu()], device)
         if training.crop is not None and step < training.crop_share * training.steps:
-            shown = windows(shown, training.crop, generator)
-        side = shown.shape[-1] // shape.stride
+            pixels = windows(pixels, training.crop, generator)
+        side = pixels.shape[-1] // shape.stride
         noise = torch.randn(count, shape.latent_channels, side, side, generator=generator, device=device)
-        return shown, noise
+        return pixels, noise
 
     model = Reconstruction(editor.vae, training, autocast=config.precision == "bf16")
     fit(model, batch, training, out, seed=config.seed, resume=resume, progress=progress)
@@ -67,8 +67,8 @@ class Reconstruction(nn.Module):
         with half(pictures.device, enabled=self.autocast):
             mean = self.vae.encode(pictures, return_dict=False)[0].mean
             codes = mean + settings.latent_noise * noise
-            again = self.vae.decode(codes, return_dict=False)[0]
-        error = again.float() - pictures
+            decoded = self.vae.decode(codes, return_dict=False)[0]
+        error = decoded.float() - pictures
         weight = 1 + (settings.object_weight - 1) * _objects(pictures)
         loss = ((error.abs() + error.square()) * weight).mean()
         return loss + settings.latent_penalty * mean.float().square().mean()
@@ -85,6 +85,8 @@ def windows(pictures: Tensor, side: int, generator: torch.Generator) -> Tensor:
     width = pictures.shape[-1]
     likely = _objects(pictures).flatten(1).float() + 1e-6
     centre = torch.multinomial(likely, 1, generator=generator)[:, 0]
-    top, left = ((at - side // 2).clamp(0, width - side).tolist() for at in (centre // width, centre % width))
-    cut = [p[:, y : y + side, x : x + side] for p, y, x in zip(pictures, top, left, strict=True)]
+    row, column = (
+        (at - side // 2).clamp(0, width - side).tolist() for at in (centre // width, centre % width)
+    )
+    cut = [p[:, y : y + side, x : x + side] for p, y, x in zip(pictures, row, column, strict=True)]
     return torch.stack(cut)

@@ -33,6 +33,6 @@ def phrases() -> Iterator[str]:
 
 def token_id(tokenizer: "PreTrainedTokenizerBase", token: str) -> int:
     """Give the number of one token."""
-    found = tokenizer.convert_tokens_to_ids(token)
-    assert isinstance(found, int)
-    return found
+    number = tokenizer.convert_tokens_to_ids(token)
+    assert isinstance(number, int)
+    return number

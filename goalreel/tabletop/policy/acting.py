@@ -40,12 +40,14 @@ class GoalCue:
 class LeRobotActor:
     """A policy with its processors. It sees the cameras that it was trained with, `subgoal` among them."""
 
-    def __init__(self, policy: PreTrainedPolicy, before: Any, after: Any, form: SubGoalForm) -> None:
+    def __init__(
+        self, policy: PreTrainedPolicy, preprocess: Any, postprocess: Any, form: SubGoalForm
+    ) -> None:
         """
         Raises:
             InputError: the policy wants what the tabletop has not, or its actions are of another shape.
         """
-        self._policy, self._before, self._after = policy, before, after
+        self._policy, self._before, self._after = policy, preprocess, postprocess
         self._form: SubGoalForm = form
         inputs, outputs = policy.config.input_features or {}, policy.config.output_features or {}
         action = outputs["action"].shape if "action" in outputs else ()
@@ -60,20 +62,20 @@ class LeRobotActor:
             )
         self.acts: Acts = kinds[tuple(action)]
         self._cameras: dict[str, int] = {}
-        known = {STATE: (len(STATE_NAMES),), ENVIRONMENT: (WORDS,)}
+        sizes = {STATE: (len(STATE_NAMES),), ENVIRONMENT: (WORDS,)}
         for key, feature in inputs.items():
             if key == SUBGOAL or (key.startswith(IMAGES) and key.removeprefix(IMAGES) in CAMERAS):
                 height, width = feature.shape[1:]
                 if height != width:
                     raise InputError(f"{key} is {width}x{height}: the tabletop's cameras are square")
                 self._cameras[key] = height
-            elif known.get(key) != tuple(feature.shape):
+            elif sizes.get(key) != tuple(feature.shape):
                 raise InputError(
                     f"the policy wants {key} {tuple(feature.shape)}: the tabletop has {STATE} "
-                    f"{known[STATE]}, {ENVIRONMENT} {known[ENVIRONMENT]}, {SUBGOAL}, and {IMAGES}CAMERA "
+                    f"{sizes[STATE]}, {ENVIRONMENT} {sizes[ENVIRONMENT]}, {SUBGOAL}, and {IMAGES}CAMERA "
                     f"of {', '.join(CAMERAS)}"
                 )
-        self._has = {key for key in inputs if key in known}
+        self._has = {key for key in inputs if key in sizes}
 
     @classmethod
     def load(cls, folder: Path, form: SubGoalForm) -> Self:
@@ -92,12 +94,12 @@ class LeRobotActor:
             config.device = "cuda" if torch.cuda.is_available() else "cpu"
             policy = get_policy_class(config.type).from_pretrained(folder, config=config).eval()
             device = {"device_processor": {"device": config.device}}
-            before, after = make_pre_post_processors(
+            preprocess, postprocess = make_pre_post_processors(
                 config, pretrained_path=str(folder), preprocessor_overrides=device
             )
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as e:
             raise InputError(f"{folder} is not a LeRobot policy that can be loaded: {e}") from e
-        return cls(policy, before, after, form)
+        return cls(policy, preprocess, postprocess, form)
 
     @property
     def sees_goals(self) -> bool:
@@ -115,22 +117,22 @@ class LeRobotActor:
         Raises:
             InputError: it is not finite.
         """
-        seen: dict[str, Any] = {}
+        observation: dict[str, Any] = {}
         for key, size in self._cameras.items():
             if key != SUBGOAL:
-                seen[key] = env.render(key.removeprefix(IMAGES), size).copy()
+                observation[key] = env.render(key.removeprefix(IMAGES), size).copy()
             elif cue.picture is None:
-                seen[key] = np.zeros((size, size, 3), np.uint8)
+                observation[key] = np.zeros((size, size, 3), np.uint8)
             else:
                 goal = cue.picture.resized((size, size)).pixels
                 live = env.render(env.scene.camera, size) if self._form in LIVE_FORMS else goal
-                seen[key] = in_form(self._form, goal, live).copy()
+                observation[key] = in_form(self._form, goal, live).copy()
         if STATE in self._has:
-            seen[STATE] = env.observation()
+            observation[STATE] = env.observation()
         if ENVIRONMENT in self._has:
-            seen[ENVIRONMENT] = cue.words.copy()
+            observation[ENVIRONMENT] = cue.words.copy()
         device = torch.device(str(self._policy.config.device))
-        ready = self._before(prepare_observation_for_inference(seen, device, cue.text))
+        ready = self._before(prepare_observation_for_inference(observation, device, cue.text))
         action = self._after(self._policy.select_action(ready))[0].float().cpu().numpy()
         if not np.isfinite(action).all():
             raise InputError(f"the policy answers {action.tolist()}, which no robot can carry out")

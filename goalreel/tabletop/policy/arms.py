@@ -24,15 +24,15 @@ PREDICTED: tuple[GoalArm, ...] = ("predicted", "predicted_once")
 SILENT = np.zeros(WORDS, np.float32)
 
 
-def cues_of(arm: GoalArm, walk: Walk, pictures: Sequence[Image | None], words: bool) -> list[GoalCue]:
+def cues_of(arm: GoalArm, walk: Walk, pictures: Sequence[Image | None], with_words: bool) -> list[GoalCue]:
     """Make what is told of each sub-goal of a walk. `pictures` are the goal images of a pictured arm."""
     if arm == "instruction":
-        told = GoalCue(walk.episode.instruction, instruction(walk.episode.missions))
-        return [told] * len(walk.goals)
+        instruction_cue = GoalCue(walk.episode.instruction, instruction(walk.episode.missions))
+        return [instruction_cue] * len(walk.goals)
     if arm not in PICTURED:
         return [GoalCue(goal.text, sub_task(goal)) for goal in walk.goals]
     return [
-        GoalCue(goal.text if words else "", sub_task(goal) if words else SILENT, picture)
+        GoalCue(goal.text if with_words else "", sub_task(goal) if with_words else SILENT, picture)
         for goal, picture in zip(walk.goals, pictures, strict=True)
     ]
 
@@ -55,22 +55,24 @@ def pictures_of(
             once = arm == "predicted_once"
             critic = NoCritic() if once else trio.critic
             planner = TruePlanner({w.task.id: w for w in walks})
-            made = boards(walks, planner, trio.editor, critic, 1 if once else attempts, trio.called.keep)
-            return [_shown(w, b) for w, b in zip(walks, made, strict=True)]
+            storyboards = boards(
+                walks, planner, trio.editor, critic, 1 if once else attempts, trio.called.keep
+            )
+            return [_shown(w, b) for w, b in zip(walks, storyboards, strict=True)]
         case _:
             return [[None] * len(walk.goals) for walk in walks]
 
 
 def _others(walk: Walk, other: Walk) -> list[Image | None]:
     """Take another task's goal images, the last of them for all that it has not."""
-    theirs = [m.picture for m in other.moments[1:]]
-    return [theirs[min(i, len(theirs) - 1)] for i in range(len(walk.goals))]
+    pictures = [m.picture for m in other.moments[1:]]
+    return [pictures[min(i, len(pictures) - 1)] for i in range(len(walk.goals))]
 
 
 def _shown(walk: Walk, board: Storyboard) -> list[Image | None]:
     pictures: list[Image | None] = []
-    before: Image | None = walk.moments[0].picture
+    first_picture: Image | None = walk.moments[0].picture
     for step in board.steps:
-        before = step.goal_image or before
-        pictures.append(before)
+        first_picture = step.goal_image or first_picture
+        pictures.append(first_picture)
     return pictures

@@ -51,8 +51,8 @@ class Reader(nn.Module):
         """Pictures (B, 3, H, W) -> is each thing there (B, THINGS) as a logit, where (B, THINGS, 5), and
         whether each cell is a goal's (B, cells) as a logit."""
         cells = self.head(self.backbone(pictures)["feature_map"]).flatten(2)
-        told = cells[:, :-1].unflatten(1, (len(THINGS), POSE))
-        scores, poses = told[:, :, 0], told[:, :, 1:]
+        things = cells[:, :-1].unflatten(1, (len(THINGS), POSE))
+        scores, poses = things[:, :, 0], things[:, :, 1:]
         where = (poses * scores.softmax(-1).unsqueeze(2)).sum(-1)
         return scores.logsumexp(-1) - np.log(scores.shape[-1]), where, cells[:, -1]
 
@@ -105,16 +105,16 @@ def as_input(pictures: NDArray[np.uint8]) -> Tensor:
 
 def loss_of(reader: Reader, lesson: ReaderBatch) -> Tensor:
     """What the reader has wrong."""
-    there, where, goals = (t.float() for t in reader(lesson.pictures))
+    presence, where, goals = (t.float() for t in reader(lesson.pictures))
     truth = lesson.poses
     present = truth[..., 0]
-    wanted = (truth[..., 1:] - CELL_MEAN.to(truth.device)) / CELL_SCALE.to(truth.device)
-    away = F.smooth_l1_loss(where, wanted, reduction="none", beta=0.1)
+    poses = (truth[..., 1:] - CELL_MEAN.to(truth.device)) / CELL_SCALE.to(truth.device)
+    away = F.smooth_l1_loss(where, poses, reduction="none", beta=0.1)
     away = torch.cat([away[..., :3], 0.2 * away[..., 3:]], -1).sum(-1)
     marks = lesson.goals[:, None].expand_as(goals)
     return (
         (away * present).sum() / present.sum()
-        + F.binary_cross_entropy_with_logits(there, present)
+        + F.binary_cross_entropy_with_logits(presence, present)
         + 0.1 * F.binary_cross_entropy_with_logits(goals, marks)
     )
 
@@ -126,8 +126,8 @@ def train(
 
     A state of a training of another length is not gone on from: its rate has fallen by another curve.
     """
-    here = device()
-    reader.train().to(here, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    target_device = device()
+    reader.train().to(target_device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = torch.optim.AdamW(reader.parameters(), rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, rate, total_steps=steps + 1, pct_start=0.1, anneal_strategy="cos"
@@ -140,8 +140,8 @@ def train(
         done = state["done"]
     feed = batches(demos, batch, seed=done)
     while done < steps:
-        lesson = next(feed).to(here)
-        with half(here):
+        lesson = next(feed).to(target_device)
+        with half(target_device):
             loss = loss_of(reader, lesson)
         optimizer.zero_grad()
         loss.backward()
@@ -166,10 +166,10 @@ def off_by(reader: Reader, demos: Demos, rows: NDArray[np.int64], goals: bool) -
     """Measure how far blocks are read from where they stand, in m, one number a block on the pictures."""
     reader.eval()
     pictures = demos.pictures[rows]
-    shown = np.stack([in_form("bordered", p) for p in pictures]) if goals else pictures
-    _, where, _ = reader(as_input(shown).to(next(reader.parameters()).device))
+    inputs = np.stack([in_form("bordered", p) for p in pictures]) if goals else pictures
+    _, where, _ = reader(as_input(inputs).to(next(reader.parameters()).device))
     truth = torch.from_numpy(demos.poses[rows])[:, : len(THINGS) // 2]
-    found = where[:, : len(THINGS) // 2].float().cpu() * CELL_SCALE + CELL_MEAN
-    far = (found[..., :2] - truth[..., 1:3]).norm(dim=-1)
+    positions = where[:, : len(THINGS) // 2].float().cpu() * CELL_SCALE + CELL_MEAN
+    far = (positions[..., :2] - truth[..., 1:3]).norm(dim=-1)
     reader.train()
     return far[truth[..., 0] > 0].numpy()

@@ -102,10 +102,10 @@ def _turn(rng: np.random.Generator, env: Tabletop) -> None:
     """Turn the blocks that stand alone on the table: whatever the expert sets down is square to the table."""
     layout = env.layout()
     for block in env.blocks:
-        here = layout[block]
-        near = (np.linalg.norm(p[:2] - here[:2]) for name, p in layout.items() if name != block)
-        if abs(here[2] - HALF) < 0.002 and min(near, default=1.0) > 2 * HALF:
-            env.place(block, here, float(rng.uniform(-0.7, 0.7)))
+        pose = layout[block]
+        near = (np.linalg.norm(p[:2] - pose[:2]) for name, p in layout.items() if name != block)
+        if abs(pose[2] - HALF) < 0.002 and min(near, default=1.0) > 2 * HALF:
+            env.place(block, pose, float(rng.uniform(-0.7, 0.7)))
     env.settle(0.1)
 
 
@@ -125,14 +125,14 @@ class _Walk:
         self._poses.append(_poses(self._env))
 
     def go(self, goal: SubGoal, missions: Sequence[Mission]) -> bool:
-        actions, before = key_poses(self._env, goal), len(self._pictures) - 1
+        actions, first = key_poses(self._env, goal), len(self._pictures) - 1
         try:
             teleport(self._env, goal)
         except ValueError:
             return False
         self.look()
-        self.live.append(before)
-        self._goal.append(before + 1)
+        self.live.append(first)
+        self._goal.append(first + 1)
         self._actions.append(actions)
         self._words.append((sub_task(goal), instruction(missions)))
         return True
@@ -165,8 +165,8 @@ def make(out: Path, scenes: Sequence[int], pool: Executor, progress: OnProgress)
     parts = [scenes[i : i + PART] for i in range(0, len(scenes), PART)]
     paths = [out / f"{part[0]:06d}.npz" for part in parts]
     todo = [(path, tuple(part)) for path, part in zip(paths, parts, strict=True) if not path.exists()]
-    made = [pool.submit(_write, path, part) for path, part in todo]
-    for done, part in enumerate(as_completed(made), 1 + len(paths) - len(todo)):
+    futures = [pool.submit(_write, path, part) for path, part in todo]
+    for done, part in enumerate(as_completed(futures), 1 + len(paths) - len(todo)):
         part.result()
         progress("demonstrations", done, len(paths))
     return paths
@@ -183,6 +183,6 @@ def read(paths: Sequence[Path]) -> Demos:
     """Read what `make` wrote."""
     parts = []
     for path in paths:
-        with np.load(path) as found:
-            parts.append(Demos(**{f.name: found[f.name] for f in fields(Demos)}))
+        with np.load(path) as arrays:
+            parts.append(Demos(**{f.name: arrays[f.name] for f in fields(Demos)}))
     return Demos.join(parts)

@@ -55,10 +55,10 @@ def _frame(live: NDArray[np.uint8], cue: GoalCue) -> NDArray[np.uint8]:
 
 
 def _told(frame: NDArray[np.uint8], text: str) -> NDArray[np.uint8]:
-    shown = frame.copy()
-    shown[:BANNER] = 255
+    pixels = frame.copy()
+    pixels[:BANNER] = 255
     for number, line in enumerate(textwrap.wrap(text, LETTERS, max_lines=LINES, placeholder=" ..."), 1):
         cv2.putText(
-            shown, line, (3, LINE * number), cv2.FONT_HERSHEY_SIMPLEX, 0.34, (0, 0, 0), 1, cv2.LINE_AA
+            pixels, line, (3, LINE * number), cv2.FONT_HERSHEY_SIMPLEX, 0.34, (0, 0, 0), 1, cv2.LINE_AA
         )
-    return shown
+    return pixels

@@ -77,26 +77,26 @@ def bank(
     A share `drawn` of the goal images is as an editor's VAE gives them back (`redraw`), for predicted ones
     look so.
     """
-    here = device()
-    reader.eval().to(here)
+    target_device = device()
+    reader.eval().to(target_device)
     rng = np.random.default_rng(seed)
 
     def seen(pictures: Pictures) -> Tensor:
-        with half(here):
-            return reader.backbone(as_input(pictures).to(here))["feature_map"].half().cpu()
+        with half(target_device):
+            return reader.backbone(as_input(pictures).to(target_device))["feature_map"].half().cpu()
 
     live, goal = [], []
     for start in range(0, len(demos.live), BATCH):
         now = demos.pictures[demos.live[start : start + BATCH]]
-        wanted = demos.pictures[demos.goal[start : start + BATCH]]
-        again = rng.random(len(wanted)) < drawn
-        if again.any():
-            wanted[again] = redraw(wanted[again])
+        goal_pictures = demos.pictures[demos.goal[start : start + BATCH]]
+        redrawn = rng.random(len(goal_pictures)) < drawn
+        if redrawn.any():
+            goal_pictures[redrawn] = redraw(goal_pictures[redrawn])
         live.append(seen(np.stack([worn(rng, p) for p in now])))
-        goal.append(seen(np.stack([in_form("bordered", worn(rng, p)) for p in wanted])))
+        goal.append(seen(np.stack([in_form("bordered", worn(rng, p)) for p in goal_pictures])))
     black = seen(np.zeros((1, SIZE, SIZE, 3), np.uint8))[0]
-    told = (torch.from_numpy(w) for w in (demos.sub_tasks, demos.instructions, demos.actions))
-    return Bank(torch.cat(live), torch.cat(goal), black, *told)
+    tensors = (torch.from_numpy(w) for w in (demos.sub_tasks, demos.instructions, demos.actions))
+    return Bank(torch.cat(live), torch.cat(goal), black, *tensors)
 
 
 class _Features(nn.Module):
@@ -139,18 +139,18 @@ def batch_of(
     """Make what the policy gets of samples; without a generator nothing is left out."""
     count = len(rows)
     goal = data.black.expand(count, -1, -1, -1)
-    words = data.instructions[rows] if arm == "instruction" else data.sub_tasks[rows]
+    vector = data.instructions[rows] if arm == "instruction" else data.sub_tasks[rows]
     if arm == "picture":
         goal = data.goal[rows]
         if generator is not None:
             silent, blind = torch.rand(2, count, generator=generator) < MISSING[:, None]
-            words = torch.where((silent & ~blind)[:, None], 0.0, words)
+            vector = torch.where((silent & ~blind)[:, None], 0.0, vector)
             goal = torch.where(blind[:, None, None, None], data.black, goal)
     return {
         LIVE: data.live[rows].float(),
         SUBGOAL: goal.float(),
         STATE: torch.zeros(count, len(STATE_NAMES)),
-        ENVIRONMENT: words,
+        ENVIRONMENT: vector,
     }
 
 
@@ -175,25 +175,25 @@ def fit(
     The policy's backbone takes features until `save` gives it the real one.
     """
     torch.manual_seed(seed)
-    here = device()
+    target_device = device()
     policy = ACTPolicy(config())
     policy.model.backbone = _Features()  # pyright: ignore[reportAttributeAccessIssue]  (a layer of another class)
     scale = Scale.of(data.actions[:size])
     actions = (data.actions - scale.mean) / scale.std
-    policy.to(here)
+    policy.to(target_device)
     optimizer = torch.optim.AdamW(policy.parameters(), rate, weight_decay=1e-4, betas=(0.9, 0.98))
     generator = torch.Generator().manual_seed(seed)
-    shorter = half(here)
+    shorter = half(target_device)
     pad = torch.zeros(batch, 2, dtype=torch.bool)
     for step in range(1, steps + 1):
         now = min(1.0, step / 100) * max(0.01, 0.5 * (1 + math.cos(math.pi * step / steps)))
         for group in optimizer.param_groups:
             group["lr"] = rate * now
         rows = torch.randint(size, (batch,), generator=generator)
-        told = batch_of(data, rows, arm, generator) | {"action": actions[rows], "action_is_pad": pad}
+        inputs = batch_of(data, rows, arm, generator) | {"action": actions[rows], "action_is_pad": pad}
         policy.train()
         with shorter:
-            loss, _ = policy.forward({key: value.to(here) for key, value in told.items()})
+            loss, _ = policy.forward({key: value.to(target_device) for key, value in inputs.items()})
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
@@ -206,14 +206,16 @@ def misses(policy: ACTPolicy, scale: Scale, data: Bank, arm: TrainedArm) -> dict
     """Measure how far key poses are from the expert's: medians in cm, and shares near enough to succeed."""
     policy.eval()
     batches = torch.arange(len(data)).split(256)
-    here = next(policy.parameters()).device
-    found = torch.cat(
+    target_device = next(policy.parameters()).device
+    predictions = torch.cat(
         [
-            policy.predict_action_chunk({k: v.to(here) for k, v in batch_of(data, rows, arm, None).items()})
+            policy.predict_action_chunk(
+                {k: v.to(target_device) for k, v in batch_of(data, rows, arm, None).items()}
+            )
             for rows in batches
         ]
     ).cpu()
-    away = ((found * scale.std + scale.mean) - data.actions)[..., :2].norm(dim=-1)
+    away = ((predictions * scale.std + scale.mean) - data.actions)[..., :2].norm(dim=-1)
     pick, place = away.T
     return {
         "pick_cm": 100 * float(pick.median()),
@@ -238,6 +240,6 @@ def save(policy: ACTPolicy, scale: Scale, reader: Reader, state: NDArray[np.floa
     picture = {"mean": torch.full((3, 1, 1), MEAN), "std": torch.full((3, 1, 1), STD)}
     rest = {"mean": torch.from_numpy(state), "std": torch.ones(len(state))}
     stats = {LIVE: picture, SUBGOAL: picture, STATE: rest, "action": {"mean": scale.mean, "std": scale.std}}
-    before, after = make_pre_post_processors(policy.config, dataset_stats=stats)
-    for part in (policy, before, after):
+    preprocess, postprocess = make_pre_post_processors(policy.config, dataset_stats=stats)
+    for part in (policy, preprocess, postprocess):
         part.save_pretrained(out)

@@ -17,12 +17,16 @@ def pooled(ends: Ends, measure: str) -> Measurement:
     return _measured(_counts(ends, measure))
 
 
-def difference(one: Ends, two: Ends, measure: str) -> Measurement:
+def difference(first: Ends, second: Ends, measure: str) -> Measurement:
     """Compute by how many points (0-100) one is ahead of two, seed by seed and task by task."""
-    ahead, behind = _counts(one, measure), _counts(two, measure)
-    if ahead.shape != behind.shape:
-        raise ValueError(f"not the same seeds and tasks: {ahead.shape[:2]} and {behind.shape[:2]}")
-    return _measured(np.stack([100 * (ahead[..., 0] - behind[..., 0]), ahead[..., 1]], -1))
+    first_counts, second_counts = _counts(first, measure), _counts(second, measure)
+    if first_counts.shape != second_counts.shape:
+        raise ValueError(
+            f"not the same seeds and tasks: {first_counts.shape[:2]} and {second_counts.shape[:2]}"
+        )
+    return _measured(
+        np.stack([100 * (first_counts[..., 0] - second_counts[..., 0]), first_counts[..., 1]], -1)
+    )
 
 
 def _counts(ends: Ends, measure: str) -> NDArray[np.float64]:

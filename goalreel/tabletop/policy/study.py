@@ -122,14 +122,14 @@ def tasks(condition: Condition, split: Split, episodes: int, first: int, progres
     Raises:
         InputError: the split has too few.
     """
-    made: list[Walk] = []
+    walks: list[Walk] = []
     for walk in (_walk(condition, seed) for seed in SEEDS[split][first:]):
         if walk is not None:
-            made.append(walk)
-            progress(f"tasks, {condition}", len(made), episodes)
-        if len(made) == episodes:
-            return made
-    raise InputError(f"split {split} has only {len(made)} tasks from {first} on, asked for {episodes}")
+            walks.append(walk)
+            progress(f"tasks, {condition}", len(walks), episodes)
+        if len(walks) == episodes:
+            return walks
+    raise InputError(f"split {split} has only {len(walks)} tasks from {first} on, asked for {episodes}")
 
 
 @lru_cache(maxsize=1024)
@@ -162,11 +162,11 @@ def measure(order: PolicyOrder, progress: OnProgress) -> PolicyReport:
         walks = tasks(order.condition, order.split, order.episodes, order.first, progress)
         rolled: dict[str, list[Rolled]] = {}
         for arm in order.arms:
-            shown = pictures_of(arm, walks, trio, order.preset.max_attempts)
-            told = [cues_of(arm, w, p, order.words) for w, p in zip(walks, shown, strict=True)]
-            rolled[arm] = _one_arm(order, journal, arm, actors[arm], walks, told, progress)
+            pictures = pictures_of(arm, walks, trio, order.preset.max_attempts)
+            cues = [cues_of(arm, w, p, order.words) for w, p in zip(walks, pictures, strict=True)]
+            rolled[arm] = _one_arm(order, journal, arm, actors[arm], walks, cues, progress)
             if order.films is not None:
-                _film(order, order.films, arm, actors[arm], walks, told, rolled[arm])
+                _film(order, order.films, arm, actors[arm], walks, cues, rolled[arm])
     return PolicyReport(
         condition=order.condition,
         split=order.split,
@@ -195,16 +195,16 @@ def _one_arm(
     arm: GoalArm,
     actor: LeRobotActor,
     walks: Sequence[Walk],
-    told: Sequence[Sequence[GoalCue]],
+    cues_of_walks: Sequence[Sequence[GoalCue]],
     progress: OnProgress,
 ) -> list[Rolled]:
     """Carry out the tasks that the journal does not know."""
     name = f"policy {fingerprint_of(order.policies[arm])}"
     ended: list[Rolled] = []
-    for walk, cues in zip(walks, told, strict=True):
-        shown = hashlib.sha256()
+    for walk, cues in zip(walks, cues_of_walks, strict=True):
+        digest = hashlib.sha256()
         for cue in cues:
-            shown.update(b"" if cue.picture is None else cue.picture.pixels.tobytes())
+            digest.update(b"" if cue.picture is None else cue.picture.pixels.tobytes())
         trial = PolicyTrial(
             condition=order.condition,
             seed=walk.seed,
@@ -213,7 +213,7 @@ def _one_arm(
             form=order.form,
             tries=order.bounds.tries,
             steps=order.bounds.steps,
-            shown=shown.hexdigest()[:16],
+            shown=digest.hexdigest()[:16],
         )
         go = partial(roll, walk, actor, cues, order.bounds)
         (answer,) = journal.ask(name, Rolled, lambda _, go=go: [go()], [trial])
@@ -229,13 +229,13 @@ def _film(
     arm: GoalArm,
     actor: LeRobotActor,
     walks: Sequence[Walk],
-    told: Sequence[Sequence[GoalCue]],
+    cues: Sequence[Sequence[GoalCue]],
     ended: Sequence[Rolled],
 ) -> None:
     for success, name in ((True, "success"), (False, "failure")):
         chosen = next((i for i, end in enumerate(ended) if end.success == success), None)
         if chosen is not None:
-            film(walks[chosen], actor, told[chosen], order.bounds, folder / f"{arm}-{name}.gif")
+            film(walks[chosen], actor, cues[chosen], order.bounds, folder / f"{arm}-{name}.gif")
 
 
 def compare(rolled: Mapping[str, Sequence[Rolled]]) -> dict[str, Measurement]:
@@ -247,9 +247,9 @@ def compare(rolled: Mapping[str, Sequence[Rolled]]) -> dict[str, Measurement]:
         values[f"{arm}.reached"] = with_interval([(e.reached, e.goals) for e in ends], share)
         values[f"{arm}.length"] = with_interval([(e.reached, 1) for e in ends], share)
         values[f"{arm}.first_right"] = share_with_interval(enumerate(e.first_right for e in ends))
-    for name, (one, two) in PAIRS.items():
-        if one in rolled and two in rolled:
-            ends = list(zip(rolled[one], rolled[two], strict=True))
+    for name, (first, second) in PAIRS.items():
+        if first in rolled and second in rolled:
+            ends = list(zip(rolled[first], rolled[second], strict=True))
             values[name] = with_interval([(a.success, b.success, 1) for a, b in ends], points)
             values[f"{name}_reached"] = with_interval(
                 [(a.reached, b.reached, a.goals) for a, b in ends], points
