@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "interrupted; what was finished is kept: run the same command again to go on"
 HELP = {
-    "ueval": "UEval: questions answered in text and pictures (the paper's Tables 1 and 5).",
-    "wise": "WISE, the protocol that the paper ran: pictures that need knowledge (Table 3).",
-    "comm": "CoMM: illustrated instructions, continued or written from a title (Table 2).",
-    "rise": "RISE: edits of one picture that need reasoning (Table 4).",
+    "ueval": "UEval: questions answered in text and pictures (the paper's Tables 1 and 5). Experimental.",
+    "wise": "WISE, the protocol that the paper ran: pictures that need knowledge (Table 3). Experimental.",
+    "comm": "CoMM: illustrated instructions, continued or written from a title (Table 2). Experimental.",
+    "rise": "RISE: edits of one picture that need reasoning (Table 4). Experimental.",
 }
 """One command each; a benchmark has its line here and one in goalreel/evaluation/published/registry.py."""
 EPILOG = (
+    "Experimental: it has been run on miniatures of the data alone, and its results may change. "
     "Needs the benchmark's data, which docs/benchmarks.md says where to get. Without `--judge` the answers "
     "are made and written to OUT/export in the benchmark's own form.\n\n"
     "Keys of `--json`: each measure as KEY, KEY_low and KEY_high (its 95 % bootstrap interval over samples), "

@@ -1,5 +1,5 @@
 """Measures what goalreel does against ground truth; every value has a 95 % interval over episodes.
 
-`kinematic.evaluate` scores the kinematic planner's segments and labels on a tabletop recording;
-`tabletop.bench.evaluate` scores planner, editor, critic and their loop by the simulator's predicates.
+`real` scores segments on labelled real recordings, `review` a dataset by its reviewers' corrections, and
+`published` models on the benchmarks of the paper (experimental). `statistics` computes the intervals.
 """

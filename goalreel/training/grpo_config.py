@@ -20,7 +20,7 @@ class RewardSettings(TrainingConfig):
     """R = format x form + (1 - format) (accuracy x verdict + step x change); see `training.rewards`."""
 
     form: FormName = "repository"
-    """How verdict and change are marked (`training.forms`)."""
+    """How verdict and change are marked (`training.reward_variants`)."""
     format: Portion = 0.5
     accuracy: Factor = 0.2
     step: Factor = 0.8

@@ -150,7 +150,7 @@ def test_a_plan_in_another_order_has_the_same_set_and_counts_where_it_ends_alike
     assert single < found["reaches"] <= 1
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_an_order_that_nothing_tells_is_a_guess():
     """Of two blocks to sort, one is first; unless the instruction lists them."""
     guessed = [e for e in map(sample_episode, seeds("validation", 300)) if len(e.missions) == 1]
@@ -160,7 +160,7 @@ def test_an_order_that_nothing_tells_is_a_guess():
     assert {chance for count, chance in told.values() if count == 1} == {1.0}
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_a_tower_built_from_the_top_is_not_accepted(scenes):
     (seed, *_) = (s for s in seeds("validation", 300) if is_tower(sample_episode(s).goals))
     (walk,) = walks([seed], quiet)
@@ -179,7 +179,7 @@ def test_a_plan_of_something_else_does_not_count(scenes, how):
     assert found["f1"] < 1
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_exact_edits_are_right_and_so_are_the_true_goal_images(scenes):
     found = edits(scenes)
     assert found["score"] == found["score_terse"] == found["readable"] == 1
@@ -211,7 +211,7 @@ def test_errors_half_of_the_time_are_scored_in_between(scenes):
     assert {k for k in kinds if found[f"score_{k}"] is not None} == kinds
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_sub_goals_that_training_never_shows_are_scored_apart():
     found = walks([s for s in seeds("validation", 150) if held_out(sample_episode(s).goals)][:2], quiet)
     new = sum(p.held_out for p in edit_cases(found))
@@ -330,7 +330,7 @@ def test_a_step_is_judged_from_the_picture_it_was_made_of(scenes):
     assert right_steps(walk, again)[:2] == [True, False]
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_the_follower_reaches_true_goals_and_not_without_them(scenes):
     walk = scenes[0]
     true = tuple(m.picture for m in walk.moments[1:])
@@ -352,7 +352,7 @@ def test_a_plan_said_tersely_wants_the_same(scenes):
     assert TersePlanner(mute, known).plan(tasks) == mute.plan(tasks), "what cannot be made out stays"
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_terse_orders_are_what_the_editor_of_a_closed_loop_gets(scenes, journal):
     few, follower = scenes[:2], CourseFollower(journal)
     trio = Trio(models.Planner(few), models.Editor(few, terse=1.0), models.Critic(few))
@@ -360,7 +360,7 @@ def test_terse_orders_are_what_the_editor_of_a_closed_loop_gets(scenes, journal)
         assert values(measure_closed_loop(few, trio, 1, follower, quiet, register))["success"] == success
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
     few, follower = scenes[:3], CourseFollower(journal)
     for how, success, gap in (("true", 1, 0), ("drop", 0, 100)):
@@ -387,7 +387,7 @@ def unasked(*_: object) -> list[int]:
     return []
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_all_parts_together_have_the_headlines(scenes, journal):
     few = scenes[:2]
     made = list(verdict_rows([w.seed for w in few], SIZE))
@@ -422,7 +422,7 @@ def test_another_view_is_of_the_same_episodes(scenes, others):
         assert (plain.task.id, other.task.id) == (f"tabletop-{plain.seed}", f"{plain.task.id}-unseen-left")
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_under_another_view_the_truth_is_right_and_a_copy_wrong(others):
     assert edits(others)["score"] == edits(others)["readable"] == 1
     assert edits(others, explicit=1.0)["score"] == 0
@@ -436,7 +436,7 @@ def test_candidates_are_made_under_the_benchs_view(others):
     assert {row.source for row in rows} <= {m.picture for w in others for m in w.moments}
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_the_follower_sees_what_the_view_s_camera_sees(others):
     walk = others[0]
     true = tuple(m.picture for m in walk.moments[1:])

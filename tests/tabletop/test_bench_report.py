@@ -157,7 +157,7 @@ def job(tmp_path_factory):
     return next(out.glob("annotate-*")), json.loads(result.stdout.splitlines()[-1])
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_the_whole_job_is_measured_from_the_command_line(job):
     _, found = job
     assert found["split"] == "validation"
@@ -165,7 +165,7 @@ def test_the_whole_job_is_measured_from_the_command_line(job):
     assert found["annotate.goal_images"] > 0.9
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_the_whole_job_scores_less_when_it_is_done_less_well(job):
     folder, found = job
     scenes = walks(seeds("validation", 2), quiet)

@@ -69,7 +69,7 @@ def layout_when(origin) -> tuple[Tabletop, SubGoal]:
     return env, episode.goals[origin.done]
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_about_one_episode_in_eight_is_held_out_and_every_composition_occurs():
     found = [held_out(sample_episode(seed).goals) for seed in range(700)]
     assert 0.10 < np.mean([bool(names) for names in found]) < 0.15
@@ -94,7 +94,7 @@ def test_training_never_shows_what_is_held_out():
         assert row.origin.held_out == held_out(row.goals) == ()
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_other_splits_show_it_and_say_so(edits):
     chosen = list(islice((s for s in seeds("validation", 150) if held_out(sample_episode(s).goals)), 4))
     plans = list(plan_rows(chosen, 64))
@@ -107,7 +107,7 @@ def test_other_splits_show_it_and_say_so(edits):
     )
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_a_plan_is_the_episodes_sub_goals_in_words():
     rows = list(plan_rows(VALIDATION))
     assert [row.origin.seed for row in rows] == list(VALIDATION)
@@ -144,7 +144,7 @@ def test_an_episode_without_a_way_to_its_end_has_no_plan():
     assert [row.origin.seed for row in plan_rows([whole, stuck, whole + 2], 64)] == [whole, whole + 2]
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_an_edits_pictures_are_of_its_origin(edits):
     for row in edits[::9]:
         env, goal = layout_when(row.origin)
@@ -224,7 +224,7 @@ def test_an_explicit_order_says_from_where_to_where():
     )
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_half_of_the_candidates_are_right_and_every_mistake_is_made():
     rows = list(verdict_rows(seeds("validation", 20, first=600), 64))
     counts = Counter(row.mistake for row in rows)
@@ -233,7 +233,7 @@ def test_half_of_the_candidates_are_right_and_every_mistake_is_made():
     assert min(counts.values()) > 0.04 * len(rows)
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_every_mistake_is_what_it_is_called():
     """Checked on the simulator's own state, which the maker left in the environment."""
     checked = Counter()
@@ -262,7 +262,7 @@ def test_every_mistake_is_what_it_is_called():
     assert min(checked[m] for m in MADE) >= 5
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_a_relabelled_row_asks_for_a_sub_goal_one_word_away_that_can_be_reached(verdicts):
     rows = list(verdict_rows(VALIDATION, relabelled=1.0))
     changed = [row for row in rows if row.mistake == "relabelled"]
@@ -294,7 +294,7 @@ def test_a_relabelled_row_asks_for_a_sub_goal_one_word_away_that_can_be_reached(
     assert set(words) == {"kind", "object", "target"}
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_a_share_of_wrong_rows_is_relabelled_and_the_bench_has_none(verdicts):
     assert {row.mistake for row in verdicts} <= {None, *MADE}
     some = list(verdict_rows(VALIDATION, relabelled=0.4))
@@ -349,7 +349,7 @@ def test_the_studio_sees_what_the_tabletop_renders():
                 assert np.array_equal(studio.look(env).pixels, first)
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_reading_an_editors_picture_agrees_with_the_truth():
     right, wrong, asked = Counter(), Counter(), 0
     for done in walk(seeds("validation", 8, first=700), 128, stream=9):
@@ -367,7 +367,7 @@ def test_reading_an_editors_picture_agrees_with_the_truth():
     assert right[None] > 10
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_an_editors_own_pictures_become_rows(unmoved, edits):
     asked, rows = unmoved
     assert len(rows) > 0.9 * len(asked) > 20
@@ -381,7 +381,7 @@ def test_an_editors_own_pictures_become_rows(unmoved, edits):
     assert {row.mistake for row in rows} == {None}
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_a_picture_that_never_came_gives_no_row(unmoved):
     class Broken:
         """Fails every other edit."""

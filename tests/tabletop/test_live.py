@@ -91,7 +91,7 @@ def test_a_failed_execution_is_called_so(done, fault):
     assert not end.success(done.goal)
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_what_the_arm_hides_is_what_the_picture_lacks():
     """A block that is called hidden shows less of its colour than one that is not."""
     gone, there = [], []
@@ -109,7 +109,7 @@ def test_what_the_arm_hides_is_what_the_picture_lacks():
     assert min(there) > 0.3
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_rows_say_what_is_true_in_a_critics_words(rows):
     kinds = Counter(row.mistake for row in rows)
     assert kinds[None] >= 5
@@ -124,14 +124,14 @@ def test_rows_say_what_is_true_in_a_critics_words(rows):
     assert any(" held" in text for text in carried)
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_live_rows_follow_from_their_seed_and_keep_out_what_is_held_out(rows):
     assert list(live_rows(SOME[2:3], 64)) == [r for r in rows if r.origin.seed == SOME[2]]
     hidden_from_training = [s for s in range(120) if held_out(sample_episode(s).goals)][:5]
     assert list(live_rows(hidden_from_training, 64)) == []
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_live_rows_look_as_variety_says():
     views = {row.origin.seed: row.origin.view for row in live_rows(SOME[:3], 64, variety=1.0)}
     assert views

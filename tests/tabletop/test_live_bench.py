@@ -66,7 +66,7 @@ def truths(courses):
     return [course.reached for course in courses]
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_the_node_asks_when_the_view_is_near_the_goal_and_in_words_all_the_time(courses):
     assert {c.pictured for c in courses} == {True, False}
     shown, told = ([c for c in courses if c.pictured == pictured] for pictured in (True, False))
@@ -80,7 +80,7 @@ def test_the_node_asks_when_the_view_is_near_the_goal_and_in_words_all_the_time(
     assert all(any(c.reached) for c in shown if c.ends_well), "what is reached is near the goal"
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_what_is_known_is_never_early(courses):
     found = values(measure_courses(courses, truths(courses)))
     for prefix in ("", "words_"):
@@ -91,7 +91,7 @@ def test_what_is_known_is_never_early(courses):
     assert found["words_false_success"] == found["gated_missed"] == 0
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_a_critic_that_accepts_everything_is_early_and_fooled(courses):
     critic = Says(True)
     said = judge_courses(courses, critic, quiet)
@@ -125,7 +125,7 @@ def test_a_critic_that_cannot_be_asked_about_live_frames_shows_before_the_work(t
     assert told == []
 
 
-@pytest.mark.long
+@pytest.mark.lab
 @pytest.mark.parametrize(("success", "wrong", "missed"), [(True, 1, 0), (False, 0, 1)])
 def test_single_frames(success, wrong, missed):
     answers = judge_frames(seeds("validation", 2, first=400), Says(success), quiet)
@@ -134,7 +134,7 @@ def test_single_frames(success, wrong, missed):
     assert found["false_success_underway"] == wrong
 
 
-@pytest.mark.long
+@pytest.mark.lab
 @pytest.mark.parametrize(("success", "wrong", "missed"), [(True, 1, 0), (False, 0, 1)])
 def test_ends_of_whole_tasks(success, wrong, missed):
     critic = Says(success)

@@ -153,7 +153,7 @@ def shown(board: Storyboard) -> None:
         assert step.goal_image is not None
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_plan_writes_a_storyboard_with_steps_attempts_and_verdicts(planned, scenes):
     board = load_storyboard(planned)
     assert (board.task.instruction, board.task.image) == (scenes[2].task.instruction, scenes[2].task.image)
@@ -165,7 +165,7 @@ def test_plan_writes_a_storyboard_with_steps_attempts_and_verdicts(planned, scen
     assert board.steps[0].step.instruction in page
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_the_same_seed_is_the_same_storyboard(planned, scenes, frame, tmp_path):
     command = ("plan", frame, scenes[2].task.instruction, "--preset", "nano", "--out")
     goalreel(*command, tmp_path / "again", "--seed", 0)
@@ -175,7 +175,7 @@ def test_the_same_seed_is_the_same_storyboard(planned, scenes, frame, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (planned / name).read_bytes(), name
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_another_seed_is_another_picture(planned, scenes, frame, tmp_path):
     command = ("plan", frame, scenes[2].task.instruction, "--out", tmp_path / "other")
     goalreel(*command, "--seed", 1, "--max-attempts", 1)
@@ -184,7 +184,7 @@ def test_another_seed_is_another_picture(planned, scenes, frame, tmp_path):
     assert first.attempts[0].image != other.attempts[0].image
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_words_it_never_learned_cost_no_other_task_anything(trio, scenes):
     known = scenes[2].task
     odd = Task(id="odd", instruction=ODD, image=known.image)
@@ -197,7 +197,7 @@ def test_words_it_never_learned_cost_no_other_task_anything(trio, scenes):
         assert board.steps or board.failure.message, "a plan, or why there is none"
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_words_it_never_learned_end_in_a_storyboard_or_one_line(frame, tmp_path):
     out = tmp_path / "odd"
     result = CliRunner().invoke(app, ["plan", str(frame), ODD, "--out", str(out), "--max-attempts", "1"])
@@ -213,13 +213,13 @@ def test_words_it_never_learned_end_in_a_storyboard_or_one_line(frame, tmp_path)
 # -- how good
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_plans_of_validation_scenes(trio, scenes):
     exact = measure_plans(scenes, trio.planner, lambda *_: None)["exact"].value
     assert round(exact * SCENES) >= MIN_PLANS
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_the_bench_gives_the_issue_s_numbers(tmp_path):
     said = goalreel(
         *("eval", "tabletop", "--preset", "nano", "--episodes", 2, "--first", SHORT),
@@ -235,7 +235,7 @@ def test_the_bench_gives_the_issue_s_numbers(tmp_path):
     assert "loop_terse.gap_closed" in report, "null where there is no gap to close"
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_the_critic_is_as_sure_as_its_word_says(trio):
     rows = list(verdict_rows(seeds("validation", 1), SIZE))
     verdicts = trio.critic.judge(

@@ -81,6 +81,7 @@ class Clumsy(Expert):
 # -- tasks and words
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_task_is_the_same_for_ever_and_is_what_its_condition_says(condition):
     for seed in range(900_200, 900_208):
@@ -137,7 +138,7 @@ def test_every_arm_tells_what_its_name_says(walks):
     walk = max(walks, key=lambda w: len(w.goals))
     for arm in ("instruction", "text", "true", "placebo", "black"):
         pictures = pictures_of(arm, walks, None, 1)[walks.index(walk)]
-        cues = cues_of(arm, walk, pictures, words=True)
+        cues = cues_of(arm, walk, pictures, with_words=True)
         assert len(cues) == len(walk.goals)
         for i, cue in enumerate(cues):
             whole = arm == "instruction"
@@ -147,13 +148,14 @@ def test_every_arm_tells_what_its_name_says(walks):
                 assert cue.picture == walk.moments[i + 1].picture
             if arm == "placebo":
                 assert cue.picture not in [m.picture for m in walk.moments]
-    alone = cues_of("true", walk, pictures_of("true", walks, None, 1)[walks.index(walk)], words=False)
+    alone = cues_of("true", walk, pictures_of("true", walks, None, 1)[walks.index(walk)], with_words=False)
     assert all(c.text == "" and (c.words == SILENT).all() for c in alone)
 
 
 # -- who acts
 
 
+@pytest.mark.lab
 def test_the_expert_succeeds_in_every_task_and_films_are_of_every_step(walks):
     for walk in walks:
         filmed = []
@@ -169,6 +171,7 @@ def test_the_expert_succeeds_in_every_task_and_films_are_of_every_step(walks):
         assert list(dict.fromkeys(filmed)) == [goal.text for goal in walk.goals]
 
 
+@pytest.mark.lab
 def test_who_fails_at_the_first_sub_goal_is_told_of_no_other(walks):
     walk = max(walks, key=lambda w: len(w.goals))
     ended = roll(walk, Clumsy(walk.goals), cues_of("text", walk, [], True), Bounds(2))
@@ -183,6 +186,7 @@ class Sampling(Clumsy):
         return pose if pose[5] < 0 else pose + np.array([*torch.rand(2) / 100, 0, 0, 0, 0], np.float32)
 
 
+@pytest.mark.lab
 def test_a_policy_that_samples_does_the_same_again(walks):
     """What is filmed is what was counted; and random numbers of others stay what they were."""
     walk, shown = walks[0], []
@@ -208,6 +212,7 @@ def actions(actor, env, cue):
     return actor.act(env, cue)
 
 
+@pytest.mark.lab
 def test_a_checkpoint_of_lerobot_sees_goals_and_hears_words(walks, policy):
     actor = LeRobotActor.load(policy, "bordered")
     assert (actor.acts, actor.sees_goals) == ("key_poses", True)
@@ -221,6 +226,7 @@ def test_a_checkpoint_of_lerobot_sees_goals_and_hears_words(walks, policy):
         assert (actions(actor, env, replace(told, words=sub_task(two))) != first).any()
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("form", ["difference", "beside"])
 def test_forms_that_follow_the_live_view_are_made_of_it(walks, policy, form):
     plain, formed = (LeRobotActor.load(policy, f) for f in ("plain", form))
@@ -229,6 +235,7 @@ def test_forms_that_follow_the_live_view_are_made_of_it(walks, policy, form):
         assert (actions(plain, env, told) != actions(formed, env, told)).any()
 
 
+@pytest.mark.lab
 def test_a_policy_that_does_not_fit_is_refused_in_one_line(tmp_path):
     with pytest.raises(InputError, match="holds no LeRobot policy"):
         LeRobotActor.load(tmp_path, "plain")
@@ -252,6 +259,7 @@ def test_a_policy_that_does_not_fit_is_refused_in_one_line(tmp_path):
             LeRobotActor.load(tmp_path / name, "plain")
 
 
+@pytest.mark.lab
 def test_what_no_robot_can_carry_out_ends_it_with_its_reason(walks, tmp_path):
     key_pose_policy(tmp_path / "policy", broken=True)
     actor = LeRobotActor.load(tmp_path / "policy", "bordered")
@@ -321,17 +329,20 @@ def order(policy, folder, **changes):
     return replace(made, **changes)
 
 
+@pytest.mark.lab
 def test_what_was_done_is_not_done_again(policy, tmp_path, monkeypatch):
     first = measure(order(policy, tmp_path), quiet)
     monkeypatch.setattr(LeRobotActor, "act", lambda *_: pytest.fail("asked again"))
     assert measure(order(policy, tmp_path), quiet) == first
 
 
+@pytest.mark.lab
 def test_goals_are_predicted_by_the_shipped_editor_and_critic(policy, tmp_path):
     found = measure(order(policy, tmp_path, arms=("predicted", "predicted_once"), episodes=1), quiet)
     assert found.values["predicted_minus_once"].value is not None
 
 
+@pytest.mark.lab
 def test_a_policy_without_a_camera_for_goals_has_no_arm_with_a_picture(tmp_path):
     key_pose_policy(tmp_path / "policy", camera="top", goals=False)
     with pytest.raises(InputError, match=r"has no camera observation\.images\.subgoal, which arm true needs"):
@@ -339,6 +350,7 @@ def test_a_policy_without_a_camera_for_goals_has_no_arm_with_a_picture(tmp_path)
     assert measure(order(tmp_path / "policy", tmp_path, arms=("text",)), quiet).episodes == 2
 
 
+@pytest.mark.lab
 def test_a_failure_is_filmed_from_the_first_step_to_the_last(policy, tmp_path):
     measure(order(policy, tmp_path, arms=("text", "true"), episodes=1, films=tmp_path / "films"), quiet)
     assert {p.name for p in (tmp_path / "films").iterdir()} == {"text-failure.gif", "true-failure.gif"}
@@ -347,11 +359,13 @@ def test_a_failure_is_filmed_from_the_first_step_to_the_last(policy, tmp_path):
     assert getattr(shown, "n_frames", 1) > 5
 
 
+@pytest.mark.lab
 def test_models_that_only_read_recordings_predict_nothing(policy, tmp_path):
     with pytest.raises(InputError, match="it can predict no goal image"):
         measure(order(policy, tmp_path, arms=("predicted",), preset=presets.load("hindsight")), quiet)
 
 
+@pytest.mark.lab
 def test_the_command_prints_what_the_issue_asks_for(tmp_path):
     step_policy(tmp_path / "policy")
     words = ("eval", "policy", "--policy", tmp_path / "policy", "--arms", "text,true,placebo")
@@ -390,11 +404,13 @@ def test_one_task_has_no_other_whose_goals_could_be_shown(tmp_path):
     assert "it needs two tasks at least" in fails(*words)
 
 
+@pytest.mark.lab
 def test_two_measurements_in_one_folder_are_refused(policy, tmp_path):
     with exclusive(tmp_path / "out" / "answers", tmp_path / "out"), pytest.raises(DatasetError):
         measure(order(policy, tmp_path), quiet)
 
 
+@pytest.mark.lab
 def test_a_picture_of_another_size_is_brought_to_the_policys(walks, policy):
     actor = LeRobotActor.load(policy, "bordered")
     large = Image(np.zeros((200, 200, 3), np.uint8))

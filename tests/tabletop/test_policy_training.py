@@ -27,6 +27,8 @@ from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.policy_tasks import ENVIRONMENT, NEW_WORD, sub_task
 from goalreel.tabletop.sim.predicates import SubGoal
 
+pytestmark = pytest.mark.lab
+
 
 def unchanged(pictures):
     return pictures

@@ -94,7 +94,7 @@ def test_a_block_that_carries_another_stays(table, reacher):
     assert reacher.motion(look(table), goal) is None
 
 
-@pytest.mark.long
+@pytest.mark.lab
 @pytest.mark.parametrize("seed", [900305, 900341])
 def test_hidden_blocks_are_remembered_and_tall_towers_built(seed):
     """A purple block behind a tower; an orange block on red on yellow, whose colours run into one another."""

@@ -24,7 +24,7 @@ from goalreel.tabletop.sim.task_ids import task_id_of, task_of
 from goalreel.tabletop.sim.variety import PLAIN, View, view_of
 from goalreel.types import Candidate
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.lab
 
 SOME = seeds("validation", 14, first=3000)
 VARIETY = 0.5

@@ -17,7 +17,7 @@ from goalreel.tabletop.sim.predicates import shows
 from goalreel.tabletop.sim.readback import read_back
 from goalreel.tabletop.sim.second_look import read_after
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.lab
 
 HARD = (900305, 900370)
 """Scenes with towers of neighbouring colours, and a bowl behind one."""

@@ -57,7 +57,7 @@ def judged(now, goals=(INSIDE, BESIDE), **change):
     return whole_verdict(START, now, ENDED, goals, seen)
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_every_episode_has_a_right_end_and_a_wrong_one(rows):
     assert len(rows) >= 8
     right, wrong = rows[::2], rows[1::2]
@@ -71,7 +71,7 @@ def test_every_episode_has_a_right_end_and_a_wrong_one(rows):
         assert row.candidate != row.source
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_the_question_tells_every_state_and_the_task(rows):
     for row in rows:
         episode = sample_episode(row.origin.seed)
@@ -83,7 +83,7 @@ def test_the_question_tells_every_state_and_the_task(rows):
         assert f"Prompt given to the editor: {episode.instruction}" in text
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_what_is_said_of_a_sub_goal_is_what_its_picture_shows(rows):
     for row in rows:
         if AT_WORK in row.verdict.reasoning:
@@ -93,7 +93,7 @@ def test_what_is_said_of_a_sub_goal_is_what_its_picture_shows(rows):
             assert (sentence(state_of(goal)) in row.verdict.reasoning) == shows(found, goal)
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_ends_follow_from_their_seed_and_keep_out_what_is_held_out(rows):
     again = rows[0].origin.seed
     assert list(whole_rows([again])) == [row for row in rows if row.origin.seed == again]
@@ -139,7 +139,7 @@ def test_while_the_arm_is_at_work_nothing_else_is_said():
     assert "red block c4 r3 held;" in verdict.reasoning
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_a_relabelled_end_is_asked_about_sub_goals_of_which_some_hold():
     right, wrong = (list(whole_rows(SOME, relabelled=1.0))[i::2] for i in (0, 1))
     assert {row.mistake for row in wrong} == {"relabelled"}

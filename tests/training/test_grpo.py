@@ -111,7 +111,7 @@ def history(out: Path, step: int) -> list[dict[str, float]]:
 # -- what is asked
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_critiques_are_right_and_wrong_and_of_training_scenes(rows):
     right = sum(row.success for row in rows)
     assert 0.3 * len(rows) < right < 0.7 * len(rows)
@@ -120,7 +120,7 @@ def test_critiques_are_right_and_wrong_and_of_training_scenes(rows):
         assert row.success == (row.semantics == 10 and row.quality > 7)
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_trap_13_every_row_asks_about_two_pictures(folder, rows):
     read = Critiques([folder], held_out_split)
     again = [read.row(n) for n in range(len(read))]
@@ -137,7 +137,7 @@ def test_trap_13_every_row_asks_about_two_pictures(folder, rows):
     assert len(asked["images"]) == 2
 
 
-@pytest.mark.long
+@pytest.mark.lab
 @pytest.mark.parametrize("seed", [900_000, 950_000])
 def test_trap_15_rows_of_held_out_episodes_are_refused(rows, tmp_path, seed):
     held = corpus(tmp_path / "held", [*rows, replace(rows[0], task_id=task_id_of(seed))])
@@ -228,7 +228,7 @@ def test_the_card_shows_the_curve_and_the_silent_groups():
 # -- runs
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_an_outage_ends_the_run_with_its_last_step_kept(folder, tmp_path, caplog):
     settings = config(folder, steps=3, save_every=100, outage={"waits": [0, 0]}, temperature=2.0)
     caplog.set_level(logging.WARNING)
@@ -248,7 +248,7 @@ def test_an_outage_ends_the_run_with_its_last_step_kept(folder, tmp_path, caplog
     assert not any("images" in record.getMessage() for record in caplog.records)
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_an_outage_from_the_start_has_nothing_to_resume(folder, tmp_path, monkeypatch):
     async def unknown(self, rows, replies):
         return [None] * len(rows)
@@ -258,7 +258,7 @@ def test_an_outage_from_the_start_has_nothing_to_resume(folder, tmp_path, monkey
         run(config(folder), tmp_path / "out")
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_trap_6_the_share_of_silent_groups_is_logged(folder, tmp_path, monkeypatch):
     """Three groups of four: all alike; one reply apart; alike but for one that is unknown."""
     steps = (0.5, 0.5, 0.5, 0.5), (0.5, 0.5, 0.9, 0.5), (0.5, 0.5, None, 0.5)

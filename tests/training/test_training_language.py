@@ -185,7 +185,7 @@ def test_only_the_reply_is_learned_and_the_verdict_weighs_more(tmp_path, verdict
         Collator(processor, max_length=20)(rows)
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_a_planner_learns_its_rows_exactly(tmp_path, plans):
     corpus, tasks, wanted = plans
     config = NanoAgentConfig(role="planner", corpus=(corpus,), steps=45, batch_size=4, **FAST)
@@ -201,7 +201,7 @@ def test_a_planner_learns_its_rows_exactly(tmp_path, plans):
     assert list((tmp_path / "planner/logs").glob("events.*"))
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_a_critic_learns_its_rows_exactly(tmp_path, verdicts):
     corpus, candidates, wanted = verdicts
     config = NanoAgentConfig(
@@ -223,7 +223,7 @@ def test_a_critic_learns_its_rows_exactly(tmp_path, verdicts):
     assert "eval_mean_token_accuracy | 1 |" in (tmp_path / "critic/README.md").read_text()
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_the_weight_of_the_verdict_reaches_the_loss(tmp_path, verdicts):
     losses = {}
     for weight in (1, 10):
@@ -289,7 +289,7 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path, verdicts):
         torch.testing.assert_close(resumed[name], value, rtol=0, atol=1e-6, msg=name)
 
 
-@pytest.mark.long
+@pytest.mark.lab
 @pytest.mark.process  # the compiler
 def test_compiled_it_learns_the_same(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
@@ -329,7 +329,7 @@ def test_what_is_frozen_stays_and_adapters_go_where_they_should(tmp_path, verdic
     assert "visual" not in targets
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_lora_trains_adapters_alone_and_saves_a_plain_checkpoint(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
     config = NanoAgentConfig(
@@ -385,7 +385,7 @@ def test_a_bad_config_is_one_clear_line(tmp_path, verdicts, change, said):
     assert said in one_line(["critic", "--config", str(path), "--out", str(tmp_path / "out")])
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_words_of_a_later_corpus_are_learned_with_the_first(tmp_path, plans, verdicts):
     """So that a Critic can go on from a Planner: its replies are as short as with a tokenizer of its own."""
     settings = {"role": "planner", "model": "nano", "nano": SHAPE, "steps": 1, "batch_size": 2, "bf16": False}

@@ -22,7 +22,7 @@ from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.planners.chat.hf import HfChat
 from goalreel.tabletop.lessons.corpus import CorpusOrder, make_corpus
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.lab, pytest.mark.process]
 
 TOGETHER = Path(train_together.__file__)
 

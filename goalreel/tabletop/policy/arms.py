@@ -71,8 +71,8 @@ def _others(walk: Walk, other: Walk) -> list[Image | None]:
 
 def _shown(walk: Walk, board: Storyboard) -> list[Image | None]:
     pictures: list[Image | None] = []
-    first_picture: Image | None = walk.moments[0].picture
+    picture: Image | None = walk.moments[0].picture
     for step in board.steps:
-        first_picture = step.goal_image or first_picture
-        pictures.append(first_picture)
+        picture = step.goal_image or picture
+        pictures.append(picture)
     return pictures
