@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import typer
 
 from goalreel.cli import bags
-from goalreel.cli.bound_options import FieldOptions, ModelOptions, with_options
+from goalreel.cli.bound_options import FieldOptions, PresetOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.cli.options import INTERRUPTED, RUN, Episodes, parse_episodes
 from goalreel.errors import InputError
@@ -56,7 +56,7 @@ class Work(NamedTuple):
 
 @with_options(
     config_file=True,
-    models=ModelOptions("hindsight"),
+    models=PresetOptions("hindsight"),
     options=FieldOptions("goalreel.annotator.options:Options", without=("accepted",)),
 )
 def annotate(

@@ -1,6 +1,6 @@
 """Options of commands that come from the fields of settings, where each is declared once.
 
-    @with_options(models=ModelOptions("nano"), options=FieldOptions("package.module:Options"))
+    @with_options(models=PresetOptions("nano"), options=FieldOptions("package.module:Options"))
     def command(path: Path, models: "ModelChoice", options: "Options") -> None: ...
 
 The command line has an option a field then, and the function gets the objects. The settings' modules are
@@ -46,7 +46,7 @@ class OptionGroup(Protocol):
 
 
 @dataclass(frozen=True)
-class ModelOptions:
+class PresetOptions:
     """The options that choose models; the command gets a `ModelChoice`."""
 
     preset: str | None

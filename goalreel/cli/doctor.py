@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from goalreel.cli import checks
-from goalreel.cli.bound_options import ModelOptions, with_options
+from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.doctor_models import check_models
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Json
@@ -55,7 +55,7 @@ EPILOG = (
 )
 
 
-@with_options(choice=ModelOptions(None, without=("max_attempts", "keep")))
+@with_options(choice=PresetOptions(None, without=("max_attempts", "keep")))
 def command(
     choice: "ModelChoice",
     models: Annotated[

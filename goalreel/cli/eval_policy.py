@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from goalreel.cli.bound_options import ModelOptions, with_options
+from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import First, Json, MeasuredSplit, SubGoalFormChoice, choose_names
 from goalreel.errors import InputError
@@ -32,7 +32,7 @@ Examples:
 """
 
 
-@with_options(models=ModelOptions("nano", only=("editor", "critic", "max_attempts")))
+@with_options(models=PresetOptions("nano", only=("editor", "critic", "max_attempts")))
 def policy(
     policies: Annotated[
         list[str],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from goalreel.cli.bound_options import ModelOptions, with_options
+from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.cli.options import Json
 from goalreel.errors import InputError
@@ -42,7 +42,7 @@ EPILOG = (
 def published(name: str) -> Callable[..., None]:
     """The command of one benchmark."""
 
-    @with_options(models=ModelOptions("klein"))
+    @with_options(models=PresetOptions("klein"))
     def work(
         data: Annotated[Path, typer.Option(help="The benchmark's data, as downloaded.")],
         out: Annotated[Path, typer.Option(help="Answers, replies and report. Run again to resume.")],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from goalreel.cli.bound_options import ModelOptions, with_options
+from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import First, Json, MeasuredSplit, choose_names
 
@@ -19,7 +19,7 @@ PARTS: tuple[Part, ...] = get_args(Part.__value__)
 """Those of goalreel/tabletop/bench/bench.py, which is not imported for `--help`."""
 
 
-@with_options(models=ModelOptions("nano"))
+@with_options(models=PresetOptions("nano"))
 def tabletop(
     models: "ModelChoice",
     split: MeasuredSplit = "validation",

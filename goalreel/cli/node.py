@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.cli.bound_options import ModelOptions, with_options
+from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.errors import one_line_errors
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ Preset = Annotated[
 ]
 
 
-@with_options(models=ModelOptions(None, live=True))
+@with_options(models=PresetOptions(None, live=True))
 def node(
     *,
     preset: Preset = None,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.cli.bound_options import ModelOptions, with_options
+from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.cli.options import INTERRUPTED, RUN, OnUnverified, load_picture
 from goalreel.errors import InputError
@@ -26,7 +26,7 @@ EPILOG = (
 )
 
 
-@with_options(config_file=True, models=ModelOptions("nano"))
+@with_options(config_file=True, models=PresetOptions("nano"))
 def plan(
     out: Annotated[Path, typer.Option(help="Folder of the storyboard. Run again to resume.")],
     models: "ModelChoice",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from goalreel.cli.bound_options import ModelOptions, with_options
+from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.cli.options import Json, SubGoalFormChoice
 from goalreel.errors import InputError
@@ -26,7 +26,7 @@ EPILOG = (
 )
 
 
-@with_options(models=ModelOptions("nano", live=True))
+@with_options(models=PresetOptions("nano", live=True))
 def rollout(
     instruction: Annotated[str, typer.Argument(help="What is to be done.")],
     models: "ModelChoice",
