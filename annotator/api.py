@@ -158,7 +158,7 @@ def plan(
 ) -> Storyboard: ...
 
 
-def plan(
+def plan(  # pyright: ignore[reportInconsistentOverload]  (`_scene` sorts out the first two)
     first: Any = _ABSENT,
     second: Any = _ABSENT,
     /,
