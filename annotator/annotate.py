@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goalreel import __version__
-from goalreel.annotator.circuit_breaker import Retry, fixed_roles, to_retry
-from goalreel.annotator.corrected_plans import pinned_plans, take_corrections
+from goalreel.annotator.circuit_breaker import Retry, rule_roles, to_retry
+from goalreel.annotator.corrected_plans import corrected_plans, take_corrections
 from goalreel.annotator.cost_estimate import say_cost
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.label_guard import check_rows
@@ -85,7 +85,7 @@ def annotate(
     check_apart(source.root, out)
     source.check_data()
     check_form(source, options.subgoal_key, options.subgoal_form)
-    check_rows(source, wanted, models.called.planner, options.replace_rows)
+    check_rows(source, wanted, models.provenance.preset.planner, options.replace_rows)
     summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None)
     facts = _facts(models, options, recorded.camera)
     fingerprint = source.fingerprint()
@@ -106,8 +106,8 @@ def annotate(
             workers.run(records, source, options, limits or Limits(), order, summary, progress)
         elif todo:
             models.prepare()
-            pinned = pinned_plans(records, todo)
-            job = AnnotationJob(source, recorded, models, options, limits, journal, pinned)
+            plans = corrected_plans(records, todo)
+            job = AnnotationJob(source, recorded, models, options, limits, journal, plans)
             before = {index: again.get(index, 0) for index in todo}
             record(job, records, journal, before, summary, progress)
         summary.failures = dict(sorted(summary.failures.items()))
@@ -177,7 +177,7 @@ def _again(records: Records, done: Sequence[int], models: Trio, retry: Retry | N
     if retry is None:
         return {}
     boards = ((index, records.outline(index)) for index in done)
-    return {index: _accepted(board) for index, board in boards if to_retry(board, retry, fixed_roles(models))}
+    return {index: _accepted(board) for index, board in boards if to_retry(board, retry, rule_roles(models))}
 
 
 def _commit(records: Records, index: int, board: Storyboard, before: int) -> Storyboard | None:
@@ -206,7 +206,6 @@ def _accepted(board: Storyboard) -> int:
 
 def _facts(models: Trio, options: Options, camera: str) -> dict[str, object]:
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
-    names = asdict(models.called.identified())
     given = asdict(options)
-    del names["unkept"], given["accepted"]  # the digest of what is accepted is with the names
-    return {**given, **names, "camera": camera, "goalreel": __version__}
+    del given["accepted"]  # the digest of what is accepted is with the models
+    return {**given, **models.provenance.identified().settings(), "camera": camera, "goalreel": __version__}

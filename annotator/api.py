@@ -24,12 +24,11 @@ from goalreel.loop import OnUnverified
 from goalreel.models import presets
 from goalreel.models.load import load
 from goalreel.models.presets import Preset
-from goalreel.models.recording_context import Recorded
-from goalreel.models.registry import ROLES, Role
-from goalreel.models.registry import STAGES as STAGE_OF_ROLE
+from goalreel.models.recording_context import RecordingContext
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
-from goalreel.types import Critic, DoneStep, Editor, Planner, Storyboard
+from goalreel.types import ROLES, Critic, DoneStep, Editor, Planner, Role, Storyboard
+from goalreel.types import STAGE_OF_ROLE as STAGE_OF_ROLE
 
 if TYPE_CHECKING:
     from goalreel.annotator.workers import Workers
@@ -230,7 +229,9 @@ def _scene(first: Any, second: Any, image: Any, instruction: Any) -> tuple[Any, 
     return first, instruction
 
 
-def _trio(models: Trio | None, choice: ModelArguments, default: str, recordings: Recorded | None) -> Trio:
+def _trio(
+    models: Trio | None, choice: ModelArguments, default: str, recordings: RecordingContext | None
+) -> Trio:
     """The models that the arguments speak of.
 
     Raises:

@@ -1,62 +1,72 @@
-"""Models that do not answer: which episodes that spoils, and when a run had better stop."""
+"""Models that do not answer: which episodes that spoils, and when a run should stop."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Literal
 
 from goalreel.errors import BackendError, UserError
-from goalreel.image import Image
-from goalreel.models.registry import ROLES, STAGES, Role
 from goalreel.models.trio import Trio
-from goalreel.types import Candidate, Edit, Failure, Plan, Stage, Storyboard, Task, Verdict
+from goalreel.types import (
+    ROLE_OF_STAGE,
+    Answer,
+    Ask,
+    Failure,
+    Request,
+    Role,
+    Stage,
+    Storyboard,
+    task_id_of,
+)
 
 type Retry = Literal["failed", "unverified"]
 
 IN_A_ROW = 3
-"""Waves of one model without an answer to any request, and episodes in them, that make an outage."""
+"""Failure waves of one model, and episodes in them, after which the model counts as unavailable."""
 REFUSED_IN_A_ROW = 20
-"""The same where the server refused each request by itself: it is well, but may be asked in a wrong way."""
-_ROLES: Mapping[Stage, Role] = {stage: role for role, stage in STAGES.items()}
+"""The same where the server refused each request: it works, but it may be asked in a wrong way."""
 
 
-class Outage(UserError):
-    """A model answers nobody: whatever else it were asked would be lost too."""
+class ModelUnavailableError(UserError):
+    """A model answers no request: whatever else it were asked would be lost too."""
 
 
-def fixed_roles(models: Trio) -> frozenset[Role]:
-    """The roles of rules, whose failures are no outage; models without a name may be anything."""
-    return frozenset() if models.names is None else models.names.unkept
+def rule_roles(models: Trio) -> frozenset[Role]:
+    """Return the roles of fixed rules, which are always available; models without a name may be anything."""
+    return frozenset() if models.names is None else models.names.uncached
 
 
-def spoiled(board: Storyboard, fixed: Collection[Role]) -> str | None:
-    """Why a storyboard is not to be taken for done, in one line; None where it is.
+def spoiled(board: Storyboard, rules: Collection[Role]) -> str | None:
+    """Say in one line why a storyboard does not count as done; None where it does.
 
-    That is a step without an accepted picture in which a model failed, rather than rejected. Models in the
-    roles `fixed` are rules: they would fail again.
+    It does not where a step without an accepted picture has a model that failed, rather than rejected. Models
+    in the roles `rules` are fixed rules: they would fail again.
     """
     if board.failure is not None:
         return board.failure.message
     for number, step in enumerate(board.steps, start=1):
         for attempt in step.attempts if step.status != "verified" else ():
-            lost = attempt.failure
-            if lost is not None and _ROLES[lost.stage] not in fixed:
-                return f"step {number}: the {_ROLES[lost.stage]} failed: {lost.message}"
+            failure = attempt.failure
+            if failure is not None and ROLE_OF_STAGE[failure.stage] not in rules:
+                return f"step {number}: the {ROLE_OF_STAGE[failure.stage]} failed: {failure.message}"
     return None
 
 
-def to_retry(board: Storyboard, retry: Retry, fixed: Collection[Role]) -> bool:
-    """Whether a recorded episode is to be tried again: `failed` are those where a step has no picture or a
-    model failed, `unverified` also those where a step has no accepted one."""
-    failed = spoiled(board, fixed) is not None or any(step.status == "failed" for step in board.steps)
+def to_retry(board: Storyboard, retry: Retry, rules: Collection[Role]) -> bool:
+    """Whether a recorded episode is to be tried again.
+
+    `failed` are those where a step has no picture or a model failed, `unverified` also those where a step has
+    no accepted picture.
+    """
+    failed = spoiled(board, rules) is not None or any(step.status == "failed" for step in board.steps)
     return failed or (retry == "unverified" and not board.complete)
 
 
 @dataclass
-class _Wave:
-    """Calls under way at once that brought no answer: one hiccup of a server costs them all."""
+class FailureWave:
+    """Calls that overlapped in time and brought no answer: one hiccup of a server fails them all."""
 
-    opened: int
+    start: int
     """How many calls had ended when the first of them had."""
     calls: int = 0
     tasks: set[str] = field(default_factory=set)
@@ -66,86 +76,85 @@ class _Wave:
 
 @dataclass
 class _Health:
-    """A model's calls that have ended, and its last waves, as far back as no call was answered."""
+    """How many calls of a model have ended, and its waves of failures since its last answer."""
 
     ended: int = 0
-    lost: list[_Wave] = field(default_factory=list)
+    waves: list[FailureWave] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Watched:
-    """Planner, editor and critic in one, each asked until it answers nobody several times in a row.
+class CircuitBreaker:
+    """Middleware that ends a run once a model answers no request several times in a row.
 
-    `plan`, `edit` and `judge` may be called from several threads, and raise Outage then. Models in the roles
-    `fixed` are never out.
+    It may be asked from several threads. Models in the roles `rules` are always available.
+
+    With `strict`, for an evaluation, a model that cannot be called ends the run at once, and a reply that
+    cannot be read is an answer, which the model is to be scored by.
     """
 
-    models: Trio
-    fixed: Collection[Role]
-    garbage: bool = True
-    """Replies that cannot be read count as none."""
-    _health: Mapping[Role, _Health] = field(default_factory=lambda: {role: _Health() for role in ROLES})
-    _lock: Lock = field(default_factory=Lock)
+    def __init__(self, rules: Collection[Role], *, strict: bool = False) -> None:
+        self._rules = rules
+        self._strict = strict
+        self._health: Mapping[Stage, _Health] = {stage: _Health() for stage in ROLE_OF_STAGE}
+        self._lock = Lock()
 
-    def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
-        """Answer i plans task i."""
-        return self._ask("planner", self.models.planner.plan, tasks)
+    def __call__(self, ask: Ask) -> Ask:
+        """Return `ask` behind this circuit breaker.
 
-    def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
-        """Answer i is the picture of edit i."""
-        return self._ask("editor", self.models.editor.edit, edits)
+        What it returns raises:
+            ModelUnavailableError: the model answers no request any more.
+            UserError: with `strict`, the model cannot be called.
+        """
+        return lambda stage, requests: self._ask(ask, stage, requests)
 
-    def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
-        """Answer i judges candidate i."""
-        return self._ask("critic", self.models.critic.judge, candidates)
-
-    def _ask[Q: Task | Edit | Candidate, A: Plan | Image | Verdict](
-        self, role: Role, model: Callable[[Sequence[Q]], Sequence[A | Failure]], asked: Sequence[Q]
-    ) -> list[A | Failure]:
-        health = self._health[role]
+    def _ask(self, ask: Ask, stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
+        health = self._health[stage]
         began = health.ended
         try:
-            answers = list(model(asked))
+            answers = list(ask(stage, requests))
         except BackendError as e:
-            self._unanswered(role, began, asked, str(e) or type(e).__name__, refused=False)
+            message = str(e) or type(e).__name__
+            self._count_failure(stage, began, requests, message, refused=False)
+            if self._strict:
+                raise UserError(
+                    f"{message}: what is finished is kept, run the same command again to go on"
+                ) from e
             raise
-        failures = [a for a in answers if isinstance(a, Failure) and (self.garbage or a.reply is None)]
+        failures = [
+            a for a in answers if isinstance(a, Failure) and not (self._strict and a.reply is not None)
+        ]
         if failures and len(failures) == len(answers):
             refused = all(failure.refused for failure in failures)
-            self._unanswered(role, began, asked, failures[-1].message, refused)
+            self._count_failure(stage, began, requests, failures[-1].message, refused=refused)
             return answers
         with self._lock:
             health.ended += 1
-            health.lost.clear()
+            health.waves.clear()
         return answers
 
-    def _unanswered(
-        self,
-        role: Role,
-        began: int,
-        asked: Sequence[Task | Edit | Candidate],
-        message: str,
-        refused: bool,
+    def _count_failure(
+        self, stage: Stage, began: int, requests: Sequence[Request], message: str, *, refused: bool
     ) -> None:
-        if role in self.fixed:
+        role = ROLE_OF_STAGE[stage]
+        if role in self._rules:
             return
         with self._lock:
-            health = self._health[role]
+            health = self._health[stage]
             health.ended += 1
-            if not health.lost or began >= health.lost[-1].opened:
-                health.lost.append(_Wave(opened=health.ended))
-            wave = health.lost[-1]
+            if not health.waves or began >= health.waves[-1].start:
+                health.waves.append(FailureWave(start=health.ended))
+            wave = health.waves[-1]
             wave.calls += 1
-            wave.tasks.update(r.id if isinstance(r, Task) else r.task_id for r in asked)
+            wave.tasks.update(map(task_id_of, requests))
             wave.refused &= refused
-            lost = [*health.lost]
-        if _many([w for w in lost if not w.refused], IN_A_ROW) or _many(lost, REFUSED_IN_A_ROW):
-            raise Outage(
-                f"stopped: the {role} answered none of its last {sum(wave.calls for wave in lost)} calls "
+            waves = [*health.waves]
+        answerless = [wave for wave in waves if not wave.refused]
+        if _many(answerless, IN_A_ROW) or _many(waves, REFUSED_IN_A_ROW):
+            raise ModelUnavailableError(
+                f"stopped: the {role} answered none of its last {sum(wave.calls for wave in waves)} calls "
                 f"({message.splitlines()[0]}): see to it and run the same command again to go on"
             )
 
 
-def _many(waves: Sequence[_Wave], least: int) -> bool:
-    """One odd episode, asked about again and again, is no outage."""
-    return len(waves) >= least and len(set[str]().union(*(wave.tasks for wave in waves))) >= least
+def _many(waves: Sequence[FailureWave], minimum: int) -> bool:
+    """Whether there are so many waves and tasks: one odd episode that is asked about again is no outage."""
+    return len(waves) >= minimum and len(set[str]().union(*(wave.tasks for wave in waves))) >= minimum

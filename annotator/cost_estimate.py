@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from goalreel.datasets.source import Source
 from goalreel.errors import UserError
-from goalreel.models.names import ModelName
-from goalreel.models.recording_context import Recorded
+from goalreel.models.recording_context import RecordingContext
 from goalreel.models.trio import Trio
 from goalreel.planners.kinematic.layout import Unsegmentable
 from goalreel.planners.watch.planner import WatchCost, watch_cost
@@ -18,7 +17,7 @@ SAMPLE = 20
 """Episodes whose numbers are read; the others are reckoned from their lengths."""
 
 
-def watching(source: Source, recorded: Recorded, episodes: Sequence[int]) -> WatchCost:
+def watching(source: Source, recorded: RecordingContext, episodes: Sequence[int]) -> WatchCost:
     """Reckon what it takes to watch `episodes`, each once. No frame is decoded.
 
     Episodes that cannot be read cost nothing.
@@ -35,9 +34,9 @@ def watching(source: Source, recorded: Recorded, episodes: Sequence[int]) -> Wat
     return total.times(sum(lengths[i] for i in episodes) / frames) if frames else total
 
 
-def say_cost(models: Trio, source: Source, recorded: Recorded, episodes: Sequence[int]) -> None:
+def say_cost(models: Trio, source: Source, recorded: RecordingContext, episodes: Sequence[int]) -> None:
     """Log what a planner that watches will cost; nothing for another."""
-    if models.names is None or ModelName.parse(models.names.planner).kind != "watch":
+    if models.names is None or models.names.preset.model_name("planner").kind != "watch":
         return
     cost = watching(source, recorded, episodes)
     log.warning(

@@ -8,12 +8,12 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from goalreel.annotator.align import align
-from goalreel.annotator.circuit_breaker import Outage, Watched, fixed_roles, spoiled
-from goalreel.annotator.corrected_plans import Pinned
-from goalreel.annotator.crash_isolation import Guarded, reported
+from goalreel.annotator.circuit_breaker import CircuitBreaker, ModelUnavailableError, rule_roles, spoiled
+from goalreel.annotator.corrected_plans import use_corrected_plans
+from goalreel.annotator.crash_isolation import CrashIsolation, report_bug
 from goalreel.annotator.options import Options
 from goalreel.annotator.redaction import without_addresses
 from goalreel.batch import Limits, run
@@ -23,7 +23,7 @@ from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, UserError
 from goalreel.image import Image
 from goalreel.models.journal import Journal
-from goalreel.models.recording_context import Recorded
+from goalreel.models.recording_context import RecordingContext
 from goalreel.models.trio import Trio
 from goalreel.types import Plan, Storyboard, Task
 
@@ -52,7 +52,7 @@ class AnnotationJob:
     def __init__(
         self,
         source: Source,
-        recorded: Recorded,
+        recorded: RecordingContext,
         models: Trio,
         options: Options,
         limits: Limits | None,
@@ -63,17 +63,19 @@ class AnnotationJob:
         self.finished = 0
         """Episodes that came to an end, be it a failure."""
         self.stopped: str | None = None
-        self._fixed = fixed_roles(models)
+        self._rules = rule_roles(models)
         self._source, self._camera, self._options = source, recorded.camera, options
         self._open: dict[str, Episode] = {}
         self._limits = limits
-        watched = Watched(models, self._fixed)
-        self._guarded = guarded = Guarded(Trio(watched, watched, watched, models.names))
-        self._called = models.called
-        names = models.called.identified()
-        kept = Trio(guarded, guarded, guarded, names, models.remote).kept(journal)
-        mine = {episode_id(index): plan for index, plan in (plans or {}).items()}
-        self._models = replace(kept, planner=Pinned(kept.planner, mine)) if mine else kept
+        self._isolation = CrashIsolation()
+        self._preset = models.provenance.preset
+        corrected = {episode_id(index): plan for index, plan in (plans or {}).items()}
+        self._models = models.with_middleware(
+            CircuitBreaker(self._rules),
+            self._isolation,
+            journal.middleware(models.provenance.identified().keys()),
+            use_corrected_plans(corrected),
+        )
         self._layout = recorded.layout
 
     def run[Kept](self, indices: Sequence[int], keep: OnFinished[Kept]) -> Iterator[Kept]:
@@ -89,7 +91,7 @@ class AnnotationJob:
                     episode = self._open.pop(board.task.id)
                     under_way.append((episode, pool.submit(self._finish, board, episode, keep)))
                     yield from self._through(under_way, most=BEHIND)
-            except Outage as e:
+            except ModelUnavailableError as e:
                 self.stopped = str(e)
                 log.error("%s", e)
             yield from self._through(under_way, most=0)
@@ -119,16 +121,16 @@ class AnnotationJob:
                 self._models.planner,
                 self._models.editor,
                 self._models.critic,
-                max_attempts=self._models.called.max_attempts,
+                max_attempts=self._preset.max_attempts,
                 on_unverified=self._options.on_unverified,
-                keep=self._models.called.keep,
+                keep=self._preset.keep,
                 limits=self._limits,
                 remote=self._models.remote,
             )
 
     def _finish[Kept](self, board: Storyboard, episode: Episode, keep: OnFinished[Kept]) -> Kept | _Lost:
         try:
-            if bug := self._guarded.bugs.get(episode.id):
+            if bug := self._isolation.bugs.get(episode.id):
                 raise DatasetError(bug)
             aligned = self._aligned(board, episode)
         except UserError as e:
@@ -136,11 +138,11 @@ class AnnotationJob:
         except OSError:
             raise
         except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
-            return _Lost(reported(e, episode.id))
-        return keep(episode, without_addresses(aligned, self._called))
+            return _Lost(report_bug(e, episode.id))
+        return keep(episode, without_addresses(aligned, self._preset))
 
     def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
-        if lost := spoiled(board, self._fixed):
+        if lost := spoiled(board, self._rules):
             raise DatasetError(lost)
         if any(step.segment is not None for step in board.steps):
             return board
@@ -167,7 +169,7 @@ class AnnotationJob:
         except OSError:
             raise
         except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
-            return _Lost(reported(e, f"episode {index}"))
+            return _Lost(report_bug(e, f"episode {index}"))
 
     def _fail(self, index: int, message: str) -> None:
         log.error("episode %d is left without annotation: %s", index, message)

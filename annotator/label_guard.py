@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from goalreel.datasets.labels import subtask_labels
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError
-from goalreel.models.trio import class_name
+from goalreel.models.provenance import class_name
 from goalreel.planners.recorded.rows import RowsPlanner
 
 _KEEPING = ("rows", class_name(RowsPlanner))

@@ -9,17 +9,16 @@ from goalreel.annotator.task_input import order
 from goalreel.errors import InputError, UserError
 from goalreel.extras import absent
 from goalreel.image import Image
-from goalreel.models.load import Shared, Thinker, build_critic, build_editor, build_planner, dialect_of
+from goalreel.models.build import ChatCache, ChatRole, build_critic, build_editor, build_planner, dialect_of
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
-from goalreel.models.registry import Role
 from goalreel.planners.agents import critic, planner
 from goalreel.planners.agents.ask import Question
 from goalreel.planners.agents.dialects import Dialect
 from goalreel.planners.agents.json_reply import Problem
 from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, Reply
 from goalreel.planners.chat.recording import RecordingChat, record_chat
-from goalreel.types import Candidate, Edit, Failure, Frozen, Plan, Task, Verdict
+from goalreel.types import Candidate, Edit, Failure, Frozen, Plan, Role, Task, Verdict
 
 INSTRUCTION = "put the red block in the blue bowl"
 SIDE = 512
@@ -104,7 +103,7 @@ def drawn_scene() -> Image:
 
 def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = lambda role: None) -> Trial:
     """Ask the three models, each even where another could not be used; `tell` hears of each as it is done."""
-    shared: Shared = {}
+    shared: ChatCache = {}
     tried: list[RoleTrial] = []
 
     def done(role: RoleTrial) -> None:
@@ -132,7 +131,7 @@ def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = l
     return Trial(preset=preset, task=task, roles=tuple(tried), edited=edited)
 
 
-def _plan(preset: Preset, task: Task, shared: Shared, done: Callable[[RoleTrial], None]) -> Plan | None:
+def _plan(preset: Preset, task: Task, shared: ChatCache, done: Callable[[RoleTrial], None]) -> Plan | None:
     name = ModelName.parse(preset.planner)
     # One that watches has no recording here, so its chat model is asked for a plan.
     asked = name.inner.text if name.kind == "watch" else preset.planner
@@ -143,7 +142,7 @@ def _plan(preset: Preset, task: Task, shared: Shared, done: Callable[[RoleTrial]
         if spoken is not None:
             sitting.question = planner.question(task, dialect=spoken, max_steps=preset.max_steps)
         model = build_planner(
-            asked, None, shared, max_steps=preset.max_steps, spoken=spoken, through=sitting.listen
+            asked, None, shared, max_steps=preset.max_steps, dialect=spoken, wrap_chat=sitting.listen
         )
         return lambda: model.plan([task])[0]
 
@@ -166,7 +165,7 @@ def _edit(preset: Preset, edit: Edit, done: Callable[[RoleTrial], None]) -> Imag
 
 
 def _judge(
-    preset: Preset, candidate: Candidate, shared: Shared, done: Callable[[RoleTrial], None]
+    preset: Preset, candidate: Candidate, shared: ChatCache, done: Callable[[RoleTrial], None]
 ) -> Verdict | None:
     sitting = _Sitting("critic", preset.critic)
     mode, scores, threshold = preset.critic_mode, preset.critic_scores, preset.critic_threshold
@@ -183,8 +182,8 @@ def _judge(
             mode=mode,
             scores=scores,
             threshold=threshold,
-            spoken=spoken,
-            through=sitting.listen,
+            dialect=spoken,
+            wrap_chat=sitting.listen,
         )
         return lambda: model.judge([candidate])[0]
 
@@ -215,7 +214,7 @@ class _Sitting:
 
     def ready(self, more: str) -> Dialect | None:
         """Note how the model is asked; None where it is no chat model."""
-        role: Thinker = "planner" if self.role == "planner" else "critic"
+        role: ChatRole = "planner" if self.role == "planner" else "critic"
         spoken = dialect_of(self.name, role)
         if spoken is not None:
             temperature = ModelName.parse(self.name).options.get("temperature", "0 (greedy)")

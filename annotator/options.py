@@ -12,7 +12,7 @@ from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import InputError
 from goalreel.loop import OnUnverified
 from goalreel.models.loop_options import PLANNER
-from goalreel.models.recording_context import Recorded
+from goalreel.models.recording_context import RecordingContext
 from goalreel.planners.kinematic import Granularity, Layout
 from goalreel.planners.watch.exemplars import Exemplar
 from goalreel.settings import Panel, settings
@@ -105,7 +105,7 @@ class Options:
         names = (field.name for field in fields(cls))
         return cls(**{name: settings[name] for name in names if name in settings})
 
-    def recorded(self, source: Source) -> Recorded:
+    def recorded(self, source: Source) -> RecordingContext:
         """What models that read recordings are to read: `load(preset, recordings=options.recorded(source))`.
 
         Raises:
@@ -116,7 +116,7 @@ class Options:
         instructions = tuple(source.tasks.values())
         camera = source.camera(self.camera)
         views = source.views(camera)
-        return Recorded(
+        return RecordingContext(
             source.recording,
             camera,
             instructions,

@@ -49,10 +49,10 @@ def plan_task(
         return _plan(task, models, on_unverified, observe)
     with exclusive(out / "answers", out):
         models.prepare()
-        board = _plan(task, models.kept(Journal(out / "answers")), on_unverified, observe)
+        board = _plan(task, models.with_journal(Journal(out / "answers")), on_unverified, observe)
         save_storyboard(board, out)
         view = EpisodeView(0, "Storyboard", task.instruction, storyboard=board)
-        write_report([view], out, title=task.instruction, summary=models.called.shown())
+        write_report([view], out, title=task.instruction, summary=models.provenance.display_names())
         _preview(board, out / "preview.gif")
     return board
 
@@ -64,9 +64,9 @@ def _plan(task: Task, models: Trio, on_unverified: OnUnverified, observe: Observ
             models.planner,
             models.editor,
             models.critic,
-            max_attempts=models.called.max_attempts,
+            max_attempts=models.provenance.preset.max_attempts,
             on_unverified=on_unverified,
-            keep=models.called.keep,
+            keep=models.provenance.preset.keep,
             limits=Limits(1, 1),
             observe=observe,
         )

@@ -5,18 +5,17 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from goalreel.models.names import ModelName
-from goalreel.models.registry import ROLES
-from goalreel.models.trio import Names
-from goalreel.types import Attempt, Storyboard
+from goalreel.models.presets import Preset
+from goalreel.types import ROLES, Attempt, Storyboard
 
 _URL = re.compile(r"[A-Za-z][\w+.-]*://[^\s'\"<>]*[^\s'\"<>.,:;)\]]")
 _IP = re.compile(r"\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b")
 _SERVER = "the server"
 
 
-def without_addresses(board: Storyboard, names: Names) -> Storyboard:
-    """A storyboard whose failures name no URL, no IP address and no host of the models `names`."""
-    hosts = [host for role in ROLES for host in _hosts(ModelName.parse(getattr(names, role)))]
+def without_addresses(board: Storyboard, preset: Preset) -> Storyboard:
+    """A storyboard whose failures name no URL, no IP address and no host of the models of `preset`."""
+    hosts = [host for role in ROLES for host in _hosts(preset.model_name(role))]
     steps = (
         step.model_copy(update={"attempts": tuple(_cleaned(attempt, hosts) for attempt in step.attempts)})
         for step in board.steps

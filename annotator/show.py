@@ -11,10 +11,9 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.image import Image
-from goalreel.models.registry import ROLES
-from goalreel.models.trio import Names
+from goalreel.models.provenance import display_names
 from goalreel.progress import OnProgress
-from goalreel.types import Storyboard
+from goalreel.types import ROLES, Storyboard
 
 MANY = 200
 
@@ -100,10 +99,9 @@ def recording_of(dataset: Path, records: Records, source: Path | None, done: Seq
 def _models(records: Records) -> dict[str, str]:
     """What the models were called, and how they were asked; nothing where no settings tell."""
     settings = records.settings()
-    notes = tuple((role, note) for role, note in settings.get("notes", ()))
     if not all(isinstance(settings.get(role), str) for role in ROLES):
         return {}
-    return Names(settings["planner"], settings["editor"], settings["critic"], notes=notes).shown()
+    return display_names({role: settings[role] for role in ROLES}, dict(settings.get("notes", ())))
 
 
 def read_storyboards(dataset: Path | str) -> Iterator[tuple[int, Storyboard]]:

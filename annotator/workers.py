@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from goalreel.annotator.annotate import count, record
-from goalreel.annotator.corrected_plans import pinned_plans
+from goalreel.annotator.corrected_plans import corrected_plans
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
 from goalreel.annotator.summary import Summary
@@ -30,7 +30,7 @@ from goalreel.errors import DatasetError, UserError
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
 from goalreel.models.presets import Preset
-from goalreel.models.recording_context import Recorded
+from goalreel.models.recording_context import RecordingContext
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 from goalreel.settings import settings
@@ -126,7 +126,7 @@ class _Worker:
         self._order = order
 
     @cached_property
-    def _dataset(self) -> tuple[Source, Recorded, Trio]:
+    def _dataset(self) -> tuple[Source, RecordingContext, Trio]:
         source = Source.open(self._order.root)
         recorded = self._order.options.recorded(source)
         return source, recorded, load(self._order.preset, recordings=recorded)
@@ -150,7 +150,7 @@ class _Worker:
             count(records.outline(index), part)
         todo = {index: max(n, 0) for index, n in before.items() if index not in done}
         journal = Journal(records.answers, Fingerprint(order.source, known).recording)
-        plans = pinned_plans(records, todo)
+        plans = corrected_plans(records, todo)
         job = AnnotationJob(source, recorded, models, order.options, order.limits, journal, plans)
         record(job, records, journal, todo, part)
 

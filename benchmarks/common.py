@@ -15,8 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from goalreel.image import Image
-from goalreel.loop import Request
-from goalreel.types import Candidate, Edit, Plan, Stage, Step, Task, Verdict
+from goalreel.types import Candidate, Edit, Plan, Request, Stage, Step, Task, Verdict
 
 
 def argument_parser(doc: str | None) -> argparse.ArgumentParser:

@@ -32,9 +32,9 @@ from parts import loop_models
 
 from goalreel.batch import Limits, run
 from goalreel.image import Image
-from goalreel.loop import Request, attempt_seed
+from goalreel.loop import attempt_seed
 from goalreel.planners.chat.conversation import Chat, Message
-from goalreel.types import Candidate, Edit, Editor, Stage, Task
+from goalreel.types import Candidate, Edit, Editor, Request, Stage, Task
 
 MAX_ATTEMPTS = 3
 

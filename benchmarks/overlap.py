@@ -24,8 +24,8 @@ from common import ScriptedModels, argument_parser, parse, report
 
 from goalreel.batch import Limits, run
 from goalreel.image import Image
-from goalreel.loop import Request, Trajectory, stage_of, storyboard
-from goalreel.types import Stage, Storyboard, Task
+from goalreel.loop import Trajectory, storyboard
+from goalreel.types import Request, Stage, Storyboard, Task, stage_of
 
 SECONDS: dict[Stage, float] = {"plan": 0.5, "edit": 1.0, "judge": 0.5}
 BATCH, IN_FLIGHT, MAX_ATTEMPTS = 16, 64, 3

@@ -33,7 +33,7 @@ from goalreel.batch import Limits
 from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.models.load import load
-from goalreel.models.registry import ROLES
+from goalreel.types import ROLES
 
 CHAT_S, EDIT_S = 0.5, 1.0
 BATCH, IN_FLIGHT = 2, 8

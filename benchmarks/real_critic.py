@@ -79,7 +79,7 @@ def judged_steps(
         episode = source.episode(index)
         first = episode.frames(context.camera, [0])[0]
         task = Task(id=episode.id, instruction=episode.instruction, image=first)
-        attempts = models.called.max_attempts
+        attempts = models.provenance.preset.max_attempts
         for board in run([task], models.planner, models.editor, models.critic, max_attempts=attempts):
             yield from ((index, step) for step in board.steps)
 

@@ -39,7 +39,6 @@ from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.models.load import load
 from goalreel.models.presets import Preset
-from goalreel.models.registry import ROLES
 from goalreel.models.trio import Trio
 from goalreel.streaming.board import Board, ErrorCode, Frame, Goal
 from goalreel.streaming.engine import Engine
@@ -50,6 +49,7 @@ from goalreel.tabletop.sim.expert import OPEN
 from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
 from goalreel.tabletop.sim.reach import Reacher, at_home, homeward
 from goalreel.tabletop.sim.splits import seeds
+from goalreel.types import ROLES
 
 SIZE = 128
 HOLD = np.array([0, 0, 0, 0, OPEN], np.float32)
@@ -233,7 +233,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             records = saved_records(Path(folder), chosen, known_models, "server")
     else:
         trio = load(presets.load(options.preset))
-        names = " ".join(map(trio.called.key, ROLES))
+        names = " ".join(map(trio.provenance.key, ROLES))
         folder = options.out / hashlib.blake2b(names.encode(), digest_size=6).hexdigest()
         records = saved_records(folder, chosen, shipped_models(trio), options.preset)
     report(summary(records), options.json)

@@ -17,11 +17,11 @@ from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.files import digest, exclusive, link_or_copy, write_bytes
+from goalreel.types import ROLES
 
 _ADOPTED = "adopted"
 """Stands for the fingerprint in settings.json: no run goes on in such a dataset."""
 _FRAME = re.compile(r'"frame:([^"#]+)#\d+"')
-_ROLES = ("planner", "editor", "critic")
 
 
 @dataclass(frozen=True)
@@ -159,5 +159,5 @@ def _joined(settings: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What all agree on, and of the models all names."""
     first = settings[0]
     agreed = {k: v for k, v in first.items() if all(k in s and s[k] == v for s in settings)}
-    named = {r: dict.fromkeys(str(s[r]) for s in settings if r in s) for r in _ROLES}
+    named = {r: dict.fromkeys(str(s[r]) for s in settings if r in s) for r in ROLES}
     return agreed | {role: ", ".join(names) for role, names in named.items() if names}

@@ -3,15 +3,15 @@
 from collections.abc import Awaitable, Callable
 
 from goalreel.batch import Observer
-from goalreel.loop import Answer, Keep, OnUnverified, Request, Trajectory, storyboard
-from goalreel.types import Storyboard, Task
+from goalreel.loop import Keep, OnUnverified, Trajectory, storyboard
+from goalreel.types import Answer, Request, Storyboard, Task
 
-type Ask = Callable[[Request], Awaitable[Answer]]
+type AsyncAsk = Callable[[Request], Awaitable[Answer]]
 
 
 async def drive(
     task: Task,
-    ask: Ask,
+    ask: AsyncAsk,
     *,
     max_attempts: int,
     on_unverified: OnUnverified = "continue",
@@ -33,7 +33,7 @@ async def drive(
 
 
 async def advance[Result](
-    trajectory: Trajectory[Result], ask: Ask, observe: Observer | None = None
+    trajectory: Trajectory[Result], ask: AsyncAsk, observe: Observer | None = None
 ) -> Result:
     """Run any trajectory of the loop to its end, as `drive` does."""
     try:

@@ -13,20 +13,34 @@ and yields storyboards.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 
 from goalreel.concurrency import call_in_thread
 from goalreel.errors import BackendError, InputError
-from goalreel.loop import Answer, Keep, OnUnverified, Request, Trajectory, stage_of, storyboard
-from goalreel.types import Critic, Editor, Failure, Plan, Planner, Stage, Storyboard, Task
+from goalreel.loop import Keep, OnUnverified, Trajectory, storyboard
+from goalreel.middleware import ask_models
+from goalreel.types import (
+    ROLE_OF_STAGE,
+    Answer,
+    Ask,
+    Critic,
+    Editor,
+    Failure,
+    Plan,
+    Planner,
+    Request,
+    Stage,
+    Storyboard,
+    Task,
+    stage_of,
+)
 
 log = logging.getLogger(__name__)
 
 type Observer = Callable[[Request, Answer], None]
-type _Models = Mapping[Stage, Callable[[Sequence], Sequence]]
 
 
 @dataclass(frozen=True)
@@ -68,9 +82,9 @@ def run(
     Raises:
         ValueError: a back end broke its contract (not one answer a request, or of the wrong kind).
     """
-    models: _Models = {"plan": planner.plan, "edit": editor.edit, "judge": critic.judge}
+    ask = ask_models(planner, editor, critic)
     start = partial(storyboard, max_attempts=max_attempts, on_unverified=on_unverified, keep=keep)
-    yield from _Driver((start(task) for task in tasks), models, limits or Limits(), observe, remote).boards()
+    yield from _Driver((start(task) for task in tasks), ask, limits or Limits(), observe, remote).boards()
 
 
 @dataclass(slots=True)
@@ -100,17 +114,17 @@ class _Driver:
     def __init__(
         self,
         trajectories: Iterator[Trajectory[Storyboard]],
-        models: _Models,
+        ask: Ask,
         limits: Limits,
         observe: Observer | None,
         remote: Collection[Stage],
     ) -> None:
-        self._upcoming, self._models, self._limits, self._observe = trajectories, models, limits, observe
-        self._waiting: dict[Stage, list[_Run]] = {stage: [] for stage in models}
+        self._upcoming, self._ask_models, self._limits, self._observe = trajectories, ask, limits, observe
+        self._waiting: dict[Stage, list[_Run]] = {stage: [] for stage in ROLE_OF_STAGE}
         self._finished: deque[Storyboard] = deque()
         self._running = 0
         self._answers: SimpleQueue[tuple[_Batch, Sequence[Answer] | BaseException]] = SimpleQueue()
-        self._load: dict[Stage, int] = {stage: 0 for stage in models if stage in remote}
+        self._load: dict[Stage, int] = {stage: 0 for stage in ROLE_OF_STAGE if stage in remote}
         """How many requests each remote model has."""
 
     def boards(self) -> Iterator[Storyboard]:
@@ -174,7 +188,7 @@ class _Driver:
         return _Batch(stage, batch)
 
     def _ask(self, batch: _Batch) -> Sequence[Answer]:
-        return _call(batch.stage, self._models[batch.stage], [run.request for run in batch.runs])
+        return _call(self._ask_models, batch.stage, [run.request for run in batch.runs])
 
     def _go_on(self, batch: _Batch, answers: Sequence[Answer]) -> None:
         for run, answer in zip(batch.runs, answers, strict=True):
@@ -191,15 +205,26 @@ class _Driver:
                 self._waiting[stage_of(run.request)].append(run)
 
 
-def _call(stage: Stage, model: Callable[[Sequence], Sequence], requests: list[Request]) -> Sequence[Answer]:
+def _call(ask: Ask, stage: Stage, requests: list[Request]) -> Sequence[Answer]:
     try:
-        answers = model(requests)
+        answers = ask(stage, requests)
     except BackendError as e:
         log.warning("%s failed for %d item(s): %s", stage, len(requests), e)
         return [as_failure(stage, e)] * len(requests)
     if len(answers) != len(requests):
         raise ValueError(f"{stage}: {len(requests)} requests but {len(answers)} answers")
     return answers
+
+
+def run_trajectory[Result](trajectory: Trajectory[Result], ask: Ask) -> Result:
+    """Run one trajectory of the loop to its end, one request at a time. What `ask` raises is raised here."""
+    try:
+        request = next(trajectory)
+        while True:
+            (answer,) = ask(stage_of(request), [request])
+            request = trajectory.send(answer)
+    except StopIteration as end:
+        return end.value
 
 
 def as_failure(stage: Stage, error: BackendError) -> Failure:

@@ -10,13 +10,14 @@ from typing import Literal
 
 from goalreel.image import Image
 from goalreel.types import (
+    Answer,
     Attempt,
     Candidate,
     Edit,
     Failure,
     Plan,
+    Request,
     Segment,
-    Stage,
     Status,
     Step,
     Storyboard,
@@ -25,24 +26,11 @@ from goalreel.types import (
     Verdict,
 )
 
-type Request = Task | Edit | Candidate
-type Answer = Plan | Image | Verdict | Failure
 type Trajectory[Result] = Generator[Request, Answer, Result]
 type OnUnverified = Literal["stop", "continue"]
 type Keep = Literal["best", "last"]
 """Which attempt is chosen where none was accepted. `best`: by the Critic's scores, else by its probability
 of success, else the last. `last`: always the last, as in the paper."""
-
-
-def stage_of(request: Request) -> Stage:
-    """Name the stage whose model answers the request."""
-    match request:
-        case Task():
-            return "plan"
-        case Edit():
-            return "edit"
-        case Candidate():
-            return "judge"
 
 
 def storyboard(
@@ -91,20 +79,20 @@ def render_step(
     attempts: list[Attempt] = []
     prompt = step.prompt
     for number in range(max_attempts):
-        attempt = yield from _attempt(task, index, step, segment, source, prompt, number)
-        attempts.append(attempt)
-        if attempt.verdict is None:
+        made = yield from attempt(task, index, step, segment, source, prompt, number)
+        attempts.append(made)
+        if made.verdict is None:
             continue
-        if attempt.verdict.success:
+        if made.verdict.success:
             break
-        prompt = attempt.verdict.refined_prompt or prompt
+        prompt = made.verdict.refined_prompt or prompt
     chosen = _choose(attempts, keep)
     return StoryboardStep(
         step=step, segment=segment, attempts=tuple(attempts), status=_status(attempts, chosen), chosen=chosen
     )
 
 
-def _attempt(
+def attempt(
     task: Task,
     index: int,
     step: Step,
@@ -113,6 +101,7 @@ def _attempt(
     prompt: str,
     number: int,
 ) -> Trajectory[Attempt]:
+    """Render a step once from `source` by `prompt`, and judge the picture; attempts are numbered from 0."""
     seed = attempt_seed(task.seed, index, number)
     image = _expect(
         Image,

@@ -27,6 +27,12 @@ class Frozen(BaseModel):
 
 
 type Stage = Literal["plan", "edit", "judge"]
+"""What a model is asked to do; the name of its method."""
+type Role = Literal["planner", "editor", "critic"]
+"""Who is asked."""
+ROLES: tuple[Role, ...] = ("planner", "editor", "critic")
+STAGE_OF_ROLE: Mapping[Role, Stage] = {"planner": "plan", "editor": "edit", "critic": "judge"}
+ROLE_OF_STAGE: Mapping[Stage, Role] = {stage: role for role, stage in STAGE_OF_ROLE.items()}
 
 
 class Failure(Frozen):
@@ -277,6 +283,37 @@ class Storyboard(Frozen):
     def complete(self) -> bool:
         """Every step with a picture is verified."""
         return bool(self.steps) and all(s.status in ("verified", "text") for s in self.steps)
+
+
+type Request = Task | Edit | Candidate
+type Answer = Plan | Image | Verdict | Failure
+ANSWER_TYPES: Mapping[Stage, type[Plan] | type[Image] | type[Verdict]] = {
+    "plan": Plan,
+    "edit": Image,
+    "judge": Verdict,
+}
+"""What each stage answers, if not a Failure."""
+
+
+def stage_of(request: Request) -> Stage:
+    """Return the stage whose model answers the request."""
+    match request:
+        case Task():
+            return "plan"
+        case Edit():
+            return "edit"
+        case Candidate():
+            return "judge"
+
+
+def task_id_of(request: Request) -> str:
+    """Return the id of the task that the request belongs to."""
+    return request.id if isinstance(request, Task) else request.task_id
+
+
+type Ask = Callable[[Stage, Sequence[Request]], Sequence[Answer]]
+"""How models are asked inside goalreel: requests of one stage in, answer i to request i out. See
+`goalreel.middleware`."""
 
 
 class Planner(Protocol):

@@ -28,7 +28,8 @@ from goalreel.errors import InputError
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.models import presets
-from goalreel.models.load import Trio, load
+from goalreel.models.load import load
+from goalreel.models.trio import Trio
 from goalreel.tabletop.bench.scenes import Walk, look_rendered, outcome, walk
 from goalreel.tabletop.bench.words import read_plan
 from goalreel.tabletop.sim.cameras import FIXED

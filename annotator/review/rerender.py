@@ -6,15 +6,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from goalreel.annotator.review.session import ReviewDesk
+from goalreel.batch import run_trajectory
 from goalreel.datasets.corrections.state import FRAME, Review
 from goalreel.datasets.episode import Episode
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image
-from goalreel.loop import attempt_seed
+from goalreel.loop import attempt
 from goalreel.models.load import load
 from goalreel.models.presets import Preset
 from goalreel.models.trio import Trio
-from goalreel.types import Attempt, Candidate, Edit, Failure
+from goalreel.types import Attempt
 
 
 class Busy(Exception):
@@ -61,36 +62,10 @@ class Rerenderer:
             self._lock.release()
 
     def _attempt(self, models: Trio, review: Review, at: int, prompt: str, episode: Episode) -> Attempt:
-        step, number = review.steps[at], len(review.steps[at].attempts)
-        seed, source = attempt_seed(review.task.seed, at, number), self._source(review, at, episode)
-        made = models.editor.edit(
-            [
-                Edit(
-                    task_id=review.task.id,
-                    step=at,
-                    attempt=number,
-                    image=source,
-                    prompt=prompt,
-                    seed=seed,
-                    segment=step.segment,
-                )
-            ]
-        )[0]
-        if isinstance(made, Failure):
-            return Attempt(prompt=prompt, seed=seed, failure=made)
-        candidate = Candidate(
-            task_id=review.task.id,
-            step=at,
-            source=source,
-            image=made,
-            instruction=step.step.instruction,
-            prompt=prompt,
-            first_prompt=step.step.prompt,
-        )
-        judged = models.critic.judge([candidate])[0]
-        if isinstance(judged, Failure):
-            return Attempt(prompt=prompt, seed=seed, image=made, failure=judged)
-        return Attempt(prompt=prompt, seed=seed, image=made, verdict=judged)
+        step, source = review.steps[at], self._source(review, at, episode)
+        number = len(step.attempts)
+        made = attempt(review.task, at, step.step, step.segment, source, prompt, number)
+        return run_trajectory(made, models.ask)
 
     def _source(self, review: Review, at: int, episode: Episode) -> Image | None:
         """The goal image of the last step before this one that has one, or else the task's picture."""

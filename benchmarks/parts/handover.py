@@ -22,8 +22,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from common import ScriptedModels
 
 from goalreel.image import Image
-from goalreel.loop import Request
-from goalreel.types import Candidate, Edit, Plan, Stage, Step, Task, Verdict
+from goalreel.types import Candidate, Edit, Plan, Request, Stage, Step, Task, Verdict
 
 SIZE = 128
 EVERY = 5
@@ -180,7 +179,7 @@ def node(folder: Path, latency: Latency, arguments: list[str]) -> None:
     scenes = [Scene.read(file) for file in folder.glob("*.npz")]
     models, critic = SceneModels(scenes, latency), LiveCritic(scenes, latency)
     remote = frozenset[Stage](("plan", "edit", "judge"))  # as full-size models are on a robot
-    trio = Trio(models, models, models, remote=remote, observing=critic)
+    trio = Trio(models, models, models, remote=remote, live_critic=critic)
     main.leave(0 if main.run(lambda: GoalreelNode(lambda _: trio), arguments) else 1)
 
 

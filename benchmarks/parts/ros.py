@@ -27,8 +27,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from common import ScriptedModels
 
 from goalreel.image import Image
-from goalreel.loop import Request
-from goalreel.types import Candidate, Edit, Plan, Stage, Step, Task, Verdict
+from goalreel.types import Candidate, Edit, Plan, Request, Stage, Step, Task, Verdict
 
 QOS = qos_profile_sensor_data
 QOS.depth = 1
@@ -113,7 +112,7 @@ class SlowModels(ScriptedModels):
 
 def node(out: Path, seconds: float, arguments: list[str]) -> None:
     """Run the real node with slow models, and note when frames arrive and when they are used."""
-    from goalreel.models.load import Trio
+    from goalreel.models.trio import Trio
     from goalreel.streaming.board import Frame
     from goalreel.streaming.frames import FrameSlot
     from goalreel_ros import main

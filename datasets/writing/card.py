@@ -11,6 +11,7 @@ import yaml
 
 from goalreel.datasets.writing.plan import Build
 from goalreel.files import write_bytes
+from goalreel.types import ROLES
 
 CARD = Path("README.md")
 _BEGIN, _END = "<!-- goalreel: begin -->", "<!-- goalreel: end -->"
@@ -101,6 +102,6 @@ def _section(job: Build) -> Iterator[str]:
 
 def _models(job: Build) -> Iterator[tuple[str, str]]:
     settings = job.records.settings()
-    for role in ("planner", "editor", "critic"):
+    for role in ROLES:
         if isinstance(name := settings.get(role), str):
             yield role, name

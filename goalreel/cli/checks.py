@@ -28,7 +28,7 @@ from goalreel.extras import (
 )
 
 if TYPE_CHECKING:
-    from goalreel.models.registry import Role
+    from goalreel.types import Role
 
 SCARCE_GIB = 5
 PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"
@@ -229,7 +229,7 @@ def _system(packages: str) -> str:
 
 def run_checks() -> list[Check]:
     """Run every check, the slow ones side by side; takes some seconds where torch is installed."""
-    from goalreel.models.registry import ROLES
+    from goalreel.types import ROLES
 
     native: tuple[Callable[[], Check], ...] = (
         _pyav,

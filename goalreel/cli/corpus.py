@@ -189,7 +189,7 @@ def filter_groups(
     """Keep the critiques that can teach by GRPO: the Critic is right about them sometimes, not always."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to go on"):
         from goalreel.cli.console import progress_bars
-        from goalreel.models.load import build_chat, dialect_of
+        from goalreel.models.build import build_chat, dialect_of
         from goalreel.models.names import ModelName
         from goalreel.planners.agents.dialects import OWN
         from goalreel.tabletop.sim.task_ids import held_out_split
@@ -244,7 +244,7 @@ def _judging(kind: str, name: str, variety: float) -> "Maker":
     Raises:
         UserError: it cannot be built.
     """
-    from goalreel.models.load import build_editor
+    from goalreel.models.build import build_editor
     from goalreel.tabletop.lessons.critiques import critique_rows
     from goalreel.tabletop.lessons.judged import drawn_by, editor_rows
 

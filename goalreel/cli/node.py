@@ -87,7 +87,7 @@ def _check(preset: str | None, models: "ModelChoice") -> None:
     from goalreel.models import presets
     from goalreel.models.load import check_name
     from goalreel.models.names import ModelName
-    from goalreel.models.registry import ROLES
+    from goalreel.types import ROLES
 
     if preset is not None:
         presets.read(preset)

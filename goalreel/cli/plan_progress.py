@@ -9,8 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from goalreel.batch import Observer
-from goalreel.loop import Answer, Request
-from goalreel.types import Candidate, Edit, Failure, Plan, Verdict
+from goalreel.types import Answer, Candidate, Edit, Failure, Plan, Request, Verdict
 
 
 class _Board:

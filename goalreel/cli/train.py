@@ -80,7 +80,7 @@ def _grpo(config: str, out: Path, resume: bool, **overrides: object) -> dict[str
     settings = read_config(config, GrpoConfig, **{k: v or None for k, v in overrides.items()})
     if settings.editor is None or settings.scorer is None:
         raise InputError(f"{config} names no editor or no scorer: give --editor and --scorer")
-    from goalreel.models.load import build_editor
+    from goalreel.models.build import build_editor
     from goalreel.models.names import ModelName
     from goalreel.models.scorers import build_scorer
     from goalreel.tabletop.sim.task_ids import held_out_split

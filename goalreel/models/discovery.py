@@ -8,9 +8,9 @@ from importlib import metadata
 from goalreel.errors import InputError
 from goalreel.models import kinds as built_in
 from goalreel.models.names import ModelName
-from goalreel.models.registry import ROLES, Kind, Registry, Role, chats, critics, editors, planners
+from goalreel.models.registry import Kind, Registry, chats, critics, editors, planners
 from goalreel.planners.chat.conversation import Chat
-from goalreel.types import Critic, Editor, Planner
+from goalreel.types import ROLES, Critic, Editor, Planner, Role
 
 log = logging.getLogger(__name__)
 

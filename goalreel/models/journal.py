@@ -1,82 +1,79 @@
-"""Answers kept on disk, so that a killed run asks no model twice.
+"""Answers on disk, so that a run that was killed asks no model twice.
 
-The loop is a pure function of its answers: with those of the killed run at hand it goes through the same
-states again and calls a model only where it had not got to. Failures are not kept: they are worth a retry.
+The loop is a pure function of its answers. With those of the killed run it goes through the same states,
+and calls a model only from where that run had stopped. Failures are not written: they are worth another try.
 """
 
 import hashlib
 import logging
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from goalreel.files import write_bytes
 from goalreel.image import Image
-from goalreel.types import (
-    Candidate,
-    Critic,
-    Edit,
-    Editor,
-    Failure,
-    Plan,
-    Planner,
-    Task,
-    Verdict,
-)
+from goalreel.middleware import Middleware
+from goalreel.types import ANSWER_TYPES, Answer, Ask, Failure, Plan, Request, Stage, Task, Verdict
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Journal:
-    """A folder of answers by what was asked, of which model. Safe to kill at any moment."""
+    """A folder of answers, by the request and the model. It can be killed at any moment."""
 
     folder: Path
-    about: Callable[[str], str] = str
-    """Task -> what its answers depend on beside the question, such as a recording's fingerprint."""
-    _asked: dict[str, set[Path]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    context: Callable[[str], str] = str
+    """Task -> what its answers depend on beside the request, such as a recording's fingerprint."""
+    _paths: dict[str, set[Path]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def planner(self, model: Planner, name: str) -> Planner:
-        """A Planner that asks `model`, called `name`, only what the journal does not know."""
-        return _KeptPlanner(self, model, name)
+    def middleware(self, keys: Mapping[Stage, str]) -> Middleware:
+        """Make middleware that asks a model only what the journal does not hold.
 
-    def editor(self, model: Editor, name: str) -> Editor:
-        """An Editor that asks `model`, called `name`, only what the journal does not know."""
-        return _KeptEditor(self, model, name)
+        `keys` has what tells a model from others, for each stage whose answers are to be held.
+        """
 
-    def critic(self, model: Critic, name: str) -> Critic:
-        """A Critic that asks `model`, called `name`, only what the journal does not know."""
-        return _KeptCritic(self, model, name)
+        def wrap(ask: Ask) -> Ask:
+            def answer(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
+                if stage not in keys:
+                    return ask(stage, requests)
+                answer_type: type[Plan | Image | Verdict] = ANSWER_TYPES[stage]
+                return self.ask(keys[stage], answer_type, partial(ask, stage), requests)
+
+            return answer
+
+        return wrap
 
     def ask[Q: BaseModel, A](
         self,
         name: str,
-        kind: type[A],
+        answer_type: type[A],
         model: Callable[[Sequence[Q]], Sequence[A | Failure]],
-        asked: Sequence[Q],
+        requests: Sequence[Q],
     ) -> list[A | Failure]:
-        """Answers from the journal where it has them, from one call of the model where not."""
-        adapter = TypeAdapter(kind)
-        paths = [self._path(name, question) for question in asked]
-        for question, path in zip(asked, paths, strict=True):
-            self._asked.setdefault(_task_id(question), set()).add(path)
-        found: list[A | Failure | None] = [_read(path, adapter) for path in paths]
-        missing = [i for i, answer in enumerate(found) if answer is None]
-        fresh = model([asked[i] for i in missing]) if missing else []
+        """Read the answers that the journal holds, and ask the model for all others in one call."""
+        adapter = TypeAdapter(answer_type)
+        paths = [self._path(name, request) for request in requests]
+        for request, path in zip(requests, paths, strict=True):
+            self._paths.setdefault(_task_id(request), set()).add(path)
+        answers: list[A | Failure | None] = [_read(path, adapter) for path in paths]
+        missing = [i for i, answer in enumerate(answers) if answer is None]
+        fresh = model([requests[i] for i in missing]) if missing else []
         if len(fresh) != len(missing):
             raise ValueError(f"{name}: {len(missing)} requests but {len(fresh)} answers")
         for i, answer in zip(missing, fresh, strict=True):
-            found[i] = answer
+            answers[i] = answer
             if not isinstance(answer, Failure):
                 write_bytes(paths[i], adapter.dump_json(answer))
-        return [answer for answer in found if answer is not None]
+        return [answer for answer in answers if answer is not None]
 
     def forget(self, task_id: str) -> None:
-        """Remove the answers that were asked for about one task: its storyboard is safe elsewhere."""
-        for path in self._asked.pop(task_id, ()):
+        """Remove the answers of one task, whose storyboard is saved elsewhere."""
+        for path in self._paths.pop(task_id, ()):
             path.unlink(missing_ok=True)
 
     def remove(self) -> None:
@@ -88,44 +85,14 @@ class Journal:
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
 
-    def _path(self, name: str, question: BaseModel) -> Path:
-        about = self.about(_task_id(question))
-        text = f"{name}\n{about}\n{type(question).__name__}\n{question.model_dump_json()}"
+    def _path(self, name: str, request: BaseModel) -> Path:
+        context = self.context(_task_id(request))
+        text = f"{name}\n{context}\n{type(request).__name__}\n{request.model_dump_json()}"
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
 
-@dataclass(frozen=True)
-class _KeptPlanner:
-    journal: Journal
-    model: Planner
-    name: str
-
-    def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
-        return self.journal.ask(self.name, Plan, self.model.plan, tasks)
-
-
-@dataclass(frozen=True)
-class _KeptEditor:
-    journal: Journal
-    model: Editor
-    name: str
-
-    def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
-        return self.journal.ask(self.name, Image, self.model.edit, edits)
-
-
-@dataclass(frozen=True)
-class _KeptCritic:
-    journal: Journal
-    model: Critic
-    name: str
-
-    def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
-        return self.journal.ask(self.name, Verdict, self.model.judge, candidates)
-
-
-def _task_id(question: BaseModel) -> str:
-    return question.id if isinstance(question, Task) else getattr(question, "task_id", "")
+def _task_id(request: BaseModel) -> str:
+    return request.id if isinstance(request, Task) else getattr(request, "task_id", "")
 
 
 def _read[A](path: Path, adapter: TypeAdapter[A]) -> A | None:

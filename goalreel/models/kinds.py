@@ -1,12 +1,16 @@
 """The kinds of models that come with goalreel. What one needs is imported when it is built, not before."""
 
 from dataclasses import replace
-from typing import Annotated, Literal
-
-from pydantic import Field
 
 from goalreel.checkpoints import located
-from goalreel.models.registry import Asked, DialectOptions, ModelOptions, chats, critics, editors, planners
+from goalreel.models.model_options import (
+    EditorOptions,
+    HfOptions,
+    HttpOptions,
+    ModelOptions,
+    RemoteEditorOptions,
+)
+from goalreel.models.registry import ModelSpec, chats, critics, editors, planners
 from goalreel.planners.chat.conversation import Chat
 from goalreel.types import Critic, Editor, Planner
 
@@ -14,56 +18,13 @@ CATALOGUE, SPLIT = "NAME[@FOLDER]", "NAME+EDITOR"
 """The editors' kinds without a kind in front."""
 
 
-class HfOptions(DialectOptions):
-    """What may follow `hf:DIR?`; see `goalreel.planners.chat.hf.HfChat.load`."""
-
-    device: str | None = None
-    dtype: str | None = None
-    batch_size: int | None = None
-    max_new_tokens: int | None = None
-    temperature: float | Literal["checkpoint"] | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    processor: str | None = None
-
-
-class HttpOptions(DialectOptions):
-    """What may follow `openai:MODEL@URL?` and `server:URL?`; see `planners.chat.openai.OpenAIChat`."""
-
-    temperature: Annotated[float, Field(ge=0, le=100)] | None = None
-    max_tokens: int | None = None
-    concurrency: int | None = None
-    timeout_s: float | None = None
-    retries: Annotated[int, Field(ge=0)] | None = None
-    jpeg_quality: Annotated[int, Field(ge=1, le=100)] | None = None
-
-
-class EditorOptions(ModelOptions):
-    """What may follow `diffusers:DIR?` or a catalogue name; see `goalreel.editors.diffusers`."""
-
-    device: str | None = None
-    dtype: str | None = None
-    batch_size: int | None = None
-    offload: Literal["model", "sequential"] | None = None
-    vae_tiling: bool | None = None
-    quantize: Literal["fp8", "int8"] | None = None
-
-
-class RemoteEditorOptions(ModelOptions):
-    """What may follow the address of an editor; see `goalreel.editors.remote.RemoteEditor` and `Patience`."""
-
-    concurrency: Annotated[int, Field(ge=1)] | None = None
-    timeout_s: Annotated[float, Field(gt=0)] | None = None
-    retries: Annotated[int, Field(ge=0)] | None = None
-
-
 @chats.kind(
     "hf:DIR", "A vision-language checkpoint, loaded by transformers.", HfOptions, extra="gpu", shared=True
 )
-def _hf(asked: Asked[HfOptions]) -> Chat:
+def _hf(spec: ModelSpec[HfOptions]) -> Chat:
     from goalreel.planners.chat.hf import HfChat
 
-    return HfChat.load(located(asked.name.target), **asked.options.loading)
+    return HfChat.load(located(spec.name.target), **spec.options.loading)
 
 
 @chats.kind(
@@ -73,10 +34,10 @@ def _hf(asked: Asked[HfOptions]) -> Chat:
     extra="api",
     remote=True,
 )
-def _openai(asked: Asked[HttpOptions]) -> Chat:
+def _openai(spec: ModelSpec[HttpOptions]) -> Chat:
     from goalreel.planners.chat.openai import OpenAIChat
 
-    return OpenAIChat(asked.name.model, base_url=asked.name.url, **asked.options.loading)
+    return OpenAIChat(spec.name.model, base_url=spec.name.url, **spec.options.loading)
 
 
 @chats.kind(
@@ -86,21 +47,26 @@ def _openai(asked: Asked[HttpOptions]) -> Chat:
     extra="api",
     remote=True,
 )
-def _server(asked: Asked[HttpOptions]) -> Chat:
+def _server(spec: ModelSpec[HttpOptions]) -> Chat:
     from goalreel.planners.chat.openai import OpenAIChat
 
     keys = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
-    url = f"{asked.name.target.rstrip('/')}/v1"
-    return OpenAIChat(asked.role, base_url=url, key_variables=keys, **asked.options.loading)
+    url = f"{spec.name.target.rstrip('/')}/v1"
+    return OpenAIChat(spec.role, base_url=url, key_variables=keys, **spec.options.loading)
 
 
 @planners.kind("kinematic", "Reads the steps off a recording's motion.", ModelOptions, needs_recording=True)
-def _kinematic(asked: Asked[ModelOptions]) -> Planner:
+def _kinematic(spec: ModelSpec[ModelOptions]) -> Planner:
     from goalreel.planners.kinematic import KinematicPlanner
 
-    given = asked.recorded
+    context = spec.required_recordings
     return KinematicPlanner(
-        given.recordings, given.granularity, given.layout, given.camera, given.words, given.with_phases
+        context.recordings,
+        context.granularity,
+        context.layout,
+        context.camera,
+        context.words,
+        context.with_phases,
     )
 
 
@@ -110,10 +76,10 @@ def _kinematic(asked: Asked[ModelOptions]) -> Planner:
     ModelOptions,
     needs_recording=True,
 )
-def _rows(asked: Asked[ModelOptions]) -> Planner:
+def _rows(spec: ModelSpec[ModelOptions]) -> Planner:
     from goalreel.planners.recorded.rows import RowsPlanner
 
-    return RowsPlanner(asked.recorded.recordings)
+    return RowsPlanner(spec.required_recordings.recordings)
 
 
 @planners.kind(
@@ -123,26 +89,30 @@ def _rows(asked: Asked[ModelOptions]) -> Planner:
     needs_recording=True,
     asks_chat=True,
 )
-def _watch(asked: Asked[ModelOptions]) -> Planner:
+def _watch(spec: ModelSpec[ModelOptions]) -> Planner:
     from goalreel.planners.watch.planner import WatchPlanner
 
-    given = asked.recorded
+    context = spec.required_recordings
     return WatchPlanner(
-        given.recordings, asked.asked_chat, given.watched, given.layout, exemplars=given.exemplars
+        context.recordings,
+        spec.required_chat,
+        context.watched,
+        context.layout,
+        exemplars=context.exemplars,
     )
 
 
 @critics.kind(
     "difference", "Rejects pictures that are unusable or show no change.", ModelOptions, predicts=False
 )
-def _difference(asked: Asked[ModelOptions]) -> Critic:
+def _difference(spec: ModelSpec[ModelOptions]) -> Critic:
     from goalreel.planners.recorded.difference import DifferenceCritic
 
-    if asked.given is None:
+    if spec.recordings is None:
         return DifferenceCritic()
     from goalreel.planners.recorded.motion_critic import MotionCritic
 
-    return MotionCritic(asked.given.recordings, asked.given.layout)
+    return MotionCritic(spec.recordings.recordings, spec.recordings.layout)
 
 
 @editors.kind(
@@ -152,10 +122,10 @@ def _difference(asked: Asked[ModelOptions]) -> Critic:
     extra="gpu",
     shared=True,
 )
-def _diffusers(asked: Asked[EditorOptions]) -> Editor:
+def _diffusers(spec: ModelSpec[EditorOptions]) -> Editor:
     from goalreel.editors.diffusers import DiffusersEditor
 
-    return DiffusersEditor.load(located(asked.name.target), **asked.options.model_dump(exclude_none=True))
+    return DiffusersEditor.load(located(spec.name.target), **spec.options.model_dump(exclude_none=True))
 
 
 @editors.kind(
@@ -165,15 +135,15 @@ def _diffusers(asked: Asked[EditorOptions]) -> Editor:
     extra="api",
     remote=True,
 )
-def _openai_editor(asked: Asked[RemoteEditorOptions]) -> Editor:
-    return _remote("openai", asked)
+def _openai_editor(spec: ModelSpec[RemoteEditorOptions]) -> Editor:
+    return _remote("openai", spec)
 
 
 @editors.kind(
     "server:URL", "A goalreel server (`goalreel serve`).", RemoteEditorOptions, extra="api", remote=True
 )
-def _server_editor(asked: Asked[RemoteEditorOptions]) -> Editor:
-    return _remote("server", asked)
+def _server_editor(spec: ModelSpec[RemoteEditorOptions]) -> Editor:
+    return _remote("server", spec)
 
 
 @editors.kind(
@@ -183,21 +153,21 @@ def _server_editor(asked: Asked[RemoteEditorOptions]) -> Editor:
     extra="api",
     remote=True,
 )
-def _interleavethinker(asked: Asked[RemoteEditorOptions]) -> Editor:
-    return _remote("interleavethinker", asked)
+def _interleavethinker(spec: ModelSpec[RemoteEditorOptions]) -> Editor:
+    return _remote("interleavethinker", spec)
 
 
-def _remote(kind: str, asked: Asked[RemoteEditorOptions]) -> Editor:
+def _remote(kind: str, spec: ModelSpec[RemoteEditorOptions]) -> Editor:
     from goalreel.editors.remote import CONCURRENCY, Patience, remote_editor
 
-    given, usual = asked.options, Patience()
+    options, default = spec.options, Patience()
     patience = replace(
-        usual,
-        tries=usual.tries if given.retries is None else given.retries + 1,
-        reply_s=given.timeout_s or usual.reply_s,
+        default,
+        tries=default.tries if options.retries is None else options.retries + 1,
+        reply_s=options.timeout_s or default.reply_s,
     )
-    concurrency = given.concurrency or CONCURRENCY
-    return remote_editor(kind, asked.name.target, concurrency=concurrency, patience=patience)
+    concurrency = options.concurrency or CONCURRENCY
+    return remote_editor(kind, spec.name.target, concurrency=concurrency, patience=patience)
 
 
 @editors.kind(
@@ -207,23 +177,23 @@ def _remote(kind: str, asked: Asked[RemoteEditorOptions]) -> Editor:
     extra="gpu",
     shared=True,
 )
-def _catalogue(asked: Asked[EditorOptions]) -> Editor:
+def _catalogue(spec: ModelSpec[EditorOptions]) -> Editor:
     from goalreel.editors.diffusers import DiffusersEditor
 
-    return DiffusersEditor.from_catalogue(asked.name.target, **asked.options.model_dump(exclude_none=True))
+    return DiffusersEditor.from_catalogue(spec.name.target, **spec.options.model_dump(exclude_none=True))
 
 
 @editors.kind(SPLIT, "NAME of the catalogue draws first pictures, EDITOR edits.", ModelOptions)
-def _split(asked: Asked[ModelOptions]) -> Editor:
+def _split(spec: ModelSpec[ModelOptions]) -> Editor:
     from goalreel.editors.split import SplitEditor
-    from goalreel.models.load import build_editor
 
-    draw, edit = asked.name.parts or (asked.name, asked.name)
-    return SplitEditor(build_editor(draw.text, asked.given), build_editor(edit.text, asked.given))
+    first, second = spec.editors
+    return SplitEditor(first, second)
 
 
 @editors.kind("hindsight", "Takes goal images from the recording.", ModelOptions, needs_recording=True)
-def _hindsight(asked: Asked[ModelOptions]) -> Editor:
+def _hindsight(spec: ModelSpec[ModelOptions]) -> Editor:
     from goalreel.editors.hindsight import HindsightEditor
 
-    return HindsightEditor(asked.recorded.recordings, asked.recorded.camera)
+    context = spec.required_recordings
+    return HindsightEditor(context.recordings, context.camera)

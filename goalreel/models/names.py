@@ -22,30 +22,11 @@ from goalreel import __version__
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
 from goalreel.files import digest
+from goalreel.models.model_options import PUBLIC_OPTIONS, RUNTIME_OPTIONS
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _CREDENTIALS = re.compile(r"//[^@/]*@")
 _ADDRESS = re.compile(r"(^|[@:])[A-Za-z][\w+.-]*://.*")
-SHOWN = frozenset(
-    {"device", "dtype", "batch_size", "max_new_tokens", "max_tokens", "temperature", "top_p", "top_k"}
-    | {
-        "processor",
-        "dialect",
-        "prompts",
-        "overlay",
-        "concurrency",
-        "timeout_s",
-        "retries",
-        "jpeg_quality",
-        "offload",
-        "vae_tiling",
-        "quantize",
-    }
-)
-"""The options whose values `ModelName.public` shows: those of goalreel's own kinds, none of them a secret."""
-
-UNDECIDING = frozenset({"device", "batch_size", "concurrency", "timeout_s", "retries", "offload"})
-"""The options that change no answer: where a model runs, how many it is asked at once and how patiently."""
 
 
 def fingerprint_of(folder: Path) -> str:
@@ -138,7 +119,7 @@ class ModelName:
         if self.parts:
             return "+".join(part.public() for part in self.parts)
         pairs = (option.partition("=") for option in self.query.split("&") if option)
-        shown = "&".join(f"{key}={value if key in SHOWN else '***'}" for key, _, value in pairs)
+        shown = "&".join(f"{key}={value if key in PUBLIC_OPTIONS else '***'}" for key, _, value in pairs)
         return f"{self.plain()}?{shown}" if shown else self.plain()
 
     def identity(self) -> str:
@@ -158,9 +139,9 @@ class ModelName:
         model = ":".join(word for word in (self.kind, target) if word)
         pairs = (option.partition("=") for option in sorted(self.query.split("&")) if option)
         options = (
-            f"{key}={value if key in SHOWN else digest(value)[:8]}"
+            f"{key}={value if key in PUBLIC_OPTIONS else digest(value)[:8]}"
             for key, _, value in pairs
-            if key not in UNDECIDING
+            if key not in RUNTIME_OPTIONS
         )
         return f"{model}?{query}" if (query := "&".join(options)) else model
 

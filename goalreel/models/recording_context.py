@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordingContext:
     """Recordings by their ids, and how they are to be read."""
 
     recordings: Recordings

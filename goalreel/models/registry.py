@@ -8,8 +8,8 @@ A package of yours adds a kind in two files. Its pyproject.toml names a module,
 and that module registers the kind:
 
     @editors.kind("mine:SHADE", "Paints everything SHADE grey levels dark.", ModelOptions)
-    def build(asked: Asked[ModelOptions]) -> Editor:
-        return MyEditor(int(asked.name.target))
+    def build(spec: ModelSpec[ModelOptions]) -> Editor:
+        return MyEditor(int(spec.name.target))
 
 `goalreel annotate --editor mine:40` then uses it. The groups are `goalreel.planners`, `goalreel.editors` and
 `goalreel.critics`; a chat model can be planner and critic, and registers with `chats`. A module is imported
@@ -17,73 +17,53 @@ when a name asks for its kind, or when all kinds are listed.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic import ValidationError
 
 from goalreel.errors import InputError
+from goalreel.models.model_options import DialectOptions as DialectOptions
+from goalreel.models.model_options import ModelOptions
 from goalreel.models.names import ModelName
-from goalreel.models.recording_context import Recorded
+from goalreel.models.recording_context import RecordingContext
 from goalreel.planners.chat.conversation import Chat
-from goalreel.types import Critic, Editor, Frozen, Planner, Stage
+from goalreel.types import Critic, Editor, Planner, Role
 
-type Role = Literal["planner", "editor", "critic"]
-ROLES: tuple[Role, ...] = ("planner", "editor", "critic")
-STAGES: Mapping[Role, Stage] = {"planner": "plan", "editor": "edit", "critic": "judge"}
-"""What each role answers."""
 _ADVICE = "put it into the environment, GOALREEL_API_KEY"
 _KEYED = re.compile(r"://[^/]*@")
 _SECRET = re.compile(r"(key|token|secret|auth|bearer|passw.*|credentials?|signature)$", re.IGNORECASE)
 
 
-class ModelOptions(Frozen):
-    """What may follow a name as `?key=value`: nothing. A subclass has a field an option."""
-
-
-class DialectOptions(ModelOptions):
-    """How a chat model is asked (see `planners.agents.dialects`): the base of every chat kind's options."""
-
-    dialect: Literal["own", "interleavethinker"] | None = None
-    """A `DialectName`, whose module loads templates; None goes by the model's name."""
-    prompts: Path | None = None
-    """The user's clone of InterleaveThinker, whose prompts that dialect uses."""
-    overlay: bool | None = None
-    """A critic is shown source and candidate laid over each other too; in the dialect `own`."""
-
-    @property
-    def loading(self) -> dict[str, Any]:
-        """The options that were given, without those of the dialect: how the model itself is loaded."""
-        return self.model_dump(exclude_none=True, exclude=set(DialectOptions.model_fields))
-
-
 @dataclass(frozen=True, slots=True)
-class Asked[O: ModelOptions]:
+class ModelSpec[O: ModelOptions]:
     """What a kind builds a model from."""
 
     name: ModelName
     options: O
     role: Role
-    given: Recorded | None = None
-    """The recordings to read, where there are some."""
+    recordings: RecordingContext | None = None
+    """What a model that reads recordings looks at; None where there are none."""
     chat: Chat | None = None
     """The chat model whose name follows the kind's, where the kind asks one."""
+    editors: tuple[Editor, ...] = ()
+    """The two editors of `DRAW+EDIT`."""
 
     @property
-    def recorded(self) -> Recorded:
+    def required_recordings(self) -> RecordingContext:
         """The recordings to read.
 
         Raises:
             ValueError: there are none, for the kind does not say that it needs them.
         """
-        if self.given is None:
+        if self.recordings is None:
             raise ValueError(f"{self.name.plain()}: register its kind with needs_recording")
-        return self.given
+        return self.recordings
 
     @property
-    def asked_chat(self) -> Chat:
+    def required_chat(self) -> Chat:
         """The chat model to ask.
 
         Raises:
@@ -93,10 +73,44 @@ class Asked[O: ModelOptions]:
             raise ValueError(f"{self.name.plain()}: register its kind with asks_chat")
         return self.chat
 
+    @property
+    def given(self) -> RecordingContext | None:
+        """The old name of `recordings`."""
+        return _renamed("given", "recordings", self.recordings)
+
+    @property
+    def recorded(self) -> RecordingContext:
+        """The old name of `required_recordings`."""
+        return _renamed("recorded", "required_recordings", self.required_recordings)
+
+    @property
+    def asked_chat(self) -> Chat:
+        """The old name of `required_chat`."""
+        return _renamed("asked_chat", "required_chat", self.required_chat)
+
+
+def _renamed[T](old: str, new: str, value: T) -> T:
+    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=3)
+    return value
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name == "Asked":
+            return _renamed("Asked", "ModelSpec", ModelSpec)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 class _Build[M](Protocol):
     def __call__(
-        self, asked: ModelName, role: Role, given: Recorded | None, chat: Chat | None = None, /
+        self,
+        name: ModelName,
+        role: Role,
+        recordings: RecordingContext | None,
+        chat: Chat | None = None,
+        editors: tuple[Editor, ...] = (),
+        /,
     ) -> M: ...
 
 
@@ -152,7 +166,7 @@ class Registry[M]:
         shared: bool = False,
         remote: bool = False,
         asks_chat: bool = False,
-    ) -> Callable[[Callable[[Asked[O]], M]], Callable[[Asked[O]], M]]:
+    ) -> Callable[[Callable[[ModelSpec[O]], M]], Callable[[ModelSpec[O]], M]]:
         """Register the decorated function as what builds the models of a kind; see `Kind` for the rest.
 
         `form` is how a name is written: `KIND:` and something in capitals, or one word. The options are
@@ -162,21 +176,29 @@ class Registry[M]:
             ValueError: there is such a kind already.
         """
 
-        def register(build: Callable[[Asked[O]], M]) -> Callable[[Asked[O]], M]:
+        def register(build: Callable[[ModelSpec[O]], M]) -> Callable[[ModelSpec[O]], M]:
             name = form.partition(":")[0]
             if name in self._kinds:
                 raise ValueError(f"there is a kind {name!r} already, of {self._kinds[name].module}")
 
-            def make(asked: ModelName, role: Role, given: Recorded | None, chat: Chat | None = None, /) -> M:
-                own = replace(asked, query="") if asks_chat else asked
-                return build(Asked(asked, read_options(own, options), role, given, chat))
+            def build_named(
+                model: ModelName,
+                role: Role,
+                recordings: RecordingContext | None,
+                chat: Chat | None = None,
+                editors: tuple[Editor, ...] = (),
+                /,
+            ) -> M:
+                own_name = replace(model, query="") if asks_chat else model
+                own_options = read_options(own_name, options)
+                return build(ModelSpec(model, own_options, role, recordings, chat, editors))
 
             self._kinds[name] = Kind(
                 name,
                 form,
                 help,
                 options,
-                make,
+                build_named,
                 build.__module__,
                 extra,
                 needs_recording,
@@ -209,19 +231,19 @@ def read_options[O: ModelOptions](name: ModelName, options: type[O]) -> O:
     try:
         return options.model_validate(name.options)
     except ValidationError as e:
-        said = _wrong(e, options)
-    raise InputError(f"{name.plain()}: {said}")  # not from e, which holds the value
+        problem = _first_problem(e, options)
+    raise InputError(f"{name.plain()}: {problem}")  # not from e, which holds the value
 
 
-def _wrong(error: ValidationError, options: type[ModelOptions]) -> str:
-    """What is wrong with the first option that is, without its value, which may be a secret."""
+def _first_problem(error: ValidationError, options: type[ModelOptions]) -> str:
+    """Say what is wrong with the first option that is, without its value, which may be a secret."""
     first = error.errors(include_input=False)[0]
-    wrong = str(first["loc"][0])
-    if wrong in options.model_fields:
-        return f"{wrong} is wrong: {first['msg']}"
-    if _SECRET.search(wrong):
-        return f"no {wrong} belongs into a name: {_ADVICE}"
-    return f"{wrong} is wrong: there are {', '.join(options.model_fields) or 'no options'}"
+    option = str(first["loc"][0])
+    if option in options.model_fields:
+        return f"{option} is wrong: {first['msg']}"
+    if _SECRET.search(option):
+        return f"no {option} belongs into a name: {_ADVICE}"
+    return f"{option} is wrong: there are {', '.join(options.model_fields) or 'no options'}"
 
 
 chats: Registry[Chat] = Registry()

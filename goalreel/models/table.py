@@ -1,7 +1,7 @@
 """The kinds of models that come with goalreel as a Markdown table, for docs/models.md."""
 
 from goalreel.models.discovery import AnyKind, kinds
-from goalreel.models.registry import ROLES, Role
+from goalreel.types import ROLES, Role
 
 
 def table() -> str:

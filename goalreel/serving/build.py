@@ -3,11 +3,12 @@
 from typing import Literal
 
 from goalreel.errors import InputError
-from goalreel.models.load import Shared, build_chat, build_editor, check_name, dialect_of
+from goalreel.models.build import ChatCache, build_chat, build_editor, dialect_of
+from goalreel.models.load import check_name
 from goalreel.models.names import ModelName
-from goalreel.models.registry import Role
 from goalreel.planners.agents.dialects import OWN, Dialect
 from goalreel.serving.settings import Models
+from goalreel.types import Role
 
 
 def build_models(
@@ -28,10 +29,10 @@ def build_models(
     check_names(planner, critic, editor)
     for name in filter(None, (planner, critic, editor) if server is None else ()):
         ModelName.parse(name).check_folders()
-    shared: Shared = {}
+    cache: ChatCache = {}
     return Models(
-        planner=build_chat(server or planner, role="planner", shared=shared) if planner else None,
-        critic=build_chat(server or critic, role="critic", shared=shared) if critic else None,
+        planner=build_chat(server or planner, role="planner", cache=cache) if planner else None,
+        critic=build_chat(server or critic, role="critic", cache=cache) if critic else None,
         editor=build_editor(server or editor) if editor else None,
         planner_name=_brief(planner),
         critic_name=_brief(critic),

@@ -11,12 +11,12 @@ from goalreel.async_driver import drive
 from goalreel.batch import as_failure
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.loop import Answer, OnUnverified, Request, stage_of
+from goalreel.loop import OnUnverified
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.planner import ChatPlanner
 from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, TokenReply
 from goalreel.serving.service import ChatBatcher, ChatRequest, Service
-from goalreel.types import Candidate, Edit, Failure, Plan, Task, Verdict
+from goalreel.types import Answer, Candidate, Edit, Failure, Plan, Request, Task, Verdict, stage_of
 
 type JobStatus = Literal["running", "done", "failed", "cancelled"]
 HEARTBEAT_SECONDS = 15

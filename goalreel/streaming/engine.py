@@ -13,8 +13,8 @@ from functools import partial
 from typing import Literal
 from uuid import UUID, uuid4
 
-from goalreel.models.load import Trio
 from goalreel.models.presets import Preset
+from goalreel.models.trio import Trio
 from goalreel.streaming.board import Board, BoardProgress, CodedText, ErrorCode, Frame, ModelNames, Phase
 from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.engine_loop import EngineLoop, one_line

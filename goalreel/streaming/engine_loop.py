@@ -7,12 +7,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from goalreel.extras import absent
-from goalreel.models.load import Trio
-from goalreel.models.registry import Role
+from goalreel.models.trio import Trio
 from goalreel.streaming.board import ErrorCode, ModelNames
 from goalreel.streaming.execution import Execution
 from goalreel.streaming.model_caller import ModelCaller, ModelThread
 from goalreel.streaming.task_end import TaskEnded
+from goalreel.types import Role
 
 
 class EngineLoop:

@@ -15,13 +15,23 @@ from typing import Protocol, overload, runtime_checkable
 from goalreel.errors import BackendError
 from goalreel.http import with_retry_listener
 from goalreel.image import Image
-from goalreel.loop import Answer, Request
-from goalreel.models.load import Trio
-from goalreel.planners.agents.planner import ReplanContext
+from goalreel.models.trio import Trio
+from goalreel.planners.agents.replan import ReplanContext
 from goalreel.streaming.board import ModelNames
-from goalreel.types import Candidate, Edit, Failure, Plan, Stage, Task, Verdict
+from goalreel.types import (
+    ROLE_OF_STAGE,
+    Answer,
+    Candidate,
+    Edit,
+    Failure,
+    Plan,
+    Request,
+    Stage,
+    Task,
+    Verdict,
+    stage_of,
+)
 
-_ROLES: dict[Stage, str] = {"plan": "planner", "edit": "editor", "judge": "critic"}
 POLL_SECONDS = 0.2
 """Seconds between two checks whether a call has begun, or takes too long."""
 COOL_DOWN = 10.0
@@ -49,7 +59,7 @@ class PendingCall:
 
     def describe(self, names: ModelNames) -> str:
         """Say which model is waited for and how long; `names` are the published names of the models."""
-        role = _ROLES[self.stage]
+        role = ROLE_OF_STAGE[self.stage]
         seconds = time.monotonic() - self.since
         suffix = f", retry {self.retries}" if self.retries else ""
         return f"waiting for the {role} ({getattr(names, role)}) for {seconds:.0f} s{suffix}"
@@ -161,18 +171,13 @@ class ModelCaller:
     async def ask(self, request: Candidate) -> Verdict | Failure: ...
     async def ask(self, request: Request) -> Answer:
         """Ask the model that answers this kind of request."""
-        trio = self._trio
-        match request:
-            case Task():
-                return await self._call("plan", lambda: trio.planner.plan([request]))
-            case Edit():
-                return await self._call("edit", lambda: trio.editor.edit([request]))
-            case Candidate():
-                return await self._call("judge", lambda: trio.critic.judge([request]))
+        stage = stage_of(request)
+        return await self._call(stage, lambda: self._trio.ask(stage, [request]))
 
     async def judge_live(self, candidate: Candidate) -> Verdict | Failure:
         """Ask whether a live frame shows that the sub-goal is reached."""
-        return await self._call("judge", lambda: self._trio.observer.judge([candidate]), self._live_thread)
+        critic = self._trio.live_critic or self._trio.critic
+        return await self._call("judge", lambda: critic.judge([candidate]), self._live_thread)
 
     async def replan(self, progress: ReplanContext) -> Plan | Failure:
         """Ask for a plan for the remaining steps. A planner that cannot continue plans the task anew."""

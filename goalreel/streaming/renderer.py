@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from goalreel.async_driver import advance
 from goalreel.image import Image
-from goalreel.loop import Answer, Keep, Request, render_step
+from goalreel.loop import Keep, render_step
 from goalreel.streaming.board import Frame, StepPanel
 from goalreel.streaming.live_board import LiveBoard
 from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.task_end import TaskEnded, end_from_step
-from goalreel.types import Edit, StoryboardStep, Task
+from goalreel.types import Answer, Edit, Request, StoryboardStep, Task
 
 
 class Renderer:

@@ -9,17 +9,11 @@ from collections.abc import Sequence
 from goalreel.errors import InputError
 from goalreel.planners.agents.ask import Question, ask
 from goalreel.planners.agents.dialects import OWN, Dialect, Mode
-from goalreel.planners.agents.dialects.own import verdict_example
 from goalreel.planners.agents.json_reply import Problem
-from goalreel.planners.agents.parsing import parse_verdict, verdict_schema
 from goalreel.planners.agents.prompts import render
-from goalreel.planners.chat.conversation import Chat, TokenReply
+from goalreel.planners.chat.conversation import Chat
 from goalreel.planners.chat.interleave import plain
-from goalreel.planners.chat.token_probability import probability_of_yes
 from goalreel.types import Candidate, Failure, Verdict
-
-DECIMALS = 3
-"""Of a probability. What lies behind them is a model's rounding, which another batch size changes."""
 
 
 class ChatCritic:
@@ -29,12 +23,14 @@ class ChatCritic:
     looks whether the step's goal is reached (the SFT checkpoint). With `scores`, four sub-scores come in the
     same reply, as a second call would read both images again; a model that gives none still gives verdicts.
     In the dialect `interleavethinker` there are no scores, and the checkpoint has the mode, not the prompt.
+    In the dialect `observed` there are no scores, no mode, no refined prompt and no probability.
     With `threshold`, a picture is accepted where the probability of success is at least that; where the model
     tells no probability, its word counts.
 
     Raises:
         ValueError: `replies` is less than 1.
-        InputError: there is no such mode, the dialect has no scores, or `threshold` is not between 0 and 1.
+        InputError: there is no such mode, the dialect has no scores or no probability, or `threshold` is
+            not between 0 and 1.
     """
 
     def __init__(
@@ -53,6 +49,10 @@ class ChatCritic:
             raise InputError(f"no mode {mode!r}: use strict or fast")
         if scores and not dialect.scored:
             raise InputError("the published Critic gives no scores: use a judge")
+        if threshold is not None and dialect.verdict_format.with_probability is None:
+            raise InputError(
+                "a critic of recorded frames says yes, no or cannot tell: leave the critic's threshold out"
+            )
         if threshold is not None and not 0 <= threshold <= 1:
             raise InputError(f"the critic's threshold is a probability, between 0 and 1; got {threshold}")
         self._chat = chat
@@ -71,7 +71,7 @@ class ChatCritic:
         questions = [
             question(c, mode=self._mode, scores=self._scores, dialect=self._dialect) for c in candidates
         ]
-        schema = verdict_schema(scores=self._scores)
+        schema = self._dialect.verdict_format.schema(self._scores)
         answers = ask(self._chat, questions, stage="judge", replies=self._replies, schema=schema)
         return [a if isinstance(a, Failure) else decided(a, self._threshold) for a in answers]
 
@@ -81,18 +81,14 @@ def question(
 ) -> Question[Verdict]:
     """Write what a ChatCritic asks about a candidate, which is also the text that a critic is trained on."""
 
-    def again(problem: Problem) -> str:
-        told = {"problem": problem.message, "example": verdict_example(scores=scores)}
-        return plain(render("critic/again", told))
+    form = dialect.verdict_format
 
-    return Question(dialect.judge(candidate, mode=mode, scores=scores), parse_verdict, again, _weigh)
+    def correction(problem: Problem) -> str:
+        values = {"problem": problem.message, "example": form.example(scores)}
+        return plain(render("critic/again", values))
 
-
-def _weigh(verdict: Verdict, reply: TokenReply) -> Verdict:
-    probability = probability_of_yes(reply, "previous_step_success", value=verdict.success)
-    if probability is None:
-        return verdict
-    return verdict.model_copy(update={"probability": round(probability, DECIMALS)})
+    conversation = dialect.judge(candidate, mode=mode, scores=scores)
+    return Question(conversation, form.parse, correction, form.with_probability)
 
 
 def decided(verdict: Verdict, threshold: float | None) -> Verdict:

@@ -128,10 +128,10 @@ def test_a_killed_run_asks_nothing_twice(sharded_dataset, reviewed, tmp_path):
         before = len(server.requests)
         assert annotate(source, out, models, options).clean
         assert len(server.requests) == before + 4 - kept
-    assert models.called.exemplars
-    other, none = (replace(models.called, exemplars=digest) for digest in ("other", None))
-    assert len({names.key("planner") for names in (models.called, other, none)}) == 3
-    assert len({names.key("critic") for names in (models.called, other, none)}) == 1
+    assert models.provenance.exemplars
+    other, none = (replace(models.provenance, exemplars=digest) for digest in ("other", None))
+    assert len({names.key("planner") for names in (models.provenance, other, none)}) == 3
+    assert len({names.key("critic") for names in (models.provenance, other, none)}) == 1
 
 
 def test_what_cannot_be_shown_is_one_line(sharded_dataset, reviewed, tmp_path):

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.provenance import named
 from support.recordings import make_dataset, moving_square
 
 from goalreel import (
@@ -33,7 +34,6 @@ from goalreel.annotator.circuit_breaker import Retry
 from goalreel.annotator.summary import Summary
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
-from goalreel.models.trio import Names
 
 
 class Strict:
@@ -148,7 +148,7 @@ class Half:
 
 def test_an_answer_about_another_recording_is_asked_for_again(recorded, tmp_path):
     root, model = shutil.copytree(recorded, tmp_path / "in"), Half()
-    trio = Trio(model, model, model, Names("p", "e", "c"))
+    trio = Trio(model, model, model, named())
     annotate(open_dataset(root), tmp_path / "out", trio)
     assert model.planned == ["episode_000000", "episode_000001"]
     edit_states(root, 1)

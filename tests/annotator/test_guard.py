@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.provenance import named
 
 from goalreel import Edit, Failure, Image, Options, Plan, Step, Task, Trio, Verdict, annotate, open_dataset
 from goalreel.batch import Limits
-from goalreel.models.trio import Names
+from goalreel.models.provenance import Provenance
 from goalreel.types import Stage
 
-NAMES = Names("steady", "steady", "steady")
+NAMES = named("steady", "steady", "steady")
 
 
 class Models:
@@ -42,7 +43,9 @@ class Models:
         return [Verdict(success=int(c.image.pixels[0, 0, 0]) % 2 == 0) for c in candidates]
 
 
-def work(root: Path, out: Path, models: Models, names: Names | None = NAMES, remote: Collection[Stage] = ()):
+def work(
+    root: Path, out: Path, models: Models, names: Provenance | None = NAMES, remote: Collection[Stage] = ()
+):
     trio = Trio(models, models, models, names, frozenset(remote))
     return annotate(open_dataset(root), out, trio, Options(), limits=Limits(batch_size=2, in_flight=4))
 

@@ -8,17 +8,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.provenance import named
 
 from goalreel import Edit, Failure, Image, Options, Plan, Step, Task, Trio, Verdict, annotate, open_dataset
-from goalreel.annotator.circuit_breaker import REFUSED_IN_A_ROW, Outage, Retry, Watched, spoiled
+from goalreel.annotator.circuit_breaker import (
+    REFUSED_IN_A_ROW,
+    CircuitBreaker,
+    ModelUnavailableError,
+    Retry,
+    spoiled,
+)
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.errors import BackendError
-from goalreel.models.trio import Names
 from goalreel.types import Attempt, Segment, Storyboard, StoryboardStep
 
-NAMES = Names("steady", "steady", "steady", max_attempts=2)
+NAMES = named(planner="steady", editor="steady", critic="steady", max_attempts=2)
 
 
 class Server:
@@ -111,11 +117,11 @@ def test_a_server_that_refuses_everything_is_out_in_the_end():
         for i in range(REFUSED_IN_A_ROW)
     ]
     server = Server(refuses=[edit.task_id for edit in edits])
-    watched = Watched(Trio(server, server, server, NAMES), ())
+    watched = Trio(server, server, server, NAMES).with_middleware(CircuitBreaker(()))
     for edit in edits[:-1]:
-        watched.edit([edit])
-    with pytest.raises(Outage, match="the server answered 400"):
-        watched.edit([edits[-1]])
+        watched.editor.edit([edit])
+    with pytest.raises(ModelUnavailableError, match="the server answered 400"):
+        watched.editor.edit([edits[-1]])
 
 
 def test_calls_that_one_hiccup_costs_are_no_outage():
@@ -127,12 +133,14 @@ def test_calls_that_one_hiccup_costs_are_no_outage():
             return super().plan(tasks)
 
     server = Restarting(out="planner")
-    watched = Watched(Trio(server, server, server, NAMES), ())
+    watched = Trio(server, server, server, NAMES).with_middleware(CircuitBreaker(()))
 
     def wave(number: int) -> list[BaseException | None]:
         tasks = [[Task(id=f"{number} {i}", instruction="x")] for i in range(size)]
         with ThreadPoolExecutor(size) as pool:
-            return [future.exception() for future in [pool.submit(watched.plan, asked) for asked in tasks]]
+            return [
+                future.exception() for future in [pool.submit(watched.planner.plan, asked) for asked in tasks]
+            ]
 
     for number in range(2):
         assert {type(error) for error in wave(number)} == {BackendError}
@@ -141,7 +149,7 @@ def test_calls_that_one_hiccup_costs_are_no_outage():
     server.out = "planner"
     for number in range(2):
         assert {type(error) for error in wave(number)} == {BackendError}
-    assert Outage in {type(error) for error in wave(2)}
+    assert ModelUnavailableError in {type(error) for error in wave(2)}
 
 
 def test_a_dead_planner_stops_the_run_before_anything_is_written(sharded_dataset, whole, tmp_path):

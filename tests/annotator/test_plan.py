@@ -9,6 +9,7 @@ import goalreel
 from goalreel.batch import run
 from goalreel.image import Image
 from goalreel.models.journal import Journal
+from goalreel.models.trio import Trio
 from goalreel.types import Candidate, Edit, Failure, Plan, Step, Storyboard, Task, Verdict
 
 TASK = Task(id="task", instruction="tidy up", image=Image(np.zeros((24, 32, 3), np.uint8)))
@@ -38,12 +39,10 @@ class Counting:
 
 
 def board(model: Counting, journal: Journal | None = None) -> Storyboard:
-    kept = (
-        (journal.planner(model, "m"), journal.editor(model, "m"), journal.critic(model, "m"))
-        if journal
-        else (model, model, model)
-    )
-    return next(run([TASK], *kept, max_attempts=3))
+    trio = Trio(model, model, model)
+    if journal:
+        trio = trio.with_middleware(journal.middleware(dict.fromkeys(("plan", "edit", "judge"), "m")))
+    return next(run([TASK], trio.planner, trio.editor, trio.critic, max_attempts=3))
 
 
 def test_a_killed_run_asks_no_model_twice(tmp_path):
@@ -81,9 +80,8 @@ def test_failures_are_worth_a_retry(tmp_path):
 
 def test_other_models_other_answers(tmp_path):
     journal, model = Journal(tmp_path), Counting()
-    journal.planner(model, "a").plan([TASK])
-    journal.planner(model, "b").plan([TASK])
-    journal.planner(model, "a").plan([TASK])
+    for key in ("a", "b", "a"):
+        Trio(model, model, model).with_middleware(journal.middleware({"plan": key})).planner.plan([TASK])
     assert model.calls["plan"] == 2
 
 

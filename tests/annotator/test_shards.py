@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.cli import fails, goalreel, invoke
 from support.places import SUPPORT
+from support.provenance import named
 from support.scripted_trio import Scripted
 
 from goalreel.annotator.annotate import annotate, open_dataset
@@ -17,7 +18,7 @@ from goalreel.batch import Limits
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.shards import Shard
 from goalreel.errors import InputError
-from goalreel.models.trio import Names, Trio
+from goalreel.models.trio import Trio
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -118,7 +119,12 @@ class Dying(Scripted):
 
 def test_a_shard_that_goes_on_asks_no_model_twice(sharded_dataset, tmp_path):
     def work(out: str, model: Scripted, shard: Shard | None = None) -> None:
-        trio = Trio(model, model, model, Names("steady", "steady", "steady"))
+        trio = Trio(
+            model,
+            model,
+            model,
+            named("steady", "steady", "steady"),
+        )
         annotate(open_dataset(sharded_dataset), tmp_path / out, trio, limits=Limits(2, 2), shard=shard)
 
     one, first, second, third = Scripted(1, 0), Dying(3), Dying(), Dying()

@@ -1,11 +1,13 @@
 """Steps in words alone, how sure the Critic is, pictures of another size: plan, annotate, report."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 import pytest
+from support.provenance import named
 
 from goalreel import load_storyboard
 from goalreel.annotator.annotate import annotate, open_dataset
@@ -21,8 +23,8 @@ from goalreel.cli.console import show_summary
 from goalreel.cli.plan_progress import live_view
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.image import Image
-from goalreel.models.trio import Names, Trio
-from goalreel.types import Plan, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
+from goalreel.models.trio import Trio
+from goalreel.types import ROLES, Plan, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
 
 SAID = "Wait until the water boils."
 SURE = 0.93
@@ -61,9 +63,7 @@ class Cook:
 
 
 def trio(cook: Cook, **names) -> Trio:
-    return Trio(
-        cook, cook, cook, Names("p", "e", "c", unkept=frozenset({"planner", "editor", "critic"}), **names)
-    )
+    return Trio(cook, cook, cook, replace(named(**names), uncached=frozenset(ROLES)))
 
 
 FRAME = Image(np.full((48, 64, 3), 40, np.uint8))

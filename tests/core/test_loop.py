@@ -6,8 +6,20 @@ import numpy as np
 import pytest
 
 from goalreel.image import Image
-from goalreel.loop import Answer, Request, attempt_seed, storyboard
-from goalreel.types import Candidate, Edit, Failure, Plan, Segment, Step, Storyboard, Task, Verdict
+from goalreel.loop import attempt_seed, storyboard
+from goalreel.types import (
+    Answer,
+    Candidate,
+    Edit,
+    Failure,
+    Plan,
+    Request,
+    Segment,
+    Step,
+    Storyboard,
+    Task,
+    Verdict,
+)
 
 
 def picture(value: int) -> Image:

@@ -27,7 +27,7 @@ from goalreel.editors.remote import Patience, RemoteEditor, remote_editor
 from goalreel.errors import InputError
 from goalreel.http import with_retry_listener
 from goalreel.image import Image
-from goalreel.models.load import build_editor
+from goalreel.models.build import build_editor
 from goalreel.serving.settings import Models
 from goalreel.types import Edit, Failure
 

@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
+from goalreel.annotator.circuit_breaker import CircuitBreaker, rule_roles
 from goalreel.annotator.summary import Summary
 from goalreel.errors import BackendError, UserError
-from goalreel.evaluation.outage import stopping
 from goalreel.evaluation.published.answers import FOLDER, generate
 from goalreel.evaluation.published.benchmark import Sample
 from goalreel.image import Image
@@ -49,8 +49,12 @@ def edit(number: int) -> Edit:
     return Edit(task_id=f"t{number}", step=0, attempt=0, image=PICTURE, prompt="put it there", seed=0)
 
 
+def strict(models: Models) -> Trio:
+    return models.trio.with_middleware(CircuitBreaker(rule_roles(models.trio), strict=True))
+
+
 def test_a_model_that_answers_nobody_ends_the_evaluation():
-    editor = stopping(Models(lambda edit: SILENT).trio).editor
+    editor = strict(Models(lambda edit: SILENT)).editor
     assert [editor.edit([edit(i)]) for i in (0, 1)] == [[SILENT]] * 2
     with pytest.raises(UserError, match="the editor answered none of its last 3 calls"):
         editor.edit([edit(2)])
@@ -58,7 +62,7 @@ def test_a_model_that_answers_nobody_ends_the_evaluation():
 
 def test_what_cannot_be_read_is_an_answer_and_the_models_own():
     garbage = Failure(stage="edit", message="no picture in the reply", reply="Sure!")
-    editor = stopping(Models(lambda edit: garbage).trio).editor
+    editor = strict(Models(lambda edit: garbage)).editor
     assert [editor.edit([edit(i)]) for i in range(9)] == [[garbage]] * 9
 
 
@@ -67,7 +71,7 @@ def test_a_model_that_cannot_be_called_ends_it_at_once(monkeypatch):
         raise BackendError("no server at http://x")
 
     monkeypatch.setattr(Models, "plan", gone)
-    planner = stopping(Models().trio).planner
+    planner = strict(Models()).planner
     with pytest.raises(UserError, match="no server at http://x: what is finished is kept, run the same"):
         planner.plan([Task(id="t", instruction="put it there")])
 

@@ -5,24 +5,27 @@ from dataclasses import replace
 
 import pytest
 from support.places import ROOT
+from support.provenance import named
 
 from goalreel.errors import InputError
 from goalreel.models import presets
+from goalreel.models.build import build_chat, build_critic, build_editor, build_planner, dialect_of
 from goalreel.models.discovery import find, forms, is_remote, kinds
 from goalreel.models.journal import Journal
-from goalreel.models.kinds import EditorOptions, HfOptions
-from goalreel.models.load import build_chat, build_critic, build_editor, build_planner, dialect_of, load
-from goalreel.models.names import SHOWN, ModelName
-from goalreel.models.recording_context import Recorded
-from goalreel.models.registry import ROLES, Asked, ModelOptions, Registry, read_options
+from goalreel.models.load import load
+from goalreel.models.model_options import PUBLIC_OPTIONS, EditorOptions, HfOptions, ModelOptions
+from goalreel.models.names import ModelName
+from goalreel.models.provenance import Provenance
+from goalreel.models.recording_context import RecordingContext
+from goalreel.models.registry import ModelSpec, Registry, read_options
 from goalreel.models.table import table
-from goalreel.models.trio import Names, Trio
-from goalreel.planners.agents.observing import ObservingCritic
+from goalreel.models.trio import Trio
+from goalreel.planners.agents.dialects.observed import ObservedDialect
 from goalreel.planners.recorded.difference import DifferenceCritic
 from goalreel.planners.watch.planner import WatchPlanner
 from goalreel.serving.build import build_models
 from goalreel.streaming.engine_loop import one_line
-from goalreel.types import Task
+from goalreel.types import ROLES, Task
 
 
 @pytest.mark.parametrize(
@@ -103,7 +106,7 @@ def test_the_identity_tells_options_apart_that_might_be_secrets():
 
 def test_answers_are_found_again_at_another_address_of_a_model_with_a_name():
     def key(name: str) -> str:
-        return Names("p", name, "c").key("editor")
+        return named(editor=name).key("editor")
 
     assert key("openai:m@http://a/v1") == key("openai:m@http://b:8000/v1?concurrency=2&retries=1")
     assert key("openai:m@http://a/v1") != key("openai:n@http://a/v1")
@@ -156,7 +159,7 @@ def test_wrong_options_get_one_line_that_repeats_no_value(name, said):
 
 def test_what_a_name_shows_are_the_options_of_our_own_kinds():
     ours = {o for role in ROLES for kind in kinds(role, plugins=False) for o in kind.options.model_fields}
-    assert ours == SHOWN
+    assert ours == PUBLIC_OPTIONS
 
 
 def test_options_reach_the_model(tmp_path):
@@ -165,12 +168,12 @@ def test_options_reach_the_model(tmp_path):
 
     vlm = tiny_vlm(tmp_path / "vlm")
     options = f"batch_size=3&dtype=bfloat16&temperature=checkpoint&processor={vlm}"
-    shared = {}
-    chat = build_chat(f"hf:{vlm}?{options}&dialect=own", role="planner", shared=shared)
+    cache = {}
+    chat = build_chat(f"hf:{vlm}?{options}&dialect=own", role="planner", cache=cache)
     assert chat.batch_size == 3
-    assert build_chat(f"hf:{vlm}?{options}&dialect=interleavethinker", role="critic", shared=shared) is chat
-    assert build_chat(f"hf:{vlm}?{options}&overlay=1", role="critic", shared=shared) is chat
-    assert build_chat(f"hf:{vlm}?top_k=2&temperature=1", role="critic", shared=shared) is not chat
+    assert build_chat(f"hf:{vlm}?{options}&dialect=interleavethinker", role="critic", cache=cache) is chat
+    assert build_chat(f"hf:{vlm}?{options}&overlay=1", role="critic", cache=cache) is chat
+    assert build_chat(f"hf:{vlm}?top_k=2&temperature=1", role="critic", cache=cache) is not chat
     assert str(chat.model.dtype) == "torch.bfloat16"
     folder = tiny_pipeline("StableDiffusionInstructPix2PixPipeline", tmp_path / "editor")
     editor = build_editor(f"diffusers:{folder}?vae_tiling=true&dtype=float32")
@@ -206,8 +209,8 @@ def test_an_overlay_is_asked_for_by_name(name):
     assert not dialect_of(f"{name}?overlay=0", "critic").overlay
     assert not dialect_of(name, "critic").overlay
     shown = presets.load("nano", critic=f"{name}?overlay=1")
-    assert "overlay=1" in Names.of(shown).shown()["critic"]
-    assert Names.of(shown).key("critic") != Names.of(presets.load("nano", critic=name)).key("critic")
+    assert "overlay=1" in Provenance(shown).display_names()["critic"]
+    assert Provenance(shown).key("critic") != Provenance(presets.load("nano", critic=name)).key("critic")
 
 
 @pytest.mark.parametrize(
@@ -226,7 +229,7 @@ def test_an_overlay_where_there_can_be_none_is_one_line(changed, said):
 
 def test_frames_of_a_recording_are_not_laid_over_each_other():
     with pytest.raises(InputError, match="recorded frames are not laid over each other"):
-        build_critic("openai:m@http://127.0.0.1:1/v1?overlay=1", observing=True)
+        build_critic("openai:m@http://127.0.0.1:1/v1?overlay=1", dialect=ObservedDialect(overlay=True))
 
 
 def test_rules_are_asked_in_no_words_and_a_clone_has_to_be_one(tmp_path):
@@ -270,28 +273,30 @@ def test_models_that_read_recordings_say_so():
         build_planner("kinematic")
     with pytest.raises(InputError, match="only reads recordings"):
         load("hindsight")
-    trio = load("hindsight", recordings=Recorded({}, "front"))
-    assert trio.called.unkept == {"planner", "editor", "critic"}
+    trio = load("hindsight", recordings=RecordingContext({}, "front"))
+    assert trio.provenance.uncached == {"planner", "editor", "critic"}
 
 
 @pytest.mark.parametrize("editor", ["hindsight", "flux2-klein-4b+hindsight"])
 def test_an_editor_of_segments_wants_a_planner_that_reads_them_off(editor):
     preset = presets.load("hindsight", editor=editor, planner="openai:m@http://h/v1")
     with pytest.raises(InputError) as caught:
-        load(preset, recordings=Recorded({}, "front"), roles=())
+        load(preset, recordings=RecordingContext({}, "front"), roles=())
     said = "--planner openai:m@http://h/v1 gives none: use --planner kinematic or "
     assert said in str(caught.value)
     assert str(caught.value).endswith("or an --editor that renders")
     assert str(caught.value).startswith("--editor hindsight takes pictures from segments")
-    load(preset.model_copy(update={"planner": "kinematic"}), recordings=Recorded({}, "front"), roles=())
+    load(
+        preset.model_copy(update={"planner": "kinematic"}), recordings=RecordingContext({}, "front"), roles=()
+    )
 
 
 def test_a_planner_that_watches_asks_a_chat_model(tmp_path):
-    recorded = Recorded({}, "front")
+    recorded = RecordingContext({}, "front")
     preset = presets.load("watch", planner="watch:openai:m@http://h/v1?timeout_s=9", critic="difference")
     trio = load(preset, recordings=recorded)
     assert isinstance(trio.planner, WatchPlanner)
-    assert trio.called.unkept == {"editor", "critic"}, "its answers are kept"
+    assert trio.provenance.uncached == {"editor", "critic"}, "its answers are kept"
     assert trio.remote == {"plan"}
     assert not preset.predictive
     weights = tmp_path / "weights"
@@ -313,11 +318,11 @@ def test_one_checkpoint_watches_and_judges(video_dataset, tmp_path):
     vlm = f"hf:{tiny_vlm(tmp_path / 'vlm')}?max_new_tokens=4"
     source = open_dataset(video_dataset)
     episode = source.episode(0)
-    recorded = Recorded(source.recording, "observation.images.front", cameras=source.cameras)
-    shared = {}
-    planner = build_planner(f"watch:{vlm}", recorded, shared)
-    build_critic(vlm, recorded, shared)
-    assert len(shared) == 1
+    recorded = RecordingContext(source.recording, "observation.images.front", cameras=source.cameras)
+    cache = {}
+    planner = build_planner(f"watch:{vlm}", recorded, cache)
+    build_critic(vlm, recorded, cache)
+    assert len(cache) == 1
     (plan,) = planner.plan([Task(id=episode.id, instruction=episode.instruction)])
     assert plan.reply is not None
     assert plan.message.startswith("no usable answer in 3 replies")
@@ -341,7 +346,7 @@ def test_pictures_may_go_out_as_jpeg():
 def test_what_cannot_watch_is_one_line(name, said):
     preset = presets.load("watch", planner=name, critic="difference")
     with pytest.raises(InputError) as caught:
-        load(preset, recordings=Recorded({}, "front"), roles=())
+        load(preset, recordings=RecordingContext({}, "front"), roles=())
     assert said in str(caught.value)
 
 
@@ -364,7 +369,7 @@ def test_the_old_name_of_the_edit_server():
 def test_which_models_are_asked_while_others_are_at_work(planner, editor, critic, remote, tmp_path):
     trio = load(presets.load("nano", planner=planner, editor=editor, critic=critic), roles=())
     assert trio.remote == remote
-    assert trio.kept(Journal(tmp_path)).remote == remote
+    assert trio.with_journal(Journal(tmp_path)).remote == remote
 
 
 def test_a_local_chat_model_for_both_agents_is_loaded_once(monkeypatch):
@@ -384,19 +389,19 @@ def test_only_the_roles_asked_for_are_loaded(monkeypatch):
 
     loaded = []
     monkeypatch.setattr(HfChat, "load", lambda folder, **options: loaded.append(folder) or object())
-    preset = presets.load("nano", planner="hf:a", critic="hf:b", editor="server:http://h")
+    preset = presets.load("nano", planner="hf:me/a", critic="hf:me/b", editor="server:http://h")
     trio = load(preset, roles=["critic"])
-    assert loaded == ["b"]
+    assert loaded == ["me/b"]
     trio.prepare()
     trio.prepare()
-    assert loaded == ["b", "a"]
+    assert loaded == ["me/b", "me/a"]
 
 
 def test_models_without_names_are_called_by_their_classes():
     critic = DifferenceCritic()
-    called = Trio(critic, critic, critic).called
-    assert called.critic == "goalreel.planners.recorded.difference.DifferenceCritic"
-    assert called.unkept == {"planner", "editor", "critic"}
+    called = Trio(critic, critic, critic).provenance
+    assert called.preset.critic == "goalreel.planners.recorded.difference.DifferenceCritic"
+    assert called.uncached == {"planner", "editor", "critic"}
 
 
 @pytest.mark.parametrize(
@@ -411,10 +416,7 @@ def test_models_without_names_are_called_by_their_classes():
 def test_live_frames_are_asked_about_in_other_words_where_the_preset_says_so(critic, live, observed):
     given = {"planner": "openai:m@http://h/v1", "editor": "server:http://h", "critic": critic}
     trio = load(presets.load("api", **given, critic_live=live), roles=())
-    assert (trio.observing is not None) == observed
-    assert (trio.observer is trio.critic) != observed
-    if observed:
-        assert isinstance(trio.observer.model, ObservingCritic)
+    assert (trio.live_critic is not None) == observed
 
 
 def test_a_chat_models_preset_asks_as_of_a_camera_and_nanos_as_it_has_learned():
@@ -425,31 +427,46 @@ def test_a_chat_models_preset_asks_as_of_a_camera_and_nanos_as_it_has_learned():
 def test_a_models_key_is_that_of_its_name_how_it_is_asked_and_its_version():
     from goalreel import __version__
 
-    names = Names("p", "e", "c", critic_mode="fast")
+    names = named(critic_mode="fast")
     assert (names.key("planner"), names.key("critic")) == (
         f"p 40 {__version__}",
         f"c fast False None {__version__}",
     )
     for other in (
-        {"critic_scores": True},
-        {"critic_threshold": 0.5},
-        {"notes": (("critic", "other words"),)},
+        named(critic_mode="fast", critic_scores=True),
+        named(critic_mode="fast", critic_threshold=0.5),
+        replace(names, notes=(("critic", "other words"),)),
     ):
-        assert replace(names, **other).key("critic") != names.key("critic")
+        assert other.key("critic") != names.key("critic")
 
 
 def test_a_kind_is_registered_once():
     registry: Registry[str] = Registry()
 
     @registry.kind("mine:N", "A number.", ModelOptions)
-    def build(asked: Asked[ModelOptions]) -> str:
-        return asked.name.target
+    def build(spec: ModelSpec[ModelOptions]) -> str:
+        return spec.name.target
 
     kind = registry.get("mine")
     assert (kind.form, kind.plugin) == ("mine:N", __name__.partition(".")[0])
     assert kind.build(ModelName.parse("mine:3"), "editor", None) == "3"
     with pytest.raises(ValueError, match="there is a kind 'mine' already"):
         registry.kind("mine", "Another.", ModelOptions)(build)
+
+
+def test_the_old_names_of_the_plugin_api_work_and_warn():
+    import importlib
+
+    registry = importlib.import_module("goalreel.models.registry")
+    with pytest.warns(DeprecationWarning, match="Asked is called ModelSpec now"):
+        old = registry.Asked
+    context, chat = RecordingContext({}, "front"), object()
+    spec = old(ModelName.parse("mine"), ModelOptions(), "planner", context, chat)
+    for name, value in (("given", context), ("recorded", context), ("asked_chat", chat)):
+        with pytest.warns(DeprecationWarning, match=f"{name} is called"):
+            assert getattr(spec, name) is value
+    with pytest.raises(ImportError):
+        from goalreel.models.registry import Nothing  # pyright: ignore[reportAttributeAccessIssue]  # noqa: F401
 
 
 def test_the_documentation_has_the_table_of_kinds():

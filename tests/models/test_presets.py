@@ -9,7 +9,7 @@ from goalreel.editors import catalogue
 from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.load import load
-from goalreel.models.trio import Names
+from goalreel.models.provenance import Provenance
 
 OWN = "planner: hf:a\neditor: server:http://h\ncritic: difference\nmax_attempts: 2\nkeep: last\n"
 
@@ -55,7 +55,9 @@ def test_a_file_of_ones_own(own, monkeypatch):
     )
     monkeypatch.chdir(own.parent)
     assert presets.load("mine.yaml") == presets.load(str(own))
-    assert load("mine.yaml", roles=()).called == Names.of(presets.load("mine.yaml"), frozenset({"critic"}))
+    assert load("mine.yaml", roles=()).provenance == Provenance(
+        presets.load("mine.yaml"), uncached=frozenset({"critic"})
+    )
 
 
 def test_a_file_does_not_hide_a_preset_of_that_name(tmp_path, monkeypatch):
@@ -127,8 +129,9 @@ def test_names_to_show_hold_no_secret_and_say_how_a_model_is_asked(monkeypatch):
         critic="openai:InterleaveThinker/InterleaveThinker-Critic-8B@http://h/v1?dialect=own",
         critic_scores=False,
     )
-    names = load(preset, roles=()).called
-    shown = replace(names, editor="mine:e@http://me:s3cret@h/v1?sign=s3cret").shown()
+    provenance = load(preset, roles=()).provenance
+    secret = {"editor": "mine:e@http://me:s3cret@h/v1?sign=s3cret"}
+    shown = replace(provenance, preset=provenance.preset.model_copy(update=secret)).display_names()
     assert shown["planner"].startswith(f"{preset.planner} (the published prompts are not at hand")
     assert shown["editor"] == "mine:e@http://h/v1?sign=***"
     assert shown["critic"] == preset.critic

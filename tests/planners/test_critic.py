@@ -11,7 +11,7 @@ from support.scripted import ScriptedChat, words
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.models.load import build_critic
+from goalreel.models.build import build_critic
 from goalreel.planners.agents.critic import ChatCritic, question
 from goalreel.planners.agents.dialects import OwnDialect
 from goalreel.planners.chat.conversation import NoReply

@@ -10,7 +10,8 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.dialects import OWN, Dialect, default_dialect, dialect, interleavethinker
-from goalreel.planners.agents.planner import ChatPlanner, ReplanContext
+from goalreel.planners.agents.planner import ChatPlanner
+from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.chat.conversation import Conversation
 from goalreel.types import (
     Attempt,

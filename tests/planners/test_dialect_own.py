@@ -9,7 +9,8 @@ from support.scripted import ScriptedChat, words
 
 from goalreel.image import Image
 from goalreel.planners.agents.critic import ChatCritic
-from goalreel.planners.agents.planner import ChatPlanner, ReplanContext
+from goalreel.planners.agents.planner import ChatPlanner
+from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.chat.conversation import Conversation
 from goalreel.types import Attempt, Candidate, DoneStep, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
 

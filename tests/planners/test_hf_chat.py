@@ -13,7 +13,7 @@ from support import tiny
 
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
-from goalreel.models.load import build_chat
+from goalreel.models.build import build_chat
 from goalreel.planners.chat.conversation import Message, NoReply
 from goalreel.planners.chat.hf import HfChat
 

@@ -11,7 +11,8 @@ from support.cli import goalreel
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.models.load import build_critic
+from goalreel.models.build import build_critic
+from goalreel.planners.agents.dialects.observed import ObservedDialect
 from goalreel.types import Candidate, Failure
 
 
@@ -34,7 +35,7 @@ def candidate() -> Candidate:
 )
 def test_three_answers(holds, success, words):
     with ChatServer(lambda request: said(answer(holds))) as server:
-        critic = build_critic(f"openai:m@{server.url}", observing=True)
+        critic = build_critic(f"openai:m@{server.url}", dialect=ObservedDialect())
         verdict = critic.judge([candidate()])[0]
     assert (verdict.success, verdict.refined_prompt) == (success, None)
     assert verdict.reasoning.startswith(words)
@@ -46,14 +47,14 @@ def test_three_answers(holds, success, words):
 
 def test_anything_else_is_asked_again_and_never_accepted():
     with ChatServer(lambda request: said(answer("perhaps"))) as server:
-        verdict = build_critic(f"openai:m@{server.url}", observing=True).judge([candidate()])[0]
+        verdict = build_critic(f"openai:m@{server.url}", dialect=ObservedDialect()).judge([candidate()])[0]
     assert isinstance(verdict, Failure)
     assert len(server.requests) == 3
 
 
 def test_it_tells_no_probability():
     with pytest.raises(InputError, match="yes, no or cannot tell: leave the critic's threshold out"):
-        build_critic("openai:m@http://h/v1", observing=True, threshold=0.5)
+        build_critic("openai:m@http://h/v1", dialect=ObservedDialect(), threshold=0.5)
 
 
 def test_hindsight_tries_the_next_frame_and_ends_unverified_with_the_reason(video_dataset, tmp_path):

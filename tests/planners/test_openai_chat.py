@@ -19,7 +19,7 @@ from support.chat_server import ChatServer, Reply, error, said
 from goalreel.errors import BackendError, InputError
 from goalreel.http import with_retry_listener
 from goalreel.image import Image
-from goalreel.models.load import build_chat
+from goalreel.models.build import build_chat
 from goalreel.planners.chat.conversation import Message, NoReply
 from goalreel.planners.chat.openai import OpenAIChat
 

@@ -11,7 +11,8 @@ from support.scripted import ScriptedChat, words
 from goalreel.batch import run
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.planners.agents.planner import ChatPlanner, ReplanContext
+from goalreel.planners.agents.planner import ChatPlanner
+from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.chat.conversation import NoReply
 from goalreel.planners.chat.interleave import interleave, plain, shrink
 from goalreel.types import (

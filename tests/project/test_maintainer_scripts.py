@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from goalreel.batch import run
 from goalreel.cli.main import app
-from goalreel.models.load import Trio
+from goalreel.models.trio import Trio
 from goalreel.tabletop.bench.loop import TruePlanner
 from goalreel.tabletop.bench.scenes import walk
 from goalreel.types import Candidate, Verdict

@@ -29,7 +29,7 @@ from support.tiny import tiny_vlm
 from goalreel.editors.remote import remote_editor
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.models.load import build_chat
+from goalreel.models.build import build_chat
 from goalreel.planners.chat.conversation import Message, NoReply
 from goalreel.planners.chat.hf import HfChat
 from goalreel.serving.settings import Models, ServeSettings

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from goalreel.cli.bound_options import ModelCommand
 from goalreel.cli.serve import serve
-from goalreel.models.load import build_chat, build_editor
+from goalreel.models.build import build_chat, build_editor
 from goalreel.planners.chat.conversation import Message
 from goalreel.types import Edit
 

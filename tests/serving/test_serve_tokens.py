@@ -20,7 +20,7 @@ from support.serving_models import (
     until,
 )
 
-from goalreel.models.load import build_chat
+from goalreel.models.build import build_chat
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.serving.settings import Models
 from goalreel.types import Candidate, Storyboard

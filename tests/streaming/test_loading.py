@@ -7,7 +7,7 @@ import pytest
 from support.streaming_world import QUICK, Listening, World, result
 from support.wait import until
 
-from goalreel.models.lazy import LaterCritic, LaterEditor, LaterPlanner
+from goalreel.models.lazy import Lazy
 from goalreel.models.trio import Trio
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine
@@ -31,9 +31,9 @@ class Slow:
             return self.world
 
         return Trio(
-            LaterPlanner(lambda: model("planner")),
-            LaterEditor(lambda: model("editor")),
-            LaterCritic(lambda: model("critic")),
+            Lazy(lambda: model("planner")),
+            Lazy(lambda: model("editor")),
+            Lazy(lambda: model("critic")),
         )
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from support.streaming_world import World, picture
 
 from goalreel.image import Image
-from goalreel.models.load import Trio
-from goalreel.planners.agents.planner import ReplanContext
+from goalreel.models.trio import Trio
+from goalreel.planners.agents.replan import ReplanContext
 from goalreel.streaming.closeness import Closeness, changed_share
 from goalreel.streaming.frames import FrameSlot
 from goalreel.streaming.model_caller import ModelCaller, ModelThread
@@ -303,7 +303,7 @@ def test_a_look_at_the_robot_holds_up_what_is_rendered_only_where_one_model_does
     critic, observer = World(), Looking()
     observer.hold["look"] = threading.Event()
     served = frozenset({"judge"}) if remote else frozenset()
-    caller = ModelCaller(Trio(critic, critic, critic, remote=served, observing=observer))
+    caller = ModelCaller(Trio(critic, critic, critic, remote=served, live_critic=observer))
     asked = Candidate(
         task_id="t", step=0, source=None, image=picture(1), instruction="at 1", prompt="move to 1"
     )

@@ -261,7 +261,7 @@ class Looking:
 def test_live_frames_go_to_the_one_who_observes_and_pictures_to_the_critic(start):
     world = World(1)
     looking = Looking(world)
-    engine, heard = start(world, observing=looking)
+    engine, heard = start(world, live_critic=looking)
     ticket = engine.submit(TaskRequest("move it"))
     until(lambda: heard.told == [0])
     before = [c for kind, c in world.calls if kind == "judge"]

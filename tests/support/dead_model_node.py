@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from goalreel.errors import BackendError
-from goalreel.models.load import Trio, load
+from goalreel.models.load import load
 from goalreel.models.presets import Preset
+from goalreel.models.trio import Trio
 from goalreel_ros.main import leave, run
 from goalreel_ros.node import GoalreelNode
 

@@ -10,7 +10,7 @@ import numpy as np
 from goalreel.errors import BackendError
 from goalreel.http import report_retry
 from goalreel.image import Image
-from goalreel.models.load import Trio
+from goalreel.models.trio import Trio
 from goalreel.planners.agents.task_check import states_in
 from goalreel.streaming.board import Board, Frame, Goal
 from goalreel.streaming.engine import Engine
@@ -137,9 +137,9 @@ QUICK = {
 }
 
 
-def make(world: World, observing=None, **settings) -> tuple[Engine, Listening]:
+def make(world: World, live_critic=None, **settings) -> tuple[Engine, Listening]:
     heard = Listening()
-    trio = Trio(world, world, world, observing=observing)
+    trio = Trio(world, world, world, live_critic=live_critic)
     ticks = iter(range(1, 10**9))
     engine = Engine(
         EngineSettings.of(**QUICK | settings),

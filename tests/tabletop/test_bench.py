@@ -10,11 +10,12 @@ import pytest
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from support import tabletop_models as models
+from support.provenance import named
 
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.journal import Journal
-from goalreel.models.trio import Names, Trio
+from goalreel.models.trio import Trio
 from goalreel.tabletop.bench import scenes as walking
 from goalreel.tabletop.bench.bench import PARTS, Bench
 from goalreel.tabletop.bench.closed import (
@@ -372,12 +373,22 @@ def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
 def test_a_second_run_asks_no_model_twice(scenes, tmp_path):
     few = scenes[:2]
     editor, critic = models.Editor(few, terse=0.5), models.Critic(few)
-    trio = Trio(models.Planner(few), editor, critic, Names("p", "e", "c")).kept(Journal(tmp_path))
+    trio = Trio(
+        models.Planner(few),
+        editor,
+        critic,
+        named(),
+    ).with_journal(Journal(tmp_path))
     first = measure_loops(few, run_loops(few, trio.editor, trio.critic, quiet))
     asked = editor.asked, critic.asked
     assert measure_loops(few, run_loops(few, trio.editor, trio.critic, quiet)) == first
     assert (editor.asked, critic.asked) == asked
-    other = Trio(models.Planner(few), editor, critic, Names("p", "another", "c")).kept(Journal(tmp_path))
+    other = Trio(
+        models.Planner(few),
+        editor,
+        critic,
+        named(editor="another"),
+    ).with_journal(Journal(tmp_path))
     edit_all(few, other.editor, quiet)
     assert editor.asked > asked[0]
 

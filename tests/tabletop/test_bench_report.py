@@ -27,7 +27,7 @@ from goalreel.evaluation.statistics import (
 )
 from goalreel.models.load import load
 from goalreel.models.presets import Preset
-from goalreel.models.trio import Names
+from goalreel.models.provenance import Provenance
 from goalreel.tabletop.bench.bench import PARTS
 from goalreel.tabletop.bench.job import annotated, score_job
 from goalreel.tabletop.bench.report import BenchReport
@@ -117,12 +117,12 @@ def test_new_weights_are_another_model(tmp_path):
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(b"one")
     preset = Preset(planner=f"hf:{tmp_path}?dtype=float32", editor="e", critic="c", max_attempts=3)
-    first = Names.of(preset)
+    first = Provenance(preset)
     before = first.key("planner")
-    assert Names.of(preset).key("planner") == before
+    assert Provenance(preset).key("planner") == before
     weights.write_bytes(b"another")
-    assert Names.of(preset).key("planner") != before
-    assert Names.of(preset).key("editor") == first.key("editor")
+    assert Provenance(preset).key("planner") != before
+    assert Provenance(preset).key("editor") == first.key("editor")
 
 
 def test_the_command_knows_the_benchs_parts():

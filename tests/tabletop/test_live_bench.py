@@ -105,10 +105,10 @@ def test_a_critic_that_accepts_everything_is_early_and_fooled(courses):
 @pytest.mark.slow
 def test_the_bench_asks_who_is_asked_about_live_frames():
     (scene,) = walks(SOME, quiet)
-    observing = Says(True)
-    trio = Trio(Says(False), Says(False), Says(False), observing=observing)
+    live_critic = Says(True)
+    trio = Trio(Says(False), Says(False), Says(False), live_critic=live_critic)
     found = values(Bench([scene], trio, 1, None, quiet, ASKS).run(["live"]))
-    assert observing.asked
+    assert live_critic.asked
     assert trio.critic.asked == []
     assert found["live.false_success"] == found["live.words_early"] == 1
     assert "live.whole_missed" in found

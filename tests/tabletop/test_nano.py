@@ -13,8 +13,10 @@ from goalreel.batch import run
 from goalreel.checkpoints import NANO, located
 from goalreel.cli.main import app
 from goalreel.models import presets
-from goalreel.models.load import Trio, build_chat, build_editor, load
+from goalreel.models.build import build_chat, build_editor
+from goalreel.models.load import load
 from goalreel.models.names import ModelName
+from goalreel.models.trio import Trio
 from goalreel.types import Candidate, Storyboard, Task, Verdict
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")

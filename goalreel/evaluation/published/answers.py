@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, overload
 
+from goalreel.annotator.circuit_breaker import CircuitBreaker, rule_roles
 from goalreel.batch import Limits, run
 from goalreel.errors import DatasetError
-from goalreel.evaluation.outage import stopping
 from goalreel.evaluation.published.benchmark import BenchAnswer, Sample
 from goalreel.files import digest
 from goalreel.models.journal import Journal
@@ -76,17 +76,19 @@ def generate(
     if not todo:
         return
     models.prepare()
+    preset = models.provenance.preset
     journal = Journal(out / "answers")
-    kept = stopping(models).kept(journal)
+    breaker = CircuitBreaker(rule_roles(models), strict=True)
+    watched = models.with_middleware(breaker).with_journal(journal)
     boards = run(
         (sample.task(_seed(seed, sample)) for sample in todo),
-        kept.planner,
-        kept.editor,
-        kept.critic,
-        max_attempts=models.called.max_attempts,
-        keep=models.called.keep,
+        watched.planner,
+        watched.editor,
+        watched.critic,
+        max_attempts=preset.max_attempts,
+        keep=preset.keep,
         limits=Limits(concurrency, concurrency),
-        remote=kept.remote,
+        remote=watched.remote,
     )
     progress("generate", 0, len(todo))
     for done, board in enumerate(boards, start=1):

@@ -11,7 +11,7 @@ OUT/report.md         the scores beside the paper's
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,9 +29,9 @@ from goalreel.evaluation.statistics import Measurement
 from goalreel.files import digest, exclusive, write_bytes
 from goalreel.image import Image
 from goalreel.models.names import ModelName
-from goalreel.models.registry import ROLES
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
+from goalreel.types import ROLES
 
 type Only = Literal["generate", "judge"]
 type Confirm = Callable[[Estimate], bool]
@@ -146,10 +146,10 @@ def _settle(order: PublishedOrder, models: Trio | None, every: Sequence[Sample])
 
 
 def _facts(models: Trio, seed: int) -> dict[str, Any]:
-    names = asdict(models.called)
-    del names["unkept"]
-    public = {role: ModelName.parse(names[role]).public() for role in ROLES}
-    return names | public | {"notes": dict(models.called.notes), "seed": seed, "goalreel": __version__}
+    provenance = models.provenance
+    public = {role: provenance.preset.model_name(role).public() for role in ROLES}
+    facts = provenance.settings() | public | {"notes": dict(provenance.notes)}
+    return facts | {"seed": seed, "goalreel": __version__}
 
 
 def _fingerprint(every: Sequence[Sample]) -> str:

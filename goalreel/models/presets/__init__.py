@@ -15,8 +15,8 @@ from goalreel.errors import InputError
 from goalreel.models.discovery import find
 from goalreel.models.loop_options import LoopOptions
 from goalreel.models.names import ModelName
-from goalreel.models.registry import ROLES
 from goalreel.settings import READ_ONLY, SettingError
+from goalreel.types import ROLES, Role
 
 MAX_BYTES = 64 * 1024
 PLACEHOLDER = "MODEL"
@@ -40,6 +40,10 @@ class Preset(LoopOptions):
     name: Annotated[str | None, Field(exclude=True)] = None
     """Of the preset, or of the file that it was read from, without its folder."""
 
+    def model_name(self, role: Role) -> ModelName:
+        """The name of a role's model, taken apart."""
+        return ModelName.parse(getattr(self, role))
+
     @property
     def predictive(self) -> bool:
         """It renders goals nobody has filmed, rather than read them off a recording.
@@ -47,12 +51,12 @@ class Preset(LoopOptions):
         Raises:
             InputError: there is no such editor.
         """
-        return not find("editor", ModelName.parse(self.editor)).needs_recording
+        return not find("editor", self.model_name("editor")).needs_recording
 
     @property
     def unfilled(self) -> list[str]:
         """The roles whose model is still to be named."""
-        names = {role: ModelName.parse(getattr(self, role)) for role in ROLES}
+        names = {role: self.model_name(role) for role in ROLES}
         return [role for role, name in names.items() if PLACEHOLDER in (name.model, name.inner.model)]
 
 

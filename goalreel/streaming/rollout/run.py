@@ -14,7 +14,7 @@ from lerobot.utils.visualization_utils import init_visualization, shutdown_visua
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.models.load import Trio
+from goalreel.models.trio import Trio
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.frames import FrameSlot
 from goalreel.streaming.request import TaskOutcome, TaskRequest

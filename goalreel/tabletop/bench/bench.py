@@ -7,17 +7,17 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
+from goalreel.annotator.circuit_breaker import CircuitBreaker, rule_roles
 from goalreel.errors import InputError
-from goalreel.evaluation.outage import stopping
 from goalreel.evaluation.statistics import Measurement
 from goalreel.files import exclusive
 from goalreel.models.journal import Journal
-from goalreel.models.lazy import Later
-from goalreel.models.load import load, reading
+from goalreel.models.lazy import Lazy
+from goalreel.models.load import load, recording_readers
 from goalreel.models.presets import Preset
-from goalreel.models.recording_context import Recorded
-from goalreel.models.registry import ROLES, Role
-from goalreel.models.trio import Names, Trio
+from goalreel.models.provenance import Provenance
+from goalreel.models.recording_context import RecordingContext
+from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 from goalreel.tabletop.bench.closed import CourseFollower, measure_closed_loop
 from goalreel.tabletop.bench.critic import judge_all, measure_critic, measure_rewriting
@@ -40,6 +40,7 @@ from goalreel.tabletop.lessons.rows import Register
 from goalreel.tabletop.lessons.verdicts import verdict_rows
 from goalreel.tabletop.sim.splits import Split, seeds
 from goalreel.tabletop.sim.variety import PLAIN, View
+from goalreel.types import ROLES, Role
 
 type BenchPart = Literal["plan", "edit", "critic", "loop", "closed_loop", "live", "annotate"]
 PARTS: tuple[BenchPart, ...] = get_args(BenchPart.__value__)
@@ -87,7 +88,7 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
     """
     preset = order.preset
     parts: list[BenchPart] = [part for part in PARTS if part in order.parts]
-    read = reading(preset)
+    read = recording_readers(preset)
     if parts != ["annotate"] and read:
         raise InputError(f"{read[0]} only reads recordings: it has --parts annotate")
     if "annotate" in parts and order.view != PLAIN:
@@ -96,15 +97,16 @@ def evaluate(order: BenchOrder, progress: OnProgress) -> BenchReport:
     with exclusive(journal.folder, order.out):
         # Those that the parts ask are loaded now, so that a wrong one shows before hours of work.
         trio = None if read else load(preset, roles={role for part in parts for role in NEEDS[part]})
-        if trio is not None and "live" in parts and isinstance(trio.observer, Later):
-            _ = trio.observer.model
+        if trio is not None and "live" in parts and isinstance(trio.live_critic, Lazy):
+            _ = trio.live_critic.model
         chosen = seeds(order.split, order.episodes, order.first)
         scenes = walks(chosen, progress, order.view)
         values: dict[str, Measurement] = {}
         if trio is not None:
+            breaker = CircuitBreaker(rule_roles(trio), strict=True)
             bench = Bench(
                 scenes,
-                stopping(trio).kept(journal),
+                trio.with_middleware(breaker).with_journal(journal),
                 preset.max_attempts,
                 journal,
                 progress,
@@ -131,11 +133,11 @@ def _job(
 ) -> dict[str, Measurement]:
     from goalreel.tabletop.bench.job import measure_job  # imports lerobot
 
-    def models(recorded: Recorded) -> Trio:
+    def models(recorded: RecordingContext) -> Trio:
         return trio or load(order.preset, recordings=recorded, roles=())
 
-    names = Names.of(order.preset)
-    facts = repr((names, [names.key(role) for role in ROLES], [w.seed for w in scenes]))
+    provenance = Provenance(order.preset)
+    facts = repr((provenance, [provenance.key(role) for role in ROLES], [w.seed for w in scenes]))
     folder = order.out / f"annotate-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
     measurements = measure_job(scenes, models, folder, progress)
     return {f"annotate.{key}": value for key, value in measurements.items()}
@@ -185,7 +187,9 @@ class Bench:
 
     def _loop(self, register: Register) -> dict[str, Measurement]:
         trio = self.trio
-        hits = run_loops(self.walks, trio.editor, trio.critic, self.progress, trio.called.keep, register)
+        hits = run_loops(
+            self.walks, trio.editor, trio.critic, self.progress, trio.provenance.preset.keep, register
+        )
         return measure_loops(self.walks, hits)
 
     def _closed_loop(self, register: Register) -> dict[str, Measurement]:
@@ -193,7 +197,11 @@ class Bench:
         return measure_closed_loop(self.walks, self.trio, self.attempts, follower, self.progress, register)
 
     def _live(self) -> dict[str, Measurement]:
-        critic, seeds, view = self.trio.observer, [w.seed for w in self.walks], self.walks[0].view
+        critic, seeds, view = (
+            self.trio.live_critic or self.trio.critic,
+            [w.seed for w in self.walks],
+            self.walks[0].view,
+        )
         frames = judge_frames(seeds, critic, self.progress, view)
         courses = live_courses(seeds, self.asks, self.progress, view)
         answers = judge_courses(courses, critic, self.progress)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from goalreel.evaluation.statistics import Measurement, points, share_with_interval, with_interval
 from goalreel.image import Image
 from goalreel.models.journal import Journal
-from goalreel.models.load import Trio
+from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 from goalreel.tabletop.bench.loop import boards
 from goalreel.tabletop.bench.scenes import SIZE, Walk
@@ -137,7 +137,7 @@ def measure_closed_loop(
         trio.editor,
         trio.critic,
         attempts,
-        trio.called.keep,
+        trio.provenance.preset.keep,
     )
     predicted = [
         Course(seed=w.seed, images=tuple(g for g in b.goal_images() if g is not None), view=w.view)

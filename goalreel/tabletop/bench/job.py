@@ -11,7 +11,7 @@ from goalreel.datasets.source import Source
 from goalreel.errors import UserError
 from goalreel.evaluation.segmentation import best_matches, boundary_counts, label_hits
 from goalreel.evaluation.statistics import Measurement, share, share_with_interval, with_interval
-from goalreel.models.recording_context import Recorded
+from goalreel.models.recording_context import RecordingContext
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 from goalreel.tabletop.bench.scenes import SIZE, Walk, look, outcome
@@ -27,7 +27,7 @@ TOLERANCE = 0.5
 
 
 def annotated(
-    seeds: Sequence[int], models: Callable[[Recorded], Trio], out: Path, progress: OnProgress
+    seeds: Sequence[int], models: Callable[[RecordingContext], Trio], out: Path, progress: OnProgress
 ) -> list[Storyboard | None]:
     """Record the episodes of `seeds` and annotate them; both are kept in `out`. None: left unannotated.
 
@@ -111,7 +111,7 @@ def _label(step: StoryboardStep, walk: Walk) -> str:
 
 
 def measure_job(
-    walks: Sequence[Walk], models: Callable[[Recorded], Trio], out: Path, progress: OnProgress
+    walks: Sequence[Walk], models: Callable[[RecordingContext], Trio], out: Path, progress: OnProgress
 ) -> dict[str, Measurement]:
     """Record, annotate, compare."""
     boards = annotated([w.seed for w in walks], models, out, progress)

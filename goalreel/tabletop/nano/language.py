@@ -27,7 +27,8 @@ from transformers import (
 from goalreel.image import Image
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.dialects import OWN, OwnDialect
-from goalreel.planners.agents.planner import ChatPlanner, ReplanContext
+from goalreel.planners.agents.planner import ChatPlanner
+from goalreel.planners.agents.replan import ReplanContext
 from goalreel.planners.chat.conversation import Conversation, NoReply
 from goalreel.planners.chat.interleave import MARK
 from goalreel.tabletop.nano.agent_config import HEAD, NanoShape

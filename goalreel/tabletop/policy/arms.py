@@ -6,7 +6,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from goalreel.image import Image
-from goalreel.models.load import Trio
+from goalreel.models.trio import Trio
 from goalreel.tabletop.bench.loop import NoCritic, TruePlanner, boards
 from goalreel.tabletop.bench.scenes import Walk
 from goalreel.tabletop.policy.acting import GoalCue
@@ -56,7 +56,7 @@ def pictures_of(
             critic = NoCritic() if once else trio.critic
             planner = TruePlanner({w.task.id: w for w in walks})
             storyboards = boards(
-                walks, planner, trio.editor, critic, 1 if once else attempts, trio.called.keep
+                walks, planner, trio.editor, critic, 1 if once else attempts, trio.provenance.preset.keep
             )
             return [_shown(w, b) for w, b in zip(walks, storyboards, strict=True)]
         case _:

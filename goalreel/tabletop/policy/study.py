@@ -9,9 +9,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
+from goalreel.annotator.circuit_breaker import CircuitBreaker, rule_roles
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.errors import InputError
-from goalreel.evaluation.outage import stopping
 from goalreel.evaluation.statistics import (
     Measurement,
     json_line,
@@ -23,7 +23,7 @@ from goalreel.evaluation.statistics import (
 )
 from goalreel.files import exclusive
 from goalreel.models.journal import Journal
-from goalreel.models.load import load, reading
+from goalreel.models.load import load, recording_readers
 from goalreel.models.names import fingerprint_of
 from goalreel.models.presets import Preset
 from goalreel.progress import OnProgress
@@ -156,9 +156,11 @@ def measure(order: PolicyOrder, progress: OnProgress) -> PolicyReport:
         actors = _actors(order)
         trio = None
         if set(order.arms) & set(PREDICTED):
-            if read := reading(order.preset):
+            if read := recording_readers(order.preset):
                 raise InputError(f"{read[0]} only reads recordings: it can predict no goal image")
-            trio = stopping(load(order.preset, roles=("editor", "critic"))).kept(journal)
+            models = load(order.preset, roles=("editor", "critic"))
+            breaker = CircuitBreaker(rule_roles(models), strict=True)
+            trio = models.with_middleware(breaker).with_journal(journal)
         walks = tasks(order.condition, order.split, order.episodes, order.first, progress)
         rolled: dict[str, list[Rolled]] = {}
         for arm in order.arms:

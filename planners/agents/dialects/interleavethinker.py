@@ -22,6 +22,7 @@ from goalreel.planners.agents.dialects.source_strings import string_constants
 from goalreel.planners.agents.dialects.task_images import task_images
 from goalreel.planners.agents.prompts import render
 from goalreel.planners.agents.replan import ReplanContext
+from goalreel.planners.agents.verdict_format import PUBLISHED_FORMAT
 from goalreel.planners.chat.conversation import Conversation, Message
 from goalreel.planners.chat.interleave import MARK, interleave, plain
 from goalreel.types import Candidate, DoneStep, Task
@@ -59,6 +60,7 @@ class InterleaveThinkerDialect:
     name: DialectName = "interleavethinker"
     scored = False
     overlay = False
+    verdict_format = PUBLISHED_FORMAT
 
     def __init__(self, prompts: _Prompts | None) -> None:
         self._published = prompts

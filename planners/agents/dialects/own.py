@@ -1,7 +1,7 @@
 """goalreel's own wording: a system turn with the rules, a user turn with the case. Nano was trained on it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from goalreel.image import Image
 from goalreel.planners.agents.dialects.protocol import DialectName, Mode
@@ -9,17 +9,10 @@ from goalreel.planners.agents.dialects.task_images import task_images
 from goalreel.planners.agents.parsing import PASSING
 from goalreel.planners.agents.prompts import render
 from goalreel.planners.agents.replan import ReplanContext
+from goalreel.planners.agents.verdict_format import PUBLISHED_FORMAT, verdict_example
 from goalreel.planners.chat.conversation import Conversation, Message
 from goalreel.planners.chat.interleave import interleave, plain
 from goalreel.types import Candidate, DoneStep, StoryboardStep, Task
-
-_VERDICT = '{"previous_step_success": false, "refine_prompt": "the whole prompt anew, or null"%s}'
-_SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "artefacts": 0}'
-
-
-def verdict_example(*, scores: bool) -> str:
-    """The example of a verdict in the prompts."""
-    return _VERDICT % (_SCORES if scores else "")
 
 
 class OwnDialect:
@@ -30,9 +23,10 @@ class OwnDialect:
     the source).
     """
 
-    name: DialectName = "own"
+    name: DialectName | Literal["observed"] = "own"
     note: str | None = None
     scored = True
+    verdict_format = PUBLISHED_FORMAT
 
     def __init__(self, *, overlay: bool = False) -> None:
         self.overlay = overlay
@@ -67,7 +61,7 @@ class OwnDialect:
             "mode": mode,
             "scores": scores,
             "passing": PASSING,
-            "example": verdict_example(scores=scores),
+            "example": verdict_example(scores),
         }
         case = {
             "has_source": candidate.source is not None,

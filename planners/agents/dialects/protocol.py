@@ -1,12 +1,14 @@
-"""The Dialect protocol: the wording of the questions to a model. All dialects share one reply format."""
+"""What a dialect is: the words in which a model is asked, and the form of a verdict."""
 
 from typing import Literal, Protocol
 
 from goalreel.planners.agents.replan import ReplanContext
+from goalreel.planners.agents.verdict_format import VerdictFormat
 from goalreel.planners.chat.conversation import Conversation
 from goalreel.types import Candidate, Task
 
 type DialectName = Literal["own", "interleavethinker"]
+"""The dialects that a user can name."""
 type Mode = Literal["strict", "fast"]
 
 
@@ -17,7 +19,7 @@ class Dialect(Protocol):
     """
 
     @property
-    def name(self) -> DialectName: ...
+    def name(self) -> DialectName | Literal["observed"]: ...
     @property
     def note(self) -> str | None:
         """What is missing from the published prompts, and how to get it; None where nothing is."""
@@ -26,6 +28,11 @@ class Dialect(Protocol):
     @property
     def scored(self) -> bool:
         """Whether it can ask a Critic for scores."""
+        ...
+
+    @property
+    def verdict_format(self) -> VerdictFormat:
+        """What a Critic's reply holds, and how it is read."""
         ...
 
     @property

@@ -9,8 +9,8 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.parameter import Parameter
 
 from goalreel.errors import UserError
-from goalreel.models.load import Trio
 from goalreel.models.presets import Preset
+from goalreel.models.trio import Trio
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.frames import FrameSlot

@@ -13,8 +13,8 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from std_msgs.msg import String
 
-from goalreel.models.load import Trio
 from goalreel.models.presets import Preset
+from goalreel.models.trio import Trio
 from goalreel.streaming.board import Frame, Goal
 from goalreel.streaming.engine import Engine, OnPhase
 from goalreel.streaming.request import TaskOutcome, TaskRequest, excerpt

@@ -1,0 +1,70 @@
+"""The one seam inside goalreel: `ask(stage, requests) -> answers`, and what is put around it.
+
+Users hand over a Planner, an Editor and a Critic, of one method each. Inside, the three are one function. A
+journal or a circuit breaker is a middleware: it takes such a function and returns another one.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from goalreel.image import Image
+from goalreel.types import (
+    Answer,
+    Ask,
+    Candidate,
+    Critic,
+    Edit,
+    Editor,
+    Failure,
+    Plan,
+    Planner,
+    Request,
+    Stage,
+    Task,
+    Verdict,
+)
+
+type Middleware = Callable[[Ask], Ask]
+
+
+def ask_model(
+    model: Planner | Editor | Critic, stage: Stage, requests: Sequence[Request]
+) -> Sequence[Answer]:
+    """Ask a model by the method of the stage."""
+    method: Callable[[Sequence[Request]], Sequence[Answer]] = getattr(model, stage)
+    return method(requests)
+
+
+def ask_models(planner: Planner, editor: Editor, critic: Critic) -> Ask:
+    """Return the function that asks each of three models for its stage."""
+    models: Mapping[Stage, Planner | Editor | Critic] = {"plan": planner, "edit": editor, "judge": critic}
+    return lambda stage, requests: ask_model(models[stage], stage, requests)
+
+
+def compose(ask: Ask, middleware: Iterable[Middleware]) -> Ask:
+    """Put middleware around `ask`, the innermost first."""
+    for layer in middleware:
+        ask = layer(ask)
+    return ask
+
+
+class AskAdapter:
+    """Planner, Editor and Critic in one: an Ask in the form that users know."""
+
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+
+    def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
+        """Answer i plans task i."""
+        return self._typed("plan", tasks)
+
+    def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
+        """Answer i is the picture of edit i."""
+        return self._typed("edit", edits)
+
+    def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
+        """Answer i judges candidate i."""
+        return self._typed("judge", candidates)
+
+    def _typed(self, stage: Stage, requests: Sequence[Request]) -> Any:
+        return self.ask(stage, requests)  # which type the answers have depends on the stage

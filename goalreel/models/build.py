@@ -1,0 +1,157 @@
+"""One model by its name (see `goalreel.models.names`): the one place where a name becomes an object.
+
+What a name needs (torch, diffusers, openai) is imported when the model is built, not before.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+from goalreel.errors import InputError
+from goalreel.models.discovery import find
+from goalreel.models.model_options import DialectOptions
+from goalreel.models.names import ModelName
+from goalreel.models.recording_context import RecordingContext
+from goalreel.models.registry import chats, critics, editors, planners, read_options
+from goalreel.planners.chat.conversation import Chat
+from goalreel.types import Critic, Editor, Planner
+
+if TYPE_CHECKING:
+    from goalreel.planners.agents.critic import Mode
+    from goalreel.planners.agents.dialects import Dialect
+
+type ChatRole = Literal["planner", "critic"]
+"""The roles of chat models."""
+type ChatCache = dict[str, Chat]
+"""Chat models of this process by their names, so that one that is named twice is loaded once."""
+
+
+def build_chat(name: str, *, role: ChatRole, cache: ChatCache | None = None) -> Chat:
+    """Build the vision-language model `name` for a role (which a goalreel server is asked for).
+
+    Raises:
+        UserError, OSError, ModuleNotFoundError: it cannot be built.
+    """
+    model = ModelName.parse(name)
+    kind = chats.get(find(role, model, recordings=False).name)
+    if kind is None:
+        raise InputError(f"{model.plain()} is no chat model: use {', '.join(kind.form for kind in chats)}")
+    if cache is None or not kind.shared:
+        return kind.build(model, role, None)
+    options = read_options(model, kind.options)
+    loading = options.loading if isinstance(options, DialectOptions) else options.model_dump()
+    key = f"{kind.name}:{model.target} {sorted(loading.items())}"
+    if key not in cache:
+        cache[key] = kind.build(model, role, None)
+    return cache[key]
+
+
+def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
+    """Find the dialect that the chat model `name` is asked in: its option's, or else that of its name.
+
+    None for what is no chat model.
+
+    Raises:
+        InputError: no such kind, an option that does not fit, prompts that cannot be read, or an overlay
+            for a planner or in a dialect that has none.
+    """
+    model = ModelName.parse(name)
+    kind = chats.get(find(role, model).name)
+    if kind is None:
+        return None
+    from goalreel.planners.agents.dialects import default_dialect, dialect
+
+    options = read_options(model, kind.options)
+    if not isinstance(options, DialectOptions):
+        return dialect(default_dialect(model.model), None)
+    if options.overlay and role != "critic":
+        raise InputError(f"{model.plain()}: overlay is for a critic: leave it out of --{role}")
+    chosen = options.dialect or default_dialect(model.model)
+    return dialect(chosen, options.prompts, overlay=bool(options.overlay))
+
+
+def build_planner(
+    name: str,
+    recordings: RecordingContext | None = None,
+    cache: ChatCache | None = None,
+    *,
+    max_steps: int | None = None,
+    dialect: "Dialect | None" = None,
+    wrap_chat: Callable[[Chat], Chat] | None = None,
+) -> Planner:
+    """Build the planner `name`: the Planner agent on a chat model, or one that reads recordings.
+
+    The agent refuses a plan of more than `max_steps` steps (None: `parsing.MAX_STEPS`), and asks in `dialect`
+    (None: by the name). `wrap_chat` is put around the chat model.
+
+    Raises:
+        UserError, OSError, ModuleNotFoundError: it cannot be built.
+    """
+    model = ModelName.parse(name)
+    kind = planners.get(find("planner", model, recordings=recordings is not None).name)
+    if kind is not None and kind.asks_chat:
+        chat = build_chat(model.inner.text, role="planner", cache=cache)
+        return kind.build(model, "planner", recordings, chat if wrap_chat is None else wrap_chat(chat))
+    if kind is not None:
+        return kind.build(model, "planner", recordings)
+    from goalreel.planners.agents.dialects import OWN
+    from goalreel.planners.agents.parsing import MAX_STEPS
+    from goalreel.planners.agents.planner import ChatPlanner
+
+    chat = build_chat(name, role="planner", cache=cache)
+    chat = chat if wrap_chat is None else wrap_chat(chat)
+    dialect = dialect or dialect_of(name, "planner") or OWN
+    return ChatPlanner(chat, dialect=dialect, max_steps=max_steps or MAX_STEPS)
+
+
+def build_critic(
+    name: str,
+    recordings: RecordingContext | None = None,
+    cache: ChatCache | None = None,
+    *,
+    mode: "Mode" = "strict",
+    scores: bool = False,
+    threshold: float | None = None,
+    dialect: "Dialect | None" = None,
+    wrap_chat: Callable[[Chat], Chat] | None = None,
+) -> Critic:
+    """Build the critic `name`: the Critic agent on a chat model, or one of fixed rules.
+
+    `mode` is "strict" for an RL checkpoint and "fast" for an SFT one; with `scores` the agent also gives 0-10
+    for semantics and quality; with a `threshold` it accepts where its probability of success reaches that.
+    `dialect` and `wrap_chat` are as for `build_planner`; in the dialect `observed` there are no scores.
+
+    Raises:
+        UserError, OSError, ModuleNotFoundError: it cannot be built.
+    """
+    model = ModelName.parse(name)
+    kind = critics.get(find("critic", model, recordings=recordings is not None).name)
+    if kind is not None:
+        return kind.build(model, "critic", recordings)
+    from goalreel.planners.agents.critic import ChatCritic
+    from goalreel.planners.agents.dialects import OWN
+
+    chat = build_chat(name, role="critic", cache=cache)
+    chat = chat if wrap_chat is None else wrap_chat(chat)
+    dialect = dialect or dialect_of(name, "critic") or OWN
+    if dialect.name == "observed":
+        scores = False
+        if dialect.overlay:
+            raise InputError(
+                f"{model.plain()}: recorded frames are not laid over each other: leave out overlay"
+            )
+    return ChatCritic(chat, mode=mode, scores=scores, dialect=dialect, threshold=threshold)
+
+
+def build_editor(name: str, recordings: RecordingContext | None = None) -> Editor:
+    """Build the editor `name`.
+
+    Raises:
+        UserError, OSError, ModuleNotFoundError: it cannot be built.
+    """
+    model = ModelName.parse(name)
+    kind_name = find("editor", model, recordings=recordings is not None).name
+    kind = editors.get(kind_name)
+    if kind is None:
+        raise ValueError(f"{kind_name} is no kind of editor")
+    parts = tuple(build_editor(part.text, recordings) for part in model.parts or ())
+    return kind.build(model, "editor", recordings, None, parts)

@@ -1,0 +1,90 @@
+"""Options that may follow a model's name as `?key=value`: one class a kind of model, one field an option."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from goalreel.types import Frozen
+
+
+class Runtime:
+    """Marks an option that changes no answer: where a model runs, how many requests it is sent at once, and
+    how long they may take."""
+
+
+class ModelOptions(Frozen):
+    """No option. A subclass has a field for each."""
+
+
+class DialectOptions(ModelOptions):
+    """How a chat model is asked (see `planners.agents.dialects`): the base of every chat kind's options."""
+
+    dialect: Literal["own", "interleavethinker"] | None = None
+    """A `DialectName`, whose module loads templates; None goes by the model's name."""
+    prompts: Path | None = None
+    """The user's clone of InterleaveThinker, whose prompts that dialect uses."""
+    overlay: bool | None = None
+    """Also show a Critic the source and the candidate laid over each other; in the dialect `own`."""
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """The options that were given, without those of the dialect: how the model itself is loaded."""
+        return self.model_dump(exclude_none=True, exclude=set(DialectOptions.model_fields))
+
+
+class HfOptions(DialectOptions):
+    """What may follow `hf:DIR?`; see `goalreel.planners.chat.hf.HfChat.load`."""
+
+    device: Annotated[str | None, Runtime] = None
+    dtype: str | None = None
+    batch_size: Annotated[int | None, Runtime] = None
+    max_new_tokens: int | None = None
+    temperature: float | Literal["checkpoint"] | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    processor: str | None = None
+
+
+class HttpOptions(DialectOptions):
+    """What may follow `openai:MODEL@URL?` and `server:URL?`; see `planners.chat.openai.OpenAIChat`."""
+
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = None
+    max_tokens: int | None = None
+    concurrency: Annotated[int | None, Runtime] = None
+    timeout_s: Annotated[float | None, Runtime] = None
+    retries: Annotated[Annotated[int, Field(ge=0)] | None, Runtime] = None
+    jpeg_quality: Annotated[int, Field(ge=1, le=100)] | None = None
+
+
+class EditorOptions(ModelOptions):
+    """What may follow `diffusers:DIR?` or a catalogue name; see `goalreel.editors.diffusers`."""
+
+    device: Annotated[str | None, Runtime] = None
+    dtype: str | None = None
+    batch_size: Annotated[int | None, Runtime] = None
+    offload: Annotated[Literal["model", "sequential"] | None, Runtime] = None
+    vae_tiling: bool | None = None
+    quantize: Literal["fp8", "int8"] | None = None
+
+
+class RemoteEditorOptions(ModelOptions):
+    """What may follow the address of an editor; see `goalreel.editors.remote.RemoteEditor` and `Patience`."""
+
+    concurrency: Annotated[Annotated[int, Field(ge=1)] | None, Runtime] = None
+    timeout_s: Annotated[Annotated[float, Field(gt=0)] | None, Runtime] = None
+    retries: Annotated[Annotated[int, Field(ge=0)] | None, Runtime] = None
+
+
+def _fields(*, runtime: bool) -> Iterator[str]:
+    for options in (HfOptions, HttpOptions, EditorOptions, RemoteEditorOptions):
+        yield from (
+            name for name, field in options.model_fields.items() if (Runtime in field.metadata) == runtime
+        )
+
+
+RUNTIME_OPTIONS = frozenset(_fields(runtime=True))
+"""The options that change no answer."""
+PUBLIC_OPTIONS = RUNTIME_OPTIONS | frozenset(_fields(runtime=False))
+"""The options of goalreel's own kinds. None is a secret; an option of a plugin might be one."""

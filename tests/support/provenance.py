@@ -1,0 +1,10 @@
+"""Models' names without a preset file."""
+
+from goalreel.models.presets import Preset
+from goalreel.models.provenance import Provenance
+
+
+def named(planner: str = "p", editor: str = "e", critic: str = "c", **fields) -> Provenance:
+    """Name three models; `fields` are others of the preset."""
+    names = {"planner": planner, "editor": editor, "critic": critic, "max_attempts": 3}
+    return Provenance(Preset.model_validate({**names, **fields}))
