@@ -27,13 +27,16 @@ def check_models(
     """Ask each model one question, print and save the replies; 1 if a model could not be used, else 0.
 
     Raises:
-        InputError: no such preset, or a picture that cannot be read.
+        InputError: no such preset, no instruction, or a picture that cannot be read.
     """
     from goalreel.annotator.model_check import trial_task, try_models
     from goalreel.annotator.model_check_files import save_trial
+    from goalreel.annotator.task_input import check_instruction
     from goalreel.cli.console import print_json
     from goalreel.models import presets
 
+    if instruction is not None:
+        check_instruction(instruction)
     names = presets.load(preset, **overrides)
     task = trial_task(load_picture(frame) if frame else None, instruction)
 

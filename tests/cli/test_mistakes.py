@@ -46,6 +46,7 @@ NO_DATASET = "scene.png: is a file, and a LeRobot dataset is a folder"
         ("plan scene.png --out p", FORGOTTEN),
         ("plan absent.png --out p", "absent.png is a file, and there is no instruction"),
         ("rollout scene.png", FORGOTTEN),
+        ("doctor --models nano --instruction scene.png", FORGOTTEN),
         ("rollout -- --policy.path=p", "there is no instruction: say what is to be done, before the --"),
         (
             "annotate scene.png --out o",
