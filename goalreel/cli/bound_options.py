@@ -80,7 +80,7 @@ class PresetOptions:
         from goalreel.models.choice import ModelChoice
 
         overrides = {name: value for name, value in values.items() if name != "preset"}
-        return ModelChoice.of(values.get("preset") or ModelChoice().preset, **overrides)
+        return ModelChoice.of(values.get("preset", ModelChoice().preset), **overrides)
 
 
 @dataclass(frozen=True)
