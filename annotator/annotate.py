@@ -80,12 +80,12 @@ def annotate(
     """
     options, out = options or Options(), Path(out)
     recorded = options.recorded(source)
-    wanted = source.select(episodes)
-    wanted = shard.of(wanted) if shard else wanted
+    selected = source.select(episodes)
+    selected = shard.of(selected) if shard else selected
     check_apart(source.root, out)
     source.check_data()
     check_form(source, options.subgoal_key, options.subgoal_form)
-    check_rows(source, wanted, models.provenance.preset.planner, options.replace_rows)
+    check_rows(source, selected, models.provenance.preset.planner, options.replace_rows)
     summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None)
     facts = _facts(models, options, recorded.camera)
     fingerprint = source.fingerprint()
@@ -93,25 +93,25 @@ def annotate(
         records.remember(source.root)
         if corrections is not None:
             take_corrections(records, corrections)
-        done = records.done(wanted if shard else None)
-        again = _again(records, sorted(done & set(wanted)), models, retry)
-        todo = [i for i in wanted if i not in done or i in again]
-        summary.resumed = len(wanted) - len(todo)
+        done = records.done(selected if shard else None)
+        retries = _retries(records, sorted(done & set(selected)), models, retry)
+        todo = [i for i in selected if i not in done or i in retries]
+        summary.resumed = len(selected) - len(todo)
         replaced = records.recorded() & set(todo)
         journal = Journal(records.answers, fingerprint.recording)
         if todo:
             say_cost(models, source, recorded, todo)
         if workers and todo:
-            order = {index: again.get(index) for index in todo}
+            order = {index: retries.get(index) for index in todo}
             workers.run(records, source, options, limits or Limits(), order, summary, progress)
         elif todo:
             models.prepare()
             plans = corrected_plans(records, todo)
             job = AnnotationJob(source, recorded, models, options, limits, journal, plans)
-            before = {index: again.get(index, 0) for index in todo}
-            record(job, records, journal, before, summary, progress)
+            accepted = {index: retries.get(index, 0) for index in todo}
+            annotate_episodes(job, records, journal, accepted, summary, progress)
         summary.failures = dict(sorted(summary.failures.items()))
-        summary.not_begun = len(wanted) - summary.ended
+        summary.not_begun = len(selected) - summary.ended
         if shard:
             return summary
         if summary.failures or summary.not_begun or set(source.indices) - done - set(todo):
@@ -126,7 +126,7 @@ def annotate(
     return summary
 
 
-def record(
+def annotate_episodes(
     job: AnnotationJob,
     records: Records,
     journal: Journal,
@@ -134,18 +134,18 @@ def record(
     summary: Summary,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> None:
-    """Have the episodes `todo` annotated, record each when it is finished, and count it in `summary`.
+    """Annotate episodes, record each when it is finished, and count it in `summary`.
 
-    `todo` has how many accepted pictures the record of each has that is tried again; else 0.
+    `todo` maps an episode to the number of accepted pictures in its record, 0 where it has none.
     """
 
-    def keep(episode: Episode, board: Storyboard) -> Storyboard | None:
-        kept = _commit(records, episode.index, board, todo[episode.index])
+    def save(episode: Episode, board: Storyboard) -> Storyboard | None:
+        saved_board = _commit(records, episode.index, board, todo[episode.index])
         journal.forget(episode.id)
-        return kept
+        return saved_board
 
-    for board in job.run(list(todo), keep):
-        count(board, summary)
+    for board in job.run(list(todo), save):
+        summary.add_board(board)
         progress("annotate", job.finished, len(todo))
     summary.failures |= job.failures
     summary.stopped = job.stopped
@@ -172,32 +172,21 @@ def write_dataset(
     )
 
 
-def _again(records: Records, done: Sequence[int], models: Trio, retry: Retry | None) -> dict[int, int]:
-    """Recorded episode to try again -> how many accepted pictures its record has."""
+def _retries(records: Records, done: Sequence[int], models: Trio, retry: Retry | None) -> dict[int, int]:
+    """Map each recorded episode to try again to the number of accepted pictures in its record."""
     if retry is None:
         return {}
     boards = ((index, records.outline(index)) for index in done)
     return {index: _accepted(board) for index, board in boards if to_retry(board, retry, rule_roles(models))}
 
 
-def _commit(records: Records, index: int, board: Storyboard, before: int) -> Storyboard | None:
-    """Record an episode; None where its record has more accepted pictures (`before`), and stays."""
-    if _accepted(board) < before:
+def _commit(records: Records, index: int, board: Storyboard, accepted_before: int) -> Storyboard | None:
+    """Record an episode; None where its record has more accepted pictures (`accepted_before`), and stays."""
+    if _accepted(board) < accepted_before:
         log.info("episode %d keeps its record: it has more accepted pictures", index)
         return None
     records.commit(index, board)
     return board
-
-
-def count(board: Storyboard | None, summary: Summary) -> None:
-    """Count an episode that was recorded, or None for one that keeps its record."""
-    if board is None:
-        summary.resumed += 1
-        return
-    summary.annotated += 1
-    summary.unverified += not board.complete
-    summary.steps.update(s.status for s in board.steps)
-    summary.unaligned += sum(s.unaligned for s in board.steps)
 
 
 def _accepted(board: Storyboard) -> int:
@@ -206,6 +195,11 @@ def _accepted(board: Storyboard) -> int:
 
 def _facts(models: Trio, options: Options, camera: str) -> dict[str, object]:
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
-    given = asdict(options)
-    del given["accepted"]  # the digest of what is accepted is with the models
-    return {**given, **models.provenance.identified().settings(), "camera": camera, "goalreel": __version__}
+    settings = asdict(options)
+    del settings["accepted"]  # the digest of what is accepted is with the models
+    return {
+        **settings,
+        **models.provenance.identified().settings(),
+        "camera": camera,
+        "goalreel": __version__,
+    }

@@ -14,7 +14,7 @@ from goalreel.annotator.circuit_breaker import Retry
 from goalreel.annotator.options import Options
 from goalreel.annotator.plan import plan_task
 from goalreel.annotator.summary import Summary
-from goalreel.annotator.task_input import check_instruction, order
+from goalreel.annotator.task_input import check_instruction, make_task
 from goalreel.batch import Limits, Observer
 from goalreel.datasets.shards import Shard
 from goalreel.datasets.source import Source
@@ -208,7 +208,7 @@ def plan(  # pyright: ignore[reportInconsistentOverload]  (`_scene` sorts out th
     image, instruction = _scene(first, second, image, instruction)
     check_instruction(instruction)
     scene = None if image is None else Image.of(image)
-    task = order(instruction, scene, images=[Image.of(i) for i in images], done=done, seed=seed)
+    task = make_task(instruction, scene, images=[Image.of(i) for i in images], done=done, seed=seed)
     choice: ModelArguments = {"preset": preset, "planner": planner, "editor": editor, "critic": critic}
     trio = _trio(models, choice, "nano", None)
     folder = None if out is None else _folder(out, "out")

@@ -90,23 +90,23 @@ class AnnotationJob:
                 for board in self._boards(indices):
                     episode = self._open.pop(board.task.id)
                     under_way.append((episode, pool.submit(self._finish, board, episode, keep)))
-                    yield from self._through(under_way, most=BEHIND)
+                    yield from self._through(under_way, limit=BEHIND)
             except ModelUnavailableError as e:
                 self.stopped = str(e)
                 log.error("%s", e)
-            yield from self._through(under_way, most=0)
+            yield from self._through(under_way, limit=0)
         for episode in self._open.values():
             self._fail(episode.index, f"under way when the run {self.stopped}")
 
     def _through[Kept](
-        self, under_way: list[tuple[Episode, Future[Kept | _Lost]]], most: int
+        self, under_way: list[tuple[Episode, Future[Kept | _Lost]]], limit: int
     ) -> Iterator[Kept]:
-        """Take out what is through; wait until no more than `most` are left."""
-        for one in list(under_way):
-            episode, future = one
-            if not future.done() and len(under_way) <= most:
+        """Take out what is through; wait until no more than `limit` remain."""
+        for entry in list(under_way):
+            episode, future = entry
+            if not future.done() and len(under_way) <= limit:
                 continue
-            under_way.remove(one)
+            under_way.remove(entry)
             match future.result():
                 case _Lost(message):
                     self._fail(episode.index, message)
@@ -142,18 +142,18 @@ class AnnotationJob:
         return keep(episode, without_addresses(aligned, self._preset))
 
     def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
-        if lost := spoiled(board, self._rules):
-            raise DatasetError(lost)
+        if reason := spoiled(board, self._rules):
+            raise DatasetError(reason)
         if any(step.segment is not None for step in board.steps):
             return board
         return align(board, episode, self._camera, self._layout)
 
     def _tasks(self, indices: Sequence[int], read: Iterator[tuple[Episode, Image] | _Lost]) -> Iterator[Task]:
-        for index, found in zip(indices, read, strict=True):
-            if isinstance(found, _Lost):
-                self._fail(index, found.message)
+        for index, result in zip(indices, read, strict=True):
+            if isinstance(result, _Lost):
+                self._fail(index, result.message)
                 continue
-            episode, first = found
+            episode, first = result
             self._open[episode.id] = episode
             seed = self._options.seed + index
             yield Task(id=episode.id, instruction=episode.instruction, image=first, seed=seed)

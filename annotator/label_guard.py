@@ -23,10 +23,10 @@ def check_rows(source: Source, episodes: Sequence[int], planner: str, replace: b
         raise InputError("--planner rows keeps the subtask rows: leave --replace-rows out")
     if keeps or replace or "language_persistent" not in source.features:
         return
-    wanted = set(episodes)
+    selected = set(episodes)
     for path in dict.fromkeys(map(source.data_path, episodes)):
         try:
-            labelled = wanted & subtask_labels(path).keys()
+            labelled = selected & subtask_labels(path).keys()
         except DatasetError:
             continue  # its episodes are told so one by one
         if labelled:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from goalreel.annotator.task_input import order
+from goalreel.annotator.task_input import make_task
 from goalreel.errors import InputError, UserError
 from goalreel.extras import absent
 from goalreel.image import Image
@@ -48,7 +48,7 @@ class RoleTrial(Frozen):
     note: str | None = None
     load_s: float | None = None
     ask_s: float | None = None
-    asked: str = ""
+    question: str = ""
     """The first conversation with a chat model, as text."""
     replies: tuple[ReplyHeard, ...] = ()
     gave: str = ""
@@ -81,10 +81,10 @@ def trial_task(frame: Image | None = None, instruction: str | None = None) -> Ta
         InputError: a frame without an instruction.
     """
     if instruction is not None:
-        return order(instruction, frame)
+        return make_task(instruction, frame)
     if frame is not None:
         raise InputError("--frame needs --instruction: say what is to be done in the picture")
-    return order(INSTRUCTION, drawn_scene())
+    return make_task(INSTRUCTION, drawn_scene())
 
 
 def drawn_scene() -> Image:
@@ -103,14 +103,14 @@ def drawn_scene() -> Image:
 
 def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = lambda role: None) -> Trial:
     """Ask the three models, each even where another could not be used; `tell` hears of each as it is done."""
-    shared: ChatCache = {}
+    cache: ChatCache = {}
     tried: list[RoleTrial] = []
 
     def done(role: RoleTrial) -> None:
         tried.append(role)
         tell(role)
 
-    plan = _plan(preset, task, shared, done)
+    plan = _plan(preset, task, cache, done)
     steps = plan.steps if plan is not None else ()
     prompt, goal = next(((s.prompt, s.instruction) for s in steps if s.prompt is not None), (None, None))
     edit = Edit(
@@ -127,68 +127,68 @@ def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = l
         prompt=edit.prompt,
         first_prompt=edit.prompt,
     )
-    _judge(preset, candidate, shared, done)
+    _judge(preset, candidate, cache, done)
     return Trial(preset=preset, task=task, roles=tuple(tried), edited=edited)
 
 
-def _plan(preset: Preset, task: Task, shared: ChatCache, done: Callable[[RoleTrial], None]) -> Plan | None:
+def _plan(preset: Preset, task: Task, cache: ChatCache, done: Callable[[RoleTrial], None]) -> Plan | None:
     name = ModelName.parse(preset.planner)
     # One that watches has no recording here, so its chat model is asked for a plan.
-    asked = name.inner.text if name.kind == "watch" else preset.planner
-    sitting = _Sitting("planner", asked)
+    chat_name = name.inner.text if name.kind == "watch" else preset.planner
+    check = _RoleCheck("planner", chat_name)
 
     def load() -> Callable[[], Plan | Failure]:
-        spoken = sitting.ready(f"at most {preset.max_steps} steps")
-        if spoken is not None:
-            sitting.question = planner.question(task, dialect=spoken, max_steps=preset.max_steps)
+        dialect = check.ready(f"at most {preset.max_steps} steps")
+        if dialect is not None:
+            check.question = planner.question(task, dialect=dialect, max_steps=preset.max_steps)
         model = build_planner(
-            asked, None, shared, max_steps=preset.max_steps, dialect=spoken, wrap_chat=sitting.listen
+            chat_name, None, cache, max_steps=preset.max_steps, dialect=dialect, wrap_chat=check.record
         )
         return lambda: model.plan([task])[0]
 
-    plan = sitting.hold(load)
-    told = "" if plan is None else "; ".join(f"{n}. {s.name}" for n, s in enumerate(plan.steps, start=1))
-    done(sitting.outcome(told))
+    plan = check.call(load)
+    outline = "" if plan is None else "; ".join(f"{n}. {s.name}" for n, s in enumerate(plan.steps, start=1))
+    done(check.outcome(outline))
     return plan
 
 
 def _edit(preset: Preset, edit: Edit, done: Callable[[RoleTrial], None]) -> Image | None:
-    sitting = _Sitting("editor", preset.editor)
+    check = _RoleCheck("editor", preset.editor)
 
     def load() -> Callable[[], Image | Failure]:
         model = build_editor(preset.editor)
         return lambda: model.edit([edit])[0]
 
-    picture = sitting.hold(load)
-    done(sitting.outcome("" if picture is None else f"a picture of {picture.size[0]} x {picture.size[1]}"))
+    picture = check.call(load)
+    done(check.outcome("" if picture is None else f"a picture of {picture.size[0]} x {picture.size[1]}"))
     return picture
 
 
 def _judge(
-    preset: Preset, candidate: Candidate, shared: ChatCache, done: Callable[[RoleTrial], None]
+    preset: Preset, candidate: Candidate, cache: ChatCache, done: Callable[[RoleTrial], None]
 ) -> Verdict | None:
-    sitting = _Sitting("critic", preset.critic)
+    check = _RoleCheck("critic", preset.critic)
     mode, scores, threshold = preset.critic_mode, preset.critic_scores, preset.critic_threshold
 
     def load() -> Callable[[], Verdict | Failure]:
         limit = "" if threshold is None else f", threshold {threshold:g}"
-        spoken = sitting.ready(f"{mode}{', scores' if scores else ''}{limit}")
-        if spoken is not None:
-            sitting.question = critic.question(candidate, mode=mode, scores=scores, dialect=spoken)
+        dialect = check.ready(f"{mode}{', scores' if scores else ''}{limit}")
+        if dialect is not None:
+            check.question = critic.question(candidate, mode=mode, scores=scores, dialect=dialect)
         model = build_critic(
             preset.critic,
             None,
-            shared,
+            cache,
             mode=mode,
             scores=scores,
             threshold=threshold,
-            dialect=spoken,
-            wrap_chat=sitting.listen,
+            dialect=dialect,
+            wrap_chat=check.record,
         )
         return lambda: model.judge([candidate])[0]
 
-    verdict = sitting.hold(load)
-    done(sitting.outcome("" if verdict is None else _told(verdict)))
+    verdict = check.call(load)
+    done(check.outcome("" if verdict is None else _told(verdict)))
     return verdict
 
 
@@ -199,8 +199,8 @@ def _told(verdict: Verdict) -> str:
 
 
 @dataclass
-class _Sitting:
-    """One model being tried."""
+class _RoleCheck:
+    """The check of one model."""
 
     role: Role
     name: str
@@ -210,24 +210,24 @@ class _Sitting:
     ask_s: float | None = None
     problem: str | None = None
     question: Question | Failure | None = None
-    ears: RecordingChat | None = None
+    recording: RecordingChat | None = None
 
     def ready(self, more: str) -> Dialect | None:
         """Note how the model is asked; None where it is no chat model."""
         role: ChatRole = "planner" if self.role == "planner" else "critic"
-        spoken = dialect_of(self.name, role)
-        if spoken is not None:
+        dialect = dialect_of(self.name, role)
+        if dialect is not None:
             temperature = ModelName.parse(self.name).options.get("temperature", "0 (greedy)")
-            self.how = f"dialect {spoken.name}, temperature {temperature}, {more}"
-            self.note = spoken.note
-        return spoken
+            self.how = f"dialect {dialect.name}, temperature {temperature}, {more}"
+            self.note = dialect.note
+        return dialect
 
-    def listen(self, chat: Chat) -> Chat:
-        """Put ears around a chat model."""
-        self.ears = record_chat(chat)
-        return self.ears
+    def record(self, chat: Chat) -> Chat:
+        """Record the exchanges with a chat model."""
+        self.recording = record_chat(chat)
+        return self.recording
 
-    def hold[A: Plan | Image | Verdict](self, load: Callable[[], Callable[[], A | Failure]]) -> A | None:
+    def call[A: Plan | Image | Verdict](self, load: Callable[[], Callable[[], A | Failure]]) -> A | None:
         """Load the model and ask it; None where it cannot be used, with the problem."""
         started = time.perf_counter()
         try:
@@ -251,8 +251,8 @@ class _Sitting:
 
     def outcome(self, gave: str) -> RoleTrial:
         """How the model fared; `gave` is what its answer comes to."""
-        exchanges = self.ears.exchanges if self.ears is not None else []
-        asked = self.question.conversation if isinstance(self.question, Question) else ()
+        exchanges = self.recording.exchanges if self.recording is not None else []
+        conversation = self.question.conversation if isinstance(self.question, Question) else ()
         return RoleTrial(
             role=self.role,
             model=ModelName.parse(self.name).public(),
@@ -260,23 +260,23 @@ class _Sitting:
             note=self.note,
             load_s=self.load_s,
             ask_s=self.ask_s,
-            asked=_as_text(asked),
+            question=_as_text(conversation),
             replies=tuple(self._read(exchange.reply) for exchange in exchanges),
             gave=gave,
             problem=self.problem,
         )
 
-    def _read(self, said: Reply) -> ReplyHeard:
-        if isinstance(said, NoReply):
-            return ReplyHeard(text="", problem=said.reason)
-        match self.question.read(said) if isinstance(self.question, Question) else None:
+    def _read(self, reply: Reply) -> ReplyHeard:
+        if isinstance(reply, NoReply):
+            return ReplyHeard(text="", problem=reply.reason)
+        match self.question.read(reply) if isinstance(self.question, Question) else None:
             case Problem(message=message):
-                return ReplyHeard(text=said, problem=message)
+                return ReplyHeard(text=reply, problem=message)
             case Plan(steps=steps):
-                return ReplyHeard(text=said, read_as=str(len(steps)))
+                return ReplyHeard(text=reply, read_as=str(len(steps)))
             case Verdict(success=success):
-                return ReplyHeard(text=said, read_as="yes" if success else "no")
-        return ReplyHeard(text=said)
+                return ReplyHeard(text=reply, read_as="yes" if success else "no")
+        return ReplyHeard(text=reply)
 
 
 def _as_text(conversation: Conversation) -> str:

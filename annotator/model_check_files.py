@@ -34,13 +34,13 @@ def save_trial(trial: Trial, out: Path) -> None:
             write_bytes(out / name, image.png())
     roles = []
     for role in trial.roles:
-        named = list(_files(role))
-        for name, reply in named:
+        files = list(_files(role))
+        for name, reply in files:
             if name is not None:
                 write_bytes(out / name, valid(reply.text).encode())
-        if role.asked:
-            write_bytes(out / f"asked-{_KIND[role.role]}.txt", valid(role.asked).encode())
-        roles.append(_record(role, named))
+        if role.question:
+            write_bytes(out / f"asked-{_KIND[role.role]}.txt", valid(role.question).encode())
+        roles.append(_record(role, files))
     record = {
         "goalreel": __version__,
         "preset": trial.preset.name,
@@ -63,6 +63,6 @@ def _files(role: RoleTrial) -> Iterator[tuple[str | None, ReplyHeard]]:
             yield f"{_KIND[role.role]}-{reply.read_as}-{brief}.txt", reply
 
 
-def _record(role: RoleTrial, named: list[tuple[str | None, ReplyHeard]]) -> dict[str, Any]:
-    replies = [{"file": name, "read_as": r.read_as, "problem": r.problem} for name, r in named]
-    return role.model_dump(exclude={"asked", "replies"}) | {"replies": replies}
+def _record(role: RoleTrial, files: list[tuple[str | None, ReplyHeard]]) -> dict[str, Any]:
+    replies = [{"file": name, "read_as": r.read_as, "problem": r.problem} for name, r in files]
+    return role.model_dump(exclude={"question", "replies"}) | {"replies": replies}

@@ -24,18 +24,18 @@ def without_addresses(board: Storyboard, preset: Preset) -> Storyboard:
 
 
 def _cleaned(attempt: Attempt, hosts: Sequence[str]) -> Attempt:
-    lost = attempt.failure
-    if lost is None:
+    failure = attempt.failure
+    if failure is None:
         return attempt
-    said = lost.model_copy(update={"message": _without(lost.message, hosts)})
-    return attempt.model_copy(update={"failure": said})
+    redacted = failure.model_copy(update={"message": _without(failure.message, hosts)})
+    return attempt.model_copy(update={"failure": redacted})
 
 
 def _hosts(name: ModelName) -> list[str]:
     if name.parts:
         return [host for part in name.parts for host in _hosts(part)]
-    found = _URL.search(name.target)
-    host = urlsplit(found[0]).hostname if found else None
+    address = _URL.search(name.target)
+    host = urlsplit(address[0]).hostname if address else None
     return [host] if host else []
 
 

@@ -39,30 +39,30 @@ def show(
     records = Records(dataset / FOLDER, source="")
     done = sorted(records.done())
     recorded = recording_of(dataset, records, source, done)
-    wanted = select(dataset, done, episodes)
+    selected = select(dataset, done, episodes)
     total, totals = len(recorded.rows), Counter[str]()
-    for index in wanted:
+    for index in selected:
         steps = records.outline(index).steps
         totals.update(s.status for s in steps)
         totals["unaligned"] += sum(s.unaligned for s in steps)
     summary = {
-        "episodes": str(len(wanted)),
+        "episodes": str(len(selected)),
         **({"annotated": f"{len(done)} of {total}"} if len(done) < total else {}),
         **_models(records),
         **{f"steps {k}": str(v) for k, v in sorted(totals.items()) if v},
     }
 
     def views() -> Iterator[EpisodeView]:
-        for count, index in enumerate(wanted, start=1):
+        for count, index in enumerate(selected, start=1):
             yield episode_view(recorded.episode(index), records)
-            progress("report", count, len(wanted))
+            progress("report", count, len(selected))
 
     return write_report(
         views(),
         out,
         title=dataset.resolve().name,
         summary=summary,
-        sheets=len(wanted) <= MANY if sheets is None else sheets,
+        sheets=len(selected) <= MANY if sheets is None else sheets,
     )
 
 
@@ -72,12 +72,12 @@ def select(dataset: Path, done: Sequence[int], episodes: Sequence[int] | None) -
     Raises:
         DatasetError: one is not annotated, or none is.
     """
-    wanted = sorted(set(done if episodes is None else episodes))
-    if missing := sorted(set(wanted) - set(done)):
+    selected = sorted(set(done if episodes is None else episodes))
+    if missing := sorted(set(selected) - set(done)):
         raise DatasetError(f"{dataset}: episode {missing[0]} is not annotated")
-    if not wanted:
+    if not selected:
         raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
-    return wanted
+    return selected
 
 
 def recording_of(dataset: Path, records: Records, source: Path | None, done: Sequence[int]) -> Source:

@@ -5,6 +5,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from goalreel.types import Storyboard
+
 
 @dataclass
 class Summary:
@@ -34,6 +36,16 @@ class Summary:
     def ended(self) -> int:
         """Episodes that are done with, be it as a failure."""
         return self.annotated + self.resumed + len(self.failures)
+
+    def add_board(self, board: Storyboard | None) -> None:
+        """Count an episode that was recorded, or None for one that keeps its record."""
+        if board is None:
+            self.resumed += 1
+            return
+        self.annotated += 1
+        self.unverified += not board.complete
+        self.steps.update(step.status for step in board.steps)
+        self.unaligned += sum(step.unaligned for step in board.steps)
 
     def add(self, part: str) -> None:
         """Count in what a worker did, as its `as_json` tells."""

@@ -37,7 +37,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def order(
+def make_task(
     instruction: str,
     image: Image | None = None,
     *,
@@ -62,14 +62,14 @@ def order(
             f"{_counted(len(images), 'picture')} for {_counted(marks, f'{MARK} mark')} in the instruction: "
             "write one mark where each picture belongs"
         )
-    shown = [*images, *(step.image for step in done if step.image is not None)]
-    scene = image or (shown[-1] if shown else None)
+    pictures = [*images, *(step.image for step in done if step.image is not None)]
+    scene = image or (pictures[-1] if pictures else None)
     return Task(
         id="task", instruction=instruction, image=scene, images=tuple(images), done=tuple(done), seed=seed
     )
 
 
-def going_on(
+def continue_task(
     board: Storyboard, image: Image | None = None, *, done: int | None = None, seed: int = 0
 ) -> Task:
     """Make the task of what remains of a storyboard after its first `done` steps; `image` is the scene now.
@@ -82,18 +82,18 @@ def going_on(
     """
     if not board.steps:
         raise InputError("there is no plan to go on from: plan the task anew")
-    behind = accepted(board) if done is None else done
-    if not 0 <= behind <= len(board.steps):
-        raise InputError(f"{behind} steps done, but the plan has {len(board.steps)}")
-    shown = zip(board.steps[:behind], board.goal_images(), strict=False)
-    steps = [DoneStep(instruction=s.step.instruction, image=goal) for s, goal in shown]
-    before = board.task
+    done_count = accepted(board) if done is None else done
+    if not 0 <= done_count <= len(board.steps):
+        raise InputError(f"{done_count} steps done, but the plan has {len(board.steps)}")
+    goals = zip(board.steps[:done_count], board.goal_images(), strict=False)
+    steps = [DoneStep(instruction=s.step.instruction, image=goal) for s, goal in goals]
+    task = board.task
     return Task(
         id="task",
-        instruction=before.instruction,
-        image=image or next((s.image for s in reversed(steps) if s.image is not None), before.image),
-        images=before.images,
-        done=(*before.done, *steps),
+        instruction=task.instruction,
+        image=image or next((s.image for s in reversed(steps) if s.image is not None), task.image),
+        images=task.images,
+        done=(*task.done, *steps),
         seed=seed,
     )
 

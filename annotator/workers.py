@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from goalreel.annotator.annotate import count, record
+from goalreel.annotator.annotate import annotate_episodes
 from goalreel.annotator.corrected_plans import corrected_plans
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
@@ -73,11 +73,13 @@ class Workers:
         import ray.data
         from ray.exceptions import RayError, RayTaskError
 
-        before = summary.ended
+        ended = summary.ended
         size = min(limits.in_flight, math.ceil(len(todo) / self.count))
         blocks = self.count * math.ceil(len(todo) / (self.count * size))
-        known = records.recordings or {}
-        rows = [{"episode": i, "before": -1 if n is None else n, "of": known.get(i)} for i, n in todo.items()]
+        recordings = records.recordings or {}
+        rows = [
+            {"episode": i, "before": -1 if n is None else n, "of": recordings.get(i)} for i, n in todo.items()
+        ]
         order = _Order(
             source.root.resolve(), records.folder.resolve(), records.source, self.preset, options, limits
         )
@@ -98,7 +100,7 @@ class Workers:
                 )
                 for part in parts:
                     summary.add(part["summary"])
-                    progress("annotate", summary.ended - before, len(todo))
+                    progress("annotate", summary.ended - ended, len(todo))
                     if summary.stopped:
                         break
         except RayTaskError:  # a bug
@@ -141,18 +143,18 @@ class _Worker:
 
     def _work(self, rows: dict[str, Any], part: Summary) -> None:
         order, (source, recorded, models) = self._order, self._dataset
-        known = dict(zip(map(int, rows["episode"]), rows["of"], strict=True))
-        before = dict(zip(known, map(int, rows["before"]), strict=True))
-        records = Records(order.records, order.source, known)
+        recordings = dict(zip(map(int, rows["episode"]), rows["of"], strict=True))
+        accepted = dict(zip(recordings, map(int, rows["before"]), strict=True))
+        records = Records(order.records, order.source, recordings)
         # A worker that was killed may have recorded some of them.
-        done = {index for index in known if before[index] < 0 and _whole(records, index)}
+        done = {index for index in recordings if accepted[index] < 0 and _whole(records, index)}
         for index in done:
-            count(records.outline(index), part)
-        todo = {index: max(n, 0) for index, n in before.items() if index not in done}
-        journal = Journal(records.answers, Fingerprint(order.source, known).recording)
+            part.add_board(records.outline(index))
+        todo = {index: max(n, 0) for index, n in accepted.items() if index not in done}
+        journal = Journal(records.answers, Fingerprint(order.source, recordings).recording)
         plans = corrected_plans(records, todo)
         job = AnnotationJob(source, recorded, models, order.options, order.limits, journal, plans)
-        record(job, records, journal, todo, part)
+        annotate_episodes(job, records, journal, todo, part)
 
 
 def _whole(records: Records, index: int) -> bool:

@@ -81,7 +81,7 @@ def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
     Raises:
         InputError: there is no instruction, or a picture has no place in it.
     """
-    from goalreel.annotator.task_input import check_instruction, order
+    from goalreel.annotator.task_input import check_instruction, make_task
     from goalreel.planners.chat.interleave import MARK
 
     if not arguments:
@@ -97,8 +97,8 @@ def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
         )
     pictures = [load_picture(Path(path)) for path in paths]
     if MARK in instruction:
-        return order(instruction, images=pictures, seed=seed)
-    return order(instruction, pictures[0] if pictures else None, seed=seed)
+        return make_task(instruction, images=pictures, seed=seed)
+    return make_task(instruction, pictures[0] if pictures else None, seed=seed)
 
 
 def _remaining_task(folder: Path, arguments: list[str], done: int | None, out: Path, seed: int) -> "Task":
@@ -107,7 +107,7 @@ def _remaining_task(folder: Path, arguments: list[str], done: int | None, out: P
     Raises:
         InputError: an instruction is given too, or the storyboard would be overwritten.
     """
-    from goalreel.annotator.task_input import going_on
+    from goalreel.annotator.task_input import continue_task
     from goalreel.storyboard_io import load_storyboard
 
     if len(arguments) > 1:
@@ -115,7 +115,7 @@ def _remaining_task(folder: Path, arguments: list[str], done: int | None, out: P
     if out.resolve() == folder.resolve():
         raise InputError(f"{out} is the storyboard to go on from: give another --out")
     image = load_picture(Path(arguments[0])) if arguments else None
-    return going_on(load_storyboard(folder), image, done=done, seed=seed)
+    return continue_task(load_storyboard(folder), image, done=done, seed=seed)
 
 
 def _print_result(board: "Storyboard", report: Path, json_output: bool) -> None:

@@ -36,8 +36,8 @@ def kinds(role: Role, *, plugins: bool = True) -> list[AnyKind]:
 
 def forms(role: Role, *, recordings: bool = False, plugins: bool = False) -> list[str]:
     """How the names of a role's models are written; with `recordings` also of those that read recordings."""
-    found = kinds(role, plugins=plugins)
-    return [kind.form for kind in found if recordings or not kind.needs_recording]
+    role_kinds = kinds(role, plugins=plugins)
+    return [kind.form for kind in role_kinds if recordings or not kind.needs_recording]
 
 
 def find(role: Role, name: ModelName, *, recordings: bool = True) -> AnyKind:
@@ -62,8 +62,8 @@ def with_forms(text: str, *, recordings: bool = False, plugins: bool = False) ->
     """Put the forms of names into a text, where it says `<planner>` or the like."""
     for role in ROLES:
         if f"<{role}>" in text:
-            shown = ", ".join(forms(role, recordings=recordings, plugins=plugins))
-            text = text.replace(f"<{role}>", shown)
+            names = ", ".join(forms(role, recordings=recordings, plugins=plugins))
+            text = text.replace(f"<{role}>", names)
     return text
 
 
@@ -104,12 +104,14 @@ def _registered(role: Role, word: str) -> AnyKind | None:
 
 
 def _advice(role: Role, recordings: bool) -> str:
-    known = [form for form in forms(role, recordings=recordings, plugins=True) if form != built_in.CATALOGUE]
+    choices = [
+        form for form in forms(role, recordings=recordings, plugins=True) if form != built_in.CATALOGUE
+    ]
     if role == "editor":
         from goalreel.editors.catalogue import catalogue
 
-        return f"{', '.join(known)} or one of {', '.join(catalogue())}"
-    return f"{', '.join(known[:-1])} or {known[-1]}"
+        return f"{', '.join(choices)} or one of {', '.join(catalogue())}"
+    return f"{', '.join(choices[:-1])} or {choices[-1]}"
 
 
 def _entries(role: Role) -> Iterator[metadata.EntryPoint]:

@@ -65,7 +65,7 @@ def _kinematic(spec: ModelSpec[ModelOptions]) -> Planner:
         context.granularity,
         context.layout,
         context.camera,
-        context.words,
+        context.instructions,
         context.with_phases,
     )
 

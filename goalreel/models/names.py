@@ -119,8 +119,8 @@ class ModelName:
         if self.parts:
             return "+".join(part.public() for part in self.parts)
         pairs = (option.partition("=") for option in self.query.split("&") if option)
-        shown = "&".join(f"{key}={value if key in PUBLIC_OPTIONS else '***'}" for key, _, value in pairs)
-        return f"{self.plain()}?{shown}" if shown else self.plain()
+        options = "&".join(f"{key}={value if key in PUBLIC_OPTIONS else '***'}" for key, _, value in pairs)
+        return f"{self.plain()}?{options}" if options else self.plain()
 
     def identity(self) -> str:
         """What decides the answers: the kind, the model and the options that count, but no address.
@@ -150,8 +150,8 @@ class ModelName:
         """Nothing but an address tells the model from others."""
         if self.parts:
             return any(part.nameless for part in self.parts)
-        found = _ADDRESS.search(self.target)
-        return found is not None and found[1] != "@"
+        address = _ADDRESS.search(self.target)
+        return address is not None and address[1] != "@"
 
     def brief(self) -> str:
         """The model alone: without its kind, its options, and the folder or address that it is kept in.

@@ -17,7 +17,7 @@ class RecordingContext:
     recordings: Recordings
     camera: str
     """The camera whose frames become goal images; one that stands still."""
-    words: tuple[str, ...] = ()
+    instructions: tuple[str, ...] = ()
     """All instructions of the dataset, to take nouns from."""
     granularity: "Granularity" = "event"
     layout: "Layout | None" = None

@@ -16,6 +16,6 @@ def table() -> str:
 
 def _row(kind: AnyKind, roles: list[Role]) -> str:
     needs = f"`goalreel[{kind.extra}]`" if kind.extra else "a recording" if kind.needs_recording else ""
-    own = ", ".join(f"`{option}`" for option in kind.options.model_fields)
-    options = "CHAT's" if kind.asks_chat else own
+    own_options = ", ".join(f"`{option}`" for option in kind.options.model_fields)
+    options = "CHAT's" if kind.asks_chat else own_options
     return f"| `{kind.form}` | {', '.join(roles)} | {kind.help} | {options} | {needs} |"

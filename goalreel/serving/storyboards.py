@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
-from goalreel.annotator.task_input import order
+from goalreel.annotator.task_input import make_task
 from goalreel.errors import InputError
 from goalreel.loop import OnUnverified
 from goalreel.serving.errors import Wording, responses
@@ -117,7 +117,7 @@ async def _task(body: Submission, max_pixels: int) -> Task:
     done_pictures = zip(body.done, others[len(body.images) :], strict=True)
     done = [DoneStep(instruction=step.instruction, image=picture) for step, picture in done_pictures]
     try:
-        return order(body.instruction, image, images=images, done=done, seed=body.seed)
+        return make_task(body.instruction, image, images=images, done=done, seed=body.seed)
     except InputError as e:
         raise HTTPException(400, str(e)) from e
 

@@ -5,7 +5,7 @@ from support.cli import fails, goalreel
 from support.serving_models import CriticChat, PlannerChat, TintEditor, picture, serving
 
 from goalreel import InputError, load_models, load_storyboard, plan
-from goalreel.annotator.task_input import accepted, going_on, order
+from goalreel.annotator.task_input import accepted, continue_task, make_task
 from goalreel.models import presets
 from goalreel.serving.settings import Models
 from goalreel.storyboard_io import save_storyboard
@@ -78,7 +78,7 @@ def test_what_does_not_fit_is_one_line(words, said, files, models, tmp_path, mon
     assert said in fails("plan", *words, "--out", "p", *models)
 
 
-def test_going_on_from_a_folder(files, models, planner, tmp_path):
+def test_continue_task_from_a_folder(files, models, planner, tmp_path):
     goalreel("plan", files[0], "# # three", "--out", tmp_path / "first", *models)
     before = load_storyboard(tmp_path / "first")
     rest = (
@@ -135,22 +135,22 @@ def step_of(status: str) -> StoryboardStep:
 )
 def test_what_is_behind_us_unless_one_says_otherwise(statuses, number):
     board = board_of(*statuses)
-    assert accepted(board) == len(going_on(board).done) == number
+    assert accepted(board) == len(continue_task(board).done) == number
     pictured = any(s != "text" for s in statuses[:number])
-    assert going_on(board).image == (B if pictured else A)
-    assert going_on(board, NOW).image == NOW
+    assert continue_task(board).image == (B if pictured else A)
+    assert continue_task(board, NOW).image == NOW
 
 
-def test_going_on_keeps_the_cameras_size_where_the_editor_has_its_own():
+def test_continue_task_keeps_the_cameras_size_where_the_editor_has_its_own():
     large = B.resized((72, 40))
     attempt = Attempt(prompt="p", seed=0, image=large, verdict=Verdict(success=True))
     step = StoryboardStep(step=step_of("verified").step, attempts=(attempt,), status="verified", chosen=0)
     board = Storyboard(task=Task(id="task", instruction="i", image=A), steps=(step,))
-    task = going_on(board)
+    task = continue_task(board)
     assert task.image == task.done[0].image == board.goal_images()[0]
     assert task.image.size == A.size
     drawn = board.model_copy(update={"task": Task(id="task", instruction="i")})
-    assert going_on(drawn).image == large, "from text alone there is no camera"
+    assert continue_task(drawn).image == large, "from text alone there is no camera"
 
 
 def test_more_steps_than_there_are(tmp_path):
@@ -159,11 +159,11 @@ def test_more_steps_than_there_are(tmp_path):
     assert "2 steps done, but the plan has 1" in said
     none = Storyboard(task=Task(id="t", instruction="i"), failure=Failure(stage="plan", message="no"))
     with pytest.raises(InputError, match="no plan to go on from"):
-        going_on(none)
+        continue_task(none)
 
 
 def test_a_task_with_pictures_is_saved_and_loaded(tmp_path):
-    task = order("<image> like <image>", images=(A, B), done=(DoneStep(instruction="x", image=NOW),))
+    task = make_task("<image> like <image>", images=(A, B), done=(DoneStep(instruction="x", image=NOW),))
     assert task.image == NOW
     board = board_of("verified").model_copy(update={"task": task})
     save_storyboard(board, tmp_path)
@@ -175,4 +175,4 @@ def test_from_python(models, tmp_path):
     trio = load_models(presets.load("server", planner=planner, editor=editor, critic=critic))
     board = plan("# <image>", None, tmp_path / "p", trio, images=[A], done=[DoneStep(instruction="x")])
     assert (board.task.image, board.task.images, board.task.done[0].instruction) == (A, (A,), "x")
-    assert plan("#", NOW, tmp_path / "q", trio).task == order("#", NOW)
+    assert plan("#", NOW, tmp_path / "q", trio).task == make_task("#", NOW)
