@@ -159,7 +159,7 @@ def boards(draw: st.DrawFn) -> Board:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(board=boards(), width=st.sampled_from([160, 640, WIDTH]))
 def test_every_board_has_a_sheet_and_markers_without_problems(board, width):
     from support.rviz.marker_rules import MarkerRules

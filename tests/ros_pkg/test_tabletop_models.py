@@ -211,7 +211,7 @@ def test_a_picture_it_never_took_is_judged_by_the_table_as_it_is(world, live):
     assert judge(world, goal, None, compressed(tick.picture)).success
 
 
-@pytest.mark.parametrize("seed", [950_000, 950_009])
+@pytest.mark.parametrize("seed", [950_000, pytest.param(950_009, marks=pytest.mark.long)])
 def test_goal_images_alone_are_followed_to_the_end(seed):
     """The follower's brain without ROS: JPEG goal images, every sub-goal, none the wrong block."""
     world = World(seed)
