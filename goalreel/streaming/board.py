@@ -108,19 +108,19 @@ class StepPanel:
         return self.attempt.image
 
     @property
-    def pictured(self) -> bool:
+    def has_picture(self) -> bool:
         """Whether it has a picture, or one is being made, imagined from the prediction before it."""
         return self.goal_image is not None or self.image_status in ("generating", "validating")
 
     @property
-    def rendered(self) -> bool:
-        """Whether its picture is final; where it `failed`, the task ends when the step is due."""
+    def picture_is_final(self) -> bool:
+        """Whether no further attempt follows. Where it `failed`, the task ends when the step is due."""
         return self.image_status in ("verified", "unverified", "failed")
 
     def as_step(self, longest: int) -> StoryboardStep:
         """Give the step with its picture, if one is shown, whose longer side is at most `longest` pixels."""
         status, attempt = self.image_status, self.attempt
-        if self.step.prompt is None and self.rendered:
+        if self.step.prompt is None and self.picture_is_final:
             return StoryboardStep(step=self.step, status="text")
         if attempt is None or attempt.image is None or status not in ("verified", "unverified"):
             return StoryboardStep(step=self.step)
@@ -173,7 +173,7 @@ class Board:
         """Optical frame of the camera that it was planned from, or empty."""
         return self.source.frame_id if self.source is not None else ""
 
-    def predicted(self, index: int) -> Image | None:
+    def predicted_before(self, index: int) -> Image | None:
         """Give the predicted picture before step `index`: that of the last step before it that has one."""
         for panel in reversed(self.steps[:index]):
             if panel.step.prompt is not None:
@@ -251,7 +251,7 @@ class Phase:
     attempt: int = 0
     completion: float = 0.0
     """Share of the steps whose picture is final, 0-1."""
-    changed: StepPanel | None = None
+    panel: StepPanel | None = None
 
 
 def _share(steps: Sequence[StepPanel], active: float) -> float:

@@ -179,7 +179,7 @@ class Session:
 
     async def _execute(self, renderer: Renderer) -> None:
         self._live.update(state="executing")
-        if any(not p.rendered for p in self._live.board.steps):
+        if any(not p.picture_is_final for p in self._live.board.steps):
             await self._render_ahead(renderer, 0, self._source)
         index = 0
         scene: Frame | None
@@ -206,14 +206,14 @@ class Session:
 
     async def _enter(self, renderer: Renderer, index: int, scene: Frame | None) -> None:
         """Make a step the active one, and render its goal again where the scene is not as predicted."""
-        predicted = self._live.board.predicted(index)
-        if predicted is not None and scene is not None and self._live.board.steps[index].pictured:
+        predicted = self._live.board.predicted_before(index)
+        if predicted is not None and scene is not None and self._live.board.steps[index].has_picture:
             difference = await asyncio.to_thread(changed_share, predicted, scene.image)
             if difference > self._settings.rerender:
                 await self._render_ahead(renderer, index, scene)
         panel = replace(self._live.board.steps[index], status="active", started=self._live.now(), ended=0)
         self._live.put_panel(panel)
-        if not panel.rendered:
+        if not panel.picture_is_final:
             self._live.publish_goal(panel, active=False)
 
     async def _render_ahead(self, renderer: Renderer, first: int, source: Frame) -> None:

@@ -127,7 +127,7 @@ class StepFollower:
             return None
         if self._live.board.state == "paused":
             self._live.update(state="executing")
-        if not panel.rendered or panel.image_status == "failed":
+        if not panel.picture_is_final or panel.image_status == "failed":
             self.message = "rendering the goal image"
             self._renderer.check()
             return None

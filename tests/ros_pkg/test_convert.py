@@ -116,7 +116,7 @@ def test_picture_data_of_every_kind_is_read(kind, jpegs):
     # The setters of this rclpy know arrays only; what a newer one hands over lies in the field itself.
     stamped._data = kind(stamped.data.tobytes())
     assert decode(stamped) == PICTURE
-    jpeg = jpegs.compressed(PICTURE, Header())
+    jpeg = jpegs.message(PICTURE, Header())
     jpeg._data = kind(jpeg.data.tobytes())
     assert np.abs(decode(jpeg).pixels.astype(int) - (200, 30, 40)).max() < 12
 
@@ -238,21 +238,21 @@ def test_an_unchanged_picture_is_encoded_once_and_forgotten_with_its_board(board
     pixels = np.full((48, 64, 3), 200, np.uint8)
     image = Image(pixels[:])
     board = replace(board, source=Frame(image))
-    first = jpegs.compressed(image, Header()).data
+    first = jpegs.message(image, Header()).data
     pixels[:] = 10  # behind the image's back, so that encoding again would show
-    assert jpegs.compressed(image, Header()).data == first
+    assert jpegs.message(image, Header()).data == first
     jpegs.drop_others(board)
-    assert jpegs.compressed(image, Header()).data == first
+    assert jpegs.message(image, Header()).data == first
     jpegs.drop_others(Board())
-    assert jpegs.compressed(image, Header()).data != first
+    assert jpegs.message(image, Header()).data != first
 
 
 def test_quality_holds_from_the_next_picture_on():
     jpegs = Jpegs(95)
     noisy = Image(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8))
-    fine = jpegs.compressed(noisy, Header()).data
+    fine = jpegs.message(noisy, Header()).data
     jpegs.set_quality(10)
-    assert len(jpegs.compressed(noisy, Header()).data) < len(fine) / 2
+    assert len(jpegs.message(noisy, Header()).data) < len(fine) / 2
 
 
 def test_raw_pictures_go_there_and_back():

@@ -54,7 +54,7 @@ def test_a_storyboard_appears_panel_by_panel(start):
     assert stages[:3] == ["waiting_for_image", "loading_models", "planning"]
     assert stages[3:] == ["generating", "validating", "validating"] * 3
     assert [p.completion for p in phases][-1] == 1.0
-    assert {len([p for p in b.steps if p.rendered]) for b in heard.boards} == {0, 1, 2, 3}
+    assert {len([p for p in b.steps if p.picture_is_final]) for b in heard.boards} == {0, 1, 2, 3}
     assert [p.source_stamp for p in outcome.board.steps] == [5, 5, 5]
 
 
@@ -268,7 +268,7 @@ def test_a_verdict_on_a_frame_from_before_a_pause_counts_for_nothing(start):
     world = World(2)
     engine, heard = start(world)
     ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: heard.told == [0] and engine.board.steps[1].rendered)
+    until(lambda: heard.told == [0] and engine.board.steps[1].picture_is_final)
     world.hold["judge"] = threading.Event()
     world.scene = picture(1)
     until(lambda: world.busy == 1)

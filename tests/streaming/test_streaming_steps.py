@@ -42,7 +42,7 @@ def test_a_step_in_words_is_on_the_board_without_a_picture(worded, start):
     assert [e.image for e in edits(worded)] == [picture(0), picture(1)]
     assert phases[-1].completion == 1.0
     untouched = next(b for b in heard.boards if b.steps).steps[1]
-    assert (untouched.rendered, untouched.as_step(1280).status) == (False, "skipped")
+    assert (untouched.picture_is_final, untouched.as_step(1280).status) == (False, "skipped")
 
 
 def test_the_critic_says_when_a_step_in_words_is_done(worded, start):

@@ -66,7 +66,7 @@ class Actions:
                 name,
                 execute,
                 callback_group=group,
-                handle_accepted_callback=partial(self._accepted, submit),
+                handle_accepted_callback=partial(self._on_accepted, submit),
                 # rclpy declares a request there but passes a handle.
                 cancel_callback=self._cancel,  # pyright: ignore[reportArgumentType]
                 result_timeout=RESULT_TIMEOUT,
@@ -97,7 +97,7 @@ class Actions:
 
     # -- callbacks of the servers
 
-    def _accepted(self, submit: Callable[[ServerGoalHandle], Ticket], handle: ServerGoalHandle) -> None:
+    def _on_accepted(self, submit: Callable[[ServerGoalHandle], Ticket], handle: ServerGoalHandle) -> None:
         try:
             submission = submit(handle)
         except RequestRefusedError as e:

@@ -52,7 +52,7 @@ def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
     )
     if jpegs is not None and board.source is not None:
         source_header = header(board.source.stamp, board.frame_id)
-        message.source_image = jpegs.compressed(board.source.image, source_header)
+        message.source_image = jpegs.message(board.source.image, source_header)
     return message
 
 
@@ -74,7 +74,7 @@ def step(panel: StepPanel, frame_id: str, jpegs: Jpegs | None) -> StoryboardStep
         end_stamp=to_time(panel.ended),
     )
     if jpegs is not None:
-        message.goal_image = jpegs.compressed(panel.goal_image, header(panel.source_stamp, frame_id))
+        message.goal_image = jpegs.message(panel.goal_image, header(panel.source_stamp, frame_id))
     return message
 
 
@@ -90,14 +90,14 @@ def subgoal(goal: Goal, jpegs: Jpegs, now: int) -> SubGoal:
         task=board.task,
     )
     if panel is None:
-        message.goal_image = jpegs.compressed(None, message.header)
+        message.goal_image = jpegs.message(None, message.header)
         return message
     message.index = panel.index
     message.name = panel.step.name
     message.instruction = panel.step.instruction
     message.auxiliary_text = panel.step.auxiliary_text or ""
     message.image_status = _image_status(panel)
-    message.goal_image = jpegs.compressed(panel.goal_image, header(panel.source_stamp, board.frame_id))
+    message.goal_image = jpegs.message(panel.goal_image, header(panel.source_stamp, board.frame_id))
     return message
 
 
@@ -129,7 +129,7 @@ def phase(value: Phase, frame_id: str, jpegs: Jpegs) -> GenerateStoryboard.Feedb
         num_steps=value.steps,
         attempt=value.attempt,
         completion=value.completion,
-        step=[] if value.changed is None else [step(value.changed, frame_id, jpegs)],
+        step=[] if value.panel is None else [step(value.panel, frame_id, jpegs)],
     )
 
 

@@ -67,7 +67,7 @@ class GoalPictures:
         image = self._picture(frame)
         if image is not None:
             self._raw.publish(raw(image, at))
-            encode = self._jpegs.compressed if image is self._goal else self._jpegs.compressed_once
+            encode = self._jpegs.message if image is self._goal else self._jpegs.message_once
             self._compressed.publish(encode(image, at))
 
     def _picture(self, frame: Frame | None) -> Image | None:

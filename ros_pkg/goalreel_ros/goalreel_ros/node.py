@@ -108,7 +108,7 @@ class GoalreelNode(LifecycleNode):
     @log_failures
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Accept requests. The models load in the background."""
-        self._configured.engine.start()
+        self._require_entities().engine.start()
         self._is_active = True
         self.get_logger().info("active; the models load in the background")
         return super().on_activate(state)
@@ -117,7 +117,7 @@ class GoalreelNode(LifecycleNode):
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """End the task under way as PREEMPTED and release the models."""
         self._is_active = False
-        self._configured.stop()
+        self._require_entities().stop()
         self.get_logger().info("inactive")
         return super().on_deactivate(state)
 
@@ -141,8 +141,7 @@ class GoalreelNode(LifecycleNode):
 
     # -- internals
 
-    @property
-    def _configured(self) -> NodeEntities:
+    def _require_entities(self) -> NodeEntities:
         if self._entities is None:
             raise RuntimeError("the node is not configured")
         return self._entities
@@ -150,7 +149,7 @@ class GoalreelNode(LifecycleNode):
     def _active_engine(self) -> Engine:
         if not self._is_active:
             raise RequestRefusedError(ErrorCode.NOT_ACTIVE, "the node is not active: activate it first")
-        return self._configured.engine
+        return self._require_entities().engine
 
     def _check(self, changed: list[Parameter]) -> SetParametersResult:
         return parameters.check(self, changed)

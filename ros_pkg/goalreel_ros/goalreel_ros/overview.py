@@ -45,7 +45,7 @@ class Overview:
         sheet = compose(board, self._options.contact_sheet_width)
         at = header(board.stamp or self._now(), board.frame_id)
         self._sheet.publish(raw(sheet, at))
-        self._compressed.publish(Jpegs(self._options.jpeg_quality).compressed(sheet, at))
+        self._compressed.publish(Jpegs(self._options.jpeg_quality).message(sheet, at))
         if self._markers is not None:
             self._publish_markers(self._markers, board)
 

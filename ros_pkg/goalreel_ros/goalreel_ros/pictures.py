@@ -80,12 +80,12 @@ class Jpegs:
         self._lock = threading.Lock()
         self._cache: dict[int, tuple[Image, array]] = {}
 
-    def compressed(self, image: Image | None, header: Header) -> CompressedImage:
+    def message(self, image: Image | None, header: Header) -> CompressedImage:
         """Make a JPEG message, without data where there is no image."""
         data = array("B") if image is None else self._encode(image)
         return CompressedImage(header=header, format="jpeg", data=data)
 
-    def compressed_once(self, image: Image, header: Header) -> CompressedImage:
+    def message_once(self, image: Image, header: Header) -> CompressedImage:
         """Make a JPEG message of a picture that will not be used again, without caching it."""
         with self._lock:
             quality = self._quality

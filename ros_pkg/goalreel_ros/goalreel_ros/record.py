@@ -91,7 +91,7 @@ class Recorder:
 
     def _subscribe(self, topic: str, type_: str, offered: Sequence[QoSProfile]) -> None:
         define(self._types, type_)
-        profiles = [_offered(qos) for qos in offered]
+        profiles = [_offered_qos(qos) for qos in offered]
         connection = self._writer.add_connection(
             topic, type_, typestore=self._types, offered_qos_profiles=profiles
         )
@@ -140,7 +140,7 @@ def define(types: Typestore, name: str) -> None:
     types.register(definitions)
 
 
-def _offered(qos: QoSProfile) -> Qos:
+def _offered_qos(qos: QoSProfile) -> Qos:
     return Qos(
         QosHistory(qos.history.value),
         qos.depth,

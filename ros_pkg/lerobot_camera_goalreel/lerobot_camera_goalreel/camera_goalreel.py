@@ -103,7 +103,7 @@ class GoalreelCamera(Camera):
             RuntimeError: the goal image cannot be read.
         """
         deadline = time.monotonic() + timeout_ms / 1000
-        subscriber = self._connected
+        subscriber = self._require_subscriber()
         while self._frame_number() == self._last_read or subscriber.absent > 0:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
@@ -124,7 +124,7 @@ class GoalreelCamera(Camera):
             TimeoutError: the node has not been alive for more than `max_age_ms`, LEASE included.
             RuntimeError: the goal image cannot be read.
         """
-        age_ms = self._connected.absent * 1e3
+        age_ms = self._require_subscriber().absent * 1e3
         if age_ms > max_age_ms:
             raise TimeoutError(
                 f"{self} latest frame is too old: {age_ms:.1f} ms (max allowed: {max_age_ms} ms): "
@@ -138,11 +138,10 @@ class GoalreelCamera(Camera):
         Raises:
             DeviceNotConnectedError: it is not connected.
         """
-        self._connected.close()
+        self._require_subscriber().close()
         self._subscriber = None
 
-    @property
-    def _connected(self) -> Subscriber:
+    def _require_subscriber(self) -> Subscriber:
         if self._subscriber is None:
             raise DeviceNotConnectedError(f"{self} not connected.")
         return self._subscriber
@@ -154,13 +153,13 @@ class GoalreelCamera(Camera):
 
     def _frame_number(self) -> tuple[int, int]:
         """The numbers of the goal and of its frame; different from `_last_read` if there is a new one."""
-        return self._connected.count, int(time.monotonic() * self._rate)
+        return self._require_subscriber().count, int(time.monotonic() * self._rate)
 
     def _until_next_frame(self) -> float:
         return 1 / self._rate - time.monotonic() % (1 / self._rate)
 
     def _frame(self) -> NDArray[np.uint8]:
-        data = self._connected.data
+        data = self._require_subscriber().data
         if self._cache is None or self._cache[0] is not data:
             bgr = decode(data, self._size)
             self._cache = data, bgr if self.color_mode == ColorMode.BGR else bgr[:, :, ::-1]

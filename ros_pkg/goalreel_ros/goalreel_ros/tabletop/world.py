@@ -58,7 +58,7 @@ class World:
         self.size = size
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tabletop")
         self._snapshots: OrderedDict[bytes, TableSnapshot] = OrderedDict()
-        self._real, self._imagined = self._do(lambda: (self._table(), self._table()))
+        self._real, self._imagination = self._do(lambda: (self._table(), self._table()))
         self.names: tuple[str, ...] = (*self._real.blocks, *self._real.bowls)
 
     def tick(self, action: NDArray[np.floating], *, look: bool) -> ControlResult:
@@ -89,7 +89,7 @@ class World:
         """
 
         def run() -> Image:
-            table = self._imagined
+            table = self._imagination
             table.set_state(start.state)
             if goal is None or start.holds(goal):
                 table.home()
@@ -103,7 +103,7 @@ class World:
     def close(self) -> None:
         """Free the renderers, in the thread that made them."""
         self._do(self._real.close)
-        self._do(self._imagined.close)
+        self._do(self._imagination.close)
         self._thread.shutdown()
 
     def _do[Result](self, run: Callable[[], Result]) -> Result:
