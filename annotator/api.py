@@ -27,8 +27,7 @@ from goalreel.models.presets import Preset
 from goalreel.models.recording_context import RecordingContext
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
-from goalreel.types import ROLES, Critic, DoneStep, Editor, Planner, Role, Storyboard
-from goalreel.types import STAGE_OF_ROLE as STAGE_OF_ROLE
+from goalreel.types import ROLES, STAGE_OF_ROLE, Critic, DoneStep, Editor, Planner, Role, Storyboard
 
 if TYPE_CHECKING:
     from goalreel.annotator.workers import Workers
