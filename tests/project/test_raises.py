@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from support.places import ROOT
 
 ELSEWHERE = {
@@ -37,6 +38,7 @@ def raised(docstring: str) -> Iterator[str]:
             yield from entry["names"].split(", ")
 
 
+@pytest.mark.long
 def test_every_exception_exists():
     modules = product()
     bases = {
