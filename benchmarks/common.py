@@ -79,9 +79,9 @@ class ScriptedModels:
 
     def verdict_of(self, candidate: Candidate) -> Verdict:
         """Reject about two in five; a rejection lengthens the prompt, so that a retry is judged anew."""
-        words = f"{candidate.task_id} {candidate.instruction} {candidate.prompt}"
+        text = f"{candidate.task_id} {candidate.instruction} {candidate.prompt}"
         return Verdict(
-            success=zlib.crc32(words.encode()) % 5 > 1, refined_prompt=f"{candidate.prompt}, carefully"
+            success=zlib.crc32(text.encode()) % 5 > 1, refined_prompt=f"{candidate.prompt}, carefully"
         )
 
 

@@ -70,8 +70,8 @@ def cut(picture: Image, size: tuple[int, int]) -> Image:
     width, height = picture.size
     scale = min(width / size[0], height / size[1])
     wide, high = round(size[0] * scale), round(size[1] * scale)
-    left, top = (width - wide) // 2, (height - high) // 2
-    return Image(picture.pixels[top : top + high, left : left + wide].copy()).resized(size)
+    x, y = (width - wide) // 2, (height - high) // 2
+    return Image(picture.pixels[y : y + high, x : x + wide].copy()).resized(size)
 
 
 def simulated_picture() -> Image:

@@ -18,10 +18,10 @@ def main() -> None:
     """Replace what is between the two marks of each page."""
     for page, (name, make_table) in TABLES.items():
         start_text, start, rest = (DOCS / page).read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition(f"<!-- /{name} -->")
+        _, end, tail = rest.partition(f"<!-- /{name} -->")
         if not (start and end):
             raise ValueError(f"{page} lacks the marks around its table")
-        (DOCS / page).write_text(f"{start_text}{start}{make_table()}{end}{after}", encoding="utf-8")
+        (DOCS / page).write_text(f"{start_text}{start}{make_table()}{end}{tail}", encoding="utf-8")
 
 
 if __name__ == "__main__":

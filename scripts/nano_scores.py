@@ -1,4 +1,4 @@
-"""Write what the nano models score into their model cards, docs/nano.md and README.md.
+"""Write the scores of the nano models into their model cards, docs/nano.md and README.md.
 
 goalreel eval tabletop --split test --parts plan,edit,critic,loop,closed_loop --json | tail -1 > models.json
 goalreel eval tabletop --split test --parts annotate --episodes 8 --json | tail -1 > annotate.json

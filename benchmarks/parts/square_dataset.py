@@ -26,8 +26,8 @@ def make_dataset(root: Path, episodes: int, frames: int, size: int, codec: str |
     for episode in range(episodes):
         for i in range(frames):
             view, edge = ground.copy(), size // 5
-            left = 2 * i % (size - edge)
-            view[episode * 4 : episode * 4 + edge, left : left + edge] = (250, 40 * episode % 255, 20)
+            start = 2 * i % (size - edge)
+            view[episode * 4 : episode * 4 + edge, start : start + edge] = (250, 40 * episode % 255, 20)
             state = np.full(7, i / frames, np.float32)
             views = {"observation.images.front": view, "observation.images.wrist": view[::-1].copy()}
             dataset.add_frame({**views, "observation.state": state, "action": state, "task": "move it"})
