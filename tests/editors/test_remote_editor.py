@@ -373,7 +373,7 @@ def test_no_edit_at_once_is_refused(server):
 HANGING = """
 import sys
 from goalreel import Image, Plan, Step, Task, run
-from goalreel.models.load import build_editor
+from goalreel.models.build import build_editor
 from goalreel.planners.recorded.difference import DifferenceCritic
 
 class OneStep:
