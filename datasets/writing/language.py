@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from goalreel.datasets.writing.goals import Goals
-from goalreel.planners.kinematic.paraphrases import wordings
+from goalreel.planners.kinematic.paraphrases import paraphrases
 
 type LanguageRow = dict[str, Any]
 
@@ -28,7 +28,9 @@ def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = Fa
     """
     rows = []
     if task_aug:
-        rows += [_row("task_aug", text, timestamps[0], role="user") for text in wordings(goals.instruction)]
+        rows += [
+            _row("task_aug", text, timestamps[0], role="user") for text in paraphrases(goals.instruction)
+        ]
     if goals.plan:
         text = "\n".join(f"{i}. {name}" for i, name in enumerate(goals.plan, start=1))
         rows.append(_row("plan", text, timestamps[0]))

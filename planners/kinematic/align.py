@@ -1,4 +1,4 @@
-"""Lay the instruction's clauses over the grasps found: which clause happened when.
+"""Align the instruction's clauses with the grasps: the frames of each clause.
 
 A sub-task is one clause: for putting things, one grasp, its release and the retreat after it.
 """
@@ -27,10 +27,10 @@ class ClauseSpan:
 
 
 def align(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[ClauseSpan]:
-    """Cut [0, n) into one part a clause, more where a clause takes several grasps ("sort the blocks").
+    """Cut [0, n) into one part for each clause, or several where it takes several grasps ("sort the blocks").
 
-    `grasps`: those that moved something. Where the motion shows fewer pieces than clauses, the last clauses
-    share a part.
+    `grasps` are those that moved an object. Where the motion shows fewer parts than clauses, the last
+    clauses share a part.
     """
     if len(grasps) >= len(clauses):
         return _by_grasp(clauses, grasps, motion)
@@ -48,8 +48,10 @@ def _by_grasp(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMot
 
 
 def _groups(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[list[Cycle]]:
-    """One group of grasps a part. Surplus grasps join their neighbour, nearest in space first; those of
-    "pull" or "fold", which may be done again and again, do not."""
+    """One group of grasps for each part. Surplus grasps join their neighbour, the nearest in space first.
+
+    Those of "pull" or "fold" do not, as they may be repeated.
+    """
     groups = [[g] for g in grasps]
     if any(c.kind == "many" for c in clauses) or all(c.kind == "act" for c in clauses):
         return groups
@@ -61,18 +63,21 @@ def _groups(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotio
 
 
 def _owners(clauses: Sequence[Clause], parts: int) -> list[Clause]:
-    """A clause for every part. The surplus goes round the clauses about several things, then round the
-    others that may take many grasps ("clear the bowl")."""
+    """A clause for every part.
+
+    Surplus parts go in turn to the clauses about several objects, or else to those that may take many
+    grasps ("clear the bowl"), or else to all.
+    """
     times = [1] * len(clauses)
     takers = [i for i, c in enumerate(clauses) if c.kind == "many" and c.several]
     takers = takers or [i for i, c in enumerate(clauses) if c.kind == "many"] or list(range(len(clauses)))
     for k in range(parts - len(clauses)):
         times[takers[k % len(takers)]] += 1
-    return [owner for c, n in zip(clauses, times, strict=True) for owner in _repeated(c, n)]
+    return [owner for c, n in zip(clauses, times, strict=True) for owner in _repeat(c, n)]
 
 
-def _repeated(clause: Clause, times: int) -> list[Clause]:
-    """Which object it was cannot be known from the motion, so the labels only count."""
+def _repeat(clause: Clause, times: int) -> list[Clause]:
+    """Number the repetitions of a clause: the motion does not tell which object each is about."""
     if times == 1:
         return [clause]
     return [
@@ -95,14 +100,14 @@ def _by_pause(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMot
         if not any(motion.holds(g, middle) for g in grasps):
             cuts.append(middle)
     edges = [0, *sorted(set(cuts)), len(motion)]
-    owners = [*clauses[: len(edges) - 2], _joined(clauses[len(edges) - 2 :])]
+    owners = [*clauses[: len(edges) - 2], _join(clauses[len(edges) - 2 :])]
     return [
         ClauseSpan(owner, a, b, tuple(g for g in grasps if a <= g.grasp < b))
         for owner, (a, b) in zip(owners, itertools.pairwise(edges), strict=True)
     ]
 
 
-def _joined(clauses: Sequence[Clause]) -> Clause:
+def _join(clauses: Sequence[Clause]) -> Clause:
     if len(clauses) == 1:
         return clauses[0]
     return Clause(
@@ -115,14 +120,17 @@ def _joined(clauses: Sequence[Clause]) -> Clause:
 
 
 def split_pick(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
-    """Picking up that the instruction names is done when the hand has closed; what follows is a part of its
-    own: the placing asked for, or, after a lone "pick up X", putting it down where the recording shows it."""
+    """Cut a part after the grasp if the instruction names the picking up.
+
+    The rest is a part of its own: the placing or, after a lone "pick up X", the putting down that the
+    recording shows.
+    """
     clause = part.clause
     if not part.cycles or not (clause.picked or clause.kind == "pick"):
         return [part]
-    carried = max(part.cycles, key=motion.carried)
-    cut = carried.held + 1
-    if not part.start < cut < part.end or (clause.kind == "pick" and carried.release is None):
+    longest = max(part.cycles, key=motion.carry_distance)
+    cut = longest.contact + 1
+    if not part.start < cut < part.end or (clause.kind == "pick" and longest.release is None):
         return [part]
     return [
         replace(part, clause=pick_up(clause.object), end=cut),
@@ -131,10 +139,10 @@ def split_pick(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
 
 
 def pick_up(thing: str) -> Clause:
-    """The clause of a thing taken in the hand."""
+    """The clause of grasping an object."""
     return Clause(f"pick up {thing}", f"{thing} is held in the gripper", "pick", thing)
 
 
 def put_down(thing: str) -> Clause:
-    """What a recording shows after a lone "pick up X", though nobody asked for it."""
+    """The clause of putting an object down, which a recording shows after a lone "pick up X"."""
     return Clause(f"put down {thing}", f"{thing} has been put down", "put", thing)

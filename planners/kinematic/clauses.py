@@ -1,12 +1,12 @@
-"""Read an instruction's clauses: what is asked for, in which order, and the state that shows it is done.
+"""Parse an instruction to clauses in order, each with the state that it leads to.
 
-Plain rules over English text; no model. What no rule knows is kept word for word.
+Plain rules over English text, without a model. Text that no rule knows stays word for word.
 """
 
 import re
 from dataclasses import dataclass, replace
 
-from goalreel.planners.kinematic.idioms import spell_out
+from goalreel.planners.kinematic.idioms import expand_idioms
 from goalreel.planners.kinematic.verbs import CONTAINERS, RELATIONS, VERBS, Verb, VerbKind
 
 KEEP = "Keep everything else unchanged."
@@ -41,18 +41,18 @@ _RELATION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One thing asked for. `name` is its label, `state` what a camera sees once it is done."""
+    """One request. `name` is its label, `state` what a camera sees when it is done."""
 
     name: str
     state: str
     kind: VerbKind
     object: str = ""
     several: bool = False
-    """It speaks of more than one thing, so it takes more than one grasp."""
+    """It is about more than one object, so it takes more than one grasp."""
     picked: bool = False
-    """The instruction names the picking up as a step of its own ("pick X and place it")."""
+    """The instruction names the picking up as a separate step ("pick X and place it")."""
     grasped: bool = True
-    """What the hand closes on is the object itself, not a tool ("wipe the table")."""
+    """The hand closes on the object itself, not on a tool ("wipe the table")."""
 
     @property
     def prompt(self) -> str:
@@ -65,27 +65,32 @@ class Clause:
 
 
 def read(instruction: str) -> list[Clause]:
-    """The clauses of an instruction in order; empty only for an instruction without words.
+    """Parse an instruction to its clauses in order; empty only for an instruction without words.
 
     >>> [c.name for c in read("Pick up the red block and place it in the bowl, then close the drawer.")]
     ['put the red block in the bowl', 'close the drawer']
     """
-    found: list[Clause] = []
-    for text in _split(spell_out(" ".join(instruction.split()))):
-        clause = _clause(text, found)
-        if found and found[-1].kind == "pick" and clause.kind == "put" and clause.object == found[-1].object:
-            found.pop()
+    clauses: list[Clause] = []
+    for text in _split(expand_idioms(" ".join(instruction.split()))):
+        clause = _clause(text, clauses)
+        if (
+            clauses
+            and clauses[-1].kind == "pick"
+            and clause.kind == "put"
+            and clause.object == clauses[-1].object
+        ):
+            clauses.pop()
             clause = replace(clause, picked=True)
-        found.append(clause)
-    return found
+        clauses.append(clause)
+    return clauses
 
 
 def _split(text: str) -> list[str]:
     parts: list[str] = []
     for strong in _STRONG.split(text):
-        bare = _LEAD.sub("", strong).strip(" .,!?:")
-        if bare:
-            parts += _split_weak(bare)
+        core = _LEAD.sub("", strong).strip(" .,!?:")
+        if core:
+            parts += _split_weak(core)
     return parts
 
 
@@ -93,59 +98,59 @@ def _split_weak(text: str) -> list[str]:
     """Cut at commas and "and", but only where a new clause starts there."""
     parts: list[str] = []
     for piece in _WEAK.split(text):
-        bare = _LEAD.sub("", piece).strip()
-        if not bare:
+        core = _LEAD.sub("", piece).strip()
+        if not core:
             continue
-        if not parts or _VERB.match(bare):
-            parts.append(bare)
-        elif gapped := _gapped(parts[-1], bare):
-            parts[-1:] = gapped
+        if not parts or _VERB.match(core):
+            parts.append(core)
+        elif completed := _complete(parts[-1], core):
+            parts[-1:] = completed
         else:
-            parts[-1] += f" and {bare}"
+            parts[-1] += f" and {core}"
     return parts
 
 
-def _gapped(left: str, right: str) -> list[str] | None:
+def _complete(first: str, second: str) -> list[str] | None:
     """Complete "put A in B and C in D", and "put A and C in D", into two clauses each."""
-    verb = _VERB.match(left)
+    verb = _VERB.match(first)
     if not verb or VERBS[verb[1].lower()].kind != "put":
         return None
-    relation = _RELATION.search(right)
+    relation = _RELATION.search(second)
     if not relation or relation.start() == 0:
         return None
-    if _RELATION.search(left, verb.end()):
-        return [left, f"{verb[1]} {right}"]
-    things = left[verb.end() :].split(" and ")
-    return [f"{verb[1]} {thing} {right[relation.start() :]}" for thing in things] + [f"{verb[1]} {right}"]
+    if _RELATION.search(first, verb.end()):
+        return [first, f"{verb[1]} {second}"]
+    things = first[verb.end() :].split(" and ")
+    return [f"{verb[1]} {thing} {second[relation.start() :]}" for thing in things] + [f"{verb[1]} {second}"]
 
 
-def _clause(text: str, found: list[Clause]) -> Clause:
-    """`found`: the clauses before, to know what "it" is."""
+def _clause(text: str, clauses: list[Clause]) -> Clause:
+    """Parse one clause; the earlier `clauses` tell what "it" is."""
     match = _VERB.match(text)
     if not match:
         text = text[0].lower() + text[1:]
         return Clause(text, f'"{text}" is done', "act")
     verb = VERBS[match[1].lower()]
-    before = _antecedent(verb, found)
+    antecedent = _antecedent(verb, clauses)
     thing, rest = _object_and_rest(re.sub(r"\s+(?:up|down)$", "", text[match.end() :]))
-    thing = before if PRONOUN.match(thing) and before else _with_article(thing)
-    if before:
-        rest = re.sub(r"\b(?:it|them)$", before, rest)
+    thing = antecedent if PRONOUN.match(thing) and antecedent else _with_article(thing)
+    if antecedent:
+        rest = re.sub(r"\b(?:it|them)$", antecedent, rest)
     if not thing:
         text = text[0].lower() + text[1:]
         return Clause(text, f'"{text}" is done', "act")
-    return _worded(verb, thing, rest)
+    return _make_clause(verb, thing, rest)
 
 
-def _antecedent(verb: Verb, found: list[Clause]) -> str:
-    """What "it" is: the object of the clause before; for "close it" that of the last thing acted on."""
-    acted = [c.object for c in found if c.kind == "act" and c.object]
-    if verb.kind == "act" and acted:
-        return acted[-1]
-    return found[-1].object if found else ""
+def _antecedent(verb: Verb, clauses: list[Clause]) -> str:
+    """The object that "it" means: of the previous clause, or for "close it" of the last act."""
+    objects = [c.object for c in clauses if c.kind == "act" and c.object]
+    if verb.kind == "act" and objects:
+        return objects[-1]
+    return clauses[-1].object if clauses else ""
 
 
-def _worded(verb: Verb, thing: str, rest: str) -> Clause:
+def _make_clause(verb: Verb, thing: str, rest: str) -> Clause:
     imperative, state, kind = verb.imperative, verb.state, verb.kind
     if kind == "put":
         imperative, rest = _plain(imperative, thing, rest)
@@ -157,13 +162,13 @@ def _worded(verb: Verb, thing: str, rest: str) -> Clause:
     if kind in ("put", "pick") and several:
         kind = "many"
         state = state.replace("{o} is", "{o} are").replace("{o} has", "{o} have")
-    words = {"o": thing, "rest": rest}
-    name = imperative.format(**words).strip()
-    return Clause(name, _arrived(state.format(**words)).strip(), kind, thing, several, grasped=verb.grasped)
+    values = {"o": thing, "rest": rest}
+    name = imperative.format(**values).strip()
+    return Clause(name, _as_state(state.format(**values)).strip(), kind, thing, several, grasped=verb.grasped)
 
 
 def _plain(imperative: str, thing: str, rest: str) -> tuple[str, str]:
-    """One way to write each way of putting, whichever verb the instruction chose."""
+    """Write each way of putting in one form, whatever the verb of the instruction."""
     if rest.startswith("from ") and " to " not in rest and rest.split()[-1].removesuffix("s") in CONTAINERS:
         rest = f"out of {rest.removeprefix('from ')}"
     if imperative.split()[0] not in ("put", "move", "take"):
@@ -179,15 +184,15 @@ def _plain(imperative: str, thing: str, rest: str) -> tuple[str, str]:
     return imperative, rest
 
 
-def _arrived(state: str) -> str:
-    """Motion words of a request are wrong in a state: "is from left to right" is "is on the right side"."""
+def _as_state(state: str) -> str:
+    """Replace words of motion, wrong in a state: "is from left to right" by "is on the right side"."""
     state = re.sub(r"\b(is|are) (?:from\b.*\b)?to (?:the )?(left|right)$", r"\1 on the \2 side", state)
     state = re.sub(r"\b(is|are) from (?=the|a|an)", r"\1 away from ", state)
     return re.sub(r"\b(is|are) to (?!the (?:left|right) of)", r"\1 at ", state)
 
 
 def _object_and_rest(text: str) -> tuple[str, str]:
-    """("the red block", "in the yellow bowl"): the preposition made plain, articles filled in."""
+    """("the red block", "in the yellow bowl"): with a plain preposition and the missing articles."""
     match = _RELATION.search(text)
     if not match:
         return text.strip(), ""

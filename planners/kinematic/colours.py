@@ -1,4 +1,4 @@
-"""Plain names for colours, pixel by pixel: hue, saturation and value cut where the word changes."""
+"""Plain names for the colours of pixels, by limits of hue, saturation and value."""
 
 import cv2
 import numpy as np
@@ -41,7 +41,7 @@ _HUES = (
 )
 """Upper ends in degrees. The gaps without a name are where words overlap: turquoise, amber, crimson."""
 _BLACK, _WHITE = 0.18, 0.8
-"""Value (0-1) below which everything is black, and above which what has no hue is white."""
+"""Value (0-1) below which everything is black, and above which a pixel without a hue is white."""
 _PALE = 0.25
 """Saturation (0-1) below which there is no hue."""
 _VIVID = 0.5

@@ -1,7 +1,7 @@
-"""Cut where contact changes: after the hand has closed on a thing, and where it lets go.
+"""Cut where contact changes: after the hand has closed on an object, and where it lets go.
 
-The cuts come from the hand; the words only name them. A retreat belongs to what it follows, and after the
-first of two grasps to the second.
+The hand decides on the cuts; the instruction only names them. A retreat belongs to the part before it, but
+between two grasps to the second.
 """
 
 import itertools
@@ -9,35 +9,35 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from goalreel.planners.kinematic.align import ClauseSpan
-from goalreel.planners.kinematic.grasp_events import contacts, pushed
-from goalreel.planners.kinematic.grasps import Try
+from goalreel.planners.kinematic.grasp_events import grasp_events, push_clause
+from goalreel.planners.kinematic.grasps import FailedGrasp
 from goalreel.planners.kinematic.motion import ArmMotion
 
 
-def at_contacts(parts: Sequence[ClauseSpan]) -> list[ClauseSpan]:
-    """The parts, cut where the hand lets go instead of after the retreat, if a grasp follows."""
+def cut_at_release(parts: Sequence[ClauseSpan]) -> list[ClauseSpan]:
+    """Move the cut between two grasps from the end of the retreat to the frame of the release."""
     cut = list(parts)
-    for i, (part, after) in enumerate(itertools.pairwise(parts)):
-        if part.cycles and after.cycles and (let_go := part.cycles[-1].let_go):
-            cut[i], cut[i + 1] = replace(cut[i], end=let_go), replace(after, start=let_go)
+    for i, (part, following) in enumerate(itertools.pairwise(parts)):
+        if part.cycles and following.cycles and (let_go := part.cycles[-1].let_go):
+            cut[i], cut[i + 1] = replace(cut[i], end=let_go), replace(following, start=let_go)
     return cut
 
 
-def events(part: ClauseSpan, tries: Sequence[Try], motion: ArmMotion) -> list[ClauseSpan]:
-    """One part cut at its contacts, covering it; a part without any is itself."""
-    found: list[ClauseSpan] = []
+def events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion) -> list[ClauseSpan]:
+    """Cut a part at its grasp events; a part without any stays whole."""
+    pieces: list[ClauseSpan] = []
     start = part.start
-    touched = contacts(part, tries, motion)
-    for i, contact in enumerate(touched):
-        last = i + 1 == len(touched)
-        push = motion.pushes(contact.end, part.end) if last and contact.outcome == "done" else None
-        end = (push or part.end) if last else contact.end
-        own = (contact.cycle,)
-        found += [
-            ClauseSpan(contact.reached, start, contact.start, own),
-            ClauseSpan(contact.done, contact.start, end, own, contact.outcome),
+    grasp_list = grasp_events(part, failed_grasps, motion)
+    for i, event in enumerate(grasp_list):
+        last = i + 1 == len(grasp_list)
+        push = motion.pushes(event.end, part.end) if last and event.outcome == "done" else None
+        end = (push or part.end) if last else event.end
+        cycles = (event.cycle,)
+        pieces += [
+            ClauseSpan(event.grasp_clause, start, event.start, cycles),
+            ClauseSpan(event.final_clause, event.start, end, cycles, event.outcome),
         ]
         if push:
-            found.append(ClauseSpan(pushed(part.clause), push, part.end))
+            pieces.append(ClauseSpan(push_clause(part.clause), push, part.end))
         start = end
-    return [piece for piece in found if piece.end > piece.start] or [part]
+    return [piece for piece in pieces if piece.end > piece.start] or [part]

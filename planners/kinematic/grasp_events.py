@@ -1,38 +1,40 @@
-"""What each closing of the hand means in words: no more than the motion shows."""
+"""Describe each closing of the hand, and no more than the motion shows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from goalreel.planners.kinematic.align import ClauseSpan, StepOutcome, pick_up, put_down
 from goalreel.planners.kinematic.clauses import PRONOUN, Clause
-from goalreel.planners.kinematic.grasps import Try
+from goalreel.planners.kinematic.grasps import FailedGrasp
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
 
 
 @dataclass(frozen=True, slots=True)
-class Contact:
-    """A closing of the hand in a part, and what it means."""
+class GraspEvent:
+    """A closing of the hand within a part, and its clauses."""
 
     cycle: Cycle
     end: int
-    """Where the hand has let go, or has the thing no more; the part's end if it never lets go."""
-    reached: Clause
-    """What is done when the hand has closed."""
-    done: Clause
-    """What is done at the end; with `failed`, what was tried."""
+    """The frame at which the hand lets go or has lost the object; the part's end if it never lets go."""
+    grasp_clause: Clause
+    """The clause that is done when the hand has closed."""
+    final_clause: Clause
+    """The clause that is done at the end; with `failed`, the one that was attempted."""
     outcome: StepOutcome = "done"
 
     @property
     def start(self) -> int:
         """The first frame after the hand has closed."""
-        return self.cycle.held + 1
+        return self.cycle.contact + 1
 
 
-def contacts(part: ClauseSpan, tries: Sequence[Try], motion: ArmMotion) -> list[Contact]:
-    """The closings in a part, in order: its grasps, and the tries that fall into it."""
-    found = [
-        Contact(
+def grasp_events(
+    part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion
+) -> list[GraspEvent]:
+    """The closings within a part, in order: its grasps and the failed grasps."""
+    grasps = [
+        GraspEvent(
             cycle,
             part.end if cycle.let_go is None else min(cycle.let_go, part.end),
             _reached(part.clause, cycle, motion),
@@ -40,48 +42,48 @@ def contacts(part: ClauseSpan, tries: Sequence[Try], motion: ArmMotion) -> list[
         )
         for k, cycle in enumerate(part.cycles, 1)
     ]
-    found += [
-        Contact(t.cycle, min(t.end, part.end), _closed(part.clause), _in_vain(part.clause), "failed")
-        for t in tries
-        if part.start <= t.cycle.held < part.end
+    grasps += [
+        GraspEvent(t.cycle, min(t.end, part.end), _closed(part.clause), _in_vain(part.clause), "failed")
+        for t in failed_grasps
+        if part.start <= t.cycle.contact < part.end
     ]
-    return sorted(found, key=lambda c: c.cycle.held)
+    return sorted(grasps, key=lambda c: c.cycle.contact)
 
 
-def thing(clause: Clause) -> str:
-    """What the hand closes on, as far as the words say; "" where they do not."""
+def object_name(clause: Clause) -> str:
+    """The name of the object that the hand closes on; "" where the clause does not say."""
     if not clause.grasped or PRONOUN.match(clause.object) or (clause.kind == "many" and not clause.several):
         return ""
     return f"one of {clause.object}" if clause.kind == "many" else clause.object
 
 
-def pushed(clause: Clause) -> Clause:
-    """What an open hand does that goes back to what it let go."""
-    name = thing(clause) or "something"
+def push_clause(clause: Clause) -> Clause:
+    """The clause of an open hand that returns to the object which it released."""
+    name = object_name(clause) or "something"
     return Clause(f"push {name}", f"{name} has been pushed", "act", name)
 
 
 def _reached(clause: Clause, cycle: Cycle, motion: ArmMotion) -> Clause:
     if clause.kind == "act" or (clause.kind == "pick" and cycle.release is None) or motion.drags(cycle):
         return _closed(clause)
-    return pick_up(thing(clause) or "something")
+    return pick_up(object_name(clause) or "something")
 
 
 def _closed(clause: Clause) -> Clause:
-    name = thing(clause)
+    name = object_name(clause)
     if not name:
         return Clause("close the hand", "the gripper is closed", "act")
     return Clause(f"grasp {name}", f"the gripper is closed on {name}", "act", name)
 
 
 def _in_vain(clause: Clause) -> Clause:
-    name = thing(clause) or "something"
+    name = object_name(clause) or "something"
     return Clause(f"try to pick up {name}", f"{name} is not in the gripper", "act", name)
 
 
 def _done(clause: Clause, cycle: Cycle, k: int, times: int) -> Clause:
-    """What the k-th of `times` grasps of a part does: the last what is asked for, if the hand lets go."""
-    name = thing(clause) or "something"
+    """The clause of the k-th of `times` grasps; that of the last is the part's own, if the hand lets go."""
+    name = object_name(clause) or "something"
     if clause.kind == "act":
         if times == 1:
             return clause

@@ -1,4 +1,4 @@
-"""Instructions that say several steps at once, spelled out as plain clauses. Text in, text out."""
+"""Expand instructions that name several steps at once into plain clauses."""
 
 import re
 
@@ -14,24 +14,24 @@ _HOLD = re.compile(
     r"\b(?P<pick>(?:pick|grasp|grab|lift) [^,.;]+?),? and (?:then )?hold (?:it|them)(?= *(?:$|[,.;]))",
     re.IGNORECASE,
 )
-"""What is picked up is held."""
+"""Holding adds nothing to picking up."""
 
 
-def spell_out(instruction: str) -> str:
-    """Rewrite every known idiom; all else stays as it is.
+def expand_idioms(instruction: str) -> str:
+    """Rewrite every known idiom; other text stays as it is.
 
     >>> spell_out("sort the red cup and the blue cup into the bowls of their own colour")
     'put the red cup in the red bowl, then put the blue cup in the blue bowl'
     """
     text = _HOLD.sub(r"\g<pick>", instruction)
     text = _TOWER.sub(r"stack \g<middle> on \g<base>, then stack \g<top> on \g<middle>", text)
-    return _OWN_COLOUR.sub(_sorted, text)
+    return _OWN_COLOUR.sub(_sort_clauses, text)
 
 
-def _sorted(match: re.Match[str]) -> str:
-    """Only where every thing listed begins with a colour of its own: "the red block", not "the blocks"."""
+def _sort_clauses(match: re.Match[str]) -> str:
+    """Expand only where every object has a colour of its own: "the red block", not "the blocks"."""
     things = re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", match["things"])
-    words = [thing.split() for thing in things]
-    if any(len(w) != 3 or w[0].lower() != "the" for w in words):
+    word_lists = [thing.split() for thing in things]
+    if any(len(w) != 3 or w[0].lower() != "the" for w in word_lists):
         return match[0]
-    return ", then ".join(f"put the {w[1]} {w[2]} in the {w[1]} {match['places']}" for w in words)
+    return ", then ".join(f"put the {w[1]} {w[2]} in the {w[1]} {match['places']}" for w in word_lists)

@@ -1,6 +1,7 @@
-"""Which numbers of a recording are the gripper and which are the end-effector's position.
+"""Find the numbers of a recording that are the gripper and those that are the end-effector's position.
 
-Found by name, else by behaviour (a gripper's signal has two levels and steps between them), else given.
+The names decide, else the behaviour (a gripper's signal has two levels and steps between them). A layout of
+the user overrides both.
 """
 
 import re
@@ -17,7 +18,7 @@ from goalreel.types import Recording
 
 _GRIPPER = re.compile(r"grip|finger|hand|thumb|pinky|claw|jaw|pinch|(?:^|[^a-z])ee_?f?_?width", re.IGNORECASE)
 _TWO_LEVELS = 0.85
-"""Share of a signal's variance that its two levels must explain to pass for a gripper."""
+"""The two levels of a gripper's signal explain at least this share of its variance."""
 _RATE = re.compile(r"vel|force|torque|effort|current", re.IGNORECASE)
 _NOT_A_PLACE = frozenset(
     ("rot", "rotation", "quat", "q", "ori", "orientation", "angle", "vel", "velocity", "force")
@@ -26,11 +27,11 @@ _JOINT = re.compile(r"wrist|shoulder|elbow|waist|hip|knee|ankle|head|neck|torso|
 
 
 class Unsegmentable(ValueError):
-    """One line: why an episode cannot be cut into segments."""
+    """An episode cannot be cut into segments; the message is one line."""
 
 
 class Layout(BaseModel):
-    """Dimensions by index. Empty or None means: find it.
+    """Dimensions by index. An empty or None field is found automatically.
 
     >>> Layout.parse("gripper=6,position=0:3,closed=high")
     Layout(gripper=(6,), position=(0, 1, 2), vertical=None, closed='high', source='state')
@@ -39,22 +40,23 @@ class Layout(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     gripper: tuple[NonNegativeInt, ...] = ()
-    """Of `source`: one dimension, or all the finger joints of one hand."""
+    """Dimensions of `source`: one, or all the finger joints of one hand."""
     position: tuple[NonNegativeInt, ...] = ()
-    """Of `observation.state` (of `action` without one): the end-effector in metres, or any arm joints."""
+    """Dimensions of `observation.state`, or of `action` without one: the end-effector in metres, or arm
+    joints."""
     vertical: NonNegativeInt | None = None
     """The dimension that grows upwards, when there is one."""
     closed: Literal["low", "high"] | None = None
     """Which end of the gripper's range is closed."""
     source: Literal["state", "action"] = "state"
-    """Where the gripper is read."""
+    """The feature that holds the gripper."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read `gripper=6,position=0:3,vertical=2,closed=high,source=action`; `+` joins spans.
 
         Raises:
-            InputError: one line that says what is wrong and what is understood.
+            InputError: the text is no layout; the message shows how to write one.
         """
         fields: dict[str, object] = {}
         try:
@@ -70,22 +72,22 @@ class Layout(BaseModel):
 
 
 def _indices(text: str) -> tuple[int, ...]:
-    found: list[int] = []
+    indices: list[int] = []
     for part in text.split("+"):
         first, colon, last = part.partition(":")
-        found += range(int(first), int(last)) if colon else [int(first)]
-    return tuple(found)
+        indices += range(int(first), int(last)) if colon else [int(first)]
+    return tuple(indices)
 
 
-def find_layout(recording: Recording, given: Layout | None = None) -> Layout:
-    """Fill in what `given` leaves open.
+def find_layout(recording: Recording, hint: Layout | None = None) -> Layout:
+    """Find the fields that `hint` leaves open.
 
     Raises:
-        Unsegmentable: an index of `given` lies outside the recording.
+        Unsegmentable: an index of `hint` lies outside the recording.
     """
-    given = given or Layout()
+    hint = hint or Layout()
     body, body_names = _body(recording)
-    layout = given if given.gripper else _find_gripper(recording, given)
+    layout = hint if hint.gripper else _find_gripper(recording, hint)
     source = recording.state if layout.source == "state" else recording.action
     _check(layout.gripper, source.shape[1], f"gripper (in {layout.source})")
     _check((*layout.position, *_optional(layout.vertical)), body.shape[1], "position")
@@ -93,12 +95,12 @@ def find_layout(recording: Recording, given: Layout | None = None) -> Layout:
         return layout
     position, vertical = _find_position(body_names, body.shape[1], layout.gripper if source is body else ())
     return layout.model_copy(
-        update={"position": position, "vertical": vertical if given.vertical is None else given.vertical}
+        update={"position": position, "vertical": vertical if hint.vertical is None else hint.vertical}
     )
 
 
 def _body(recording: Recording) -> tuple[NDArray[np.float32], tuple[str, ...]]:
-    """The numbers that say where the arm is: the state, or the action where there is no state."""
+    """The numbers of the arm's place: the state, or the action where there is no state."""
     if recording.state.shape[1]:
         return recording.state, recording.state_names
     return recording.action, recording.action_names
@@ -116,32 +118,32 @@ def _check(indices: Sequence[int], dims: int, what: str) -> None:
 
 
 def _find_gripper(recording: Recording, layout: Layout) -> Layout:
-    """The hand that moves most of those named, in the state before the action; without names by behaviour."""
+    """Find the gripper: by name the hand that moves most, the state first; else by behaviour."""
     sources = (
         ("state", recording.state, recording.state_names),
         ("action", recording.action, recording.action_names),
     )
-    named = [
+    hands = [
         (source, hand, hand_signal(values[:, hand]))
         for source, values, names in sources
         for hand in _named_hands(names, values.shape[1])
     ]
-    moving = [hand for hand in named if moves(hand[2])]
-    pool = [hand for hand in moving if hand[0] == moving[0][0]] or named[:1]
+    moving = [hand for hand in hands if moves(hand[2])]
+    pool = [hand for hand in moving if hand[0] == moving[0][0]] or hands[:1]
     if pool:
         source, hand, _ = max(pool, key=lambda h: float(np.ptp(h[2])))
         return layout.model_copy(update={"gripper": tuple(hand), "source": source})
     for source, values, _ in sources:
         scores = [two_levels(column) for column in values.T]
         best = max(scores, default=0.0)
-        if best >= _TWO_LEVELS:  # of much the same, the last: by custom the gripper comes last
+        if best >= _TWO_LEVELS:  # of nearly equal ones the last: by custom the gripper comes last
             last = max(i for i, score in enumerate(scores) if score >= max(_TWO_LEVELS, best - 0.1))
             return layout.model_copy(update={"gripper": (last,), "source": source})
     return layout
 
 
 def _named_hands(names: Sequence[str], dims: int) -> list[list[int]]:
-    """Dimensions that belong to a gripper or a hand, one list a side."""
+    """Dimensions that belong to a gripper or a hand, one list for each side."""
     if len(names) != dims:
         return []
     sides: dict[str, list[int]] = {}
@@ -163,18 +165,18 @@ def _side(name: str) -> str:
 
 def _axis(name: str) -> str | None:
     """`x` of `x`, `ee_x`, `eef.pos.x`, `tcp_pos_x`; None for `wx`, `dx`, `rot_x` and the rest."""
-    words = re.split(r"[_.\-\s/]+", name.lower())
-    return words[-1] if words[-1] in ("x", "y", "z") and not _NOT_A_PLACE & set(words) else None
+    parts = re.split(r"[_.\-\s/]+", name.lower())
+    return parts[-1] if parts[-1] in ("x", "y", "z") and not _NOT_A_PLACE & set(parts) else None
 
 
 def _find_position(
-    names: Sequence[str], dims: int, taken: Sequence[int]
+    names: Sequence[str], dims: int, hand: Sequence[int]
 ) -> tuple[tuple[int, ...], int | None]:
-    """(x, y, z) and z by name, else the joints of the arm that carries the hand and no vertical."""
-    joints = [i for i in range(dims) if i not in taken]
+    """(x, y, z) and z by name, else the joints of the arm with the hand and no vertical."""
+    joints = [i for i in range(dims) if i not in hand]
     if len(names) != dims:
         return tuple(joints), None
-    side = _side(names[taken[0]]) if taken else ""
+    side = _side(names[hand[0]]) if hand else ""
     near = [i for i in joints if not side or _side(names[i]) in (side, "")]
     axes = {_axis(names[i]): i for i in reversed(near)}
     if {"x", "y", "z"} <= axes.keys():

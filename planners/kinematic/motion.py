@@ -1,4 +1,4 @@
-"""Where an arm's path has its joints: retreats, descents, lifts and pauses."""
+"""The motion of an arm: retreats, descents, lifts and pauses."""
 
 from dataclasses import dataclass
 
@@ -19,23 +19,24 @@ from goalreel.planners.kinematic.signals import (
 from goalreel.types import Recording
 
 _CARRY = 0.05
-"""A grasp that moves the arm less than this share of its extent carried nothing."""
+"""With a smaller share of its extent between grasp and release, the arm carried nothing."""
 _RISEN, _LOW = 0.15, 0.05
-"""Shares of the height's range by which an open hand must have left a thing, and be back at it."""
+"""Shares of the height's range: an open hand above the first has left the object, below the second is
+back."""
 _PUSH = 0.1
-"""Share of the arm's extent that it must go while it is low to have pushed something."""
+"""Share of the arm's extent that a low hand must move to push an object."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArmMotion:
-    """An episode's arm in numbers. `path` is (n, dims) in the units recorded."""
+    """The motion of an arm in an episode. `path` is (n, dims) in the recording's own units."""
 
     fps: float
     path: Curve
     speed: Curve
     height: Curve | None
     closed: Curve | None
-    """How closed the hand is, 0-1; None where there is no hand, or it never moves."""
+    """How closed the hand is, 0-1; None where there is no hand or it never moves."""
     cycles: tuple[Cycle, ...]
 
     def __len__(self) -> int:
@@ -43,45 +44,45 @@ class ArmMotion:
 
     @property
     def extent(self) -> float:
-        """The size of the space the arm visits."""
+        """The size of the space that the arm visits."""
         return float(np.linalg.norm(np.ptp(self.path, axis=0))) if self.path.shape[1] else 0.0
 
-    def carried(self, cycle: Cycle) -> float:
-        """How far the arm got from the grasp while it held on."""
+    def carry_distance(self, cycle: Cycle) -> float:
+        """The greatest distance of the arm from the place of the grasp, before the release."""
         end = len(self) if cycle.release is None else cycle.release
         away = np.linalg.norm(self.path[cycle.grasp : end] - self.path[cycle.grasp], axis=1)
         return float(away.max(initial=0.0))
 
     def failed(self, cycle: Cycle) -> bool:
-        """Carried nothing, or hardly anything within a second: closed on air, or slipped."""
+        """Whether a grasp carried nothing, or hardly anything in a second: it closed on air or slipped."""
         end = len(self) if cycle.release is None else cycle.release
-        short = end - cycle.held <= self.fps
-        return self.carried(cycle) < (3 * _CARRY if short else _CARRY) * self.extent
+        short = end - cycle.contact <= self.fps
+        return self.carry_distance(cycle) < (3 * _CARRY if short else _CARRY) * self.extent
 
     def closure(self, cycle: Cycle) -> Curve:
-        """How closed the hand is while it holds on, 0-1; never empty."""
+        """How closed the hand is from contact to release, 0-1; never empty."""
         if self.closed is None:
             raise ValueError("no hand, no cycle")
-        return self.closed[cycle.held : cycle.release]
+        return self.closed[cycle.contact : cycle.release]
 
     def holds(self, cycle: Cycle, frame: int) -> bool:
-        """Whether the hand is not open at a frame because of this grasp."""
+        """Whether this grasp keeps the hand from being open at a frame."""
         return cycle.grasp <= frame < (len(self) if cycle.free is None else cycle.free)
 
-    def between(self, before: Cycle, after: Cycle) -> int:
-        """The first frame that belongs to the later of two grasps: the retreat belongs to the earlier."""
-        opened = before.grasp if before.free is None else before.free
-        return self.retreated(opened, after.grasp)
+    def between(self, first: Cycle, second: Cycle) -> int:
+        """The first frame that belongs to the second grasp; the retreat before it belongs to the first."""
+        start = first.grasp if first.free is None else first.free
+        return self.retreat_end(start, second.grasp)
 
     def apart(self, first: Cycle, second: Cycle) -> float:
-        """Distance from a release to the next grasp: small when the same thing is grasped again."""
+        """Distance from a release to the next grasp: small when the same object is grasped again."""
         release = len(self) - 1 if first.release is None else first.release
         return float(np.linalg.norm(self.path[second.grasp] - self.path[release]))
 
-    def retreated(self, start: int, end: int) -> int:
+    def retreat_end(self, start: int, end: int) -> int:
         """The first frame after the retreat that begins at `start`, before the next grasp at `end`.
 
-        With a height: where it first comes within 5 % of its peak. Else the frame of the longest detour.
+        With a height it is the first frame within 5 % of the peak, else the frame of the longest detour.
         """
         if end - start < 2:
             return end
@@ -92,24 +93,26 @@ class ArmMotion:
         return min(end, start + 1 + int(np.argmax(self._detour(start, end))))
 
     def rises(self, start: int, end: int, share: float = 0.03) -> int:
-        """The first frame in [start, end) above `start` by more than a share of the height's range; `end` if
-        there is none, `start` itself without a height."""
+        """The first frame in [start, end) that is higher than `start` by a share of the height's range.
+
+        `end` if there is none; `start` itself without a height.
+        """
         if self.height is None or end - start < 2:
             return start
         above = self.height[start:end] - self.height[start] > share * np.ptp(self.height)
         return start + int(above.argmax()) if above.any() else end
 
     def drags(self, cycle: Cycle) -> bool:
-        """Whether the hand never rises while it holds on; not without a height."""
+        """Whether the hand never rises before the release; False without a height."""
         if self.height is None:
             return False
-        held = self.height[cycle.held : cycle.release]
-        return bool(held.max() - held[0] <= _LOW * np.ptp(self.height))
+        heights = self.height[cycle.contact : cycle.release]
+        return bool(heights.max() - heights[0] <= _LOW * np.ptp(self.height))
 
     def pushes(self, start: int, end: int) -> int | None:
-        """Where the open hand, which let go at `start` and rose, is down again and goes on sideways.
+        """The frame at which the open hand, risen since the release at `start`, is down and moves sideways.
 
-        None where it is not so before `end`, as for an arm that comes to rest, and without a height.
+        None where it does not do so before `end`, as an arm that comes to rest, and without a height.
         """
         if self.height is None or end - start < 2:
             return None
@@ -118,17 +121,17 @@ class ArmMotion:
         low = risen + np.flatnonzero(above[risen:] < _LOW)
         if above.max(initial=0.0) <= _RISEN or not len(low):
             return None
-        there = self.path[start + low]
-        gone = np.linalg.norm(np.ptp(there, axis=0)) if len(low) > 1 else 0.0
-        return start + int(low[0]) if gone > _PUSH * self.extent else None
+        low_path = self.path[start + low]
+        distance = np.linalg.norm(np.ptp(low_path, axis=0)) if len(low) > 1 else 0.0
+        return start + int(low[0]) if distance > _PUSH * self.extent else None
 
     def _detour(self, start: int, end: int) -> Curve:
-        """For every frame of [start, end]: how long the way is from the first to the last through it."""
+        """For every frame of [start, end], the length of the way from the first through it to the last."""
         span = self.path[start : end + 1]
         return np.linalg.norm(span - span[0], axis=1) + np.linalg.norm(span - span[-1], axis=1)
 
     def pauses(self) -> list[tuple[int, int]]:
-        """Interior spans, at least 0.3 s long, in which the arm nearly stands; longest first."""
+        """Spans of at least 0.3 s within the episode in which the arm nearly stands; longest first."""
         still = self.speed < 0.15 * np.percentile(self.speed, 80) if len(self) else np.zeros(0, bool)
         edges = np.flatnonzero(np.diff(np.concatenate([[0], still.astype(int), [0]])))
         spans = [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
@@ -137,21 +140,21 @@ class ArmMotion:
         return sorted(inner, key=lambda s: (s[0] - s[1], s[0]))
 
     def upright(self, start: int, end: int, *, last: bool) -> int:
-        """Where motion in [start, end) turns from sideways to vertical (`last`) or back (not `last`)."""
+        """The frame in [start, end) at which motion turns from sideways to vertical (`last`), or back."""
         if self.height is None or end - start < 2:
             return end if last else start
         velocity = np.gradient(self.path, axis=0)[start:end]
         rise = np.abs(np.gradient(self.height)[start:end])
         sideways = np.sqrt(np.maximum((velocity**2).sum(axis=1) - rise**2, 0))
         fast = np.hypot(rise, sideways) > 0.2 * np.percentile(np.hypot(rise, sideways), 90)
-        found = np.flatnonzero(fast & (sideways > rise))
-        if not len(found):
+        sideways_frames = np.flatnonzero(fast & (sideways > rise))
+        if not len(sideways_frames):
             return start if last else end
-        return start + int(found[-1]) + 1 if last else start + int(found[0])
+        return start + int(sideways_frames[-1]) + 1 if last else start + int(sideways_frames[0])
 
 
 def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
-    """An episode's motion under a layout found or given (`layout.find_layout`)."""
+    """Compute an episode's motion under a complete layout (`layout.find_layout`)."""
     body = recording.state if recording.state.shape[1] else recording.action
     source = recording.state if layout.source == "state" else recording.action
     path = smooth(unwrap(body[:, list(layout.position)]), round(0.2 * recording.fps))

@@ -1,4 +1,4 @@
-"""An instruction in other words, by the rules that read it: no model, and no word of another sense."""
+"""Paraphrase an instruction by the rules that parse it, without a model."""
 
 import itertools
 import re
@@ -27,24 +27,24 @@ _VERB = re.compile(rf"^(?:{'|'.join(sorted(_VERBS, key=len, reverse=True))})\b")
 _RELATION = re.compile(rf" ({'|'.join(sorted(_RELATIONS, key=len, reverse=True))}) (?!front\b|top\b)")
 
 
-def wordings(instruction: str, most: int = 8) -> tuple[str, ...]:
-    """The instruction and at most `most` - 1 other wordings, each of which reads as the very same clauses.
+def paraphrases(instruction: str, limit: int = 8) -> tuple[str, ...]:
+    """The instruction and up to `limit` - 1 other wordings that parse to the very same clauses.
 
-    None other where a clause is not understood, as in another language.
+    Only the instruction where a clause cannot be parsed, as in another language.
 
-    >>> wordings("place the block into the bowl", 4)
+    >>> paraphrases("place the block into the bowl", 4)
     ('place the block into the bowl', 'put the block in the bowl', 'put the block into the bowl', \
 'put the block inside the bowl')
     """
     clauses = read(instruction)
     choices = list(itertools.zip_longest(*(_other(clause.name) for clause in clauses)))
-    found = {instruction.strip(): None}
+    wordings = {instruction.strip(): None}
     for lead, choice in itertools.product(_LEADS, choices if all(c.object for c in clauses) else ()):
-        said = (text or clause.name for text, clause in zip(choice, clauses, strict=True))
-        text = lead + ", then ".join(said)
+        parts = (text or clause.name for text, clause in zip(choice, clauses, strict=True))
+        text = lead + ", then ".join(parts)
         if _same(read(text), clauses):
-            found[text] = None
-    return tuple(found)[:most]
+            wordings[text] = None
+    return tuple(wordings)[:limit]
 
 
 def _other(name: str) -> list[str]:
@@ -57,6 +57,6 @@ def _other(name: str) -> list[str]:
     return [f"{v}{head}{link}{tail}" for v, link in itertools.product(verbs, links)]
 
 
-def _same(one: list[Clause], two: list[Clause]) -> bool:
-    """Whether they say the same; how often a hand must close for it is no matter of words."""
-    return [(c.name, c.state) for c in one] == [(c.name, c.state) for c in two]
+def _same(first: list[Clause], second: list[Clause]) -> bool:
+    """Whether names and states agree; the number of grasps does not depend on the wording."""
+    return [(c.name, c.state) for c in first] == [(c.name, c.state) for c in second]

@@ -1,4 +1,4 @@
-"""The Planner that reads a plan off a recorded episode: no model, rules over motion and words."""
+"""The Planner that derives a plan from a recorded episode, by rules over motion and words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -8,25 +8,26 @@ import numpy as np
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.align import ClauseSpan, align, split_pick
 from goalreel.planners.kinematic.clauses import read
-from goalreel.planners.kinematic.events import at_contacts, events
-from goalreel.planners.kinematic.grasps import Try, sort_out
+from goalreel.planners.kinematic.events import cut_at_release, events
+from goalreel.planners.kinematic.grasps import FailedGrasp, sort_grasps
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
 from goalreel.planners.kinematic.motion import ArmMotion, read_motion
-from goalreel.planners.kinematic.naming import SEEN, name_by_look
+from goalreel.planners.kinematic.naming import COLOUR_NOTE, name_by_colour
 from goalreel.planners.kinematic.phases import phases
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
 
 type Granularity = Literal["event", "subtask", "phase"]
-"""`event`: cut where the hand closes on a thing and where it lets go. `subtask`: a clause of the instruction;
-picking up is apart where it is named. `phase`: reach, grasp, lift, move, place, retreat."""
+"""`event` cuts where the hand closes on an object and where it lets go; `subtask` at the clauses of the
+instruction, and after the picking up where it is named; `phase` into reach, grasp, lift, move, place,
+retreat."""
 
 
 class KinematicPlanner:
     """Cuts recorded episodes at grasps, releases and pauses, and names the pieces from the instruction.
 
-    It reads the instruction, `observation.state` and `action`, never an annotation; and pictures only of
-    `camera`, if given, where a clause does not say which thing it means ("sort the blocks by colour").
-    A plan's segments cover the episode without a gap, one a step. `task.id` names the recording.
+    It reads the instruction, `observation.state` and `action`, never an annotation. It reads pictures only of
+    `camera`, and only where a clause does not name its object ("sort the blocks by colour"). The segments of
+    a plan, one for each step, cover the episode without a gap. `task.id` names the recording.
     """
 
     def __init__(
@@ -38,9 +39,16 @@ class KinematicPlanner:
         words: Sequence[str] = (),
         with_phases: bool = False,
     ) -> None:
-        """`camera`: one that stands still. `words`: other instructions of the dataset, to take nouns from for
-        things named by what was seen. A step named so says it in its `auxiliary_text`. `with_phases` also
-        names the phases, in `Plan.phases`, whatever the steps are."""
+        """
+        Args:
+            recordings: the episodes by id.
+            granularity: where a plan is cut.
+            layout: which numbers are the gripper and the position; None finds them.
+            camera: one that stands still, for objects that the instruction does not name; None reads no
+                pictures. A step with such a name says so in its `auxiliary_text`.
+            words: other instructions of the dataset, whose nouns name such objects.
+            with_phases: also fill `Plan.phases`, whatever the granularity.
+        """
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
         self._granularity = granularity
         self._layout = layout
@@ -49,7 +57,7 @@ class KinematicPlanner:
         self._with_phases = with_phases
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
-        """Answer i is the plan read off recording `tasks[i].id`, or why there is none."""
+        """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none."""
         return [self._plan_or_failure(task) for task in tasks]
 
     def _plan_or_failure(self, task: Task) -> Plan | Failure:
@@ -70,41 +78,47 @@ class KinematicPlanner:
         if not clauses:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
         motion = read_motion(recording, find_layout(recording, self._layout))
-        grasps, tries = sort_out(clauses, motion)
+        grasps, failed_grasps = sort_grasps(clauses, motion)
         parts = align(clauses, grasps, motion)
         if self._granularity == "event":
-            parts = at_contacts(parts)
-        named = self._named(parts, recording, motion)
+            parts = cut_at_release(parts)
+        named_parts = self._name_objects(parts, recording, motion)
         pieces = [
-            (piece, None if part is blind else SEEN)
-            for blind, part in zip(parts, named, strict=True)
-            for piece in self._cut(part, tries, motion)
+            (piece, None if part is unnamed else COLOUR_NOTE)
+            for unnamed, part in zip(parts, named_parts, strict=True)
+            for piece in self._cut(part, failed_grasps, motion)
         ]
-        below = (
-            [piece for part in named for piece in phases(part, tries, motion)] if self._with_phases else []
+        phase_parts = (
+            [piece for part in named_parts for piece in phases(part, failed_grasps, motion)]
+            if self._with_phases
+            else []
         )
         return Plan(
             steps=tuple(_step(p, note) for p, note in pieces),
             segments=tuple(_segment(p) for p, _ in pieces),
-            phases=tuple(MotionPhase(name=p.clause.name, segment=_segment(p)) for p in below),
+            phases=tuple(MotionPhase(name=p.clause.name, segment=_segment(p)) for p in phase_parts),
         )
 
-    def _cut(self, part: ClauseSpan, tries: Sequence[Try], motion: ArmMotion) -> list[ClauseSpan]:
+    def _cut(
+        self, part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion
+    ) -> list[ClauseSpan]:
         if self._granularity == "subtask":
             return split_pick(part, motion)
-        return (events if self._granularity == "event" else phases)(part, tries, motion)
+        return (events if self._granularity == "event" else phases)(part, failed_grasps, motion)
 
-    def _named(self, parts: list[ClauseSpan], recording: Recording, motion: ArmMotion) -> list[ClauseSpan]:
+    def _name_objects(
+        self, parts: list[ClauseSpan], recording: Recording, motion: ArmMotion
+    ) -> list[ClauseSpan]:
         if self._camera is None:
             return parts
-        return name_by_look(parts, recording, motion, self._camera, (recording.instruction, *self._words))
+        return name_by_colour(parts, recording, motion, self._camera, (recording.instruction, *self._words))
 
 
 def check(recording: Recording) -> None:
-    """Refuse what cannot be segmented.
+    """Check that a recording can be segmented.
 
     Raises:
-        Unsegmentable: no frames, NaN or infinity, or neither state nor action.
+        Unsegmentable: it has no frame, a NaN or infinity, or neither state nor action.
     """
     if not len(recording.timestamps):
         raise Unsegmentable("the recording holds no frame")

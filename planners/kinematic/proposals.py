@@ -1,4 +1,4 @@
-"""Frames at which something may have changed: a model that sees the pictures picks its cuts from them."""
+"""Propose frames at which something may have changed, for a model that sees the pictures."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,28 +20,28 @@ class Proposal:
 
     frame: int
     cue: Cue
-    """`closed`: the hand has closed. `opened`: it begins to open, or is halfway. `still`: half of a pause.
-    `slow`: the arm is slowest within half a second."""
+    """`closed`: the hand has closed. `opened`: it begins to open, or is half open. `still`: the middle of a
+    pause. `slow`: the arm is slowest within half a second."""
 
 
 def proposals(recording: Recording, layout: Layout | None = None) -> tuple[Proposal, ...]:
-    """List where a boundary may be, rather too many than too few: ascending frames inside (0, n), each once.
+    """List possible boundaries, rather too many than too few: ascending frames inside (0, n), each once.
 
     Raises:
-        Unsegmentable: no frames, NaN or infinity, neither state nor action, or a layout that does not fit.
+        Unsegmentable: `check` refuses the recording, or `layout` does not fit it.
     """
     check(recording)
     motion = read_motion(recording, find_layout(recording, layout))
     cues: dict[int, Cue] = {}
-    for found in _found(motion):
-        cues.setdefault(found.frame, found.cue)
+    for proposal in _cues(motion):
+        cues.setdefault(proposal.frame, proposal.cue)
     return tuple(Proposal(frame, cues[frame]) for frame in sorted(cues) if 0 < frame < len(motion))
 
 
-def _found(motion: ArmMotion) -> Iterator[Proposal]:
+def _cues(motion: ArmMotion) -> Iterator[Proposal]:
     """The surest cues first."""
     for cycle in motion.cycles:
-        yield Proposal(cycle.held, "closed")
+        yield Proposal(cycle.contact, "closed")
     for cycle in motion.cycles:
         yield from (Proposal(f, "opened") for f in (cycle.release, cycle.let_go) if f is not None)
     yield from (Proposal((a + b) // 2, "still") for a, b in motion.pauses())
@@ -49,7 +49,7 @@ def _found(motion: ArmMotion) -> Iterator[Proposal]:
 
 
 def _slow(motion: ArmMotion) -> list[int]:
-    """Frames slower than half the arm's usual speed, and the slowest within half a second either way."""
+    """Frames below half of the arm's usual speed that are the slowest within half a second on either side."""
     speed, reach = motion.speed, max(1, round(0.5 * motion.fps))
     slow = np.flatnonzero(speed < 0.5 * np.percentile(speed, 80))
     windows = [(int(i), speed[max(0, i - reach) : i + reach + 1]) for i in slow]

@@ -1,4 +1,4 @@
-"""A recording's numbers as three curves: how closed the hand is, how fast the arm moves, how high it is."""
+"""Curves from a recording's numbers: how closed the hand is, how fast the arm moves, how high it is."""
 
 from dataclasses import dataclass
 
@@ -11,23 +11,23 @@ _NOISE = 12.0
 """A gripper's range must exceed its median frame-to-frame change this many times to be a movement."""
 
 _TIGHT = 0.15
-"""Share of the closing that may be left when the fingers are on the thing: they give way, and so may it."""
+"""Share of the closing that may remain when the fingers touch the object: both may give way."""
 _BETWEEN = 0.2
-"""Share of frames a gripper may spend in the middle half of the way between its two levels."""
+"""Share of frames that a gripper may spend in the middle half between its two levels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """One closing of the hand and its opening; the last three are None where the recording ends before it."""
+    """One closing of the hand and its opening; the last three are None where the recording ends before."""
 
     grasp: int
     """Closing begins."""
-    held: int
-    """Nearly as far closed as it then stays: the fingers are on the thing, if there is one."""
+    contact: int
+    """The hand is nearly as closed as it then stays: the fingers touch the object, if there is one."""
     release: int | None
     """Opening begins."""
     let_go: int | None
-    """Halfway open, where the curve is steepest: what was held is free of a finger for certain."""
+    """Halfway open, where the curve is steepest: one finger at least has surely left the object."""
     free: int | None
     """Open again."""
 
@@ -65,16 +65,16 @@ def _split_level(values: Curve) -> float:
 
 
 def unwrap(values: NDArray[np.floating]) -> Curve:
-    """Take the jumps of a turn out of angles, (n, ...); what reaches beyond pi is no angle and stays."""
+    """Remove the jumps by a full turn from angles, (n, ...); values beyond pi are no angles and stay."""
     values = np.asarray(values, np.float64)
     angles = np.abs(values).max(axis=0, initial=0.0) < 3.2
     return np.where(angles, np.unwrap(values, axis=0), values)
 
 
 def two_levels(values: NDArray[np.floating]) -> float:
-    """How much of a signal's variance two levels explain, 0-1: 0.75 for a ramp, 1 for a switch.
+    """The share of a signal's variance that two levels explain, 0-1: 0.75 for a ramp, 1 for a switch.
 
-    0 for what does not move, or lingers between its extremes as an arm does.
+    0 for a signal that does not move, or that stays between its extremes as an arm does.
     """
     values = unwrap(values)
     if not moves(values):
@@ -84,8 +84,8 @@ def two_levels(values: NDArray[np.floating]) -> float:
     if not 0 < share < 1:
         return 0.0
     low_level, gap = values[~high].mean(), values[high].mean() - values[~high].mean()
-    way = (values - low_level) / gap
-    if ((way > 0.25) & (way < 0.75)).mean() > _BETWEEN:
+    progress = (values - low_level) / gap
+    if ((progress > 0.25) & (progress < 0.75)).mean() > _BETWEEN:
         return 0.0
     return float(share * (1 - share) * gap**2 / values.var())
 
@@ -110,8 +110,8 @@ def arm_speed(position: NDArray[np.floating], fps: float) -> Curve:
 def closure(fingers: NDArray[np.floating], fps: float, closed: str | None) -> Curve:
     """A gripper's or hand's numbers, (n, joints), as one curve: 0 open, 1 closed.
 
-    Which end is closed, where not given: a hand of several joints with all values in [0, 1] counts 1 as
-    open (the convention of Inspire's hands); any other starts open.
+    Without `closed`, a hand of several joints with all values in [0, 1] has 1 as open (the convention of
+    Inspire's hands), and any other hand starts open.
     """
     values = smooth(hand_signal(fingers), round(0.2 * fps))
     low, high = float(values.min()), float(values.max())
@@ -124,42 +124,42 @@ def closure(fingers: NDArray[np.floating], fps: float, closed: str | None) -> Cu
 
 
 def cycles(closed: Curve, fps: float) -> list[Cycle]:
-    """Find every grasp in a closure curve; shorter than a third of a second is no grasp.
+    """Find every grasp of a third of a second or more in a closure curve.
 
     A hand that starts closed holds nothing yet: it must open before its first grasp.
     """
     level = _split_level(closed)
     enter, leave = level + 0.05, level - 0.05
     spans: list[tuple[int, int]] = []
-    inside, start, opened = bool(closed[0] > enter), 0, False
+    inside, start, has_opened = bool(closed[0] > enter), 0, False
     for i, value in enumerate(closed):
         if not inside and value > enter:
             inside, start = True, i
         elif inside and value < leave:
-            if opened or start > 0:
+            if has_opened or start > 0:
                 spans.append((start, i))
-            inside, opened = False, True
+            inside, has_opened = False, True
     if inside and start > 0:
         spans.append((start, len(closed)))
     return [_cycle(closed, a, b, fps) for a, b in spans if b - a >= fps / 3]
 
 
 def _cycle(closed: Curve, start: int, end: int, fps: float) -> Cycle:
-    """Widen a crossing to where the movement starts and ends, at most a second either way."""
+    """Widen a crossing to the start and the end of the movement, at most a second on either side."""
     reach, flat = max(1, round(fps)), 0.1 / fps
     grasp = start
     while grasp > max(0, start - reach) and closed[grasp] - closed[grasp - 1] > flat:
         grasp -= 1
     level = float(np.median(closed[start:end]))
-    near = closed[start:end] >= level - _TIGHT * (level - closed[grasp])
-    held = start + int(near.argmax())
+    is_near = closed[start:end] >= level - _TIGHT * (level - closed[grasp])
+    contact = start + int(is_near.argmax())
     if end >= len(closed):
-        return Cycle(grasp, held, None, None, None)
+        return Cycle(grasp, contact, None, None, None)
     release = end
-    while release > max(held + 1, end - reach) and closed[release - 1] - closed[release] > flat:
+    while release > max(contact + 1, end - reach) and closed[release - 1] - closed[release] > flat:
         release -= 1
     free = end
     while free < min(len(closed) - 1, end + reach) and closed[free] - closed[free + 1] > flat:
         free += 1
     half = closed[release : free + 1] <= (closed[release] + closed[free]) / 2
-    return Cycle(grasp, held, release, release + int(half.argmax()), free)
+    return Cycle(grasp, contact, release, release + int(half.argmax()), free)

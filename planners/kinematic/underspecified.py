@@ -1,4 +1,4 @@
-"""Clauses that leave open which thing they speak of ("sort the blocks by colour"), and how to close them."""
+"""Clauses that do not name their object ("sort the blocks by colour"), and how to complete them."""
 
 import re
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from goalreel.planners.kinematic.clauses import Clause, read
 from goalreel.planners.kinematic.colours import NAMES
-from goalreel.planners.kinematic.object_colour import Moved
+from goalreel.planners.kinematic.object_colour import ObjectMove
 from goalreel.planners.kinematic.verbs import CONTAINERS
 
 _COUNT = re.compile(r" \(\d+ of \d+\)$")
@@ -27,48 +27,48 @@ _SORT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """What a clause says of the thing it does not name. Nouns are in the singular, "" where unknown."""
+class OpenClause:
+    """A clause that does not name its object. Nouns are in the singular, "" where unknown."""
 
     thing: str
     place: str
     """The place's noun."""
-    way: str
+    relation: str
     """`in` or `out of`."""
-    named: str = ""
+    place_name: str = ""
     """The place with article, where the clause names one: "the red bowl"."""
     own_colour: bool = False
-    """Thing and place are of one colour."""
+    """Object and place have one colour."""
 
-    def close(self, seen: Moved, words: Iterable[str]) -> Clause | None:
-        """The clause with the thing named by its colour; None where the pictures or the words leave doubt.
+    def complete(self, move: ObjectMove, instructions: Iterable[str]) -> Clause | None:
+        """The clause with the object named by its colour; None where the pictures or the words leave doubt.
 
-        `words`: the instructions nouns may be taken from; each must use one noun only for such things.
+        The noun comes from `instructions`, which must use only one noun for such objects.
         """
-        words = tuple(words)
-        thing = self.thing or _only(nouns(words) - CONTAINERS)
-        place = self._place(seen, self.place or _only(nouns(words) & CONTAINERS))
+        instructions = tuple(instructions)
+        thing = self.thing or _only(nouns(instructions) - CONTAINERS)
+        place = self._place(move, self.place or _only(nouns(instructions) & CONTAINERS))
         if not thing or not place:
             return None
-        verb = "put" if self.way == "in" else "take"
-        return read(f"{verb} the {seen.colour} {thing} {self.way} {place}")[0]
+        verb = "put" if self.relation == "in" else "take"
+        return read(f"{verb} the {move.colour} {thing} {self.relation} {place}")[0]
 
-    def _place(self, seen: Moved, noun: str) -> str:
-        colour = seen.reached if self.way == "in" else seen.left
-        if self.own_colour and colour != seen.colour:
+    def _place(self, move: ObjectMove, noun: str) -> str:
+        colour = move.target_colour if self.relation == "in" else move.source_colour
+        if self.own_colour and colour != move.colour:
             return ""
-        if self.named:
-            told = self.named.split()[1]
-            return self.named if told not in NAMES or told == colour else ""
+        if self.place_name:
+            colour_word = self.place_name.split()[1]
+            return self.place_name if colour_word not in NAMES or colour_word == colour else ""
         return f"the {colour} {noun}" if colour and noun else ""
 
 
-def opened(clause: Clause) -> Open | None:
-    """What a clause leaves open; None where it names its thing, or is of a form no rule knows.
+def open_clause(clause: Clause) -> OpenClause | None:
+    """What a clause leaves open; None where it names its object, or has a form that no rule knows.
 
-    >>> opened(read("clear the red bowl")[0])
-    Open(thing='', place='bowl', way='out of', named='the red bowl', own_colour=False)
-    >>> opened(read("put the red block in the bowl")[0]) is None
+    >>> open_clause(read("clear the red bowl")[0])
+    OpenClause(thing='', place='bowl', relation='out of', place_name='the red bowl', own_colour=False)
+    >>> open_clause(read("put the red block in the bowl")[0]) is None
     True
     """
     if clause.kind != "many":
@@ -77,25 +77,25 @@ def opened(clause: Clause) -> Open | None:
     match = next(filter(None, (form.match(text) for form in (_OWN, _SORT, _EMPTY, _TAKE, _PUT))), None)
     if match is None:
         return None
-    found, way = match.groupdict(), "out of" if match.re in (_EMPTY, _TAKE) else "in"
-    thing, place = singular(found.get("things") or ""), singular(found["places"] or "")
+    fields, relation = match.groupdict(), "out of" if match.re in (_EMPTY, _TAKE) else "in"
+    thing, place = singular(fields.get("things") or ""), singular(fields["places"] or "")
     if place and place not in CONTAINERS:
         return None
-    one = (found.get("place") or "").startswith("the ") and found["places"] == place
-    return Open(thing, place, way, found["place"] if one else "", match.re in (_OWN, _SORT))
+    is_single = (fields.get("place") or "").startswith("the ") and fields["places"] == place
+    return OpenClause(thing, place, relation, fields["place"] if is_single else "", match.re in (_OWN, _SORT))
 
 
 def nouns(texts: Iterable[str]) -> frozenset[str]:
-    """What the texts call things by their colour: "the red block" gives `block`."""
+    """The nouns after a colour in the texts: "the red block" gives `block`."""
     return frozenset(singular(m[1].lower()) for text in texts for m in _COLOURED.finditer(text))
 
 
 def singular(noun: str) -> str:
-    """Rules for regular plurals only: "boxes", "blocks"; "glass" stays."""
+    """The singular of a regular plural, "boxes" or "blocks"; "glass" stays."""
     if re.search(r"(?:x|ch|sh|ss)es$", noun):
         return noun[:-2]
     return noun[:-1] if re.search(r"[^s]s$", noun) else noun
 
 
-def _only(found: frozenset[str]) -> str:
-    return next(iter(found)) if len(found) == 1 else ""
+def _only(choices: frozenset[str]) -> str:
+    return next(iter(choices)) if len(choices) == 1 else ""

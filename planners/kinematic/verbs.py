@@ -1,4 +1,4 @@
-"""What each verb makes true: the word lists behind `clauses`. English only.
+"""The English verbs that `clauses` knows, and the state that each leads to.
 
 `{o}` is the object with its article, `{rest}` what follows it ("in the yellow bowl").
 """
@@ -9,14 +9,14 @@ type VerbKind = Literal["put", "pick", "many", "act"]
 
 
 class Verb(NamedTuple):
-    """How a verb is written back, and the state it leaves behind."""
+    """The imperative of a verb, and the state that it leads to."""
 
     kind: VerbKind
     """`put` (grasp and release), `pick` (grasp only), `many` (as many grasps as it takes) or `act`."""
     imperative: str
     state: str
     grasped: bool = True
-    """Whether the hand closes on `{o}` itself, not on a tool or on nothing."""
+    """Whether the hand closes on `{o}` itself, rather than on a tool or nothing."""
 
 
 _PUT = Verb("put", "put {o} {rest}", "{o} is {rest}")
@@ -118,7 +118,7 @@ CONTAINERS = frozenset(
         "toaster",
     )
 )
-"""What a thing is taken out of, rather than off."""
+"""Things that one takes objects out of, rather than off."""
 
 RELATIONS: dict[str, str] = {
     "on the left side of": "to the left of",
@@ -160,4 +160,4 @@ RELATIONS: dict[str, str] = {
     "by": "by",
     "to": "to",
 }
-"""What a preposition is written as; longer ones are tried first."""
+"""Preposition -> the plain one; longer ones are tried first."""

@@ -71,7 +71,7 @@ class MotionCritic:
         motion = self._motion(recording)
         if motion is None or goal >= len(motion) or not motion.extent:
             return None
-        if any(cycle.held <= goal < _release(cycle, len(motion)) for cycle in motion.cycles):
+        if any(cycle.contact <= goal < _release(cycle, len(motion)) for cycle in motion.cycles):
             return self._moving(recording, motion, camera, goal)
         done = [c for c in motion.cycles if c.release is not None and start <= c.release <= goal]
         if done and _apart(motion, goal, _release(done[-1], goal)) < NEAR:

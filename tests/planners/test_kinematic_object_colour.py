@@ -7,9 +7,9 @@ from goalreel.image import Image
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.colours import NAMES, name_colours
-from goalreel.planners.kinematic.naming import SEEN
-from goalreel.planners.kinematic.object_colour import Moved, look, sample
-from goalreel.planners.kinematic.underspecified import Open, opened, singular
+from goalreel.planners.kinematic.naming import COLOUR_NOTE
+from goalreel.planners.kinematic.object_colour import ObjectMove, find_moved_object, sample
+from goalreel.planners.kinematic.underspecified import OpenClause, open_clause, singular
 from goalreel.types import Recording, Task
 
 RGB = {
@@ -78,20 +78,20 @@ def test_colours_between_two_words_have_none(rgb):
 def test_what_moved_and_out_of_what_and_into_what(colour):
     rim, other = ("blue", "green") if colour in ("red", "orange", "yellow") else ("yellow", "orange")
     rest = [bowl(rim, HERE), bowl(other, THERE), ("red" if colour != "red" else "purple", (5, 75), 8)]
-    assert look(*scene(rest, (colour, 8))) == Moved(colour, rim, other)
+    assert find_moved_object(*scene(rest, (colour, 8))) == ObjectMove(colour, rim, other)
 
 
 def test_without_bowls_nothing_surrounds():
-    assert look(*scene([("green", (34, 20), 8)], ("red", 8))) == Moved("red", "", "")
+    assert find_moved_object(*scene([("green", (34, 20), 8)], ("red", 8))) == ObjectMove("red", "", "")
 
 
 @pytest.mark.parametrize("colour", ["black", "white", "grey"])
 def test_what_has_no_hue_may_be_the_arm(colour):
-    assert look(*scene([], (colour, 8))) is None
+    assert find_moved_object(*scene([], (colour, 8))) is None
 
 
 def test_too_small_to_tell():
-    assert look(*scene([], ("red", 3))) is None
+    assert find_moved_object(*scene([], ("red", 3))) is None
 
 
 def test_two_things_that_moved_leave_it_open():
@@ -101,9 +101,9 @@ def test_two_things_that_moved_leave_it_open():
         np.where(np.abs(b - table.astype(int)).max(-1, keepdims=True) > 40, b, a)
         for a, b in zip(first, second, strict=True)
     ]
-    assert look(*first).colour == "red"
-    assert look(*second).colour == "blue"
-    assert look(*both) is None
+    assert find_moved_object(*first).colour == "red"
+    assert find_moved_object(*second).colour == "blue"
+    assert find_moved_object(*both) is None
 
 
 def test_a_thing_of_two_colours_has_none():
@@ -115,23 +115,23 @@ def test_a_thing_of_two_colours_has_none():
             picture[top] = RGB["blue"]
         return pictures
 
-    assert look(*map(halved, scene([], ("red", 8)))) is None
+    assert find_moved_object(*map(halved, scene([], ("red", 8)))) is None
 
 
 def test_a_picture_that_stands_still_shows_nothing():
     still = np.stack([paint(("red", HERE, 8), seed=i) for i in range(4)])
-    assert look(still, still, still) is None
+    assert find_moved_object(still, still, still) is None
 
 
 def test_a_thing_that_was_only_taken_out_of_sight_is_not_named():
     before, carry, _ = scene([], ("red", 8))
     after = np.stack([paint(seed=30 + i) for i in range(4)])
-    assert look(before, carry, after) is None
+    assert find_moved_object(before, carry, after) is None
 
 
 def test_a_camera_that_moves_shows_nothing():
     before, carry, after = scene([bowl("blue", THERE)], ("red", 8))
-    assert look(before, carry, np.rot90(255 - after, axes=(1, 2))) is None
+    assert find_moved_object(before, carry, np.rot90(255 - after, axes=(1, 2))) is None
 
 
 def test_the_background_did_not_move_the_other_way():
@@ -140,7 +140,7 @@ def test_the_background_did_not_move_the_other_way():
         np.where(np.abs(p - np.array(TABLE)).max(-1, keepdims=True) < 20, np.uint8([110, 65, 30]), p)
         for p in (s.astype(np.int16) for s in scene([], ("yellow", 8)))
     ]
-    assert look(*(p.astype(np.uint8) for p in pictures)).colour == "yellow"
+    assert find_moved_object(*(p.astype(np.uint8) for p in pictures)).colour == "yellow"
 
 
 def test_sample_has_both_ends():
@@ -151,22 +151,22 @@ def test_sample_has_both_ends():
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("sort the blocks by colour", Open("block", "", "in", own_colour=True)),
-        ("sort the cups by color", Open("cup", "", "in", own_colour=True)),
+        ("sort the blocks by colour", OpenClause("block", "", "in", own_colour=True)),
+        ("sort the cups by color", OpenClause("cup", "", "in", own_colour=True)),
         (
             "put every block that has a bowl of its own colour into that bowl",
-            Open("block", "bowl", "in", own_colour=True),
+            OpenClause("block", "bowl", "in", own_colour=True),
         ),
-        ("sort the toys into the boxes of their own colour", Open("toy", "box", "in", own_colour=True)),
-        ("clear the red bowl", Open("", "bowl", "out of", named="the red bowl")),
-        ("clear all the bowls", Open("", "bowl", "out of")),
-        ("empty every bowl", Open("", "bowl", "out of")),
-        ("take the blocks out of the bowls", Open("block", "bowl", "out of")),
-        ("put all the blocks in the box", Open("block", "box", "in", named="the box")),
+        ("sort the toys into the boxes of their own colour", OpenClause("toy", "box", "in", own_colour=True)),
+        ("clear the red bowl", OpenClause("", "bowl", "out of", named="the red bowl")),
+        ("clear all the bowls", OpenClause("", "bowl", "out of")),
+        ("empty every bowl", OpenClause("", "bowl", "out of")),
+        ("take the blocks out of the bowls", OpenClause("block", "bowl", "out of")),
+        ("put all the blocks in the box", OpenClause("block", "box", "in", named="the box")),
     ],
 )
 def test_what_a_clause_leaves_open(text, found):
-    assert opened(read(text)[0]) == found
+    assert open_clause(read(text)[0]) == found
 
 
 @pytest.mark.parametrize(
@@ -184,31 +184,34 @@ def test_what_a_clause_leaves_open(text, found):
     ],
 )
 def test_what_is_named_or_unknown_is_not_open(text):
-    assert opened(read(text)[0]) is None
+    assert open_clause(read(text)[0]) is None
 
 
 def close(text, seen, *more):
-    clause = opened(read(text)[0]).close(seen, (text, *more))
+    clause = open_clause(read(text)[0]).close(seen, (text, *more))
     return clause and clause.name
 
 
 def test_an_open_clause_is_closed_only_by_what_was_seen_and_said():
     sort = "sort the blocks by colour"
-    assert close(sort, Moved("red", "", "red"), "clear the red bowl") == "put the red block in the red bowl"
-    assert close(sort, Moved("red", "", "blue"), "clear the red bowl") is None
-    assert close(sort, Moved("red", "", ""), "clear the red bowl") is None
-    assert close(sort, Moved("red", "", "red")) is None
-    assert close(sort, Moved("red", "", "red"), "use the red bowl or the blue box") is None
+    assert (
+        close(sort, ObjectMove("red", "", "red"), "clear the red bowl") == "put the red block in the red bowl"
+    )
+    assert close(sort, ObjectMove("red", "", "blue"), "clear the red bowl") is None
+    assert close(sort, ObjectMove("red", "", ""), "clear the red bowl") is None
+    assert close(sort, ObjectMove("red", "", "red")) is None
+    assert close(sort, ObjectMove("red", "", "red"), "use the red bowl or the blue box") is None
     clear, cup = "clear the red bowl", "take the blue cup"
     assert (
-        close(clear, Moved("pink", "red", ""), "lift the blue toy") == "take the pink toy out of the red bowl"
+        close(clear, ObjectMove("pink", "red", ""), "lift the blue toy")
+        == "take the pink toy out of the red bowl"
     )
-    assert close(clear, Moved("pink", "red", "")) is None
-    assert close(clear, Moved("pink", "blue", ""), "lift the blue toy") is None
-    assert close(clear, Moved("pink", "", ""), "lift the blue toy") is None
-    assert close(clear, Moved("pink", "red", ""), "lift the blue toy", "lift the red pen") is None
-    assert close("clear all the bowls", Moved("pink", "", ""), "lift the blue toy") is None
-    assert close(clear, Moved("pink", "red", ""), cup) is None, "a cup is no thing but a place"
+    assert close(clear, ObjectMove("pink", "red", "")) is None
+    assert close(clear, ObjectMove("pink", "blue", ""), "lift the blue toy") is None
+    assert close(clear, ObjectMove("pink", "", ""), "lift the blue toy") is None
+    assert close(clear, ObjectMove("pink", "red", ""), "lift the blue toy", "lift the red pen") is None
+    assert close("clear all the bowls", ObjectMove("pink", "", ""), "lift the blue toy") is None
+    assert close(clear, ObjectMove("pink", "red", ""), cup) is None, "a cup is no thing but a place"
 
 
 def test_singular():
@@ -262,13 +265,13 @@ def plan(recording: Recording, granularity="subtask", **options):
 )
 def test_with_a_camera_the_step_is_named_and_says_why(instruction, name):
     step = plan(Painted(instruction), camera="front", words=["put the green block in the red bowl"]).steps[0]
-    assert (step.name, step.auxiliary_text) == (name, SEEN)
+    assert (step.name, step.auxiliary_text) == (name, COLOUR_NOTE)
     assert step.instruction == name.replace("put ", "").replace("take ", "").replace(" block ", " block is ")
     phases = plan(
         Painted(instruction), "phase", camera="front", words=["lift the green block, use the red bowl"]
     )
     assert phases.steps[0].name == "reach for the red block"
-    assert all(s.auxiliary_text == SEEN for s in phases.steps)
+    assert all(s.auxiliary_text == COLOUR_NOTE for s in phases.steps)
 
 
 def test_unsure_is_as_without_a_camera():
@@ -304,6 +307,6 @@ def test_the_tabletop_is_named_rightly_or_as_without_a_camera(tmp_path):
         blind, seeing = plan(episode), plan(episode, **options)
         assert seeing.segments == blind.segments
         for old, new, segment in zip(blind.steps, seeing.steps, true.segments, strict=True):
-            assert new == old or (new.name, new.auxiliary_text) == (segment.text, SEEN)
+            assert new == old or (new.name, new.auxiliary_text) == (segment.text, COLOUR_NOTE)
             named += new != old
     assert named >= 5

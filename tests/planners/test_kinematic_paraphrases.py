@@ -3,7 +3,7 @@
 import pytest
 
 from goalreel.planners.kinematic.clauses import read
-from goalreel.planners.kinematic.paraphrases import wordings
+from goalreel.planners.kinematic.paraphrases import paraphrases
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from goalreel.planners.kinematic.paraphrases import wordings
     ],
 )
 def test_every_wording_reads_as_the_same_clauses(instruction):
-    found = wordings(instruction)
+    found = paraphrases(instruction)
     assert found[0] == instruction
     assert 2 <= len(set(found)) == len(found) <= 8
     states = [c.state for c in read(instruction)]
@@ -26,10 +26,10 @@ def test_every_wording_reads_as_the_same_clauses(instruction):
 
 
 def test_verbs_and_prepositions_vary():
-    found = wordings("put the block in the bowl", most=20)
+    found = paraphrases("put the block in the bowl", limit=20)
     assert {"place the block into the bowl", "please set the block inside the bowl"} <= set(found)
 
 
 @pytest.mark.parametrize("instruction", ["faire le lit", "抓起杯子", "pick up the cup, then salute", ""])
 def test_what_is_not_understood_is_said_in_no_other_way(instruction):
-    assert wordings(instruction) == (instruction,)
+    assert paraphrases(instruction) == (instruction,)

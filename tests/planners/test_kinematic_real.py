@@ -10,10 +10,10 @@ from goalreel.evaluation.real import read_labels
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.align import align
 from goalreel.planners.kinematic.clauses import read
-from goalreel.planners.kinematic.grasps import sort_out
+from goalreel.planners.kinematic.grasps import sort_grasps
 from goalreel.planners.kinematic.layout import find_layout
 from goalreel.planners.kinematic.motion import read_motion
-from goalreel.planners.kinematic.naming import look_at
+from goalreel.planners.kinematic.naming import find_move
 from goalreel.types import Plan, Task
 
 
@@ -72,14 +72,14 @@ def test_grasps_are_named_where_there_are_any_and_no_empty_hand_grasps(real_moti
 
 def test_what_slipped_is_a_try_in_vain_and_never_a_place(real_motions):
     labels = read_labels(DATA / "real/labels.json").datasets[real_motions.name]
-    tries = {e.episode: [s for s in e.segments if s.kind == "try"] for e in labels.episodes}
+    failed_grasps = {e.episode: [s for s in e.segments if s.kind == "try"] for e in labels.episodes}
     pushed_in_vain = (6,)  # with an open hand, which the gripper cannot tell
     for granularity in ("event", "phase"):
         for episode, plan in plans(Source.open(real_motions), granularity):
             failed = [
                 s for step, s in zip(plan.steps, plan.segments, strict=True) if step.outcome == "failed"
             ]
-            true = [] if episode.index in pushed_in_vain else tries[episode.index]
+            true = [] if episode.index in pushed_in_vain else failed_grasps[episode.index]
             assert len(failed) == len(true)
             for found, label in zip(failed, true, strict=True):
                 assert abs(found.start - label.start) <= 0.5 * episode.fps
@@ -109,10 +109,10 @@ def test_what_the_pictures_show_is_right_or_not_said(real_dataset):
     for episode in map(source.episode, source.indices):
         motion = read_motion(episode, find_layout(episode))
         clauses = read(episode.instruction)
-        grasps, _ = sort_out(clauses, motion)
+        grasps, _ = sort_grasps(clauses, motion)
         for part in align(clauses, grasps, motion):
             for camera in (c for c in source.cameras if "wrist" not in c):
-                if found := look_at(part, episode, motion, camera):
+                if found := find_move(part, episode, motion, camera):
                     seen.setdefault(episode.index, set()).add(found.colour)
     blocks = real_dataset.name == "droid_new_setup"
     colours = {0: {"blue"}, 1: {"blue"}, 2: {"green"}, 11: {"blue"}, 12: {"blue"}} if blocks else {}
