@@ -1,4 +1,4 @@
-"""What the page reads and changes, as JSON."""
+"""The routes that the page reads and changes, as JSON."""
 
 from collections.abc import Callable
 
@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from goalreel.annotator.review.dependencies import Desk, InList, Known, Rendering
-from goalreel.annotator.review.queue import Listed
+from goalreel.annotator.review.dependencies import EpisodeIndex, Filters, Rendering, Session
+from goalreel.annotator.review.queue import ListFilter
 from goalreel.annotator.review.rerender import Busy
 from goalreel.annotator.review.schemas import (
     ChangeRequest,
@@ -16,68 +16,72 @@ from goalreel.annotator.review.schemas import (
     EpisodeAnswer,
     ListAnswer,
     RenderRequest,
-    Wire,
+    Schema,
 )
-from goalreel.annotator.review.session import ReviewDesk
+from goalreel.annotator.review.session import ReviewSession
 from goalreel.datasets.corrections.log import ConflictError
 
 router = APIRouter(prefix="/api")
 
 
 @router.get("/dataset")
-def dataset(desk: Desk, rendering: Rendering) -> DatasetAnswer:
-    """What all episodes have in common."""
-    return desk.dataset(rendering.can_render)
+def dataset(session: Session, rendering: Rendering) -> DatasetAnswer:
+    """The facts that all episodes share."""
+    return session.dataset(rendering.can_render)
 
 
 @router.get("/episodes")
-def episodes(desk: Desk, asked: InList) -> ListAnswer:
+def episodes(session: Session, query: Filters) -> ListAnswer:
     """A page of the list."""
-    return desk.rows(asked.listed, asked.offset, asked.limit)
+    return session.rows(query.filters, query.offset, query.limit)
 
 
 @router.get("/episodes/{index}")
-def episode(desk: Desk, index: Known, asked: InList) -> EpisodeAnswer:
-    """An episode as it is now."""
-    return desk.look(index, asked.listed)
+def episode(session: Session, index: EpisodeIndex, query: Filters) -> EpisodeAnswer:
+    """The present state of an episode."""
+    return session.look(index, query.filters)
 
 
 @router.post("/episodes/{index}/events")
-def change(desk: Desk, index: Known, request: ChangeRequest, asked: InList) -> Response:
-    """Make a change: 200 once it is on the disk, 409 where somebody was first."""
+def change(session: Session, index: EpisodeIndex, request: ChangeRequest, query: Filters) -> Response:
+    """Make a change: 200 when it is on the disk, 409 where another change came first."""
     event = request.event
-    if event.kind == "frame" and event.camera not in desk.cameras:
+    if event.kind == "frame" and event.camera not in session.cameras:
         raise HTTPException(422, f"there is no camera {event.camera}")
-    return _answered(
-        desk,
+    return _respond(
+        session,
         index,
-        asked.listed,
-        lambda: desk.change(index, request.revision, request.by, event, asked.listed),
+        query.filters,
+        lambda: session.change(index, request.revision, request.by, event, query.filters),
     )
 
 
 @router.post("/episodes/{index}/render")
-def render(desk: Desk, rendering: Rendering, index: Known, request: RenderRequest, asked: InList) -> Response:
-    """Have a step rendered and judged again: as `change`, and 503 while another picture is being made."""
+def render(
+    session: Session, rendering: Rendering, index: EpisodeIndex, request: RenderRequest, query: Filters
+) -> Response:
+    """Render and judge a step again: as `change`, and 503 while another picture is rendered."""
 
     def work() -> EpisodeAnswer:
-        desk.check(index, request.revision)
+        session.check(index, request.revision)
         attempt = rendering.render(index, request.step, request.prompt)
-        return desk.add(index, request.by, request.step, [attempt], asked.listed)
+        return session.add(index, request.by, request.step, [attempt], query.filters)
 
     try:
-        return _answered(desk, index, asked.listed, work)
+        return _respond(session, index, query.filters, work)
     except Busy as e:
         raise HTTPException(503, "another picture is being made: ask again when it is there") from e
 
 
-def _answered(desk: ReviewDesk, index: int, listed: Listed, work: Callable[[], EpisodeAnswer]) -> Response:
-    """The episode as `work` leaves it, or as somebody left it who was first."""
+def _respond(
+    session: ReviewSession, index: int, filters: ListFilter, work: Callable[[], EpisodeAnswer]
+) -> Response:
+    """The episode after `work`, or, with 409, after the change that came first."""
     try:
         return _json(work(), 200)
     except ConflictError as e:
-        return _json(ConflictAnswer(detail=str(e), episode=desk.look(index, listed)), 409)
+        return _json(ConflictAnswer(detail=str(e), episode=session.look(index, filters)), 409)
 
 
-def _json(answer: Wire, status: int) -> Response:
+def _json(answer: Schema, status: int) -> Response:
     return Response(answer.model_dump_json(), status, media_type="application/json")

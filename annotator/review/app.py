@@ -1,4 +1,4 @@
-"""The review page over HTTP: every route, behind one gate."""
+"""The review page over HTTP: all routes behind the authorization."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -13,7 +13,7 @@ from goalreel import __version__
 from goalreel.annotator.review import api, pictures
 from goalreel.annotator.review.auth import Access, AuthMiddleware
 from goalreel.annotator.review.rerender import Rerenderer
-from goalreel.annotator.review.session import ReviewDesk
+from goalreel.annotator.review.session import ReviewSession
 from goalreel.errors import InputError, UserError
 from goalreel.models.trio import Trio
 
@@ -35,13 +35,13 @@ def style() -> Response:
     return FileResponse(STYLE)
 
 
-def create_review(desk: ReviewDesk, access: Access, models: Trio | None = None) -> FastAPI:
-    """Build the application. `models` render again; None takes those that the dataset was annotated with."""
+def create_review(session: ReviewSession, access: Access, models: Trio | None = None) -> FastAPI:
+    """Build the application. `models` render again; None takes those of the dataset's annotation."""
     app = FastAPI(
         title="goalreel review", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.state.desk, app.state.rendering = desk, Rerenderer(desk, models)
-    app.state.frames = pictures.FrameStore(desk)
+    app.state.session, app.state.rendering = session, Rerenderer(session, models)
+    app.state.frames = pictures.FrameStore(session)
     for part in (pages, api.router, pictures.router):
         app.include_router(part)
     app.mount("/static", StaticFiles(directory=STATIC))
@@ -64,6 +64,6 @@ async def _invalid(_: Request, error: RequestValidationError) -> Response:
 
 
 async def _failed(_: Request, error: Exception) -> Response:
-    """What a person can mend, in one line."""
+    """Answer an error that the user can fix in one line."""
     line = (str(error).splitlines() or [type(error).__name__])[0]
     return JSONResponse({"detail": line}, 422 if isinstance(error, InputError) else 500)

@@ -1,9 +1,7 @@
-"""What every request to the review page passes first: who asks, from where, how much; and what a browser
-may do with the answer.
+"""The checks of every request to the review page (token, origin, size), and the security headers of answers.
 
-Without a token the server answers to loopback names only, for a page elsewhere can point a name of its own at
-127.0.0.1, but cannot forge the Host header. With one, `?token=` in the address logs a browser in once, by a
-cookie from which the token cannot be told.
+Without a token the server answers to loopback names only (see `goalreel.http`). With one, `?token=` in the
+address logs a browser in once, by a cookie that does not reveal the token.
 """
 
 import hashlib
@@ -28,10 +26,10 @@ POLICY = (
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask: anybody on this machine, or who knows the token.
+    """Who may use the page: anybody on this machine, or whoever has the token.
 
     Raises:
-        InputError: an address other than loopback without a token, or a token that no header carries.
+        InputError: the address is not loopback and there is no token, or no header can carry the token.
     """
 
     host: str = "127.0.0.1"
@@ -41,16 +39,16 @@ class Access:
         check_token(self.token, self.host, "a page")
 
     def is_token(self, text: str) -> bool:
-        """Tell whether it is the token."""
+        """Whether a text is the token."""
         return self.token is not None and hmac.compare_digest(text.encode(), self.token.encode())
 
     @property
     def cookie(self) -> str:
-        """What a browser keeps in the token's stead."""
+        """The value of the cookie that stands for the token."""
         return hmac.new((self.token or "").encode(), b"goalreel review", hashlib.sha256).hexdigest()
 
     def admits(self, headers: Headers) -> bool:
-        """Tell whether a request comes from somebody who may ask."""
+        """Whether a request has the right token, cookie or host."""
         if is_authorized(headers, self.token):
             return True
         if not self.token:
@@ -63,7 +61,7 @@ class Access:
 
 
 class AuthMiddleware:
-    """ASGI middleware."""
+    """ASGI middleware that refuses requests and adds security headers to answers."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app, self._access = app, access
@@ -73,25 +71,25 @@ class AuthMiddleware:
             await self._app(scope, receive, send)
             return
 
-        async def guarded(message: Message) -> None:
+        async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                _guard(MutableHeaders(scope=message))
+                _add_headers(MutableHeaders(scope=message))
             await send(message)
 
         headers = Headers(scope=scope)
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         if scope["method"] == "GET" and self._access.is_token(query.pop("token", "")):
-            await self._welcome(scope["path"], query)(scope, receive, guarded)
+            await self._log_in(scope["path"], query)(scope, receive, send_guarded)
             return
-        refused = self._refusal(scope, headers)
-        if refused is not None:
-            status, detail = refused
-            await JSONResponse({"detail": detail}, status)(scope, receive, guarded)
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            status, detail = refusal
+            await JSONResponse({"detail": detail}, status)(scope, receive, send_guarded)
             return
-        await self._app(scope, limit_body(receive, MAX_BODY, _disconnect), guarded)
+        await self._app(scope, limit_body(receive, MAX_BODY, _disconnect), send_guarded)
 
-    def _welcome(self, path: str, query: dict[str, str]) -> RedirectResponse:
-        """Log in, and take the token out of the address."""
+    def _log_in(self, path: str, query: dict[str, str]) -> RedirectResponse:
+        """Log the browser in, and remove the token from the address."""
         to = "/" + path.lstrip("/") + (f"?{urlencode(query)}" if query else "")
         answer = RedirectResponse(to, 303)
         answer.set_cookie(COOKIE, self._access.cookie, httponly=True, samesite="strict", path="/")
@@ -126,7 +124,7 @@ def _disconnect() -> Message:
     return {"type": "http.disconnect"}
 
 
-def _guard(headers: MutableHeaders) -> None:
+def _add_headers(headers: MutableHeaders) -> None:
     headers.setdefault("Content-Security-Policy", POLICY)
     headers.setdefault("X-Content-Type-Options", "nosniff")
     headers.setdefault("Referrer-Policy", "no-referrer")

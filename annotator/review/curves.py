@@ -1,4 +1,4 @@
-"""What an arm does, as two curves below the time line: how closed the hand is, and how fast the arm moves."""
+"""Two curves below the time line: how closed the hand is, and how fast the arm moves."""
 
 import numpy as np
 
@@ -8,22 +8,22 @@ from goalreel.planners.kinematic.planner import check
 from goalreel.types import Recording
 
 type Points = list[tuple[int, float]]
-MOST = 400
+LIMIT = 400
 """Points of a curve."""
 
 
 def curves(recording: Recording, layout: Layout | None) -> dict[str, Points]:
-    """Name -> (frame, 0-1), at most MOST; without a curve that the recording's numbers do not give."""
+    """Name -> points (frame, 0-1), at most LIMIT; a curve that the recording does not give is left out."""
     try:
         check(recording)
         motion = read_motion(recording, find_layout(recording, layout))
     except Unsegmentable:
         return {}
-    found = {} if motion.closed is None else {"gripper": _points(motion.closed)}
+    hand = {} if motion.closed is None else {"gripper": _points(motion.closed)}
     top = float(motion.speed.max(initial=0.0))
-    return found | ({"speed": _points(motion.speed / top)} if top > 0 else {})
+    return hand | ({"speed": _points(motion.speed / top)} if top > 0 else {})
 
 
 def _points(values: np.ndarray) -> Points:
-    frames = np.unique(np.linspace(0, len(values) - 1, min(MOST, len(values))).round().astype(int))
+    frames = np.unique(np.linspace(0, len(values) - 1, min(LIMIT, len(values))).round().astype(int))
     return [(int(frame), round(float(values[frame]), 3)) for frame in frames]

@@ -1,4 +1,4 @@
-"""What the routes find in the application: the dataset under review, its models, the episode meant."""
+"""The dependencies of the routes: the dataset under review, its models, the episode, the list's filters."""
 
 from typing import Annotated, Literal
 
@@ -6,35 +6,35 @@ from fastapi import Depends, Path, Query, Request
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from goalreel.annotator.review.queue import Listed
+from goalreel.annotator.review.queue import ListFilter
 from goalreel.annotator.review.rerender import Rerenderer
-from goalreel.annotator.review.schemas import Wire
-from goalreel.annotator.review.session import ReviewDesk
+from goalreel.annotator.review.schemas import Schema
+from goalreel.annotator.review.session import ReviewSession
 
 
-def _desk(request: Request) -> ReviewDesk:
-    return request.app.state.desk
+def _session(request: Request) -> ReviewSession:
+    return request.app.state.session
 
 
 def _rendering(request: Request) -> Rerenderer:
     return request.app.state.rendering
 
 
-type Desk = Annotated[ReviewDesk, Depends(_desk)]
+type Session = Annotated[ReviewSession, Depends(_session)]
 type Rendering = Annotated[Rerenderer, Depends(_rendering)]
 
 
-def _known(desk: Desk, index: Annotated[int, Path(ge=0, lt=2**31)]) -> int:
-    if index not in desk.queue:
+def _check_index(session: Session, index: Annotated[int, Path(ge=0, lt=2**31)]) -> int:
+    if index not in session.queue:
         raise HTTPException(404, f"episode {index} is not annotated")
     return index
 
 
-type Known = Annotated[int, Depends(_known)]
+type EpisodeIndex = Annotated[int, Depends(_check_index)]
 
 
-class ListQuery(Wire):
-    """The list that the page is at, or that an episode was chosen from."""
+class ListQuery(Schema):
+    """The list on the page, or the list from which the episode was chosen."""
 
     order: Literal["doubt", "index"] = "doubt"
     status: Literal["all", "unreviewed", "accept", "reject", "unsure"] = "all"
@@ -43,9 +43,9 @@ class ListQuery(Wire):
     limit: Annotated[int, Field(ge=1, le=200)] = 24
 
     @property
-    def listed(self) -> Listed:
-        """Without the place in the list."""
-        return Listed(self.order, self.status, self.q)
+    def filters(self) -> ListFilter:
+        """The filters without the page of the list."""
+        return ListFilter(self.order, self.status, self.q)
 
 
-type InList = Annotated[ListQuery, Query()]
+type Filters = Annotated[ListQuery, Query()]

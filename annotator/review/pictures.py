@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
 from goalreel.annotator.report.pictures import jpeg
-from goalreel.annotator.review.dependencies import Desk, Known
-from goalreel.annotator.review.session import ReviewDesk
+from goalreel.annotator.review.dependencies import EpisodeIndex, Session
+from goalreel.annotator.review.session import ReviewSession
 from goalreel.files import digest
 
 WIDEST = 1920
@@ -25,13 +25,13 @@ router = APIRouter()
 class FrameStore:
     """Exact frames of the recordings, by our own decoder: a browser seeks to about the right place."""
 
-    def __init__(self, desk: ReviewDesk) -> None:
-        self._desk = desk
+    def __init__(self, session: ReviewSession) -> None:
+        self._session = session
         self.jpeg = lru_cache(KEPT)(self._jpeg)
 
     def mark(self, index: int, camera: str) -> str:
         """What tells the file with a camera's frames from others, and from itself after a change."""
-        path = self._desk.video(index, camera) or self._desk.source.data_path(index)
+        path = self._session.video(index, camera) or self._session.source.data_path(index)
         try:
             status = path.stat()
         except OSError:  # who decodes it says so
@@ -39,20 +39,20 @@ class FrameStore:
         return f"{path} {status.st_mtime_ns} {status.st_size}"
 
     def _jpeg(self, mark: str, index: int, camera: str, frame: int, width: int) -> bytes:
-        return jpeg(self._desk.episode(index).frames(camera, [frame])[0], width)
+        return jpeg(self._session.episode(index).frames(camera, [frame])[0], width)
 
 
 @router.get("/frames/{index}/{camera}/{frame}.jpg")
 def one_frame(
     request: Request,
-    desk: Desk,
-    index: Known,
+    session: Session,
+    index: EpisodeIndex,
     camera: str,
     frame: Annotated[int, InPath(ge=0)],
     width: Annotated[int, Query(ge=16, le=WIDEST)] = WIDEST,
 ) -> Response:
     """A frame with its longest side at most `width` pixels."""
-    if camera not in desk.cameras or frame >= desk.queue[index].frames:
+    if camera not in session.cameras or frame >= session.queue[index].frames:
         raise HTTPException(404, f"no frame {frame} of {camera} in episode {index}")
     store: FrameStore = request.app.state.frames
     mark = store.mark(index, camera)
@@ -61,19 +61,19 @@ def one_frame(
 
 
 @router.get("/pictures/{folder}/{name}.png")
-def stored_picture(request: Request, desk: Desk, folder: str, name: str) -> Response:
+def stored_picture(request: Request, session: Session, folder: str, name: str) -> Response:
     """A picture that is no frame of a recording."""
     try:
-        path = desk.reviews.records.stored(f"images/{folder}/{name}.png")
+        path = session.reviews.records.stored(f"images/{folder}/{name}.png")
     except ValueError as e:
         raise HTTPException(404, "no such picture") from e
     return _tagged(request, name, "image/png", path.read_bytes)
 
 
 @router.get("/video/{index}/{camera}")
-def video(desk: Desk, index: Known, camera: str) -> Response:
+def video(session: Session, index: EpisodeIndex, camera: str) -> Response:
     """The file that shows an episode, in the ranges that the browser asks for."""
-    path: Path | None = desk.video(index, camera) if camera in desk.cameras else None
+    path: Path | None = session.video(index, camera) if camera in session.cameras else None
     if path is None or not path.is_file():
         raise HTTPException(404, f"no video of {camera} in episode {index}")
     return FileResponse(path, media_type="video/mp4")

@@ -1,8 +1,8 @@
-"""Which episodes a person should look at first: how much in doubt is what the models wrote. Pure.
+"""The order in which a person should review episodes: by the doubt about what the models wrote.
 
-A model's own doubt counts (a rejected picture, a low probability), a boundary where nothing in the motion
-changes, and what is unlike the rest of the dataset. What people say of an episode changes none of it: the
-queue stands still while it is worked off.
+The doubt comes from the models (a rejected picture, a low probability), from boundaries without a change in
+the motion, and from steps unlike the rest of the dataset. Verdicts of people do not change it, so that the
+order of the queue stays the same during a review.
 """
 
 import math
@@ -14,35 +14,35 @@ from statistics import median
 from goalreel.types import Storyboard, StoryboardStep
 
 ENOUGH = 8
-"""Lengths that a name must have before one of them can be unusual."""
+"""A name with fewer lengths has no unusual ones."""
 UNUSUAL = 3.5
-"""So many times the usual deviation (1.4826 medians of it) of a length's logarithm is unusual."""
+"""A length is unusual if its logarithm deviates by so many times the typical deviation."""
 SURE = 0.9
-"""From this probability on the Critic is taken to be sure."""
-_LEAST = 0.1
-"""The usual deviation is not taken for less: a robot that repeats itself to the frame has hardly any."""
+"""The Critic is sure at this probability or above."""
+_MIN_DEVIATION = 0.1
+"""The least typical deviation: a robot that repeats itself to the frame has hardly any."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFacts:
-    """What one episode's doubt is made of."""
+    """The reasons for doubt about one episode."""
 
     claims: tuple[tuple[float, str], ...]
-    """Of its own: how much each counts, 0-1, and in words."""
+    """The weight, 0-1, and the words of each reason in the episode itself."""
     lengths: tuple[tuple[str, int], ...]
-    """Name and frames of each step that has some."""
+    """Name and number of frames of each step with a segment."""
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """How much an episode is in doubt, 0-1, and why, what counts most first."""
+class Priority:
+    """The doubt about an episode, 0-1, and the reasons for it, the heaviest first."""
 
     value: float = 0.0
     reasons: tuple[str, ...] = ()
 
 
 def facts(board: Storyboard, unmoved: int = 0) -> EpisodeFacts:
-    """What an episode's storyboard says of itself; `unmoved` of its boundaries have no motion near them."""
+    """Collect the reasons in an episode's storyboard; `unmoved` boundaries have no motion near them."""
     spans = ((step.step.name, step.segment) for step in board.steps)
     claims = list(_claims(board))
     if unmoved:
@@ -52,28 +52,28 @@ def facts(board: Storyboard, unmoved: int = 0) -> EpisodeFacts:
 
 
 def unmoved(board: Storyboard, proposed: Sequence[int], slack: int) -> int:
-    """How many inner boundaries have no proposal of the kinematics (frames) within `slack` frames.
+    """Count the inner boundaries without a proposal of the kinematics (frames) within `slack` frames.
 
-    None, where it proposes nothing at all: then it cannot tell.
+    0 where the kinematics propose nothing at all.
     """
     starts = sorted(step.segment.start for step in board.steps if step.segment is not None)[1:]
     return sum(all(abs(at - p) > slack for p in proposed) for at in starts) if proposed else 0
 
 
-def doubts(episodes: Mapping[int, EpisodeFacts]) -> dict[int, Doubt]:
-    """Episode -> how much in doubt it is among the others."""
+def priorities(episodes: Mapping[int, EpisodeFacts]) -> dict[int, Priority]:
+    """Episode -> its priority among the others."""
     lengths: defaultdict[str, list[float]] = defaultdict(list)
-    for found in episodes.values():
-        for name, frames in found.lengths:
+    for episode_facts in episodes.values():
+        for name, frames in episode_facts.lengths:
             lengths[name].append(math.log(frames))
-    usual = {name: _usual(logs) for name, logs in lengths.items() if len(logs) >= ENOUGH}
-    return {episode: _doubt([*found.claims, *_odd(found, usual)]) for episode, found in episodes.items()}
+    typical = {name: _typical(logs) for name, logs in lengths.items() if len(logs) >= ENOUGH}
+    return {e: _priority([*f.claims, *_unusual(f, typical)]) for e, f in episodes.items()}
 
 
-def _doubt(claims: Sequence[tuple[float, str]]) -> Doubt:
+def _priority(claims: Sequence[tuple[float, str]]) -> Priority:
     sure = math.prod(1 - weight for weight, _ in claims)
     ordered = sorted(claims, key=lambda claim: -claim[0])
-    return Doubt(round(1 - sure, 4), tuple(words for _, words in ordered))
+    return Priority(round(1 - sure, 4), tuple(reason for _, reason in ordered))
 
 
 def _claims(board: Storyboard) -> Iterator[tuple[float, str]]:
@@ -103,16 +103,18 @@ def _probabilities(steps: Sequence[StoryboardStep]) -> Iterator[tuple[float, int
             yield verdict.probability, number
 
 
-def _usual(logs: Sequence[float]) -> tuple[float, float]:
-    """The median, and 1.4826 medians of the deviation from it (which is sigma for a bell curve)."""
+def _typical(logs: Sequence[float]) -> tuple[float, float]:
+    """The median, and 1.4826 times the median deviation from it (sigma of a normal distribution)."""
     middle = median(logs)
-    return middle, max(_LEAST, 1.4826 * median(abs(log - middle) for log in logs))
+    return middle, max(_MIN_DEVIATION, 1.4826 * median(abs(log - middle) for log in logs))
 
 
-def _odd(found: EpisodeFacts, usual: Mapping[str, tuple[float, float]]) -> Iterator[tuple[float, str]]:
-    for name, frames in found.lengths:
-        if name in usual:
-            middle, deviation = usual[name]
+def _unusual(
+    episode: EpisodeFacts, typical: Mapping[str, tuple[float, float]]
+) -> Iterator[tuple[float, str]]:
+    for name, frames in episode.lengths:
+        if name in typical:
+            middle, deviation = typical[name]
             off = (math.log(frames) - middle) / deviation
             if abs(off) > UNUSUAL:
                 yield 0.4, f"“{name}” is unusually {'long' if off > 0 else 'short'}"

@@ -1,6 +1,6 @@
-"""All episodes of a dataset under review, as the list shows them: a row each, kept in memory.
+"""The list of all episodes of a dataset under review, in memory.
 
-It is read once, when the page is started; from then on each change made here brings its row up to date.
+It is read once, at the start of the page; from then on each change updates its row.
 """
 
 import threading
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Literal, get_args
 
-from goalreel.annotator.review.priority import Doubt, EpisodeFacts, doubts, facts
+from goalreel.annotator.review.priority import EpisodeFacts, Priority, facts, priorities
 from goalreel.datasets.corrections.events import GiveVerdict, Opinion
 from goalreel.datasets.corrections.replay import standing
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
@@ -21,16 +21,16 @@ from goalreel.types import Storyboard
 type QueueOrder = Literal["doubt", "index"]
 type VerdictFilter = Literal["all", "unreviewed", "accept", "reject", "unsure"]
 BREAK = timedelta(minutes=10)
-"""Who says nothing for longer has done something else."""
+"""A longer time without a verdict is a break, which does not count as work."""
 NAMES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """What is asked for of the list: its order, whose verdict, and words that must be there."""
+class ListFilter:
+    """The order of the list, the verdicts to show, and the words that each row must contain."""
 
     order: QueueOrder = "doubt"
-    shown: VerdictFilter = "all"
+    verdict: VerdictFilter = "all"
     text: str = ""
 
 
@@ -42,25 +42,25 @@ class QueueRow:
     instruction: str
     frames: int
     names: tuple[str, ...]
-    """Of its steps as they are now."""
+    """The names of its present steps."""
     status: str
-    """The worst of its steps, as the models left them."""
-    doubt: Doubt
+    """The worst status of its steps, before any correction."""
+    doubt: Priority
     verdict: Opinion | None = None
     by: str | None = None
     judged: datetime | None = None
 
-    def matches(self, words: Sequence[str]) -> bool:
-        """Whether each of the words, in lower case, is in what the list shows of it."""
-        if not words:
+    def matches(self, terms: Sequence[str]) -> bool:
+        """Whether the row contains each of the terms, which are in lower case."""
+        if not terms:
             return True
         parts = (str(self.episode), self.instruction, *self.doubt.reasons, *self.names, self.by or "")
         text = " ".join(parts).lower()
-        return all(word in text for word in words)
+        return all(term in text for term in terms)
 
 
 class ReviewQueue:
-    """The rows, in either order. Made by `read`; safe to ask from several threads."""
+    """The rows, in either order. `read` makes it; several threads may use it."""
 
     def __init__(self, rows: Sequence[QueueRow]) -> None:
         self._rows = {row.episode: row for row in sorted(rows, key=lambda row: row.episode)}
@@ -79,25 +79,25 @@ class ReviewQueue:
         progress: OnProgress,
         unmoved: Callable[[int, Storyboard], int] = lambda episode, board: 0,
     ) -> "ReviewQueue":
-        """Read the records of the episodes of `lengths` (episode -> frames), and what people said of them.
+        """Read the records of the episodes of `lengths` (episode -> frames), and people's verdicts.
 
-        `unmoved` tells how many of an episode's boundaries have no motion near them.
+        `unmoved` counts an episode's boundaries that have no motion near them.
 
         Raises:
             DatasetError: a record or a log is damaged.
         """
-        found: dict[int, EpisodeFacts] = {}
+        by_episode: dict[int, EpisodeFacts] = {}
         rows: list[QueueRow] = []
-        said = set(reviews.episodes())
+        reviewed = set(reviews.episodes())
         for done, (episode, frames) in enumerate(lengths.items(), start=1):
             board = reviews.records.original(episode)
-            found[episode] = facts(board, unmoved(episode, board))
+            by_episode[episode] = facts(board, unmoved(episode, board))
             names = tuple(step.step.name for step in board.steps)
-            row = QueueRow(episode, board.task.instruction, frames, names, _status(board), Doubt())
-            rows.append(_row(row, reviews.look(episode, frames)) if episode in said else row)
+            row = QueueRow(episode, board.task.instruction, frames, names, _status(board), Priority())
+            rows.append(_row(row, reviews.look(episode, frames)) if episode in reviewed else row)
             progress("read", done, len(lengths))
-        judged = doubts(found)
-        return cls([replace(row, doubt=judged[row.episode]) for row in rows])
+        doubt = priorities(by_episode)
+        return cls([replace(row, doubt=doubt[row.episode]) for row in rows])
 
     def __contains__(self, episode: object) -> bool:
         return episode in self._rows
@@ -109,70 +109,70 @@ class ReviewQueue:
         return len(self._rows)
 
     def update(self, episode: int, reviewed: Reviewed) -> None:
-        """Bring a row up to date with its episode."""
+        """Update the row of an episode."""
         with self._lock:
             self._rows[episode] = _row(self._rows[episode], reviewed)
 
-    def select(self, listed: Listed) -> list[QueueRow]:
-        """The rows that are asked for, in order."""
-        words = listed.text.lower().split()
+    def select(self, filters: ListFilter) -> list[QueueRow]:
+        """The rows that pass the filters, in order."""
+        terms = filters.text.lower().split()
         with self._lock:
-            rows = [self._rows[episode] for episode in self._orders[listed.order]]
-        return [row for row in rows if _is_shown(row, listed.shown) and row.matches(words)]
+            rows = [self._rows[episode] for episode in self._orders[filters.order]]
+        return [row for row in rows if _passes(row, filters.verdict) and row.matches(terms)]
 
-    def beside(self, episode: int, listed: Listed) -> tuple[int | None, int | None]:
-        """The episode before it, and the next one that nobody has reviewed, in what is asked for.
+    def neighbours(self, episode: int, filters: ListFilter) -> tuple[int | None, int | None]:
+        """The previous episode and the next one without a verdict, among those that pass the filters.
 
-        After the last one the queue begins anew.
+        After the last episode the queue starts again.
         """
         with self._lock:
-            place = {other: at for at, other in enumerate(self._orders[listed.order])}
-        rows = [row for row in self.select(listed) if row.episode != episode]
-        before = [row for row in rows if place[row.episode] < place[episode]]
-        behind = [row for row in rows if place[row.episode] > place[episode]]
-        following = (row.episode for row in (*behind, *before) if row.verdict is None)
-        return before[-1].episode if before else None, next(following, None)
+            place = {other: at for at, other in enumerate(self._orders[filters.order])}
+        rows = [row for row in self.select(filters) if row.episode != episode]
+        earlier = [row for row in rows if place[row.episode] < place[episode]]
+        later_rows = [row for row in rows if place[row.episode] > place[episode]]
+        following = (row.episode for row in (*later_rows, *earlier) if row.verdict is None)
+        return earlier[-1].episode if earlier else None, next(following, None)
 
     def names(self) -> list[str]:
         """The step names of the dataset, the most frequent first, at most NAMES."""
         with self._lock:
-            found = Counter(name for row in self._rows.values() for name in row.names)
-        return [name for name, _ in found.most_common(NAMES)]
+            names = Counter(name for row in self._rows.values() for name in row.names)
+        return [name for name, _ in names.most_common(NAMES)]
 
     def progress(self) -> tuple[int, float | None]:
-        """Episodes with a verdict, and how many an hour of late; None where nothing tells it."""
+        """The number of episodes with a verdict, and the recent rate an hour; None for fewer than two."""
         with self._lock:
             times = [row.judged for row in self._rows.values() if row.judged is not None]
         return len(times), pace(times)
 
 
 def pace(times: Sequence[datetime]) -> float | None:
-    """Verdicts an hour since the last long break; None for less than two."""
+    """Verdicts an hour since the last long break; None for fewer than two."""
     latest = sorted(times)
     for at in range(len(latest) - 1, 0, -1):
         if latest[at] - latest[at - 1] > BREAK:
             latest = latest[at:]
             break
-    worked = sum((after - before for before, after in pairwise(latest)), timedelta())
+    worked = sum((second - first for first, second in pairwise(latest)), timedelta())
     return (len(latest) - 1) / (worked / timedelta(hours=1)) if worked else None
 
 
 def _row(row: QueueRow, reviewed: Reviewed) -> QueueRow:
-    review, (done, _) = reviewed.review, standing(reviewed.entries)
-    said = [entry.at for entry in done if isinstance(entry.change, GiveVerdict)]
+    review, (entries, _) = reviewed.review, standing(reviewed.entries)
+    times = [entry.at for entry in entries if isinstance(entry.change, GiveVerdict)]
     return replace(
         row,
         names=tuple(step.step.name for step in review.steps),
         verdict=review.verdict,
         by=review.by,
-        judged=said[-1] if review.verdict is not None and said else None,
+        judged=times[-1] if review.verdict is not None and times else None,
     )
 
 
-def _is_shown(row: QueueRow, shown: VerdictFilter) -> bool:
-    if shown == "unreviewed":
+def _passes(row: QueueRow, verdict: VerdictFilter) -> bool:
+    if verdict == "unreviewed":
         return row.verdict is None
-    return row.verdict == shown if shown in get_args(Opinion.__value__) else True
+    return row.verdict == verdict if verdict in get_args(Opinion.__value__) else True
 
 
 def _status(board: Storyboard) -> str:

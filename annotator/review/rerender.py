@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from goalreel.annotator.review.session import ReviewDesk
+from goalreel.annotator.review.session import ReviewSession
 from goalreel.batch import run_trajectory
 from goalreel.datasets.corrections.state import FRAME, Review
 from goalreel.datasets.episode import Episode
@@ -25,10 +25,10 @@ class Busy(Exception):
 class Rerenderer:
     """Makes one picture at a time. The models are loaded when the first one is asked for."""
 
-    def __init__(self, desk: ReviewDesk, models: Trio | None = None) -> None:
+    def __init__(self, session: ReviewSession, models: Trio | None = None) -> None:
         """`models`: those to ask; None takes them from the settings that the dataset was annotated with."""
-        self._desk = desk
-        self._models = models or _remembered(desk)
+        self._session = session
+        self._models = models or _models_of(session)
         self._lock = threading.Lock()
 
     @property
@@ -49,8 +49,8 @@ class Rerenderer:
         if self._models is None:
             raise InputError("the models that this dataset was annotated with cannot be loaded here")
         with self._alone():
-            review = self._desk.reviews.look(index, self._desk.queue[index].frames).review
-            return self._attempt(self._models, review, review.place(step), prompt, self._desk.episode(index))
+            review = self._session.reviews.look(index, self._session.queue[index].frames).review
+            return self._attempt(self._models, review, review.place(step), prompt, self._session.episode(index))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -64,8 +64,8 @@ class Rerenderer:
     def _attempt(self, models: Trio, review: Review, at: int, prompt: str, episode: Episode) -> Attempt:
         step, source = review.steps[at], self._source(review, at, episode)
         number = len(step.attempts)
-        made = attempt(review.task, at, step.step, step.segment, source, prompt, number)
-        return run_trajectory(made, models.ask)
+        trajectory = attempt(review.task, at, step.step, step.segment, source, prompt, number)
+        return run_trajectory(trajectory, models.ask)
 
     def _source(self, review: Review, at: int, episode: Episode) -> Image | None:
         """The goal image of the last step before this one that has one, or else the task's picture."""
@@ -75,25 +75,25 @@ class Rerenderer:
         if reference is None:
             return image
         if not reference.startswith(FRAME):
-            return self._desk.reviews.records.image(reference)
+            return self._session.reviews.records.image(reference)
         camera, _, frame = reference.removeprefix(FRAME).rpartition("#")
         return episode.frames(camera, [int(frame)])[0]
 
 
-def _remembered(desk: ReviewDesk) -> Trio | None:
+def _models_of(session: ReviewSession) -> Trio | None:
     """The models of the dataset's settings, not loaded yet; None where these name none that can be."""
-    preset = _preset(desk.reviews.records.settings())
+    preset = _preset(session.reviews.records.settings())
     if preset is None:
         return None
     try:
-        return load(preset, recordings=desk.options.recorded(desk.source), roles=())
+        return load(preset, recordings=session.options.recorded(session.source), roles=())
     except (InputError, DatasetError):
         return None
 
 
 def _preset(settings: Mapping[str, Any]) -> Preset | None:
-    named = {field: settings[field] for field in Preset.model_fields if settings.get(field) is not None}
+    values = {field: settings[field] for field in Preset.model_fields if settings.get(field) is not None}
     try:
-        return Preset.model_validate(named)
+        return Preset.model_validate(values)
     except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""What the page is sent, and what it sends: the JSON of every answer."""
+"""The JSON that the page sends and gets."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -46,17 +46,17 @@ type PageEvent = Annotated[
     | RedoChange,
     Field(discriminator="kind"),
 ]
-"""A change that the page may ask for; only the server itself makes a rendering one."""
+"""A change that the page may request; only the server itself adds a rendering."""
 Who = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80)]
 
 
-class Wire(BaseModel):
+class Schema(BaseModel):
     """A part of a request or an answer."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ChangeRequest(Wire):
+class ChangeRequest(Schema):
     """A change to a revision of an episode."""
 
     revision: Annotated[int, Field(ge=0)]
@@ -64,8 +64,8 @@ class ChangeRequest(Wire):
     event: PageEvent
 
 
-class RenderRequest(Wire):
-    """Another picture of a step, by a prompt that a person wrote."""
+class RenderRequest(Schema):
+    """A request for another picture of a step, from a person's prompt."""
 
     revision: Annotated[int, Field(ge=0)]
     by: Who
@@ -73,8 +73,8 @@ class RenderRequest(Wire):
     prompt: Words
 
 
-class DatasetAnswer(Wire):
-    """What all episodes have in common."""
+class DatasetAnswer(Schema):
+    """The facts that all episodes share."""
 
     name: str
     fps: float
@@ -85,7 +85,7 @@ class DatasetAnswer(Wire):
     reviewer: str
 
 
-class RowAnswer(Wire):
+class RowAnswer(Schema):
     """An episode in the list."""
 
     episode: int
@@ -99,7 +99,7 @@ class RowAnswer(Wire):
     reasons: tuple[str, ...]
 
 
-class ListAnswer(Wire):
+class ListAnswer(Schema):
     """A page of the list."""
 
     total: int
@@ -108,7 +108,7 @@ class ListAnswer(Wire):
     rows: list[RowAnswer]
 
 
-class CameraAnswer(Wire):
+class CameraAnswer(Schema):
     """A camera; `from_s` and `to_s` are the episode's place in the video, which may hold many episodes."""
 
     key: str
@@ -117,8 +117,8 @@ class CameraAnswer(Wire):
     to_s: float
 
 
-class AttemptAnswer(Wire):
-    """A picture that was made or taken for a step."""
+class AttemptAnswer(Schema):
+    """A picture of a step, rendered or from the recording."""
 
     picture: str | None
     prompt: str
@@ -129,8 +129,8 @@ class AttemptAnswer(Wire):
     quality: float | None
 
 
-class StepAnswer(Wire):
-    """A step; `end` is the first frame behind it."""
+class StepAnswer(Schema):
+    """A step; `end` is the first frame after it."""
 
     id: str
     name: str
@@ -146,8 +146,8 @@ class StepAnswer(Wire):
     attempts: list[AttemptAnswer]
 
 
-class HistoryLine(Wire):
-    """A change that somebody made."""
+class HistoryLine(Schema):
+    """A change in the history."""
 
     revision: int
     at: datetime
@@ -156,8 +156,8 @@ class HistoryLine(Wire):
     undone: bool
 
 
-class EpisodeAnswer(Wire):
-    """An episode as it is now."""
+class EpisodeAnswer(Schema):
+    """The present state of an episode."""
 
     episode: int
     revision: int
@@ -180,8 +180,8 @@ class EpisodeAnswer(Wire):
     next: int | None
 
 
-class ConflictAnswer(Wire):
-    """Somebody was first: what they made of the episode."""
+class ConflictAnswer(Schema):
+    """A conflict: the episode after the change that came first."""
 
     detail: str
     episode: EpisodeAnswer

@@ -1,6 +1,6 @@
-"""One dataset under review: what the page asks for, without HTTP.
+"""A review of one dataset: the answers to the page, without HTTP.
 
-The truth is the log of corrections (`goalreel.datasets.corrections`); nothing here outlives the process.
+The log of corrections (`goalreel.datasets.corrections`) holds all state that outlives the process.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from urllib.parse import quote
 from goalreel.annotator.options import Options
 from goalreel.annotator.review.curves import curves
 from goalreel.annotator.review.priority import unmoved
-from goalreel.annotator.review.queue import Listed, QueueRow, ReviewQueue
+from goalreel.annotator.review.queue import ListFilter, QueueRow, ReviewQueue
 from goalreel.annotator.review.schemas import (
     CameraAnswer,
     DatasetAnswer,
@@ -20,7 +20,7 @@ from goalreel.annotator.review.schemas import (
     PageEvent,
     RowAnswer,
 )
-from goalreel.annotator.review.views import history, told_step
+from goalreel.annotator.review.views import history, step_answer
 from goalreel.annotator.show import recording_of
 from goalreel.datasets.corrections.log import ConflictError
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
@@ -35,13 +35,13 @@ from goalreel.progress import OnProgress
 from goalreel.types import Attempt, Storyboard
 
 SLACK_S = 0.5
-"""So near a proposal of the kinematics a boundary is borne out by the motion."""
-KEPT_OPEN = 16
-"""Episodes whose numbers are kept."""
+"""Seconds. The motion confirms a boundary that is this near to a proposal of the kinematics."""
+CACHE_SIZE = 16
+"""Episodes whose numbers are cached."""
 
 
-class ReviewDesk:
-    """Everything the page shows of a dataset that `goalreel annotate` wrote, and the changes it makes."""
+class ReviewSession:
+    """Reads a dataset that `goalreel annotate` wrote for the page, and makes the page's changes."""
 
     def __init__(
         self, dataset: Path, source: Source, reviews: Reviews, queue: ReviewQueue, reviewer: str
@@ -53,8 +53,8 @@ class ReviewDesk:
         self.cameras = tuple(key for key in source.views(camera) if key != self.options.subgoal_key)
         self._name, self._reviewer = dataset.resolve().name, reviewer
         self._layout = Layout.parse(self.options.layout) if self.options.layout else None
-        self._episode = lru_cache(KEPT_OPEN)(source.episode)
-        self._curves = lru_cache(KEPT_OPEN)(lambda index: curves(self.episode(index), self._layout))
+        self._episode = lru_cache(CACHE_SIZE)(source.episode)
+        self._curves = lru_cache(CACHE_SIZE)(lambda index: curves(self.episode(index), self._layout))
 
     @classmethod
     def open(
@@ -64,13 +64,13 @@ class ReviewDesk:
         source: Path | None = None,
         reviewer: str = "reviewer",
         progress: OnProgress = lambda stage, done, total: None,
-    ) -> "ReviewDesk":
-        """Read what is recorded of the dataset, once.
+    ) -> "ReviewSession":
+        """Read the records of the dataset, once.
 
-        `source`: what it is made from, while it is not written itself.
+        `source` is the dataset that it is made from, needed as long as `dataset` itself is not written.
 
         Raises:
-            DatasetError: it was not annotated by goalreel, or is damaged.
+            DatasetError: goalreel did not annotate the dataset, or it is damaged.
         """
         records = Records(dataset / FOLDER, source="")
         done = sorted(records.done())
@@ -83,7 +83,7 @@ class ReviewDesk:
             reviews,
             {i: lengths[i] for i in done if i in lengths},
             progress,
-            _against_motion(recorded, records),
+            _unmoved_counter(recorded, records),
         )
         return cls(dataset, recorded, reviews, queue, reviewer)
 
@@ -91,12 +91,12 @@ class ReviewDesk:
         """The recorded episode.
 
         Raises:
-            DatasetError: it cannot be read.
+            DatasetError: the episode cannot be read.
         """
         return self._episode(index)
 
     def dataset(self, can_render: bool) -> DatasetAnswer:
-        """What all episodes have in common."""
+        """The facts that all episodes share."""
         return DatasetAnswer(
             name=self._name,
             fps=self.source.fps,
@@ -107,66 +107,69 @@ class ReviewDesk:
             reviewer=self._reviewer,
         )
 
-    def rows(self, listed: Listed, offset: int, limit: int) -> ListAnswer:
+    def rows(self, filters: ListFilter, offset: int, limit: int) -> ListAnswer:
         """A page of the list."""
-        found = self.queue.select(listed)
+        selected = self.queue.select(filters)
         reviewed, an_hour = self.queue.progress()
-        rows = [self._row(row) for row in found[offset : offset + limit]]
-        return ListAnswer(total=len(found), reviewed=reviewed, an_hour=an_hour, rows=rows)
+        rows = [self._row(row) for row in selected[offset : offset + limit]]
+        return ListAnswer(total=len(selected), reviewed=reviewed, an_hour=an_hour, rows=rows)
 
-    def look(self, index: int, listed: Listed) -> EpisodeAnswer:
-        """An episode as it is now, and its neighbours in the list that it was chosen from.
+    def look(self, index: int, filters: ListFilter) -> EpisodeAnswer:
+        """The present state of an episode, and its neighbours in the list from which it was chosen.
 
         Raises:
-            DatasetError: it or its log cannot be read.
+            DatasetError: the episode or its log cannot be read.
         """
-        return self._answer(index, self.reviews.look(index, self._length(index)), listed)
+        return self._answer(index, self.reviews.look(index, self._length(index)), filters)
 
-    def change(self, index: int, revision: int, by: str, event: PageEvent, listed: Listed) -> EpisodeAnswer:
-        """Make a change; when this returns it is on the disk. The rest is as in `look`.
+    def change(
+        self, index: int, revision: int, by: str, event: PageEvent, filters: ListFilter
+    ) -> EpisodeAnswer:
+        """Make a change, which is on the disk when this returns; else as `look`.
 
         Raises:
-            ConflictError: somebody was first.
-            InputError: it does not fit the episode.
+            ConflictError: another change came first.
+            InputError: the change does not fit the episode.
             DatasetError: the log is damaged, or the disk is full.
         """
-        found = self.reviews.change(index, self._length(index), revision, by, event)
-        return self._answer(index, found, listed)
+        reviewed = self.reviews.change(index, self._length(index), revision, by, event)
+        return self._answer(index, reviewed, filters)
 
     def check(self, index: int, revision: int) -> None:
-        """See that an episode is at a revision.
+        """Check that an episode is at a revision.
 
         Raises:
-            ConflictError: it is at another one.
+            ConflictError: the episode is at another revision.
         """
-        found = self.reviews.look(index, self._length(index))
-        if found.revision != revision:
-            raise ConflictError(found.revision, found.entries[-1].by if found.entries else "nobody")
+        reviewed = self.reviews.look(index, self._length(index))
+        if reviewed.revision != revision:
+            raise ConflictError(reviewed.revision, reviewed.entries[-1].by if reviewed.entries else "nobody")
 
     def add(
-        self, index: int, by: str, step: str, attempts: Sequence[Attempt], listed: Listed
+        self, index: int, by: str, step: str, attempts: Sequence[Attempt], filters: ListFilter
     ) -> EpisodeAnswer:
-        """Add attempts that models made to whatever the episode is by now: they took long, and change nothing
-        that anybody did meanwhile.
+        """Add attempts of models to the present state of an episode.
+
+        Rendering takes long, so other changes may have come in between: they stay.
 
         Raises:
-            InputError: the step is gone.
+            InputError: the step no longer exists.
             DatasetError: as `change`.
         """
         length = self._length(index)
         while True:
             revision = self.reviews.look(index, length).revision
             try:
-                found = self.reviews.render(index, length, revision, by, step, attempts)
+                reviewed = self.reviews.render(index, length, revision, by, step, attempts)
             except ConflictError:
                 continue
-            return self._answer(index, found, listed)
+            return self._answer(index, reviewed, filters)
 
     def video(self, index: int, camera: str) -> Path | None:
-        """The file that shows an episode, and maybe others; None for a camera that is kept as pictures.
+        """The video file of an episode, which may hold others too; None for a camera stored as pictures.
 
         Raises:
-            DatasetError: meta/episodes does not say where it is.
+            DatasetError: meta/episodes has no path of the video.
         """
         if self.source.features[camera]["dtype"] != "video":
             return None
@@ -192,13 +195,13 @@ class ReviewDesk:
             reasons=row.doubt.reasons,
         )
 
-    def _answer(self, index: int, found: Reviewed, listed: Listed) -> EpisodeAnswer:
-        self.queue.update(index, found)
-        review, row = found.review, self.queue[index]
-        previous, following = self.queue.beside(index, listed)
+    def _answer(self, index: int, reviewed: Reviewed, filters: ListFilter) -> EpisodeAnswer:
+        self.queue.update(index, reviewed)
+        review, row = reviewed.review, self.queue[index]
+        previous, following = self.queue.neighbours(index, filters)
         return EpisodeAnswer(
             episode=index,
-            revision=found.revision,
+            revision=reviewed.revision,
             instruction=review.task.instruction,
             failure=f"{review.failure.stage}: {review.failure.message}" if review.failure else None,
             fps=self.source.fps,
@@ -210,10 +213,10 @@ class ReviewDesk:
             verdict=review.verdict,
             by=review.by,
             issues=review.issues,
-            steps=[told_step(index, step) for step in review.steps],
-            can_undo=found.can_undo,
-            can_redo=found.can_redo,
-            history=list(history(found)),
+            steps=[step_answer(index, step) for step in review.steps],
+            can_undo=reviewed.can_undo,
+            can_redo=reviewed.can_redo,
+            history=list(history(reviewed)),
             previous=previous,
             next=following,
         )
@@ -223,14 +226,14 @@ class ReviewDesk:
         if self.video(index, key) is None:
             return CameraAnswer(key=key, video=None, from_s=0.0, to_s=seconds)
         row = self.source.rows.of(index)
-        begin = float(row[f"videos/{key}/from_timestamp"])
+        start = float(row[f"videos/{key}/from_timestamp"])
         return CameraAnswer(
-            key=key, video=f"/video/{index}/{quote(key, safe='')}", from_s=begin, to_s=begin + seconds
+            key=key, video=f"/video/{index}/{quote(key, safe='')}", from_s=start, to_s=start + seconds
         )
 
 
-def _against_motion(source: Source, records: Records) -> Callable[[int, Storyboard], int]:
-    """Tell how many boundaries of an episode the motion does not bear out; 0 where it made them itself."""
+def _unmoved_counter(source: Source, records: Records) -> Callable[[int, Storyboard], int]:
+    """Count an episode's boundaries that the motion does not confirm; 0 for the kinematic planner's own."""
     settings = records.settings()
     if settings.get("planner") == "kinematic":
         return lambda index, board: 0
@@ -240,9 +243,9 @@ def _against_motion(source: Source, records: Records) -> Callable[[int, Storyboa
 
     def count(index: int, board: Storyboard) -> int:
         try:
-            found = proposed(source.episode(index), layout)
-        except (UserError, Unsegmentable):  # what cannot be read or cut is looked at all the same
+            proposals = proposed(source.episode(index), layout)
+        except (UserError, Unsegmentable):  # an episode that cannot be read or cut is reviewed all the same
             return 0
-        return unmoved(board, [proposal.frame for proposal in found], slack)
+        return unmoved(board, [proposal.frame for proposal in proposals], slack)
 
     return count

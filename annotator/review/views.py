@@ -1,4 +1,4 @@
-"""An episode's review as the page is sent it. Pure."""
+"""Convert an episode's review to the answers that the page gets."""
 
 from collections.abc import Iterator
 from typing import assert_never
@@ -32,9 +32,9 @@ from goalreel.datasets.corrections.reviews import Reviewed
 from goalreel.datasets.corrections.state import FRAME, ReviewStep
 from goalreel.types import Attempt
 
-SHOWN = 480
-"""Pixels of a goal image's longest side, where it is a frame of the recording."""
-_SAID = {"accept": "accepted it", "reject": "rejected it", "unsure": "was unsure of it"}
+PICTURE_WIDTH = 480
+"""Width in pixels of a goal image that is a frame of the recording."""
+_VERDICTS = {"accept": "accepted it", "reject": "rejected it", "unsure": "was unsure of it"}
 
 _PLAIN = {
     "merge": "merged with the next step",
@@ -44,15 +44,15 @@ _PLAIN = {
 }
 
 
-def told_step(episode: int, step: ReviewStep) -> StepAnswer:
+def step_answer(episode: int, step: ReviewStep) -> StepAnswer:
     """A step with its attempts."""
-    words, segment = step.step, step.segment
+    plan_step, segment = step.step, step.segment
     return StepAnswer(
         id=step.id,
-        name=words.name,
-        instruction=words.instruction,
-        prompt=words.prompt,
-        outcome=words.outcome,
+        name=plan_step.name,
+        instruction=plan_step.instruction,
+        prompt=plan_step.prompt,
+        outcome=plan_step.outcome,
         start=segment.start if segment else None,
         end=segment.end if segment else None,
         unaligned=step.alignment.reason if step.alignment else None,
@@ -81,32 +81,32 @@ def _attempt(episode: int, step: ReviewStep, number: int) -> AttemptAnswer:
 
 
 def _picture(episode: int, attempt: Attempt) -> str | None:
-    """Where the page finds the picture."""
+    """The address of the picture."""
     reference = attempt.image and attempt.image.frame
     if reference is None:
         return None
     if not reference.startswith(FRAME):
         return "/pictures/" + reference.removeprefix("images/")
     camera, _, frame = reference.removeprefix(FRAME).rpartition("#")
-    return f"/frames/{episode}/{quote(camera, safe='')}/{frame}.jpg?width={SHOWN}"
+    return f"/frames/{episode}/{quote(camera, safe='')}/{frame}.jpg?width={PICTURE_WIDTH}"
 
 
-def history(found: Reviewed) -> Iterator[HistoryLine]:
-    """Every change but what takes changes back, in order; those are marked that were taken back."""
-    stands = {entry.revision for entry in standing(found.entries)[0]}
-    names = {step.id: step.step.name for step in found.review.steps}
-    for entry in found.entries[1:]:
+def history(reviewed: Reviewed) -> Iterator[HistoryLine]:
+    """List every change except undo and redo, in order; changes that were undone are marked."""
+    effective = {entry.revision for entry in standing(reviewed.entries)[0]}
+    names = {step.id: step.step.name for step in reviewed.review.steps}
+    for entry in reviewed.entries[1:]:
         if not isinstance(entry.change, UndoChange | RedoChange):
             yield HistoryLine(
                 revision=entry.revision,
                 at=entry.at,
                 by=entry.by,
-                words=_words(entry.change, names),
-                undone=entry.revision not in stands,
+                words=_describe(entry.change, names),
+                undone=entry.revision not in effective,
             )
 
 
-def _words(change: BeginLog | Correction, names: dict[str, str]) -> str:
+def _describe(change: BeginLog | Correction, names: dict[str, str]) -> str:
     match change:
         case InsertStep(start=start, end=end, name=name):
             return f"“{name}” inserted at frames {start} to {end}"
@@ -115,16 +115,16 @@ def _words(change: BeginLog | Correction, names: dict[str, str]) -> str:
         case FlagIssue(step=None, issue=issue, on=on):
             return f"the episode: {_flag(issue, on)}"
         case GiveVerdict(verdict=verdict):
-            return _SAID[verdict]
+            return _VERDICTS[verdict]
         case BeginLog():
             return "annotated again"
         case UndoChange() | RedoChange():
             return change.kind
     step = names.get(change.step or "")
-    return f"{f'“{step}”' if step else 'a step that is gone'} {_done_to(change)}"
+    return f"{f'“{step}”' if step else 'a step that is gone'} {_describe_step_change(change)}"
 
 
-def _done_to(
+def _describe_step_change(
     change: MoveBoundary
     | PlaceStep
     | SplitStep
@@ -137,7 +137,7 @@ def _done_to(
     | AddRendering
     | FlagIssue,
 ) -> str:
-    """What was done to a step, as the end of a sentence that begins with its name."""
+    """Describe a change of a step, as the end of a sentence that begins with the step's name."""
     match change:
         case MoveBoundary(edge=edge, frame=frame):
             return f"{edge}s at frame {frame}"

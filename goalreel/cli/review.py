@@ -39,11 +39,13 @@ def review(
         access = Access(host, os.environ.get(TOKEN_VARIABLE) or None)
         with listen(host, port) as socket:
             from goalreel.annotator.review.app import create_review
-            from goalreel.annotator.review.session import ReviewDesk
+            from goalreel.annotator.review.session import ReviewSession
 
             with progress_bars() as progress:
-                desk = ReviewDesk.open(dataset, source=source, reviewer=by or _login(), progress=progress)
-            app = create_review(desk, access)
+                session = ReviewSession.open(
+                    dataset, source=source, reviewer=by or _login(), progress=progress
+                )
+            app = create_review(session, access)
             address = f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}/"
             ending = "?token=... (what GOALREEL_TOKEN holds)" if access.token else ""
             typer.echo(

@@ -15,7 +15,7 @@ from support.scripted_trio import Scripted
 from goalreel import Options, annotate, load_models, open_dataset
 from goalreel.annotator.review.app import create_review
 from goalreel.annotator.review.auth import COOKIE, MAX_BODY, Access
-from goalreel.annotator.review.session import ReviewDesk
+from goalreel.annotator.review.session import ReviewSession
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError
@@ -44,7 +44,7 @@ def out(made, tmp_path):
 
 
 def client(out, models: Trio | None = None, access: Access | None = None) -> TestClient:
-    app = create_review(ReviewDesk.open(out, reviewer="root"), access or Access(), models)
+    app = create_review(ReviewSession.open(out, reviewer="root"), access or Access(), models)
     return TestClient(app, base_url="http://127.0.0.1:8090", follow_redirects=False)
 
 
@@ -412,12 +412,12 @@ def test_a_run_that_is_not_written_yet_is_reviewed(video_dataset, board, tmp_pat
     assert page.get(f"/frames/1/{FRONT}/0.jpg").status_code == 200
     shutil.rmtree(out / LOCAL)
     with pytest.raises(DatasetError, match="not written yet"):
-        ReviewDesk.open(out)
+        ReviewSession.open(out)
 
 
 def test_what_nobody_annotated_is_no_review(video_dataset):
     with pytest.raises(DatasetError, match="no annotated episode"):
-        ReviewDesk.open(video_dataset)
+        ReviewSession.open(video_dataset)
 
 
 def test_a_damaged_log_is_told_in_one_line(page, out):

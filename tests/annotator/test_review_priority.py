@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.recordings import storyboard
 
-from goalreel.annotator.review.priority import ENOUGH, EpisodeFacts, doubts, facts, unmoved
+from goalreel.annotator.review.priority import ENOUGH, EpisodeFacts, facts, priorities, unmoved
 from goalreel.annotator.review.queue import BREAK, pace
 from goalreel.types import Alignment, Failure, Storyboard, Task, Verdict
 
@@ -26,7 +26,7 @@ def test_what_counts_most_comes_first():
     sure, plain = storyboard(12), storyboard(12, ("verified", "unverified", "verified"))
     failed = Storyboard(task=Task(id="t", instruction="i"), failure=Failure(stage="plan", message="m"))
     lost = with_step(sure, 2, segment=None, alignment=Alignment(reason="not there"))
-    found = doubts(dict(enumerate(map(facts, (sure, plain, failed, judged(sure, 1, 0.25), lost)))))
+    found = priorities(dict(enumerate(map(facts, (sure, plain, failed, judged(sure, 1, 0.25), lost)))))
     assert found[0].value == 0
     assert found[0].reasons == ()
     assert found[1].reasons == ("step 2 rejected by the Critic",)
@@ -40,25 +40,25 @@ def test_what_counts_most_comes_first():
 def test_two_doubts_are_more_than_one():
     one = facts(storyboard(12, ("unverified", "verified")))
     two = facts(storyboard(12, ("unverified", "unverified")))
-    found = doubts({0: one, 1: two})
+    found = priorities({0: one, 1: two})
     assert 0 < found[0].value < found[1].value < 1
 
 
 def test_a_critic_that_is_sure_gives_no_reason():
-    assert doubts({0: facts(judged(storyboard(12), 0, 0.97))})[0].reasons == ()
+    assert priorities({0: facts(judged(storyboard(12), 0, 0.97))})[0].reasons == ()
 
 
 @pytest.mark.parametrize(("frames", "word"), [(300, "long"), (2, "short"), (24, None)])
 def test_an_unusual_length_stands_out(frames, word):
     usual = {i: EpisodeFacts((), (("reach", 20 + i % 3),)) for i in range(ENOUGH)}
-    found = doubts(usual | {99: EpisodeFacts((), (("reach", frames),))})
+    found = priorities(usual | {99: EpisodeFacts((), (("reach", frames),))})
     assert found[99].reasons == ((f"“reach” is unusually {word}",) if word else ())
     assert all(found[i].value == 0 for i in usual)
 
 
 def test_a_few_lengths_make_nothing_unusual():
     few = {i: EpisodeFacts((), (("reach", 20),)) for i in range(ENOUGH - 2)}
-    assert doubts(few | {99: EpisodeFacts((), (("reach", 900),))})[99].reasons == ()
+    assert priorities(few | {99: EpisodeFacts((), (("reach", 900),))})[99].reasons == ()
 
 
 def at(*minutes: float) -> list[datetime]:
@@ -83,7 +83,7 @@ def test_the_pace_is_that_since_the_last_break(minutes, an_hour):
 def test_a_boundary_where_nothing_moves_is_in_doubt():
     board = storyboard(12)  # boundaries at 4 and 8
     assert [unmoved(board, found, 1) for found in ([4, 8], [5, 12], [1], [])] == [0, 1, 2, 0]
-    one, two = (doubts({0: facts(board, count)})[0] for count in (1, 2))
+    one, two = (priorities({0: facts(board, count)})[0] for count in (1, 2))
     assert one.reasons == ("a boundary where the motion shows none",)
     assert two.reasons == ("2 boundaries where the motion shows none",)
     assert 0 < one.value < two.value < 1
