@@ -158,11 +158,11 @@ def test_sample_has_both_ends():
             OpenClause("block", "bowl", "in", own_colour=True),
         ),
         ("sort the toys into the boxes of their own colour", OpenClause("toy", "box", "in", own_colour=True)),
-        ("clear the red bowl", OpenClause("", "bowl", "out of", named="the red bowl")),
+        ("clear the red bowl", OpenClause("", "bowl", "out of", place_name="the red bowl")),
         ("clear all the bowls", OpenClause("", "bowl", "out of")),
         ("empty every bowl", OpenClause("", "bowl", "out of")),
         ("take the blocks out of the bowls", OpenClause("block", "bowl", "out of")),
-        ("put all the blocks in the box", OpenClause("block", "box", "in", named="the box")),
+        ("put all the blocks in the box", OpenClause("block", "box", "in", place_name="the box")),
     ],
 )
 def test_what_a_clause_leaves_open(text, found):
@@ -188,7 +188,7 @@ def test_what_is_named_or_unknown_is_not_open(text):
 
 
 def close(text, seen, *more):
-    clause = open_clause(read(text)[0]).close(seen, (text, *more))
+    clause = open_clause(read(text)[0]).complete(seen, (text, *more))
     return clause and clause.name
 
 
