@@ -1,4 +1,4 @@
-"""Where storyboards are stored, and how each is read: when it is needed, as all pictures fit no memory.
+"""Find stored storyboards and read each when it is needed, as all pictures do not fit in memory.
 
 A folder with storyboard.json     what `goalreel plan` and `goalreel eval` write
 A dataset with meta/goalreel      what `goalreel annotate` writes, and `bag2lerobot` of what a node streamed
@@ -30,7 +30,7 @@ class StoredBoard:
     digest: str
     """SHA-256 of its record."""
     load: Callable[[], Storyboard]
-    """Raises UserError where it is damaged."""
+    """Raises UserError if the storyboard is damaged."""
     said: Said = field(default_factory=dict)
     """What a person said of its attempts."""
 
@@ -42,7 +42,7 @@ type RecordingTaskIds = Callable[[Path], Mapping[int, str]]
 def find_boards(
     folders: Sequence[Path], recording_task_ids: RecordingTaskIds = lambda root: {}
 ) -> list[StoredBoard]:
-    """All storyboards in the folders and below them, each once, in the order of the folders and their names.
+    """Find all storyboards in the folders and below, each once, in the order of the folders and their names.
 
     `recording_task_ids` names the episodes of a recording that is known by other names than its folder's.
 

@@ -1,6 +1,6 @@
-"""Stored storyboards to training rows. Run again, it goes on where it stopped.
+"""Make training rows from stored storyboards. A second run resumes where the first stopped.
 
-OUT/settings.json    what was asked for; another run must agree
+OUT/settings.json    the settings, which must be the same in a second run
 OUT/sft/             the Critic's answers to learn: see `goalreel.datasets.corpora.write`
 OUT/rl/              scored attempts to sample the Critic's answers on
 OUT/continuations/   the Planner's: a beginning in, the rest of the plan out
@@ -34,7 +34,7 @@ from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 
 SHARD = 100
-"""Storyboards a file."""
+"""Storyboards in one file."""
 
 type _Rows = Callable[[int, Storyboard], Iterable[Any]]
 """(storyboard's number, storyboard) -> its rows."""
@@ -42,11 +42,11 @@ type _Rows = Callable[[int, Storyboard], Iterable[Any]]
 
 @dataclass(frozen=True)
 class RecipeOrder:
-    """How storyboards become a corpus."""
+    """The settings by which storyboards become a corpus."""
 
     scorer: NamedScorer
     seed: int = 0
-    """Of resampling and cuts."""
+    """The seed of resampling and cuts."""
     rl_variance: float | None = None
     """Steps whose scores vary more are for reinforcement; None takes the third that varies most."""
 
@@ -58,12 +58,12 @@ def make_from_storyboards(
     *,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> CorpusReport:
-    """Score storyboards, filter them, and write what is missing of the corpora in `out`.
+    """Score storyboards, filter them, and write the missing rows of the corpora in `out`.
 
     Raises:
-        DatasetError: `out` holds another corpus or other files, another run writes there, a storyboard went
-            away meanwhile, or the disk is full.
-        UserError: the scorer cannot be called; a second run goes on.
+        DatasetError: `out` holds another corpus or other files, another run writes there, a storyboard has
+            disappeared, or the disk is full.
+        UserError: the scorer cannot be called; a second run resumes.
     """
     _check_empty(out)
     with exclusive(out / ".lock", out):
@@ -113,7 +113,7 @@ def _agree(out: Path, settings: Mapping[str, Any]) -> None:
 def _parts(
     boards: Sequence[StoredBoard], chosen: Selection
 ) -> Iterator[tuple[RowKind[Any], str, list[int], _Rows]]:
-    """(kind of row, folder, storyboards with such rows, what makes them)."""
+    """(kind of row, folder, storyboards with such rows, the function that makes the rows)."""
     sft, rl = _by_board(chosen.sft), _by_board(chosen.rl)
 
     def judged(number: int, board: Storyboard) -> Iterator[JudgementRow]:

@@ -1,7 +1,7 @@
-"""Scores every sample of stored storyboards, once: a killed run asks nothing again that was answered.
+"""Score every sample of stored storyboards, once: after a kill, no answer is requested again.
 
-OUT/answers/     a scorer's answers about storyboards under way
-OUT/scored/      the scored outline of each storyboard that is done
+OUT/answers/     a scorer's answers about storyboards in progress
+OUT/scored/      the scored outline of each finished storyboard
 """
 
 import logging
@@ -27,13 +27,13 @@ from goalreel.types import Candidate, Failure, Storyboard
 log = logging.getLogger(__name__)
 
 BOARDS, BATCH = 16, 16
-"""Storyboards in memory at a time; pictures a call, and so lost by a kill."""
+"""Storyboards in memory at a time; pictures in one call, which a kill loses."""
 CRITIC = "critic"
 
 
 @dataclass(frozen=True)
 class NamedScorer:
-    """What scores, by its name in the report; without a `scorer`, the record's own Critic has."""
+    """A scorer with its name in the report; without a `scorer`, the Critic of the record counts."""
 
     name: str
     scorer: Scorer | None
@@ -56,10 +56,10 @@ def scorer_of(name: str) -> NamedScorer:
 def score_boards(
     boards: Sequence[StoredBoard], by: NamedScorer, out: Path, progress: OnCount = lambda done, total: None
 ) -> list[Outline]:
-    """The scored outline of every storyboard; one that cannot be read is an outline without samples.
+    """The scored outline of every storyboard; without samples for one that cannot be read.
 
     Raises:
-        UserError: the scorer cannot be called; what it said is kept, and a second run goes on.
+        UserError: the scorer cannot be called; its answers are saved, and a second run resumes.
     """
     folder, journal = out / "scored", Journal(out / "answers")
     scored = {i: read for i, board in enumerate(boards) if (read := _read(folder, board)) is not None}

@@ -1,4 +1,4 @@
-"""What an export reads of an annotated dataset, and what it says it made."""
+"""The input of an export, an annotated dataset, and its summary."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,16 +16,16 @@ from goalreel.files import atomic_folder
 
 @dataclass(frozen=True)
 class Exported:
-    """How much of a dataset was exported."""
+    """The size of an export."""
 
     episodes: int
     named: int
-    """Episodes with a sub-task that may be said."""
+    """Episodes with a sub-task that a policy may be told."""
 
 
 @dataclass(frozen=True)
 class Annotated:
-    """A written dataset and what its records let a policy be told."""
+    """A written dataset, and the goals from its records that a policy may be told."""
 
     source: Source
     goals: dict[int, Goals]
@@ -35,7 +35,7 @@ class Annotated:
         """Read the metadata and the records of `dataset`.
 
         Raises:
-            DatasetError: it was not annotated by goalreel, is not written yet, or is damaged.
+            DatasetError: goalreel did not annotate it, it is not written yet, or it is damaged.
         """
         records = Records(dataset / FOLDER, source="")
         if records.folder.is_dir() and not (dataset / "meta" / "info.json").is_file():

@@ -62,7 +62,7 @@ def export_groot(
 
 
 def _texts(source: Source, goals: Mapping[int, Goals]) -> dict[str, int]:
-    """Text -> task index, of all that a frame may have."""
+    """Text -> task index, for all texts that a frame may have."""
     indices = task_indices(source.tasks, goals.values())
     for text in (goals[episode].instruction for episode in sorted(goals)):
         indices.setdefault(text, max(*indices.values(), *source.tasks) + 1)
@@ -70,7 +70,7 @@ def _texts(source: Source, goals: Mapping[int, Goals]) -> dict[str, int]:
 
 
 class _Export:
-    """The episodes on their way out, and what meta/ is to say of them."""
+    """Writes the episodes, and collects the content of meta/."""
 
     def __init__(self, source: Source, goals: dict[int, Goals], texts: dict[str, int], root: Path) -> None:
         self._source, self._goals, self._texts, self._root = source, goals, texts, root
@@ -80,7 +80,7 @@ class _Export:
         self.meta = GrootMeta(source, {index: text for text, index in texts.items()}, (TASK, SUB_TASK))
 
     def episodes(self) -> Iterator[int]:
-        """Write one after the other, in the order of the data files."""
+        """Write the episodes in the order of the data files, and yield the index of each."""
         for path in data_files(self._source.root):
             with pq.ParquetFile(path) as file:
                 columns = [name for name in file.schema_arrow.names if name not in self._dropped]

@@ -41,12 +41,12 @@ class GrootMeta:
         self._chunk = int(source.info.get("chunks_size", 1000))
 
     def path(self, template: str, episode: int, camera: str = "") -> Path:
-        """Where a file of an episode lies, below the dataset."""
+        """The path of a file of an episode, relative to the dataset."""
         where = {"episode_chunk": episode // self._chunk, "episode_index": episode, "video_key": camera}
         return Path(template.format(**where))
 
     def add(self, episode: int, table: pa.Table, task: NDArray[np.int64], goals: Goals | None) -> None:
-        """Take in an episode: its rows as they are written, each row's task, and its sub-tasks."""
+        """Add an episode: its rows as written, the task of each row, and its sub-tasks."""
         spans = () if goals is None else goals.spans
         line = {
             "episode_index": episode,
@@ -60,7 +60,7 @@ class GrootMeta:
         self._stats.append({"episode_index": episode, "stats": stats})
 
     def write(self, root: Path) -> None:
-        """Write it all below `root`, where the videos are already.
+        """Write the files of meta/ below `root`, where the videos exist already.
 
         Raises:
             DatasetError: the disk is full.
@@ -131,7 +131,7 @@ def _features(source: Source, annotations: Sequence[str]) -> dict[str, dict[str,
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    """In plain ASCII: GR00T reads it in whatever encoding its machine prefers."""
+    """Write plain ASCII: GR00T reads the file in the encoding of its machine."""
     write_bytes(path, json.dumps(content, indent=4).encode())
 
 

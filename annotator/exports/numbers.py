@@ -1,4 +1,4 @@
-"""Statistics of a dataset's numbers: of each episode as lerobot has them, of all frames as GR00T does."""
+"""Statistics of a dataset's numbers: of each episode in lerobot's form, of all frames in GR00T's."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ class FrameNumbers:
         }
 
     def add(self, table: pa.Table) -> EpisodeStats:
-        """Keep the numbers of an episode; their min, max, mean, std and count."""
+        """Collect the numbers of an episode, and return their min, max, mean, std and count."""
         stats: EpisodeStats = {}
         for name, columns in self._kept.items():
             values = _array(table[name])
@@ -44,7 +44,7 @@ class FrameNumbers:
         return stats
 
     def total(self) -> EpisodeStats:
-        """Of all frames, with quantiles. Without a count: GR00T's loader indexes each by dimension."""
+        """The statistics of all frames, with quantiles; no count, as GR00T's loader indexes by dimension."""
         stats: EpisodeStats = {}
         for name, columns in self._kept.items():
             values = np.concatenate(columns)
@@ -61,7 +61,7 @@ class FrameNumbers:
 
 
 def camera_stats(source: Source, cameras: Sequence[str]) -> dict[int, EpisodeStats]:
-    """Episode -> what meta/episodes has of its cameras' statistics."""
+    """Episode -> the statistics of its cameras in meta/episodes."""
     stats: dict[int, EpisodeStats] = {}
     names = {
         f"stats/{camera}/{name}": (camera, name)

@@ -1,4 +1,4 @@
-"""Parts of a robot by the names of a vector's dimensions: which of them are the left arm, the gripper ..."""
+"""Find the parts of a robot, as the left arm or the gripper, by the names of a vector's dimensions."""
 
 import re
 from itertools import groupby
@@ -15,7 +15,7 @@ _PARTS = {
     "waist": {"waist", "torso"},
 }
 _UNSIDED = {"neck", "waist"}
-"""What is named after it on a side is a joint of an arm, as ALOHA's `left_waist`."""
+"""With a side, these names mean a joint of an arm, as ALOHA's `left_waist`."""
 
 
 def parts(names: Any, dims: int) -> dict[str, tuple[int, int]]:

@@ -25,9 +25,9 @@ from goalreel.progress import OnProgress
 log = logging.getLogger(__name__)
 
 WHOLE = "task"
-"""What lerobot calls the only sparse stage; `SARMConfig` has the same."""
+"""lerobot's name of the only sparse stage; `SARMConfig` has the same."""
 _PREFIXES = ("sparse_", "dense_", "")
-"""Without one: the older names of the sparse columns, which lerobot writes too."""
+"""The empty prefix gives the older names of the sparse columns, which lerobot writes too."""
 _COLUMNS: dict[str, tuple[pa.DataType, Callable[[SarmStage, float], object]]] = {
     "subtask_names": (pa.list_(pa.string()), lambda stage, fps: stage.name),
     "subtask_start_times": (pa.list_(pa.float64()), lambda stage, fps: stage.start / fps),
@@ -110,6 +110,6 @@ def _write_episodes(
 
 
 def _write_proportions(root: Path, kind: str, shares: Mapping[str, float]) -> None:
-    """In plain ASCII: lerobot reads it in whatever encoding its machine prefers."""
+    """Write plain ASCII: lerobot reads the file in the encoding of its machine."""
     path = root / "meta" / f"temporal_proportions_{kind}.json"
     write_bytes(path, json.dumps(shares, indent=2).encode())

@@ -1,4 +1,4 @@
-"""Sub-tasks as the stages of lerobot's reward model SARM: where each is, in which order, and for how long."""
+"""Sub-tasks as the stages of lerobot's reward model SARM: their place, order and length."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -53,7 +53,7 @@ def proportions(episodes: Sequence[Sequence[SarmStage]]) -> dict[str, float]:
 
 
 def in_order(episodes: Iterable[Sequence[str]]) -> list[str]:
-    """The names of all episodes, each once, such that what comes first in most episodes comes first.
+    """The names of all episodes, each once, in the order of most episodes.
 
     >>> in_order([["reach", "grasp", "place"], ["grasp", "lift", "place"]])
     ['reach', 'grasp', 'lift', 'place']

@@ -1,4 +1,4 @@
-"""From an EpisodeView to what the templates print: numbers rounded, pictures encoded, no decisions left.
+"""Convert an EpisodeView to the values that the templates print: round numbers, encode pictures.
 
 Nothing here is HTML: escaping is the templates' work (jinja2 autoescape).
 """
@@ -104,12 +104,12 @@ def span(segment: Segment, fps: float) -> str:
 
 
 def told(step: StoryboardStep) -> str:
-    """A step's status, and that it was tried in vain: the picture that shows so may be verified."""
+    """A step's status, with a note if it failed in the recording, though its picture may be verified."""
     return f"{step.status}, tried in vain" if step.step.outcome == "failed" else step.status
 
 
 def when(step: StoryboardStep, fps: float) -> str | None:
-    """Where a step is in the recording, or why it is nowhere."""
+    """The place of a step in the recording, or the reason why it has none."""
     alignment = step.alignment
     if alignment is not None and alignment.reason is not None:
         return f"Unaligned: {alignment.reason}"

@@ -1,4 +1,4 @@
-"""What the report shows of one episode. Whoever loads a dataset builds these, one at a time."""
+"""The content of the report on one episode; the loader of a dataset builds them one at a time."""
 
 import math
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class EpisodeView:
 
     @property
     def status(self) -> Status:
-        """The worst of its steps; `failed` when the episode itself failed, `text` when all is in words."""
+        """The worst status of its steps; `failed` if the episode failed, `text` if all steps are in words."""
         if self.message is not None:
             return "failed"
         statuses = {step.status for step in self.storyboard.steps}

@@ -9,10 +9,10 @@ from goalreel.annotator.report.cards import EpisodeCard
 
 
 class ReportRows:
-    """Texts, and a row an episode: index, page, thumbnail, status, title, said, facts, bars.
+    """Texts, and a row for each episode: index, page, thumbnail, status, title, instruction, facts, bars.
 
-    `title`, `said` and `facts` count the texts, each of which is there once; `bars` is flat: hue, status,
-    left and width (per cent) of one after the other.
+    `title`, `instruction` and `facts` are indices into the texts, which are unique. `bars` is flat: hue,
+    status, left and width (per cent) of each bar in turn.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class ReportRows:
         self._rows.append(json.dumps(row, separators=(",", ":")))
 
     def json(self) -> str:
-        """All of it, safe inside a script element."""
+        """Encode texts and rows, safe inside a script element."""
         texts = json.dumps(list(self._texts), separators=(",", ":"))
         return f'{{"texts":{texts},"rows":[{",".join(self._rows)}]}}'.replace("<", "\\u003c")
 

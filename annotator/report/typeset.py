@@ -27,7 +27,7 @@ _LONGEST = 2000
 
 @functools.cache
 def fonts(size: int) -> tuple[Font, ...]:
-    """The fonts found on this machine at `size` pixels; Pillow's own comes last and is always there."""
+    """The fonts of this machine at `size` pixels; Pillow's own, which always exists, is the last."""
     loaded: list[Font] = []
     for family in _FAMILIES:
         try:
@@ -91,7 +91,7 @@ def _lines(text_words: list[str], font: Font, width: int) -> Iterator[str]:
 
 
 def _cut(word: str, font: Font, width: int) -> int:
-    """How many characters of a too long word fit; at least one."""
+    """The number of characters of a too long word that fit; at least one."""
     low, high = 1, len(word)
     while low < high - 1:
         middle = (low + high) // 2

@@ -50,7 +50,9 @@ class Rerenderer:
             raise InputError("the models that this dataset was annotated with cannot be loaded here")
         with self._alone():
             review = self._session.reviews.look(index, self._session.queue[index].frames).review
-            return self._attempt(self._models, review, review.place(step), prompt, self._session.episode(index))
+            return self._attempt(
+                self._models, review, review.place(step), prompt, self._session.episode(index)
+            )
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""One annotated episode, or a storyboard that nobody has filmed, logged to a Rerun stream."""
+"""Log one annotated episode, or a storyboard without a recording, to a Rerun stream."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def log_episode(
 
 
 def log_storyboard(stream: rr.RecordingStream, board: Storyboard) -> None:
-    """Log a storyboard, an attempt a tick; a step without attempts has a tick too."""
+    """Log a storyboard, each attempt at one tick; a step without attempts has a tick too."""
     stream.set_time(ATTEMPT, sequence=0)
     if board.task.image is not None:
         log(stream, FIRST, picture(board.task.image))
@@ -79,7 +79,7 @@ def log_storyboard(stream: rr.RecordingStream, board: Storyboard) -> None:
 
 
 def _log_camera(stream: rr.RecordingStream, episode: Episode, camera: str) -> None:
-    """The episode's own part of the video, as it was encoded: smaller than pictures, and exact."""
+    """Log the episode's part of the video as encoded: it is smaller than pictures, and exact."""
     entity = camera_entity(camera)
     with tempfile.TemporaryDirectory(prefix="goalreel-") as folder:
         path = Path(folder) / "episode.mp4"
@@ -100,8 +100,10 @@ def _log_camera(stream: rr.RecordingStream, episode: Episode, camera: str) -> No
 
 
 def _log_steps(stream: rr.RecordingStream, episode: Episode, view: EpisodeView) -> None:
-    """Each sub-goal from its first frame on, none after its last; what is nowhere in the episode was judged
-    before it."""
+    """Log each sub-goal from its first frame to its last.
+
+    The verdicts of steps without a segment are at the start of the episode.
+    """
     goals = view.storyboard.goal_images()
     end = 0
     for number, (step, goal) in enumerate(zip(view.storyboard.steps, goals, strict=True), start=1):

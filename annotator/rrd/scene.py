@@ -1,6 +1,6 @@
-"""What a Rerun recording of goalreel's holds, and how it opens: datasets, storyboards, the ROS node.
+"""The entities and the layout of goalreel's Rerun recordings, of datasets, storyboards and the ROS node.
 
-All words are plain text: models wrote them, and Markdown could have the viewer fetch what they name.
+All texts are plain: models wrote them, and Markdown could make the viewer fetch addresses in them.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from goalreel.image import Image
 from goalreel.types import Attempt, StoryboardStep
 
 APPLICATION = "goalreel"
-"""The viewer lays out all recordings of one application alike."""
+"""The viewer has one layout for all recordings of an application."""
 GOAL, WORDS = "subgoal/goal", "subgoal/words"
 LANES, STEP, PHASE = "lanes", "lanes/step", "lanes/phase"
 CURVES, LOG, CRITIC = "curves", "log", "log/critic"
@@ -22,7 +22,7 @@ LEVELS = {"accepted": "INFO", "rejected": "WARN", "failed": "ERROR"}
 
 
 def camera_entity(name: str) -> str:
-    """Where a camera's pictures are, by its name in a dataset or in ROS."""
+    """The entity of a camera, by its name in a dataset or in ROS."""
     return f"camera/{rr.escape_entity_path_part(name.removeprefix('observation.images.'))}"
 
 
@@ -32,7 +32,7 @@ def picture(image: Image) -> rr.EncodedImage:
 
 
 def log(stream: rr.RecordingStream, entity: str, what: rr.AsComponents, *, static: bool = False) -> None:
-    """Log to a stream; a fault of ours is raised, where Rerun itself would warn and leave the data out."""
+    """Log to a stream; raise our errors, where Rerun would warn and drop the data."""
     stream.log(entity, what, static=static, strict=True)
 
 
@@ -44,12 +44,12 @@ def log_subgoal(stream: rr.RecordingStream, name: str, text: str, goal: rr.Encod
 
 
 def log_verdict(stream: rr.RecordingStream, text: str, outcome: str) -> None:
-    """Log what the Critic said; `outcome` is accepted, rejected or failed."""
+    """Log the Critic's text; `outcome` is accepted, rejected or failed."""
     log(stream, CRITIC, rr.TextLog(text, level=LEVELS[outcome]))
 
 
 def told_step(number: int, step: StoryboardStep, fps: float) -> str:
-    """All words of a step and of the Critic on it, where the log would cut them; `number` counts from 1."""
+    """The full text of a step and of the Critic on it, which the log cuts; `number` counts from 1."""
     label = f"{number}. {step.step.name}"
     lines = (label, step.step.instruction, when(step, fps), step.step.auxiliary_text, step.status)
     attempts = (told_attempt(at, attempt, label)[0] for at, attempt in enumerate(step.attempts, start=1))
@@ -57,7 +57,7 @@ def told_step(number: int, step: StoryboardStep, fps: float) -> str:
 
 
 def told_attempt(number: int, attempt: Attempt, label: str) -> tuple[str, str]:
-    """All words of an attempt, and its outcome; `number` counts from 1."""
+    """The full text of an attempt, and its outcome; `number` counts from 1."""
     card = attempt_card(number, attempt, label, pictured=False)
     scores = f" ({card.scores})" if card.scores else ""
     refined = f"Next prompt: {card.refined}" if card.refined else ""
@@ -71,7 +71,7 @@ def told_attempt(number: int, attempt: Attempt, label: str) -> tuple[str, str]:
 
 
 def blueprint(cameras: Sequence[str], timeline: str, *, curves: bool = True) -> rrb.Blueprint:
-    """Cameras, sub-goals and curves on the left; the goal, its words and the Critic's on the right."""
+    """Cameras, sub-goals and curves on the left; the goal, its text and the Critic's on the right."""
     below = [rrb.StateTimelineView(origin=LANES, name="Sub-goals")]
     below += [rrb.TimeSeriesView(origin=CURVES, name="Curves")] if curves else []
     views = (rrb.Spatial2DView(origin=entity, name=entity.rpartition("/")[2]) for entity in cameras)

@@ -1,7 +1,7 @@
-"""From an annotated dataset, or a storyboard's folder, to .rrd files: one an episode, which the viewer lists.
+"""Write an annotated dataset, or a storyboard, to .rrd files: one for each episode, which the viewer lists.
 
-Not one for all: of Rerun's tools that join files, `route` fails on some, and `merge` holds all of them in
-memory, as the viewer would.
+There is no joint file: of Rerun's tools that join files, `route` fails on some, and `merge` holds all of them
+in memory, as the viewer would.
 """
 
 from collections.abc import Iterator, Sequence

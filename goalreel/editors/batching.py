@@ -22,7 +22,7 @@ from torch.nn.functional import pad
 if TYPE_CHECKING:
 
     class _Pipeline(DiffusionPipeline):
-        """What the pipelines paired here have in common, which diffusers has no class for."""
+        """The common methods of these pipelines; diffusers has no class for them."""
 
         def __call__(self, *args: Any, **options: Any) -> Any: ...
         def encode_prompt(self, *args: Any, **options: Any) -> Any: ...
@@ -31,7 +31,7 @@ else:
     _Pipeline = DiffusionPipeline
 
 _PAIRS = "\0pairs"
-"""Stands for the prompts of all pairs: the stock call must believe that it has one."""
+"""A placeholder for the prompts of all pairs, as the stock call expects one prompt."""
 
 TEXT_BATCHES = frozenset({"Flux2KleinPipeline", "FluxPipeline", "FluxKontextPipeline", "QwenImagePipeline"})
 PAIR_BATCHES = frozenset(
@@ -66,7 +66,7 @@ class _Pairs(_Pipeline):
             self._pairs = None
 
     def _texts(self, prompt: str | list[str]) -> list[str]:
-        """What stands for `prompt` in each pair: its own, or the negative prompt all share."""
+        """The text of each pair: its own prompt for the placeholder, else the shared negative prompt."""
         prompt = prompt[0] if isinstance(prompt, list) else prompt
         return [pair_text if prompt == _PAIRS else prompt for _, pair_text in self._pairs or ()]
 
@@ -85,7 +85,7 @@ class _Pairs(_Pipeline):
         return joined + parts[0][2:]
 
     def _preprocess(self, picture: PIL.Image.Image, like: Any) -> Any:
-        """`picture` as the stock call made `like` from the first one."""
+        """Preprocess `picture` as the stock call made `like` from the first picture."""
         return self.image_processor.preprocess(picture, *like.shape[-2:])
 
 
@@ -188,7 +188,7 @@ class Flux2KleinPairs(Flux2KleinPipeline):
     def prepare_image_latents(
         self, images: list[torch.Tensor], batch_size: int, generator: Any, device: Any, dtype: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Image i becomes the only reference of prompt i, at the place of a first reference."""
+        """Make image i the only reference of prompt i, at the place of a first reference."""
         if not self._paired:
             return super().prepare_image_latents(images, batch_size, generator, device, dtype)
         single = super().prepare_image_latents
@@ -204,4 +204,4 @@ PAIRED: dict[str, type[DiffusionPipeline]] = {
     "LongCatImageEditPipeline": LongCatImageEditPairs,
     "ChronoEditPipeline": ChronoEditPairs,
 }
-"""What a stock class is loaded as."""
+"""Stock class -> the class that it is loaded as."""

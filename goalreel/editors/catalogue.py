@@ -1,4 +1,4 @@
-"""The image editors goalreel knows by name, as data (`catalogue.yaml`): what each is and how it is called."""
+"""The image editors that goalreel knows by name, as data (`catalogue.yaml`)."""
 
 from functools import cache
 from importlib.resources import files
@@ -19,7 +19,7 @@ type EditorKind = Literal["text-to-image", "edit"]
 
 
 class LoraWeights(Frozen):
-    """Low-rank weights laid over the model's own: one safetensors file of a repository."""
+    """Low-rank weights on top of the model's own: one safetensors file of a repository."""
 
     repository: str
     weight: str
@@ -34,7 +34,7 @@ class Entry(Frozen):
     pipeline: str | None = None
     """The diffusers class; None where diffusers has none."""
     components: dict[str, str] = Field(default_factory=dict)
-    """Parts loaded as another diffusers class than `model_index.json` says."""
+    """Parts that need another diffusers class than `model_index.json` says."""
     requires: tuple[str, ...] = ()
     """Packages it needs beside diffusers and transformers."""
     kinds: Annotated[tuple[EditorKind, ...], Field(min_length=1)]
@@ -82,10 +82,10 @@ def find(name: str) -> Entry:
 
 
 def stored(folder: Path) -> Entry | None:
-    """The entry kept in a checkpoint's folder, if there is one.
+    """The entry in a checkpoint's folder; None without one.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the entry cannot be read.
     """
     path = folder / SETTINGS
     if not path.is_file():
@@ -99,7 +99,7 @@ def stored(folder: Path) -> Entry | None:
 
 
 def like(pipeline: str) -> Entry | None:
-    """The first entry of that pipeline class without a LoRA: how such models are called."""
+    """The first entry of that pipeline class without a LoRA; None without one."""
     for entry in catalogue().values():
         if entry.pipeline == pipeline and entry.lora is None:
             return entry

@@ -106,11 +106,11 @@ class DiffusersEditor:
         return cls.load(entry.repository, entry=entry, **options)
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
-        """Answer i is the picture of edit i in the size that the model works in, or why not.
+        """Answer i is the picture of edit i in the model's working size, or a Failure.
 
-        That is about the entry's `size` in area at the source's aspect ratio (see `working_size`), and stays
-        the same from step to step. The same edit gives the same picture, up to numerics, whatever it is
-        batched with.
+        The working size has about the area of the entry's `size` at the source's aspect ratio (see
+        `working_size`), and stays the same from step to step. The same edit gives the same picture in any
+        batch, up to numerics.
         """
         answers: list[Image | Failure | None] = [None] * len(edits)
         groups: dict[tuple[bool, Size | None], list[int]] = {}
@@ -156,7 +156,7 @@ class DiffusersEditor:
         return hasattr(self.pipeline, "edit_pairs") or bool(names & PAIR_BATCHES)
 
     def _attempt(self, edits: Sequence[Edit], size: Size | None) -> list[Image | Failure]:
-        """One call; if it fails, two calls of half the edits each, down to the one that is to blame."""
+        """Make one call; if it fails, two calls of half the edits each, down to the edit that causes it."""
         import torch
 
         from goalreel.torch_threads import threads_for
@@ -226,13 +226,12 @@ class DiffusersEditor:
 
 
 def _hush() -> None:
-    """Silence what diffusers says at its import of classes that torchao has moved: only torchao's files hold
-    them."""
+    """Silence a warning of diffusers about classes that torchao has moved; only torchao's files need them."""
     logging.getLogger("diffusers.quantizers.torchao.torchao_quantizer").setLevel(logging.ERROR)
 
 
 def _by_signature(index: dict[str, Any]) -> Entry:
-    """How to call a pipeline that nothing is known of: with an image if it takes one, else from text."""
+    """The entry of an unknown pipeline: with an image if its call takes one, else from text."""
     import diffusers
 
     stock = getattr(diffusers, str(index.get("_class_name")), None)
@@ -241,7 +240,7 @@ def _by_signature(index: dict[str, Any]) -> Entry:
 
 
 def _mask(size: Size) -> PIL.Image.Image:
-    """White where an inpainter draws: all but a border."""
+    """The mask of an inpainter: white everywhere except in a border."""
     width, height = size
     mask = PIL.Image.new("L", size)
     across, down = round(width * MASK_BORDER), round(height * MASK_BORDER)
@@ -250,7 +249,7 @@ def _mask(size: Size) -> PIL.Image.Image:
 
 
 def _checked(pixels: NDArray[np.floating]) -> Image | Failure:
-    """A picture from one item of the output, unless the model broke down on it."""
+    """Convert one item of the output to a picture; a Failure where the model gave none."""
     if not np.isfinite(pixels).all():
         return _failure("the model's output is not a number: try another seed or dtype='float32'")
     if pixels.max() <= 0:

@@ -15,8 +15,8 @@ from goalreel.types import Edit, Failure, Recordings, Segment
 class HindsightEditor:
     """Answers an edit of a recorded segment with a real frame: attempt k gets the k-th best of the last few.
 
-    Best is sharp (variance of the Laplacian), clear of moving things (close to the window's median picture)
-    and, all else equal, late. Without a model and without chance; each frame is decoded once a segment.
+    A good frame is sharp (variance of the Laplacian), without moving objects (close to the window's median
+    picture) and, among equals, late. There is no model and no chance; each frame is decoded once a segment.
     """
 
     def __init__(
@@ -27,8 +27,14 @@ class HindsightEditor:
         candidates: int = 6,
         cached_segments: int = 32,
     ) -> None:
-        """`window`: seconds before the segment's end to choose from, at least 3 frames of it and at most
-        `candidates`, evenly spread. `cached_segments`: how many segments' candidates are kept for retries."""
+        """
+        Args:
+            recordings: the episodes by id.
+            camera: the camera of the frames.
+            window: seconds before the segment's end to choose from, but at least 3 frames.
+            candidates: the number of frames in the window to choose from, evenly spread.
+            cached_segments: the number of segments whose candidates stay in memory for retries.
+        """
         if window < 0 or candidates < 1 or cached_segments < 1:
             raise ValueError("window must be 0 or more seconds, candidates and cached_segments 1 or more")
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
@@ -39,7 +45,7 @@ class HindsightEditor:
         self._ranked: OrderedDict[tuple[str, int, int], list[Image]] = OrderedDict()
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
-        """Answer i is a frame of recording `edits[i].task_id`, named `CAMERA#INDEX`, or why there is none."""
+        """Answer i is a frame of recording `edits[i].task_id`, named `CAMERA#INDEX`, or a Failure."""
         return [self._edit(edit) for edit in edits]
 
     def _edit(self, edit: Edit) -> Image | Failure:
@@ -77,7 +83,7 @@ class HindsightEditor:
 
 
 def rank(images: Sequence[Image]) -> list[Image]:
-    """The images best first. In: frames in order of time, of one size.
+    """Sort frames, given in order of time and of one size, from the best to the worst.
 
     Score: sharpness as a share of the sharpest (weight 1), minus the distance from the window's median
     picture in tenths of the grey range (weight 1), plus a little for lateness (weight 0.1).

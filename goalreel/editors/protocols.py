@@ -1,4 +1,4 @@
-"""What is said to each kind of image server, and how its reply becomes a picture. Nothing is sent here."""
+"""The requests and replies of each kind of image server. Nothing is sent here."""
 
 import base64
 import json
@@ -15,11 +15,11 @@ from goalreel.image import Image
 from goalreel.types import Edit
 
 SQUARE = 1024
-"""The side of the pictures that servers of fixed sizes all take, in pixels."""
+"""The side in pixels of a picture that every server of fixed sizes takes."""
 
 
 class Protocol(TypingProtocol):
-    """What RemoteEditor must know of one kind of image server."""
+    """The HTTP protocol of one kind of image server, for RemoteEditor."""
 
     @property
     def url(self) -> str: ...
@@ -115,7 +115,7 @@ def to_square(image: Image) -> Image:
 
 
 def from_square(image: Image, size: Size) -> Image:
-    """Cut out of an edited square what was a picture of `size` (width, height), at the square's scale."""
+    """Cut the picture that had `size` (width, height) out of an edited square, at the square's scale."""
     side, drawn = max(size), max(image.size)
     square = image.resized((drawn, drawn)).pixels
     left, top, width, height = (
@@ -125,7 +125,7 @@ def from_square(image: Image, size: Size) -> Image:
 
 
 def error_text(body: bytes) -> str:
-    """Say a refusal in one short line: OpenAI's `error.message`, FastAPI's `detail`, or its text."""
+    """Summarise a refusal in one short line: OpenAI's `error.message`, FastAPI's `detail`, or its text."""
     try:
         reply = _object(body)
     except ValueError:

@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 
 MAX_REPLY_BYTES = 64 * 2**20
 CONCURRENCY = 8
-"""Edits under way at once, of all calls together."""
+"""Edits in progress at once, over all calls."""
 _LOST = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.RemoteProtocolError, httpx2.ReadError)
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long and how often a server is asked. Seconds; the pause doubles after each failed try."""
+    """The limits of retries. Times are in seconds; the pause doubles after each failed try."""
 
     tries: int = 5
     connect_s: float = 10.0
@@ -39,7 +39,7 @@ class Patience:
     """From sending to the last byte of one try."""
     pause_s: float = 0.5
     longest_pause_s: float = 30.0
-    """Also bounds what a server asks for by Retry-After."""
+    """The upper limit of Retry-After, too."""
 
     def __post_init__(self) -> None:
         if self.tries < 1 or min(self.connect_s, self.reply_s, self.pause_s, self.longest_pause_s) < 0:
@@ -72,7 +72,7 @@ class RemoteEditor:
         )
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
-        """Answer i is the picture of edit i in the size that the server works in, or why not."""
+        """Answer i is the picture of edit i in the server's working size, or a Failure."""
         return map_threaded(self._edit, edits, self._concurrency)
 
     def _edit(self, edit: Edit) -> Image | Failure:
@@ -93,7 +93,7 @@ class RemoteEditor:
         return Failure(stage="edit", message=line, refused=refused)
 
     def _send(self, request: httpx2.Request) -> tuple[int, bytes]:
-        """The last try's status and body. A late reply is not asked for again: it may have cost money."""
+        """Status and body of the last try. A late reply is not retried: it may have cost money."""
         pause, tries = self._patience.pause_s, self._patience.tries
         while True:
             tries, retry_after = tries - 1, 0.0

@@ -1,4 +1,4 @@
-"""The size a model works at, and pictures brought to it."""
+"""The working size of a model, and resampling to it."""
 
 import math
 
@@ -28,9 +28,9 @@ def working_size(source: Size, size: Size | None, multiple: int) -> Size:
 
 
 def _is_working_size(size: Size, area: int, multiple: int) -> bool:
-    """Whether sides of exactly that area can have been rounded to this size.
+    """Whether sides of exactly that area can be rounded to this size.
 
-    Computed anew from rounded sides, the scale would move a picture of unequal sides on, step by step.
+    A scale from the rounded sides would change a picture of unequal sides a little at every step.
     """
     if any(side % multiple for side in size):
         return False

@@ -1,4 +1,4 @@
-"""One model for the first picture, drawn from text, and another for all that is edited after it."""
+"""One model draws the first picture from text, another edits all that follow."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ class SplitEditor:
         self._edit = edit
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
-        """Answer i belongs to edit i, whichever model gave it."""
+        """Answer i belongs to edit i, from either model."""
         answers: dict[int, Image | Failure] = {}
         for model, from_text in ((self._draw, True), (self._edit, False)):
             numbers = [i for i, e in enumerate(edits) if (e.image is None) == from_text]

@@ -30,7 +30,7 @@ class BuildModels(Protocol):
 
 
 class _Replica:
-    """What Ray asks of a replica besides answering HTTP."""
+    """The health check of a replica for Ray, besides HTTP."""
 
     app: FastAPI
 

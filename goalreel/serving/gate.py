@@ -1,4 +1,4 @@
-"""What every request passes first: token, drain, size and number, before any of its body is kept."""
+"""The checks of every request before its body is read: token, drain, number and size."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""One storyboard as a job: its requests join the server's batches; it can be watched and cancelled."""
+"""One storyboard as a job: its requests join the server's batches; clients can follow and cancel it."""
 
 import asyncio
 import json
@@ -23,9 +23,9 @@ HEARTBEAT_SECONDS = 15
 
 
 class QueuedChat:
-    """A TokenChat for a job's agents; conversations join the server's batches. Blocks its caller's thread.
+    """A TokenChat for a job's agents that sends conversations to the server's batches. It blocks its thread.
 
-    Its requests are not refused by the queue's bound: a job has one at a time, and jobs are bounded.
+    The queue's limit does not apply: a job has one request at a time, and the number of jobs is limited.
     """
 
     def __init__(self, batcher: ChatBatcher) -> None:
@@ -48,7 +48,7 @@ class QueuedChat:
     def complete_tokens(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
     ) -> list[TokenReply | NoReply]:
-        """Wait for every answer; it has tokens where the model behind tells them.
+        """Wait for every answer; it has tokens where the model gives them.
 
         Raises:
             BackendError, concurrent.futures.CancelledError: as `complete`.

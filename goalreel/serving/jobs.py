@@ -1,4 +1,4 @@
-"""All storyboards of a server: bounded in number under way, and in number and bytes kept."""
+"""All storyboards of a server, with limits for those in progress and for those stored."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ RETRY_SECONDS = 10
 
 
 class Jobs:
-    """Starts, finds and forgets jobs. Used from the event loop only."""
+    """Starts, finds and deletes jobs. Used from the event loop only."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -29,16 +29,16 @@ class Jobs:
 
     @property
     def busy(self) -> bool:
-        """Whether a client still waits: for a job to finish, or with a right to fetch it."""
+        """Whether a client still waits for a job to finish, or may fetch one that has finished."""
         return any(job.status == "running" or job.owed for job in self._jobs.values())
 
     def counts(self) -> dict[str, int]:
-        """How many there are by status; every status is named."""
+        """The number of jobs by status, for every status."""
         counts = Counter(job.status for job in self._jobs.values())
         return {status: counts[status] for status in ("running", "done", "failed")}
 
     def check_room(self) -> None:
-        """Refuse early.
+        """Check that another storyboard may start.
 
         Raises:
             HTTPException: 404, a model is missing; 429, too many under way.
@@ -64,10 +64,10 @@ class Jobs:
         return job
 
     def find(self, job_id: str) -> Job:
-        """The job, from now on the last to be forgotten.
+        """Find a job, which becomes the last to be deleted.
 
         Raises:
-            HTTPException: 404, none of that name.
+            HTTPException: 404, there is none of that id.
         """
         if job_id not in self._jobs:
             raise HTTPException(404, "no such storyboard: it was never here, was cancelled, or was forgotten")
@@ -75,10 +75,10 @@ class Jobs:
         return self._jobs[job_id]
 
     def cancel(self, job_id: str) -> None:
-        """Stop it if it runs, and forget it.
+        """Stop a job if it runs, and delete it.
 
         Raises:
-            HTTPException: 404, none of that name.
+            HTTPException: 404, there is none of that id.
         """
         job = self.find(job_id)
         del self._jobs[job_id]
@@ -86,7 +86,7 @@ class Jobs:
             job.running.cancel()
 
     async def close(self) -> None:
-        """Cancel every storyboard under way, and let the threads go."""
+        """Cancel every storyboard in progress, and release the threads."""
         running = [j.running for j in self._jobs.values() if j.running is not None]
         for task in running:
             task.cancel()
@@ -94,7 +94,7 @@ class Jobs:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _finished(self, job: Job, task: asyncio.Task[None]) -> None:
-        """From now on it is the last to be forgotten, however long ago it was submitted."""
+        """Make a finished job the last to be deleted, and delete the oldest beyond the limits."""
         if not task.cancelled() and task.exception() is not None:
             log.error("%s failed", task.get_name(), exc_info=task.exception())
         if job.id in self._jobs:

@@ -72,11 +72,11 @@ class Service:
 
     @property
     def healthy(self) -> bool:
-        """Whether every model's worker lives."""
+        """Whether every model's worker is alive."""
         return all(batcher.alive for batcher in self.batchers.values())
 
     def names(self) -> dict[str, str]:
-        """What a request may call a model -> its role."""
+        """Name of a model in requests -> its role."""
         models = self.models
         served = {
             models.planner_name: "planner",

@@ -1,4 +1,4 @@
-"""What is served, and within which bounds."""
+"""The models of a server, and its limits."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -17,9 +17,9 @@ _LOAD = Panel("Load")
 
 @dataclass(frozen=True)
 class Models:
-    """The models of one server; None is not served. Planner and Critic may be one and the same object.
+    """The models of one server; None is not served. Planner and Critic may be the same object.
 
-    `planner_name` and the like are what `/v1/models` lists beside the roles.
+    `/v1/models` lists `planner_name` and the like with the roles.
     """
 
     planner: Chat | None = None
@@ -30,7 +30,7 @@ class Models:
     editor_name: str = "editor"
     planner_dialect: Dialect = OWN
     critic_dialect: Dialect = OWN
-    """In what words the agents of storyboards ask."""
+    """The wording of the questions of the storyboard agents."""
 
     def __post_init__(self) -> None:
         if self.planner is None and self.critic is None and self.editor is None:
@@ -39,7 +39,7 @@ class Models:
 
 @settings
 class ServeSettings:
-    """Bounds of one server process.
+    """Limits of one server process.
 
     Raises:
         SettingError: a value does not fit.
@@ -60,17 +60,17 @@ class ServeSettings:
         int, Field(ge=1, description="Requests that may wait for a model; one more is answered 429."), _LOAD
     ] = 64
     max_requests: Annotated[int, Field(ge=1)] = 256
-    """HTTP requests under way at once; one more is answered 429."""
+    """HTTP requests in progress at once; one more is answered 429."""
     max_body_bytes: Annotated[int, Field(ge=1)] = 32 * 2**20
     max_pixels: Annotated[int, Field(ge=1)] = 16_000_000
     """Pixels of all images of one request together."""
     loop: LoopOptions = LoopOptions(max_attempts=3, max_steps=50)
     """How storyboards are made; a request may name its own number of attempts."""
     max_running: Annotated[int, Field(ge=1)] = 16
-    """Storyboards under way at once."""
+    """Storyboards in progress at once."""
     max_stored: Annotated[int, Field(ge=0)] = 256
     max_stored_bytes: Annotated[int, Field(ge=0)] = 2**30
-    """Finished storyboards kept (the least recently used goes first), in number and in bytes of JSON."""
+    """Finished storyboards in memory, in number and in bytes of JSON; the least recently used goes first."""
     drain_seconds: Annotated[
         int, Field(ge=0, description="Seconds that SIGTERM waits for what is under way."), _LOAD
     ] = 30

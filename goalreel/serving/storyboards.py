@@ -105,10 +105,10 @@ async def cancel(job_id: JobId, request: Request) -> None:
 
 
 async def _task(body: Submission, max_pixels: int) -> Task:
-    """What is asked for, its pictures weighed together.
+    """Read the task; the limit of pixels is for all its pictures together.
 
     Raises:
-        HTTPException: 400 or 413, as `decode_all`; 400, not one picture a mark.
+        HTTPException: 400 or 413, as `decode_all`; 400, pictures and marks differ in number.
     """
     pictures = [body.image, *body.images, *(step.image for step in body.done)]
     decoded = iter(await decode_all([from_base64(text) for text in pictures if text is not None], max_pixels))
