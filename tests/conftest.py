@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -36,18 +37,17 @@ LONGEST = (
     "test_lerobot_camera.py",
     "test_subgoal_forms.py",
     "test_streaming.py",
-    "test_tabletop_lessons.py",
     "test_examples.py",
     "test_rollout.py",
     "test_training_language.py",
     "test_grpo.py",
     "test_published_runs.py",
-    "test_training_editor.py",
+    "test_editor_training.py",
     "test_example.py",
     "test_nano.py",
     "test_pages.py",
     "test_closed_loop.py",
-    "test_tabletop_bench.py",
+    "test_bench.py",
     "test_write_broken.py",
     "test_training_processes.py",
 )
@@ -63,6 +63,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files begin: at the end, one worker would wait for the others."""
     place = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.name, len(place)))
+
+
+LAB = re.compile(r"^pytestmark = .*\bpytest\.mark\.lab\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pass over modules of the laboratory's lane where it is left out: what they import loads for seconds."""
+    if "not lab" in config.option.markexpr and collection_path.suffix == ".py":
+        return LAB.search(collection_path.read_text(encoding="utf-8")) is not None or None
+    return None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,4 @@
-"""Policies under kinds of goals: the tasks, what is told, who acts, how arms are compared."""
+"""Policies under kinds of goals: what they are given, who acts, how arms are compared."""
 
 import os
 
@@ -24,7 +24,6 @@ from goalreel.evaluation.statistics import Measurement
 from goalreel.files import exclusive
 from goalreel.image import Image
 from goalreel.models import presets
-from goalreel.tabletop.lessons.composition import PAIRS as NEW_PAIRS
 from goalreel.tabletop.policy.acting import Acts, GoalCue, LeRobotActor
 from goalreel.tabletop.policy.arms import ARMS, SILENT, cues_of, pictures_of
 from goalreel.tabletop.policy.films import BANNER, SIDE
@@ -35,16 +34,10 @@ from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.keyposes import key_poses
 from goalreel.tabletop.sim.policy_tasks import (
     CONDITIONS,
-    LONGEST,
-    LONGEST_TRAINED,
-    NEW_WORD,
-    WORDS,
-    instruction,
-    sample_task,
     sub_task,
-    trained,
 )
-from goalreel.tabletop.sim.predicates import SubGoal
+
+pytestmark = pytest.mark.lab
 
 
 def quiet(stage, done, total):
@@ -76,47 +69,6 @@ class Clumsy(Expert):
             taken = key_poses(env, self._goals[0])[0]
             self._poses = [taken, np.array([*taken[:5], 1], np.float32)]
         return self._poses.pop(0)
-
-
-# -- tasks and words
-
-
-@pytest.mark.lab
-@pytest.mark.parametrize("condition", CONDITIONS)
-def test_a_task_is_the_same_for_ever_and_is_what_its_condition_says(condition):
-    for seed in range(900_200, 900_208):
-        task = sample_task(condition, seed)
-        assert task == sample_task(condition, seed)
-        goals = task.goals
-        low, high = (LONGEST_TRAINED + 1, LONGEST) if condition == "long" else (1, LONGEST_TRAINED)
-        assert low <= len(goals) <= high
-        assert trained(goals) == (condition not in ("new_pair", "new_word"))
-        assert (condition == "new_pair") == any(g in NEW_PAIRS for g in goals)
-        assert (condition == "new_word") == any(g.object == NEW_WORD for g in goals)
-        if condition == "unnamed":
-            assert [m.kind in ("sort", "clear_all") for m in task.missions] == [True]
-
-
-def test_words_are_one_hot_and_other_words_are_other_numbers():
-    goals = [
-        SubGoal(k, o, t)
-        for k in ("inside", "left_of")
-        for o in ("red block", "blue block")
-        for t in ("green bowl", "red bowl")
-    ]
-    told = np.stack([sub_task(g) for g in goals])
-    assert told.shape == (8, WORDS)
-    assert set(told.sum(axis=1)) == {3}
-    assert len(np.unique(told, axis=0)) == 8
-
-
-def test_an_instruction_has_a_slot_a_clause_and_names_nothing_that_it_does_not_say():
-    named = sample_task("long", 900_201)
-    slots = instruction(named.missions).reshape(LONGEST, -1)
-    clauses = sum(1 if m.kind in ("sort", "clear_all") else len(m.goals) for m in named.missions)
-    assert (slots.sum(axis=1) > 0).sum() == clauses
-    unnamed = sample_task("unnamed", 900_201)
-    assert instruction(unnamed.missions).sum() == 1
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +107,6 @@ def test_every_arm_tells_what_its_name_says(walks):
 # -- who acts
 
 
-@pytest.mark.lab
 def test_the_expert_succeeds_in_every_task_and_films_are_of_every_step(walks):
     for walk in walks:
         filmed = []
@@ -171,7 +122,6 @@ def test_the_expert_succeeds_in_every_task_and_films_are_of_every_step(walks):
         assert list(dict.fromkeys(filmed)) == [goal.text for goal in walk.goals]
 
 
-@pytest.mark.lab
 def test_who_fails_at_the_first_sub_goal_is_told_of_no_other(walks):
     walk = max(walks, key=lambda w: len(w.goals))
     ended = roll(walk, Clumsy(walk.goals), cues_of("text", walk, [], True), Bounds(2))
@@ -186,7 +136,6 @@ class Sampling(Clumsy):
         return pose if pose[5] < 0 else pose + np.array([*torch.rand(2) / 100, 0, 0, 0, 0], np.float32)
 
 
-@pytest.mark.lab
 def test_a_policy_that_samples_does_the_same_again(walks):
     """What is filmed is what was counted; and random numbers of others stay what they were."""
     walk, shown = walks[0], []
@@ -212,7 +161,6 @@ def actions(actor, env, cue):
     return actor.act(env, cue)
 
 
-@pytest.mark.lab
 def test_a_checkpoint_of_lerobot_sees_goals_and_hears_words(walks, policy):
     actor = LeRobotActor.load(policy, "bordered")
     assert (actor.acts, actor.sees_goals) == ("key_poses", True)
@@ -226,7 +174,6 @@ def test_a_checkpoint_of_lerobot_sees_goals_and_hears_words(walks, policy):
         assert (actions(actor, env, replace(told, words=sub_task(two))) != first).any()
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize("form", ["difference", "beside"])
 def test_forms_that_follow_the_live_view_are_made_of_it(walks, policy, form):
     plain, formed = (LeRobotActor.load(policy, f) for f in ("plain", form))
@@ -235,7 +182,6 @@ def test_forms_that_follow_the_live_view_are_made_of_it(walks, policy, form):
         assert (actions(plain, env, told) != actions(formed, env, told)).any()
 
 
-@pytest.mark.lab
 def test_a_policy_that_does_not_fit_is_refused_in_one_line(tmp_path):
     with pytest.raises(InputError, match="holds no LeRobot policy"):
         LeRobotActor.load(tmp_path, "plain")
@@ -259,7 +205,6 @@ def test_a_policy_that_does_not_fit_is_refused_in_one_line(tmp_path):
             LeRobotActor.load(tmp_path / name, "plain")
 
 
-@pytest.mark.lab
 def test_what_no_robot_can_carry_out_ends_it_with_its_reason(walks, tmp_path):
     key_pose_policy(tmp_path / "policy", broken=True)
     actor = LeRobotActor.load(tmp_path / "policy", "bordered")
@@ -329,20 +274,17 @@ def order(policy, folder, **changes):
     return replace(made, **changes)
 
 
-@pytest.mark.lab
 def test_what_was_done_is_not_done_again(policy, tmp_path, monkeypatch):
     first = measure(order(policy, tmp_path), quiet)
     monkeypatch.setattr(LeRobotActor, "act", lambda *_: pytest.fail("asked again"))
     assert measure(order(policy, tmp_path), quiet) == first
 
 
-@pytest.mark.lab
 def test_goals_are_predicted_by_the_shipped_editor_and_critic(policy, tmp_path):
     found = measure(order(policy, tmp_path, arms=("predicted", "predicted_once"), episodes=1), quiet)
     assert found.values["predicted_minus_once"].value is not None
 
 
-@pytest.mark.lab
 def test_a_policy_without_a_camera_for_goals_has_no_arm_with_a_picture(tmp_path):
     key_pose_policy(tmp_path / "policy", camera="top", goals=False)
     with pytest.raises(InputError, match=r"has no camera observation\.images\.subgoal, which arm true needs"):
@@ -350,7 +292,6 @@ def test_a_policy_without_a_camera_for_goals_has_no_arm_with_a_picture(tmp_path)
     assert measure(order(tmp_path / "policy", tmp_path, arms=("text",)), quiet).episodes == 2
 
 
-@pytest.mark.lab
 def test_a_failure_is_filmed_from_the_first_step_to_the_last(policy, tmp_path):
     measure(order(policy, tmp_path, arms=("text", "true"), episodes=1, films=tmp_path / "films"), quiet)
     assert {p.name for p in (tmp_path / "films").iterdir()} == {"text-failure.gif", "true-failure.gif"}
@@ -359,13 +300,11 @@ def test_a_failure_is_filmed_from_the_first_step_to_the_last(policy, tmp_path):
     assert getattr(shown, "n_frames", 1) > 5
 
 
-@pytest.mark.lab
 def test_models_that_only_read_recordings_predict_nothing(policy, tmp_path):
     with pytest.raises(InputError, match="it can predict no goal image"):
         measure(order(policy, tmp_path, arms=("predicted",), preset=presets.load("hindsight")), quiet)
 
 
-@pytest.mark.lab
 def test_the_command_prints_what_the_issue_asks_for(tmp_path):
     step_policy(tmp_path / "policy")
     words = ("eval", "policy", "--policy", tmp_path / "policy", "--arms", "text,true,placebo")
@@ -404,13 +343,11 @@ def test_one_task_has_no_other_whose_goals_could_be_shown(tmp_path):
     assert "it needs two tasks at least" in fails(*words)
 
 
-@pytest.mark.lab
 def test_two_measurements_in_one_folder_are_refused(policy, tmp_path):
     with exclusive(tmp_path / "out" / "answers", tmp_path / "out"), pytest.raises(DatasetError):
         measure(order(policy, tmp_path), quiet)
 
 
-@pytest.mark.lab
 def test_a_picture_of_another_size_is_brought_to_the_policys(walks, policy):
     actor = LeRobotActor.load(policy, "bordered")
     large = Image(np.zeros((200, 200, 3), np.uint8))

@@ -19,8 +19,6 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 pytest.importorskip("lerobot", reason="needs lerobot: pip install 'goalreel[sim]'")
 
 import pyarrow.parquet as pq
-from lerobot.datasets.language import language_events_arrow_type, language_persistent_arrow_type
-from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
 from goalreel.cli.tabletop import app
 from goalreel.tabletop.sim.env import ACTION_NAMES, STATE_NAMES, Tabletop
@@ -51,6 +49,8 @@ def recorded(tmp_path_factory) -> Path:
 
 
 def test_lerobot_loads_every_feature(recorded):
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
     dataset = LeRobotDataset("local/tabletop", root=recorded, video_backend="pyav")
     assert dataset.num_episodes == len(SEEDS)
     features = dataset.meta.features
@@ -63,6 +63,8 @@ def test_lerobot_loads_every_feature(recorded):
 
 
 def test_the_first_frame_is_the_scene(recorded):
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
     dataset = LeRobotDataset("local/tabletop", root=recorded, video_backend="pyav")
     with Tabletop(sample_episode(SEEDS[0]).scene) as env:
         expected = env.render("front", 64)
@@ -106,6 +108,9 @@ def test_truth_names_seed_split_and_clauses(recorded):
 
 
 def test_language_rows_have_lerobots_types_and_our_boundaries(recorded):
+    from lerobot.datasets.language import language_events_arrow_type, language_persistent_arrow_type
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
     schema = table(recorded).schema
     assert schema.field("language_persistent").type == language_persistent_arrow_type()
     assert schema.field("language_events").type == language_events_arrow_type()
