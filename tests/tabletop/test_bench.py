@@ -73,6 +73,7 @@ def made(scenes):
     return list(verdict_rows([w.seed for w in scenes], SIZE))
 
 
+@pytest.mark.lab
 def test_an_episode_whose_block_is_thrown_off_is_left_out(monkeypatch, caplog):
     """Which ones are depends on the machine's arithmetic, so one is made so."""
 
@@ -115,6 +116,7 @@ def test_orders_that_send_blocks_elsewhere_are_counted_though_the_plan_is_exact(
     assert plans(scenes, "mute")["places"] is None
 
 
+@pytest.mark.lab
 def test_out_of_a_bowl_any_place_with_room_is_a_true_one():
     (walk,) = walks(seeds("validation", 1, first=322), quiet)
     taken = [goal.kind for goal in walk.goals].index("out_of")
@@ -173,6 +175,7 @@ def is_tower(goals):
     return [g.kind for g in goals] == ["on", "on"] and goals[1].target == goals[0].object
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("how", ["wrong", "mute"])
 def test_a_plan_of_something_else_does_not_count(scenes, how):
     found = plans(scenes, how)
@@ -192,6 +195,7 @@ def test_an_editor_that_copies_the_source_touches_nothing_and_reaches_nothing(sc
     assert found["untouched"] == 1
 
 
+@pytest.mark.lab
 def test_an_editor_that_moves_another_block_too_is_caught_by_what_it_touched(scenes):
     found = edits(scenes, explicit=1.0, how="also")
     assert found["reached"] > 0.9
@@ -205,6 +209,7 @@ def test_an_edit_without_a_picture_is_wrong(scenes):
     assert found["score"] == 1
 
 
+@pytest.mark.lab
 def test_errors_half_of_the_time_are_scored_in_between(scenes):
     found = edits(scenes, explicit=0.5)
     assert 0.2 < found["score"] < 0.8
@@ -226,6 +231,7 @@ def judged(scenes, made, critic, editor=None):
     return judge_all(made, edited, critic, quiet)
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize(
     ("how", "balanced", "area"),
     [("true", 1, 1), ("accept", 0.5, 0.5), ("reject", 0.5, 0.5), ("fail", 0, 0.5)],
@@ -239,12 +245,14 @@ def test_the_critics_scores(scenes, made, how, balanced, area):
     assert {found[f"rejected_{kind}"] for kind in kinds} == {float(how in ("true", "reject"))}
 
 
+@pytest.mark.lab
 def test_a_critic_that_guesses_is_near_one_half(scenes, made):
     found = values(measure_critic(judged(scenes, made, models.Critic(scenes, made, "random"))))
     assert 0.3 < found["balanced_accuracy"] < 0.7
     assert 0.3 < found["auc"] < 0.7
 
 
+@pytest.mark.lab
 def test_a_rewritten_prompt_is_worth_what_the_editor_makes_of_it(scenes, made):
     for rewrites, worth in ((True, 1.0), (False, 0.0)):
         editor = models.Editor(scenes, terse=1.0)
@@ -253,6 +261,7 @@ def test_a_rewritten_prompt_is_worth_what_the_editor_makes_of_it(scenes, made):
         assert found == {"rewrite": worth, "reseed": 0.0}
 
 
+@pytest.mark.lab
 def test_nothing_rejected_is_no_rewriting(scenes, made):
     editor = models.Editor(scenes)
     rows = judged(scenes, made, models.Critic(scenes, made), editor)
@@ -264,6 +273,7 @@ def loops(scenes, critic, register="terse", **errors):
     return values(measure_loops(scenes, hits))
 
 
+@pytest.mark.lab
 def test_a_critic_that_knows_and_rewrites_closes_the_gap(scenes):
     found = loops(scenes[:5], models.Critic(scenes), terse=0.7)
     assert found["steps_1"] < 0.6
@@ -273,12 +283,14 @@ def test_a_critic_that_knows_and_rewrites_closes_the_gap(scenes):
     assert found["steps_1"] < found["steps_5_reseed"]
 
 
+@pytest.mark.lab
 def test_a_critic_that_accepts_everything_closes_nothing(scenes):
     found = loops(scenes[:5], models.Critic(scenes, how="accept"), terse=0.7)
     assert {found[f"gap_closed_{t}"] for t in ATTEMPTS[1:]} == {0.0}
     assert found["steps_5"] == found["steps_1"]
 
 
+@pytest.mark.lab
 def test_with_explicit_orders_a_critic_that_knows_has_only_bad_luck_to_mend(scenes):
     vague = loops(scenes[:3], models.Critic(scenes), "explicit", terse=1.0)
     assert vague["boards_1"] == 1
@@ -288,12 +300,14 @@ def test_with_explicit_orders_a_critic_that_knows_has_only_bad_luck_to_mend(scen
     assert unlucky["gap_closed"] == 1
 
 
+@pytest.mark.lab
 def test_without_errors_there_is_no_gap_to_close(scenes):
     found = loops(scenes[:2], models.Critic(scenes))
     assert found["steps_1"] == 1
     assert found["gap_closed"] is None
 
 
+@pytest.mark.lab
 def test_some_arms_alone_measure_as_among_all(scenes):
     few, editor, critic = scenes[:4], models.Editor(scenes, terse=0.7), models.Critic(scenes)
     hits = run_loops(few, editor, critic, quiet, register="terse", arms=("ours", "oracle"), attempts=(1, 5))
@@ -304,6 +318,7 @@ def test_some_arms_alone_measure_as_among_all(scenes):
     assert not [k for k in found if "control" in k or "reseed" in k]
 
 
+@pytest.mark.lab
 def test_the_perfect_critic_says_what_went_wrong(scenes):
     walk = scenes[0]
     goal, (before, after) = walk.goals[0], (m.layout for m in walk.moments[:2])
@@ -321,6 +336,7 @@ def test_the_perfect_critic_says_what_went_wrong(scenes):
     assert refined(dark) == explicit(goal, before, after, " ".join(f"Do not lose the {n}." for n in before))
 
 
+@pytest.mark.lab
 def test_a_step_is_judged_from_the_picture_it_was_made_of(scenes):
     walk = next(w for w in scenes if len(w.goals) > 2)
     planner = TruePlanner({walk.task.id: walk})
@@ -370,6 +386,7 @@ def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
         assert found == {"success": success, "truth": 1, "gap": gap}
 
 
+@pytest.mark.lab
 def test_a_second_run_asks_no_model_twice(scenes, tmp_path):
     few = scenes[:2]
     editor, critic = models.Editor(few, terse=0.5), models.Critic(few)
@@ -412,6 +429,7 @@ def test_all_parts_together_have_the_headlines(scenes, journal):
     assert found["closed_loop_terse.gap"] == 0, "the Critic mends them"
 
 
+@pytest.mark.lab
 def test_one_register_is_measured_alone(scenes):
     few = scenes[:1]
     trio = Trio(models.Planner(few), models.Editor(few), models.Critic(few))
@@ -426,6 +444,7 @@ def others():
     return walks(seeds("validation", 2), quiet, ASIDE)
 
 
+@pytest.mark.lab
 def test_another_view_is_of_the_same_episodes(scenes, others):
     for plain, other in zip(scenes, others, strict=False):
         assert (other.goals, other.task.instruction) == (plain.goals, plain.task.instruction)
@@ -441,6 +460,7 @@ def test_under_another_view_the_truth_is_right_and_a_copy_wrong(others):
     assert found["steps_1"] < found["steps_5"] == found["steps_5_oracle"] == 1
 
 
+@pytest.mark.lab
 def test_candidates_are_made_under_the_benchs_view(others):
     rows = list(verdict_rows([w.seed for w in others], SIZE, ASIDE))
     assert {row.origin.view for row in rows} == {ASIDE}

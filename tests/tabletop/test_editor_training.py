@@ -110,7 +110,7 @@ def trained(rows, tmp_path_factory):
     """An editor after some steps, which has learned hardly anything, and the folder of its training."""
     out = tmp_path_factory.mktemp("editor")
     torch.set_num_threads(1)
-    return trainer.train(config(vae={"steps": 20}, denoiser={"steps": 20}), out, rows=rows), out
+    return trainer.train(config(vae={"steps": 6}, denoiser={"steps": 6}), out, rows=rows), out
 
 
 def scalars(folder, name="loss") -> list[float]:
@@ -171,6 +171,7 @@ def test_training_goes_on_from_an_editor(trained, plain, tmp_path):
     assert f"| went on from | editor/unet/{DENOISER}, sha256 `" in card
 
 
+@pytest.mark.lab
 def test_sources_are_what_the_vae_draws_once_or_twice(trained, rows, tmp_path):
     made = NanoEditor.load(config(model=str(trained[0])))
     edits, cache = read_edits(rows, SIZE), tmp_path / "sources.safetensors"
@@ -211,6 +212,7 @@ class Stop(Exception):
     pass
 
 
+@pytest.mark.lab
 def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
     schedule = Schedule(steps=7, batch=2, warmup=2, save_every=3)
 
@@ -249,6 +251,7 @@ def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
         )
 
 
+@pytest.mark.lab
 def test_a_corpus_folder_gives_what_its_rows_give(tmp_path, rows):
     make_corpus(CorpusOrder("edits", "train", 2, size=SIZE), tmp_path, text=False)
     stored, given = read_edits(tmp_path, SIZE), read_edits(read_rows(tmp_path, EDITS), SIZE)
@@ -348,6 +351,7 @@ def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
         trainer.train(config(), trained[1], rows=rows)
 
 
+@pytest.mark.lab
 def test_the_preset_is_valid_and_builds_small():
     parts = NanoEditor.build(read_config("nano-editor", EditorConfig), phrases()).pipeline.components.values()
     models = [part for part in parts if isinstance(part, nn.Module)]

@@ -14,6 +14,7 @@ from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.keyposes import KEY_POSE_NAMES, approach, key_poses
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("seed", [900_391, 900_007, 900_011])
 def test_the_experts_two_poses_reach_every_sub_goal(seed):
     episode = sample_episode(seed)
@@ -39,6 +40,7 @@ def test_a_pose_is_named_number_by_number_and_the_hand_closes_then_opens():
     assert poses[:, 5].tolist() == [-1, 1]
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("far", [(9, 9, 9), (-9, -9, -9)])
 def test_what_no_arm_reaches_is_brought_to_where_it_does(far):
     with Tabletop(sample_episode(900_391).scene) as env:

@@ -86,6 +86,7 @@ def test_compositions_are_named_where_they_come_about():
     assert held_out([other, on]) == ()
 
 
+@pytest.mark.lab
 def test_training_never_shows_what_is_held_out():
     seeds = [s for s in range(120) if held_out(sample_episode(s).goals)]
     assert len(seeds) > 5
@@ -120,6 +121,7 @@ def test_a_plan_is_the_episodes_sub_goals_in_words():
             assert np.array_equal(row.image.pixels, env.render("front", 128))
 
 
+@pytest.mark.lab
 def test_a_plans_orders_leave_nothing_open_on_the_table_that_earlier_steps_leave_behind(edits):
     said = [
         (row.goals, i, step.prompt)
@@ -157,6 +159,7 @@ def test_an_edits_pictures_are_of_its_origin(edits):
                 assert np.array_equal(env.render("front", 128), row.target.pixels)
 
 
+@pytest.mark.lab
 def test_a_block_that_leaves_its_bowl_goes_where_the_order_says_and_anywhere_that_has_room():
     rows = [
         (row, *layout_when(row.origin))
@@ -175,6 +178,7 @@ def test_a_block_that_leaves_its_bowl_goes_where_the_order_says_and_anywhere_tha
     assert near < len(rows) / 2
 
 
+@pytest.mark.lab
 def test_a_plan_takes_a_block_out_of_its_bowl_to_where_most_room_is():
     rows = [r for r in plan_rows(seeds("validation", 40, first=400), 64) if r.goals[0].kind == "out_of"]
     assert rows
@@ -186,6 +190,7 @@ def test_a_plan_takes_a_block_out_of_its_bowl_to_where_most_room_is():
         assert f" the {max(room, key=room.__getitem__)}. " in row.plan.steps[0].prompt
 
 
+@pytest.mark.lab
 def test_both_registers_of_every_sub_goal(edits):
     goals = sum(len(sample_episode(seed).goals) for seed in VALIDATION)
     assert Counter(row.register for row in edits) == {"terse": goals, "explicit": goals}
@@ -304,6 +309,7 @@ def test_a_share_of_wrong_rows_is_relabelled_and_the_bench_has_none(verdicts):
     assert [r for r in some if r.mistake is None] == [r for r in verdicts if r.mistake is None]
 
 
+@pytest.mark.lab
 def test_right_candidates_differ_and_hold():
     same = 0
     for done in walk(VALIDATION, 64, stream=9):
@@ -315,6 +321,7 @@ def test_right_candidates_differ_and_hold():
     assert same < 10
 
 
+@pytest.mark.lab
 def test_a_verdict_names_places_first_and_then_the_fault(verdicts):
     for row in verdicts:
         names = [o.name for o in (*_scene(row).blocks, *_scene(row).bowls)]
@@ -331,6 +338,7 @@ def test_a_verdict_names_places_first_and_then_the_fault(verdicts):
     assert "did not move" in text["nothing_moved"]
 
 
+@pytest.mark.lab
 def test_rows_follow_from_their_seed_alone(verdicts):
     seed = VALIDATION[3]
     assert list(verdict_rows([seed])) == [row for row in verdicts if row.origin.seed == seed]

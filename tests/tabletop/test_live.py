@@ -49,6 +49,7 @@ def tip(done) -> float:
     return float(np.linalg.norm(done.env.observation()[7:10] - HOME_TIP))
 
 
+@pytest.mark.lab
 def test_a_good_execution_succeeds_at_its_end_and_at_no_moment_before_the_arm_is_home(done):
     moments = carried_out(done, precise=True)
     seen = Counter()
@@ -69,6 +70,7 @@ def test_a_good_execution_succeeds_at_its_end_and_at_no_moment_before_the_arm_is
     )
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_failed_execution_is_called_so(done, fault):
     moments = failed(done, fault)

@@ -58,6 +58,7 @@ def act(table, motion):
     go_home(table)
 
 
+@pytest.mark.lab
 def test_a_tower_that_is_drawn_off_centre_is_built_straight(table, reacher):
     goal = shown(table, yellow=on_top(table, BLUE, (0.028, 0.02)))
     motion = reacher.motion(look(table), goal)
@@ -69,6 +70,7 @@ def test_a_tower_that_is_drawn_off_centre_is_built_straight(table, reacher):
     assert reacher.motion(look(table), goal) is None
 
 
+@pytest.mark.lab
 def test_what_a_picture_shows_beside_its_place_is_left_alone(table, reacher):
     aside = table.layout()[GREEN] + np.array([0.02, -0.015, 0])
     goal = shown(table, yellow=on_top(table, BLUE), green=aside)
@@ -76,6 +78,7 @@ def test_what_a_picture_shows_beside_its_place_is_left_alone(table, reacher):
     assert reacher.motion(look(table), goal) is None
 
 
+@pytest.mark.lab
 def test_one_goal_moves_one_block(table, reacher):
     layout = table.layout()
     aside = layout[RED] + np.array([0, 0.05 * -np.sign(layout[RED][1]), 0])
@@ -85,6 +88,7 @@ def test_one_goal_moves_one_block(table, reacher):
     assert reacher.motion(look(table), goal) is None
 
 
+@pytest.mark.lab
 def test_a_block_that_carries_another_stays(table, reacher):
     table.place(YELLOW, on_top(table, BLUE), 0.0)
     table.settle(0.4)

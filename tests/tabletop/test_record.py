@@ -62,6 +62,7 @@ def test_lerobot_loads_every_feature(recorded):
     assert item["task"] == sample_episode(SEEDS[0]).instruction
 
 
+@pytest.mark.lab
 def test_the_first_frame_is_the_scene(recorded):
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
@@ -73,6 +74,7 @@ def test_the_first_frame_is_the_scene(recorded):
     assert np.abs(seen - expected).mean() < 6
 
 
+@pytest.mark.lab
 def test_segments_tile_every_episode_and_frames_agree(recorded):
     truth, frames = read_truth(recorded), columns(recorded)
     assert truth.phases == PHASES
@@ -107,6 +109,7 @@ def test_truth_names_seed_split_and_clauses(recorded):
         read_truth(recorded.parent)
 
 
+@pytest.mark.lab
 def test_language_rows_have_lerobots_types_and_our_boundaries(recorded):
     from lerobot.datasets.language import language_events_arrow_type, language_persistent_arrow_type
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
@@ -126,6 +129,7 @@ def test_language_rows_have_lerobots_types_and_our_boundaries(recorded):
         first += episode.segments[-1].end
 
 
+@pytest.mark.lab
 def test_lerobots_own_validator_passes(recorded, tmp_path):
     from lerobot.annotations.steerable_pipeline.reader import iter_episodes
     from lerobot.annotations.steerable_pipeline.staging import EpisodeStaging
@@ -139,6 +143,7 @@ def test_lerobots_own_validator_passes(recorded, tmp_path):
     assert report.ok, report.errors
 
 
+@pytest.mark.lab
 def test_the_same_seeds_give_the_same_bits(recorded, tmp_path):
     record(tmp_path / "again", SEEDS[:2], cameras=("top",), size=32)
     again, first = columns(tmp_path / "again"), columns(recorded)
@@ -148,6 +153,7 @@ def test_the_same_seeds_give_the_same_bits(recorded, tmp_path):
         assert np.array_equal(again[name], first[name][:count]), name
 
 
+@pytest.mark.lab
 def test_an_episode_does_not_depend_on_its_company(recorded, tmp_path):
     record(tmp_path / "alone", SEEDS[1:2], cameras=("front",), size=32)
     alone, first = columns(tmp_path / "alone"), columns(recorded)
@@ -181,6 +187,7 @@ def test_an_existing_folder_is_not_touched(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
 
 
+@pytest.mark.lab
 def test_a_failing_run_leaves_nothing(tmp_path):
     def fail(done: int, _: int) -> None:
         raise KeyboardInterrupt
@@ -210,6 +217,7 @@ record(Path({str(out)!r}), range(200), size=32, cameras=("front",), progress=tol
     assert len(read_truth(out).episodes) == 1
 
 
+@pytest.mark.lab
 def test_the_command_line_records_a_split(tmp_path):
     out = tmp_path / "out"
     arguments = ["record", "--episodes", "1", "--split", "test", "--first", "5", "--cameras", "front,top"]

@@ -78,6 +78,7 @@ def test_grasped_and_still_follow_the_expert(env):
     assert not any(holds for phase in ("reach", "grasp", "lift") for _, _, holds in seen[phase])
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_expert_reaches_every_kind_of_goal(kind):
     episode = of_kind(kind)
@@ -90,6 +91,7 @@ def test_the_expert_reaches_every_kind_of_goal(kind):
     assert all(2 <= phases.count(p) <= 20 < LONGEST for p in PHASES)
 
 
+@pytest.mark.lab
 def test_controls_fail_where_the_expert_succeeds():
     for seed in SEEDS[:2]:
         assert measure.run(seed).success
@@ -97,6 +99,7 @@ def test_controls_fail_where_the_expert_succeeds():
         assert not measure.run(seed, measure.random_actions(seed)).success
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("seed", SEEDS)
 def test_teleport_makes_the_goal_hold_and_moves_nothing_else(seed):
     episode = sample_episode(seed)
@@ -121,6 +124,7 @@ def test_teleport_builds_a_tower_that_the_solver_throws_off_when_it_is_set_down_
         assert all(map(env.holds, episode.goals))
 
 
+@pytest.mark.lab
 def test_teleport_gives_the_picture_the_expert_ends_with():
     episode = of_kind("on")
     with Tabletop(episode.scene) as env:
@@ -159,6 +163,7 @@ def test_pictures_from_every_camera(env):
         env.render("behind")
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("size", [96, 128])
 def test_goal_images_read_back_to_their_predicates(size):
     reading = measure.measure_reading(SEEDS[:7], size)
@@ -170,6 +175,7 @@ def test_goal_images_read_back_to_their_predicates(size):
     assert np.median(reading.errors) < 0.005
 
 
+@pytest.mark.lab
 def test_a_compressed_goal_image_reads_back_too():
     def compress(picture: np.ndarray) -> np.ndarray:
         return cv2.imdecode(

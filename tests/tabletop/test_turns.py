@@ -20,6 +20,7 @@ from goalreel.tabletop.sim.turns import read_turns
 SEEDS = splits.seeds("validation", 8, first=2000)
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize(("size", "median", "worst"), [(256, 4, 15), (128, 9, 32)])
 def test_turns_read_off_a_picture_are_those_of_the_blocks(size, median, worst):
     errors, guessed = [], []

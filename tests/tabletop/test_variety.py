@@ -27,6 +27,7 @@ def test_a_share_of_the_episodes_looks_other_and_a_larger_share_contains_a_small
     assert "unseen" not in {v.look for v in views[1.0]}
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("view", [View("varied", "front"), View("varied", "corner"), View("unseen", "left")])
 def test_only_how_it_looks_changes(view: View):
     plain = sample_episode(SOME[0])
@@ -40,6 +41,7 @@ def test_only_how_it_looks_changes(view: View):
     assert all(a.rgb != b.rgb for a, b in zip(other.scene.blocks, plain.scene.blocks, strict=True))
 
 
+@pytest.mark.lab
 def test_what_is_shown_can_still_be_read():
     found = []
     for row in edit_rows(SOME, variety=1.0):
@@ -56,6 +58,7 @@ def test_a_look_that_there_is_not_is_refused():
         CorpusOrder("edits", "train", 1, variety=1.5)
 
 
+@pytest.mark.lab
 def test_a_corpus_says_how_each_row_looks(tmp_path):
     order = CorpusOrder("edits", "validation", 6, size=64, first=700, variety=1.0)
     make_corpus(order, tmp_path, text=False)
