@@ -22,7 +22,7 @@ from goalreel.tabletop.sim.predicates import SubGoal
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_task_is_the_same_for_ever_and_is_what_its_condition_says(condition):
-    for seed in range(900_200, 900_202):
+    for seed in range(900_200, 900_201):
         task = sample_task(condition, seed)
         assert task == sample_task(condition, seed)
         goals = task.goals

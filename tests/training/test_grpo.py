@@ -322,6 +322,8 @@ def test_options_of_the_other_method_are_refused(tmp_path):
 
     assert "for --method grpo" in said("--config", "nano-critic", "--editor", "nano-editor")
     assert "give --editor and --scorer" in said("--config", "critic-8b-grpo", "--method", "grpo")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/train-00000.parquet").touch()
     assert "no scorer 'odd'" in said(
         *("--config", "nano-critic-grpo", "--method", "grpo", "--scorer", "odd", "--corpus", str(tmp_path))
     )
