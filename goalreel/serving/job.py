@@ -42,8 +42,8 @@ class QueuedChat:
             BackendError: the model cannot be called.
             concurrent.futures.CancelledError: the job was cancelled.
         """
-        said = self._ask([ChatRequest(c, schema) for c in conversations])
-        return [reply.text if isinstance(reply, TokenReply) else reply for reply in said]
+        replies = self._ask([ChatRequest(c, schema) for c in conversations])
+        return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
 
     def complete_tokens(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
@@ -120,13 +120,13 @@ class Job:
             self.owed = self._service.draining and status == "done"
             self._tell("finished", {"status": status})
 
-    async def follow(self, seen: int) -> AsyncIterator[bytes]:
-        """Server-sent events from number `seen` on, until the job is finished."""
+    async def follow(self, start: int) -> AsyncIterator[bytes]:
+        """Server-sent events from number `start` on, until the job is finished."""
         while True:
             changed = self._changed
-            for number in range(seen, len(self._events)):
+            for number in range(start, len(self._events)):
                 yield b"id: %d\n%s" % (number + 1, self._events[number])
-            seen = max(seen, len(self._events))
+            start = max(start, len(self._events))
             if self.status != "running":
                 return
             try:
@@ -159,8 +159,8 @@ class Job:
             case Image():
                 self._tell("edited", place)
             case Verdict():
-                told = answer.model_dump(include={"success", "reasoning", "probability"})
-                self._tell("judged", place | told)
+                verdict = answer.model_dump(include={"success", "reasoning", "probability"})
+                self._tell("judged", place | verdict)
             case Failure():
                 self._tell("failure", {**place, "stage": answer.stage, "message": answer.message})
 

@@ -61,10 +61,10 @@ class Service:
 
     def _chat(self, role: str, chat: Chat) -> ChatBatcher:
         def call(requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
-            asked, schema = [r.conversation for r in requests], requests[0].schema
+            conversations, schema = [r.conversation for r in requests], requests[0].schema
             if requests[0].tokens and isinstance(chat, TokenChat):
-                return chat.complete_tokens(asked, schema=schema)
-            replies = chat.complete(asked, schema=schema)
+                return chat.complete_tokens(conversations, schema=schema)
+            replies = chat.complete(conversations, schema=schema)
             return [TokenReply(reply) if isinstance(reply, str) else reply for reply in replies]
 
         observe = functools.partial(self.metrics.called, role)
@@ -94,8 +94,8 @@ class Service:
         """
         role = self.names().get(model)
         if role not in ("planner", "critic"):
-            here = ", ".join(n for n, r in self.names().items() if r != "editor") or "no chat model"
-            raise HTTPException(404, f"no chat model of that name here: this server has {here}")
+            chat_models = ", ".join(n for n, r in self.names().items() if r != "editor") or "no chat model"
+            raise HTTPException(404, f"no chat model of that name here: this server has {chat_models}")
         return self.batchers[role]
 
     def editor(self) -> EditBatcher:
