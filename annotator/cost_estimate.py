@@ -3,13 +3,16 @@
 import logging
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from goalreel.datasets.source import Source
 from goalreel.errors import UserError
 from goalreel.models.recording_context import RecordingContext
 from goalreel.models.trio import Trio
 from goalreel.planners.kinematic.layout import Unsegmentable
-from goalreel.planners.watch.planner import WatchCost, watch_cost
+
+if TYPE_CHECKING:
+    from goalreel.planners.watch.planner import WatchCost
 
 log = logging.getLogger(__name__)
 
@@ -17,11 +20,13 @@ SAMPLE = 20
 """Episodes whose numbers are read; the others are reckoned from their lengths."""
 
 
-def watching(source: Source, recorded: RecordingContext, episodes: Sequence[int]) -> WatchCost:
+def watching(source: Source, recorded: RecordingContext, episodes: Sequence[int]) -> "WatchCost":
     """Reckon what it takes to watch `episodes`, each once. No frame is decoded.
 
     Episodes that cannot be read cost nothing.
     """
+    from goalreel.planners.watch.planner import WatchCost, watch_cost
+
     sample = episodes[:: math.ceil(len(episodes) / SAMPLE)] if episodes else []
     lengths = {row["episode_index"]: row["length"] for row in source.rows}
     total, frames = WatchCost(), 0

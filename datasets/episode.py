@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from goalreel.datasets.arrow import array, sort_rows, to_numpy
 from goalreel.datasets.labels import Label, subtask_labels
 from goalreel.datasets.video import VideoIndex, decode, video_index
 from goalreel.errors import DatasetError
@@ -168,9 +169,10 @@ class Episode:
 
     def _stored_images(self, camera: str, indices: Sequence[int]) -> list[NDArray[np.uint8]]:
         where = f"{self.root}: episode {self.index}"
-        cells = _rows(self.data_path, self.index, where, camera)[camera].take(pa.array(list(indices)))
+        cells = _rows(self.data_path, self.index, where, camera)[camera]
         pictures = []
-        for cell, index in zip(cells.to_pylist(), indices, strict=True):
+        for index in indices:
+            cell = cells[index].as_py()
             try:
                 data = cell["bytes"] if cell and cell.get("bytes") else None
                 if data is None:
@@ -217,15 +219,28 @@ def _rows(path: Path, episode: int, where: str, camera: str | None = None) -> pa
         if camera is None:
             table, episodes = _shard(path, status.st_mtime_ns, status.st_size)
             start, stop = np.searchsorted(episodes, [episode, episode + 1]).tolist()
-            return table.slice(start, stop - start).sort_by("frame_index")
-        columns = ["episode_index", "frame_index", camera]
-        table = pq.read_table(path, columns=columns, filters=[("episode_index", "=", episode)])
-        return table.sort_by("frame_index")
+            return sort_rows(table.slice(start, stop - start), "frame_index")
+        return sort_rows(_stored_rows(path, episode, ["episode_index", "frame_index", camera]), "frame_index")
     except FileNotFoundError as e:
         raise DatasetError(f"{where}: {path} is missing: copy the dataset again") from e
     except (pa.ArrowException, OSError, KeyError) as e:
         message = str(e).splitlines()[0] if str(e) else type(e).__name__
         raise DatasetError(f"{where}: {path} is not readable ({message})") from e
+
+
+def _stored_rows(path: Path, episode: int, columns: list[str]) -> pa.Table:
+    """The rows of an episode; row groups without any are not read, for stored images are large."""
+    parts = []
+    with pq.ParquetFile(path) as file:
+        for group in range(file.num_row_groups):
+            episodes = to_numpy(file.read_row_group(group, ["episode_index"])["episode_index"])
+            rows = np.flatnonzero(episodes == episode)
+            if len(rows):
+                part = file.read_row_group(group, columns)
+                whole = rows[-1] - rows[0] + 1 == len(rows)
+                parts.append(part.slice(rows[0], len(rows)) if whole else part.take(array(rows, pa.int64())))
+        schema = pa.schema([file.schema_arrow.field(name) for name in columns])
+    return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
 @lru_cache(maxsize=2)
@@ -237,10 +252,10 @@ def _shard(path: Path, mtime_ns: int, size: int) -> tuple[pa.Table, NDArray[np.i
     file = pq.ParquetFile(path)
     wanted = ("timestamp", "frame_index", "episode_index", "task_index", "observation.state", "action")
     table = file.read(columns=[n for n in wanted if n in file.schema_arrow.names]).combine_chunks()
-    episodes = table["episode_index"].to_numpy()
+    episodes = to_numpy(table["episode_index"])
     if (np.diff(episodes) < 0).any():
         order = np.argsort(episodes, kind="stable")
-        table, episodes = table.take(order), episodes[order]
+        table, episodes = table.take(array(order, pa.int64())), episodes[order]
     return table, episodes
 
 

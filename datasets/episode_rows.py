@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from goalreel.datasets.arrow import sort_rows, to_numpy
 from goalreel.errors import DatasetError
 
 _NEEDED = ("episode_index", "length", "data/chunk_index", "data/file_index")
@@ -20,7 +21,7 @@ class EpisodeRows:
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table.combine_chunks()
-        self.indices: NDArray[np.int64] = self._table["episode_index"].to_numpy()
+        self.indices: NDArray[np.int64] = to_numpy(self._table["episode_index"])
         """Of the rows' episodes, ascending, (rows,)."""
 
     @classmethod
@@ -49,7 +50,7 @@ class EpisodeRows:
             ) from e
         if missing := set(_NEEDED) - set(table.column_names):
             raise DatasetError(f"{files[0]}: misses the columns {', '.join(sorted(missing))}")
-        return cls(table.sort_by("episode_index"))
+        return cls(sort_rows(table, "episode_index"))
 
     def __len__(self) -> int:
         return len(self._table)

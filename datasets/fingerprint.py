@@ -17,11 +17,12 @@ from typing import Any, Self
 import av
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from av.container import InputContainer
 from av.error import FFmpegError
+from numpy.typing import NDArray
 
+from goalreel.datasets.arrow import list_items, to_numpy
 from goalreel.datasets.episode import stored
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.video import ffmpeg_url
@@ -129,7 +130,7 @@ def _row_digests(path: Path, tasks: Mapping[int, str]) -> Iterator[tuple[int, st
     columns = [name for name in file.schema_arrow.names if name != "index"]  # counted through the dataset
     at, run = None, _Run(tasks)
     for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
-        episodes = batch.column("episode_index").to_numpy()
+        episodes = to_numpy(batch.column("episode_index"))
         cuts = [0, *(np.flatnonzero(np.diff(episodes)) + 1), len(episodes)]
         for start, end in itertools.pairwise(cuts):
             if start == end:
@@ -170,17 +171,25 @@ def _leaves(name: str, column: pa.Array) -> Iterator[tuple[str, bytes]]:
         for field, values in zip(kind, column.flatten(), strict=True):
             yield from _leaves(f"{name}.{field.name}", values)
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        yield (
-            f"{name}#",
-            pc.call_function("list_value_length", [column]).to_numpy(zero_copy_only=False).tobytes(),
-        )
-        yield from _leaves(f"{name}[]", column.flatten())
+        yield f"{name}#", _list_lengths(column).tobytes()
+        yield from _leaves(f"{name}[]", list_items(column))
     elif pa.types.is_primitive(kind) and not column.null_count:
-        yield name, column.to_numpy(zero_copy_only=False).tobytes()
+        yield name, to_numpy(column).tobytes()
     else:
         for value in column.to_pylist():
             data = value if isinstance(value, bytes) else str(value).encode()
             yield name, len(data).to_bytes(8, "big") + data
+
+
+def _list_lengths(column: pa.Array) -> NDArray[Any]:
+    """The length of each list as an integer; as a float, NaN for null, where there are nulls."""
+    if not column.null_count and isinstance(column, (pa.ListArray, pa.LargeListArray)):
+        return np.diff(to_numpy(column.offsets))
+    if not column.null_count:
+        return np.full(len(column), column.type.list_size, np.int32)
+    import pyarrow.compute as pc
+
+    return pc.call_function("list_value_length", [column]).to_numpy(zero_copy_only=False)
 
 
 def _keyframe(container: InputContainer, seconds: float) -> bytes:

@@ -1,11 +1,15 @@
 """The sub-task labels that a LeRobot dataset has already: rows of `language_persistent` of style subtask."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from goalreel.datasets.arrow import to_numpy
 from goalreel.errors import DatasetError
 
 type Label = tuple[float, str]
@@ -34,12 +38,20 @@ def _read(path: Path, mtime_ns: int, size: int) -> Labels:
     """Every frame of an episode has the same rows, so those of its first frame are read."""
     if not {"language_persistent", "frame_index"} <= set(pq.read_schema(path).names):
         return {}
-    columns = ["episode_index", "language_persistent"]
-    firsts = pq.read_table(path, columns=columns, filters=[("frame_index", "=", 0)])
     found: Labels = {}
-    for first in firsts.to_pylist():
+    for first in _first_frames(path):
         rows = [row for row in first["language_persistent"] or () if row["style"] == "subtask"]
         if rows:
             labels = ((float(row["timestamp"]), row["content"] or "") for row in rows)
             found[first["episode_index"]] = tuple(sorted(labels))
     return found
+
+
+def _first_frames(path: Path) -> Iterator[dict[str, Any]]:
+    """`episode_index` and `language_persistent` of the first frame of each episode."""
+    with pq.ParquetFile(path) as file:
+        for group in range(file.num_row_groups):
+            frames = to_numpy(file.read_row_group(group, ["frame_index"])["frame_index"])
+            if len(starts := np.flatnonzero(frames == 0)):
+                table = file.read_row_group(group, ["episode_index", "language_persistent"])
+                yield from (table.slice(start, 1).to_pylist()[0] for start in starts)

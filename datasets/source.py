@@ -14,8 +14,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from goalreel.datasets.arrow import read_table
 from goalreel.datasets.episode import SUB_TASKS, Episode, check_inside, stored
 from goalreel.datasets.episode_rows import EpisodeRows, line
 from goalreel.datasets.fingerprint import Fingerprint
@@ -209,7 +209,7 @@ def _note_sub_tasks(root: Path, info: dict[str, Any]) -> None:
 def _read_tasks(root: Path) -> dict[int, str]:
     path = root / "meta" / "tasks.parquet"
     try:
-        table = pq.read_table(path)
+        table = read_table(path)
     except (pa.ArrowException, OSError) as e:
         raise DatasetError(f"{path}: not readable as parquet ({line(e)})") from e
     # lerobot writes the pandas index: the text is in `task`, or in an unnamed index column.

@@ -5,13 +5,14 @@ blanks every episode it was not given. The rows and their order are those that i
 """
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from goalreel.datasets.arrow import array
 from goalreel.datasets.writing.goals import Goals
 from goalreel.planners.kinematic.paraphrases import paraphrases
 
@@ -72,18 +73,11 @@ def merge_rows(
     return sorted(rows, key=lambda r: (r["timestamp"], r["style"] or "", r["role"] or ""))
 
 
-def column(frames: Sequence[Sequence[LanguageRow]], kind: pa.ListType) -> pa.Array:
-    """One list of rows a frame as an array of `kind`, lerobot's type of the column."""
-    flat = [row for rows in frames for row in rows]
-    offsets = np.cumsum([0, *(len(rows) for rows in frames)])
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), _rows(flat, kind.value_type), type=kind)
-
-
 def broadcast(rows: Sequence[LanguageRow], frames: int, kind: pa.ListType) -> pa.Array:
-    """The same rows on every one of `frames` frames."""
-    values = _rows(rows, kind.value_type).take(pa.array(np.tile(np.arange(len(rows)), frames)))
-    offsets = np.arange(frames + 1) * len(rows)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, type=kind)
+    """The same rows on every one of `frames` frames, as an array of `kind`, lerobot's type of the column."""
+    values = array([_with_json(row) for row in rows], kind.value_type)
+    offsets = array(np.arange(frames + 1) * len(rows), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.concat_arrays([values] * frames), type=kind)
 
 
 def canonical(stored: pa.Array, kind: pa.ListType) -> pa.Array:
@@ -91,27 +85,14 @@ def canonical(stored: pa.Array, kind: pa.ListType) -> pa.Array:
     if stored.type == kind:
         return stored
     names = [field.name for field in kind.value_type]
-    frames = [[{name: row.get(name) for name in names} for row in rows or ()] for rows in stored.to_pylist()]
-    return column(frames, kind)
+    frames = stored.to_pylist()
+    return array(
+        [[_with_json({name: row.get(name) for name in names}) for row in rows or ()] for rows in frames], kind
+    )
 
 
-def _rows(rows: Sequence[LanguageRow], kind: pa.StructType) -> pa.StructArray:
-    fields = list(kind)
-    arrays = [
-        _tool_calls([row["tool_calls"] for row in rows], field.type)
-        if field.name == "tool_calls"
-        else pa.array([row[field.name] for row in rows], field.type)
-        for field in fields
-    ]
-    return pa.StructArray.from_arrays(arrays, fields=fields)
-
-
-def _tool_calls(calls: Iterable[Sequence[Any] | None], kind: pa.ListType) -> pa.ListArray:
-    """lists of JSON: pyarrow cannot build its JSON extension type from Python values, so wrap the storage."""
-    lists = [None if c is None else [v if isinstance(v, str) else json.dumps(v) for v in c] for c in calls]
-    flat = pa.array([value for values in lists for value in values or ()], pa.string())
-    if isinstance(kind.value_type, pa.BaseExtensionType):
-        flat = pa.ExtensionArray.from_storage(kind.value_type, flat)
-    offsets = pa.array(np.cumsum([0, *(len(values or ()) for values in lists)]), pa.int32())
-    mask = pa.array([values is None for values in lists], pa.bool_())
-    return pa.ListArray.from_arrays(offsets, flat, type=kind, mask=mask)
+def _with_json(row: LanguageRow) -> LanguageRow:
+    """A row whose tool calls are JSON texts, as lerobot stores them."""
+    calls = row["tool_calls"]
+    texts = calls and [call if isinstance(call, str) else json.dumps(call) for call in calls]
+    return {**row, "tool_calls": texts}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from goalreel.datasets.arrow import read_table, to_numpy
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
@@ -61,10 +61,10 @@ def clocks(shards: list[Path], fps: float) -> dict[int, EpisodeClock]:
     found = {}
     for path in shards:
         try:
-            table = pq.read_table(path, columns=["episode_index", "timestamp"])
+            table = read_table(path, ["episode_index", "timestamp"])
         except (pa.ArrowException, OSError) as e:
             raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
-        episode, time = table["episode_index"].to_numpy(), table["timestamp"].to_numpy()
+        episode, time = to_numpy(table["episode_index"]), to_numpy(table["timestamp"])
         if np.count_nonzero(np.diff(episode)) >= len(np.unique(episode)) > 0:
             raise DatasetError(f"{path}: its episodes are mixed up: sort its rows by index")
         order = np.lexsort((time, episode))

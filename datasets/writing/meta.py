@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from goalreel.datasets.arrow import array, list_items, read_table, to_numpy
 from goalreel.datasets.episode import SUB_TASKS
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import episode_files
@@ -41,14 +42,14 @@ def write_episodes(
     Raises:
         DatasetError: the disk is full.
     """
-    table = pq.read_table(original)
+    table = read_table(original)
     episodes = table["episode_index"].to_pylist()
     for name, kind in _columns(job.key, stats).items():
         old = table[name].to_pylist() if name in table.column_names else [None] * len(table)
         values = [
             _value(name, placed[e], stats[e]) if e in placed else old[i] for i, e in enumerate(episodes)
         ]
-        table = put_column(table, pa.field(name, kind), pa.chunked_array([pa.array(values, kind)], kind))
+        table = put_column(table, pa.field(name, kind), pa.chunked_array([array(values, kind)], kind))
     if job.tasks and "tasks" in table.column_names:
         old = zip(table["tasks"].to_pylist(), episodes, strict=True)
         values = [
@@ -56,7 +57,7 @@ def write_episodes(
             for theirs, e in old
         ]
         at = table.schema.get_field_index("tasks")
-        table = table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))
+        table = table.set_column(at, table.schema.field(at), array(values, table.schema.field(at).type))
     with atomic(target) as tmp:
         pq.write_table(table, tmp, compression="snappy", use_dictionary=True)
 
@@ -97,7 +98,7 @@ def write_stats(root: Path, out: Path, key: str) -> None:
     episodes: list[Stats] = []
     for path in episode_files(out):
         names = [n for n in pq.read_schema(path).names if n.startswith(f"stats/{key}/")]
-        episodes.append(_arrays(pq.read_table(path, columns=names).drop_null()))
+        episodes.append(_arrays(read_table(path, names)))
     path = root / "meta" / "stats.json"
     stats = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     stats[key] = {name: values.tolist() for name, values in aggregate(episodes).items()}
@@ -107,14 +108,14 @@ def write_stats(root: Path, out: Path, key: str) -> None:
 def _arrays(table: pa.Table) -> dict[str, NDArray[np.generic]]:
     """The numbers of statistics columns by name, (rows, 3, 1, 1) or, of the count, (rows, 1).
 
-    As Python lists they would take 5 KB an episode.
+    Episodes without any are left out. As Python lists the numbers would take 5 KB an episode.
     """
     found = {}
     for name in table.column_names:
         values, shape = table[name].combine_chunks(), (1,) if name.endswith("/count") else (3, 1, 1)
         for _ in shape:
-            values = values.flatten()
-        found[name.rpartition("/")[2]] = values.to_numpy().reshape(len(table), *shape)
+            values = list_items(values)
+        found[name.rpartition("/")[2]] = to_numpy(values).reshape(-1, *shape)
     return found
 
 

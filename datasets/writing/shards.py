@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from goalreel.datasets.arrow import array, to_numpy
 from goalreel.datasets.writing import language
 from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.schema import drop_fields, language_types, put_field
@@ -69,7 +70,7 @@ def rewrite_shard(
 
 def _together(file: pq.ParquetFile) -> int:
     """Episodes to write a row group."""
-    episodes = len(file.read(columns=["episode_index"])["episode_index"].unique())
+    episodes = len(np.unique(to_numpy(file.read(columns=["episode_index"])["episode_index"])))
     return max(-(-episodes // GROUPS), 1)
 
 
@@ -101,7 +102,7 @@ def _whole(parts: list[pa.Table]) -> tuple[int, pa.Table]:
 def _pieces(file: pq.ParquetFile, columns: Sequence[str] | None) -> Iterator[pa.Table]:
     """The rows in order, no piece with two episodes in it."""
     for batch in file.iter_batches(ROWS, columns=columns):
-        episode = batch.column("episode_index").to_numpy()
+        episode = to_numpy(batch.column("episode_index"))
         starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
         for start, stop in zip(starts, [*starts[1:], len(episode)], strict=True):
             yield pa.Table.from_batches([batch.slice(start, stop - start)])
@@ -114,7 +115,7 @@ def _old_columns(part: pa.Table, kinds: Mapping[str, pa.DataType], had_camera: b
         if name == "task_index":
             columns[name] = stored
         elif pa.types.is_boolean(kind):
-            columns[name] = stored if stored is not None else pa.array(np.full(len(part), not had_camera))
+            columns[name] = stored if stored is not None else array(np.full(len(part), not had_camera), kind)
         elif stored is None:
             columns[name] = language.broadcast([], len(part), kind)
         else:
@@ -131,19 +132,19 @@ def _new_columns(
     text: TextOptions,
     tasks: Mapping[str, int],
 ) -> dict[str, pa.Array]:
-    frame = part["frame_index"].to_numpy() if "frame_index" in part.column_names else np.arange(len(part))
+    frame = to_numpy(part["frame_index"]) if "frame_index" in part.column_names else np.arange(len(part))
     order = np.argsort(frame, kind="stable")
     pad = np.empty(len(part), bool)
     pad[order] = goal_pad(goals, len(part))
-    columns: dict[str, pa.Array] = {pad_key: pa.array(pad)}
+    columns: dict[str, pa.Array] = {pad_key: array(pad, pa.bool_())}
     if tasks:
-        index = old["task_index"].to_numpy()
+        index = to_numpy(old["task_index"])
         mine = np.empty_like(index)
         mine[order] = frame_tasks(goals, tasks, index[order])
-        columns["task_index"] = pa.array(mine, old["task_index"].type)
+        columns["task_index"] = array(mine, old["task_index"].type)
     if text.language:
         columns["language_persistent"] = _rows(
-            part, old, goals, part["timestamp"].to_numpy()[order], path, text
+            part, old, goals, to_numpy(part["timestamp"])[order], path, text
         )
     return columns
 
@@ -168,7 +169,7 @@ def _rows(
         rows = [row for row in rows if row["style"] in ("motion", "task_aug")]
     if not rows and not any(row["style"] in dropped for row in kept):
         return old["language_persistent"]
-    interjected = _interjected(old["language_events"], part["timestamp"].to_numpy())
+    interjected = _interjected(old["language_events"], to_numpy(part["timestamp"]))
     merged = language.merge_rows(kept, rows, interjected, dropped)
     return language.broadcast(merged, len(part), old["language_persistent"].type)
 

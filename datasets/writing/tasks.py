@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from goalreel.datasets.arrow import array
 from goalreel.datasets.writing.goals import Goals
 from goalreel.extras import version
 
@@ -55,9 +56,8 @@ def tasks_file(source_tasks: Mapping[int, str], indices: Mapping[str, int]) -> b
     texts = dict(source_tasks) | {index: text for text, index in indices.items() if index not in source_tasks}
     rows = sorted(texts.items())
     schema = pa.schema([("task_index", pa.int64()), ("task", pa.string())], {"pandas": _pandas_metadata()})
-    table = pa.Table.from_pydict(
-        {"task_index": [index for index, _ in rows], "task": [text for _, text in rows]}, schema
-    )
+    columns = [array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
+    table = pa.Table.from_arrays(columns, schema=schema)
     file = io.BytesIO()
     pq.write_table(table, file, compression="snappy")
     return file.getvalue()

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.cli import checks
 from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.doctor_models import check_models
 from goalreel.cli.errors import one_line_errors
@@ -14,11 +13,13 @@ from goalreel.cli.options import Json
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
+    from goalreel.cli.checks import Check
     from goalreel.models.choice import ModelChoice
 
 
 def doctor(json_output: bool) -> int:
     """Print every check, as a table or as one JSON object; 1 if something required is missing, else 0."""
+    from goalreel.cli import checks
     from goalreel.cli.console import print_json
 
     results = checks.run_checks()
@@ -30,7 +31,7 @@ def doctor(json_output: bool) -> int:
     return 0 if ok else 1
 
 
-def _show(results: list[checks.Check]) -> None:
+def _show(results: "list[Check]") -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-HEAVY = ("torch", "transformers", "diffusers", "lerobot", "datasets")
+HEAVY = ("torch", "transformers", "diffusers", "lerobot", "datasets", "pandas")
 SCRIPT = """
 import json, sys
 from goalreel.cli.main import app
@@ -44,12 +44,12 @@ def test_annotate_build_show_and_export_load_nothing_heavy(kind, request, tmp_pa
     assert loaded("build", out) == []
     assert loaded("show", out, "--out", tmp_path / "report") == []
     for form, path in {"table": tmp_path / "steps.csv", "sarm": tmp_path / "sarm"}.items():
-        assert loaded("export", out, "--to", form, "--out", path) == [], form
+        assert set(loaded("export", out, "--to", form, "--out", path)) <= {"pandas"}, form
 
 
 def test_the_export_for_groot_loads_nothing_heavy(video_dataset, annotated, tmp_path):
     out = annotated(video_dataset, tmp_path / "out", {0: {}})
-    assert loaded("export", out, "--to", "groot", "--out", tmp_path / "groot") == []
+    assert set(loaded("export", out, "--to", "groot", "--out", tmp_path / "groot")) <= {"pandas"}
 
 
 def test_review_loads_nothing_heavy(video_dataset, annotated, tmp_path):
