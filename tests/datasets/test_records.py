@@ -137,7 +137,7 @@ def test_sigkill_releases_the_lock(out):
     child = os.fork()
     if child == 0:
         with opened(out):
-            time.sleep(60)
+            signal.pause()
     while not (out / "meta/goalreel/settings.json").exists():
         time.sleep(0.01)
     with pytest.raises(DatasetError, match="another goalreel run"), opened(out):

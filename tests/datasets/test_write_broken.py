@@ -1,15 +1,20 @@
 """Kills and full disks: the work is resumed and ends with the same bytes."""
 
+import errno
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from support.places import SUPPORT
+from support.recordings import storyboard
 
-from goalreel.datasets.records import LOCAL
+from goalreel.datasets.records import LOCAL, Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.pipeline import build
 from goalreel.errors import DatasetError
 
 pytestmark = pytest.mark.process
@@ -44,48 +49,88 @@ def test_a_hundred_kills(sharded_dataset, image_dataset, tmp_path):
         check(killed(source, tmp_path / name, 100), 100)
 
 
+SIZE, PAGE = 2**22, 4096
+
+
 @pytest.fixture
-def small_disk(tmp_path):
-    """Mount a tmpfs: small_disk(bytes) -> folder."""
+def small_disk(tmp_path) -> Iterator[Path]:
+    """A file system of SIZE bytes."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small tmpfs takes root")
     folder = tmp_path / "disk"
     folder.mkdir()
-
-    def resize(size: int) -> Path:
-        option = "remount," if os.path.ismount(folder) else ""
-        command = ["mount", "-t", "tmpfs", "-o", f"{option}size={size}", "tmpfs", str(folder)]
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("no tmpfs can be mounted here")
-        return folder
-
-    yield resize
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    yield folder
     subprocess.run(["umount", "--lazy", str(folder)], capture_output=True, check=False)
+
+
+def fill(disk: Path, pages: int) -> None:
+    """Fill a disk with one file until so many pages are left."""
+    with (disk / "filler").open("wb", buffering=0) as file:
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            while True:
+                file.write(bytes(PAGE))
+        file.truncate(file.tell() - pages * PAGE)
+
+
+def annotate(source: Path, out: Path, fill_at: Callable[[str | int], None]) -> int:
+    """Annotate a dataset, and call `fill_at` before each stage; returns the number of steps of the build.
+
+    The stages are `records`, `copies`, and the number of each step of the build.
+    """
+    dataset, total = Source.open(source), 0
+
+    def progress(done: int, steps: int) -> None:
+        nonlocal total
+        total = steps
+        if done < steps:
+            fill_at(done)
+
+    fill_at("records")
+    with Records.open(out, {"test": 1}, dataset.fingerprint()) as records:
+        for episode in dataset.indices:
+            length = len(dataset.episode(episode))
+            records.commit(episode, storyboard(length, camera=dataset.camera(None), drawn=(episode % 3,)))
+        fill_at("copies")
+        build(dataset, out, records, form="plain", progress=progress)
+    return total
 
 
 def tree(root: Path) -> dict[str, bytes]:
     return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
-def test_a_full_disk_is_one_clear_line_and_is_resumed(sharded_dataset, annotated, small_disk, tmp_path):
-    """The disk grows page by page, so it fills up at every stage: records, copies, shards, videos, meta."""
-    episodes = {e: {"drawn": (e % 3,)} for e in range(4)}
-    want = tree(annotated(sharded_dataset, tmp_path / "want", episodes))
-    where, messages, size = set(), [], 4096
-    while True:
-        disk = small_disk(size)
-        try:
-            annotated(sharded_dataset, disk / "out", episodes)
-            break
-        except DatasetError as e:
-            messages.append(str(e))
-            where.add(Path(messages[-1].split(": ")[0]).relative_to(disk / "out").parts[:2])
-            marked_last = disk / "out" / LOCAL / "build/meta/info.json.json"
-            assert not (disk / "out/meta/info.json").exists() or str(marked_last) in messages[-1]
-            assert not list(disk.rglob(".goalreel-tmp-*"))
-        size += 3 * 4096
-        assert size < 2**22
-    assert tree(disk / "out") == want
-    assert all("the disk is full" in m and "\n" not in m for m in messages)
-    assert {("data", "chunk-000"), ("videos", "observation.images.subgoal"), ("meta", "goalreel")} <= where
-    assert any(parts[0] == "videos" for parts in where)
+def test_a_full_disk_is_one_clear_line_and_is_resumed(sharded_dataset, small_disk, tmp_path):
+    """The disk is filled before each stage in turn, and emptied before the run goes on from there."""
+    steps = annotate(sharded_dataset, tmp_path / "want", lambda stage: None)
+    out, places = small_disk / "out", set()
+    for full in ("records", "copies", *range(1, steps)):
+        for pages in (0, 1):  # in the second attempt, small files still fit
+            place = attempt(sharded_dataset, out, full, pages)
+            assert place is not None or pages
+            places.add(place)
+            assert not (out / "meta/info.json").exists() or place in (
+                None,
+                out / LOCAL / "build/meta/info.json.json",
+            )
+            assert not list(small_disk.rglob(".goalreel-tmp-*"))
+            (small_disk / "filler").unlink()
+    annotate(sharded_dataset, out, lambda stage: None)
+    assert tree(out) == tree(tmp_path / "want")
+    stages = {place.relative_to(out).parts[:2] for place in places if place}
+    assert {("meta", "goalreel"), ("data", "chunk-000"), ("videos", "observation.images.subgoal")} <= stages
+    assert {("meta", "episodes"), ("meta", "stats.json"), ("meta", "info.json")} <= stages
+
+
+def attempt(source: Path, out: Path, full: str | int, pages: int) -> Path | None:
+    """Run with the disk filled before one stage; the file that does not fit, None where all do."""
+    try:
+        annotate(source, out, lambda stage: stage == full and fill(out.parent, pages))
+    except DatasetError as e:
+        message = str(e)
+        assert "the disk is full" in message
+        assert "\n" not in message
+        return Path(message.split(": ")[0])
+    return None

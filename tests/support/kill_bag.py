@@ -1,4 +1,4 @@
-"""Kill conversions of a bag at random moments and run them again: `python kill_bag.py BAG FOLDER KILLS SEED`.
+"""Kill conversions of a bag at random events and run them again: `python kill_bag.py BAG FOLDER KILLS SEED`.
 
 A run is forked from this process, which has everything imported, so that a kill lands in its own work.
 Prints one JSON object.
@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import av  # noqa: F401  (imported before forking)
-import lerobot.annotations.steerable_pipeline.validator
 import lerobot.datasets.lerobot_dataset  # noqa: F401
 
 from goalreel.datasets.bags.convert import convert, read_bags
@@ -31,9 +30,9 @@ def work(bag: Path, folder: Path) -> None:
 def main() -> None:
     bag, folder, kills, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     for name in ("warm", "unkilled"):
-        seconds = finish(work, bag, folder / name)
+        events = finish(work, bag, folder / name)
     want = tree(folder / "unkilled")
-    killer = Killer(work, seconds, seed)
+    killer = Killer(work, events, seed)
     report = {"kills": 0, "before_done": 0, "while_converting": 0, "half": 0, "wrong": []}
     report["wrong"] = [k for k in want if tree(folder / "warm").get(k) != want[k]]
     for i in range(kills):

@@ -1,4 +1,4 @@
-"""Kill runs at random moments and resume them: `python kill_write.py SOURCE FOLDER KILLS SEED`.
+"""Kill runs at random events and resume them: `python kill_write.py SOURCE FOLDER KILLS SEED`.
 
 A run commits every episode of SOURCE and builds. It is forked from this process, which has everything
 imported, so that a kill lands in the run's own work and not in an import. Prints one JSON object.
@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 
 import av  # noqa: F401  (imported before forking)
-import lerobot.annotations.steerable_pipeline.validator
-import lerobot.datasets.lerobot_dataset  # noqa: F401
 
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
@@ -36,10 +34,10 @@ def main() -> None:
     source, folder, kills, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     before = tree(source)
     finish(annotate, source, folder / "warm")
-    seconds = finish(annotate, source, folder / "unkilled")
+    events = finish(annotate, source, folder / "unkilled")
     want = tree(folder / "unkilled")
-    killer = Killer(annotate, seconds, seed)
-    report = {"kills": 0, "before_done": 0, "stages": [], "wrong": [], "half_datasets": 0, "seconds": seconds}
+    killer = Killer(annotate, events, seed)
+    report = {"kills": 0, "before_done": 0, "stages": [], "wrong": [], "half_datasets": 0}
     for i in range(kills):
         out = folder / f"killed{i}"
         killer.kill_new(source, out)

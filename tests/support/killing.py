@@ -1,56 +1,75 @@
-"""Runs that are forked from a process with everything imported, so that a kill lands in their own work."""
+"""Runs in a child that has everything imported, killed at a chosen event of their own work."""
 
 import hashlib
 import os
 import random
 import shutil
 import signal
-import time
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+EVENTS = {"open", "os.link", "os.mkdir", "os.rename", "os.remove", "os.rmdir"}
+"""What Python reports when it touches a file: every step of a run lies between two of them."""
 
-def start(work: Callable[[Path, Path], None], source: Path, out: Path) -> int:
-    """Run `work(source, out)` in a child; its process id."""
+type Work = Callable[[Path, Path], None]
+
+
+def run(work: Work, source: Path, out: Path, kill_at: int | None = None) -> tuple[int, int]:
+    """Run `work(source, out)` in a child; its wait status, and how many events it had to its end.
+
+    With `kill_at` it is killed at that event, before what the event announces.
+    """
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(reader)
+        count = 0
+
+        def hook(event: str, _: tuple) -> None:
+            nonlocal count
+            if event in EVENTS:
+                count += 1
+                if count == kill_at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(hook)
         code = 1
         try:
             work(source, out)
             code = 0
         finally:
+            os.write(writer, str(count).encode())
             os._exit(code)
-    return child
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        count = int(pipe.read() or 0)
+    _, status = os.waitpid(child, 0)
+    return status, count
 
 
-def finish(work: Callable[[Path, Path], None], source: Path, out: Path) -> float:
-    """Run to the end; seconds."""
-    begin = time.monotonic()
-    _, status = os.waitpid(start(work, source, out), 0)
+def finish(work: Work, source: Path, out: Path) -> int:
+    """Run to the end; the number of events."""
+    status, count = run(work, source, out)
     assert status == 0, f"the run failed: {status}"
-    return time.monotonic() - begin
+    return count
 
 
 class Killer:
-    """Kills runs at random moments of a work of `seconds` at first, and follows the machine's pace."""
+    """Kills runs at random ones of their events, of which there are `events` in a whole run."""
 
-    def __init__(self, work: Callable[[Path, Path], None], seconds: float, seed: int) -> None:
-        self.work, self.seconds, self.chance = work, seconds, random.Random(seed)
+    def __init__(self, work: Work, events: int, seed: int) -> None:
+        self.work, self.events, self.random = work, events, random.Random(seed)
 
     def kill(self, source: Path, out: Path) -> bool:
         """Start a run and kill it; whether that came before its end."""
-        child = start(self.work, source, out)
-        time.sleep(self.chance.uniform(0, self.seconds))
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
+        status, _ = run(self.work, source, out, self.random.randint(1, self.events))
         return os.WIFSIGNALED(status)
 
     def kill_new(self, source: Path, out: Path) -> None:
         """Kill a run that begins with nothing, before its end."""
         while not self.kill(source, out):
             shutil.rmtree(out)
-            self.seconds *= 0.8
-        self.seconds *= 1.05
 
 
 def tree(root: Path) -> dict[str, str]:
