@@ -9,9 +9,9 @@ from goalreel.datasets.bags.streamed_goals import (
     ACCEPTED,
     REJECTED,
     RecordedPanel,
-    Shown,
-    ShownSpan,
     Storyboards,
+    StreamedGoal,
+    StreamedSpan,
 )
 from goalreel.pixels import decode_compressed
 from goalreel.types import (
@@ -39,58 +39,58 @@ def board(excerpt: Excerpt, storyboards: Storyboards, task: Task) -> Storyboard:
     Raises:
         ValueError: a goal image that cannot be read.
     """
-    steps = [_shown(span, storyboards.panel(span.shown), excerpt) for span in excerpt.spans]
+    steps = [_streamed_step(span, storyboards.panel(span.goal), excerpt) for span in excerpt.spans]
     if not steps:
         message = "no sub-goal was shown in this episode"
         return Storyboard(task=task, failure=Failure(stage="plan", message=message))
-    for panel in storyboards.pending(excerpt.spans[-1].shown):
+    for panel in storyboards.pending(excerpt.spans[-1].goal):
         steps.append(StoryboardStep(step=_step(panel, panel, excerpt.task)))
     return Storyboard(task=task, steps=tuple(steps))
 
 
-def _shown(span: ShownSpan, panel: RecordedPanel | None, excerpt: Excerpt) -> StoryboardStep:
-    shown = span.shown
-    step = _step(shown, panel, excerpt.task)
+def _streamed_step(span: StreamedSpan, panel: RecordedPanel | None, excerpt: Excerpt) -> StoryboardStep:
+    goal = span.goal
+    step = _step(goal, panel, excerpt.task)
     start, end = (int(i) for i in np.searchsorted(excerpt.moments, (span.start, span.end)))
     segment = Segment(start=start, end=end) if end > start else None
     if step.prompt is None:
         return StoryboardStep(step=step, segment=segment, status="text")
-    attempt = _attempt(shown, panel, step.prompt)
-    status: Status = "failed" if attempt.image is None else "verified" if shown.verified else "unverified"
+    attempt = _attempt(goal, panel, step.prompt)
+    status: Status = "failed" if attempt.image is None else "verified" if goal.verified else "unverified"
     chosen = None if attempt.image is None else 0
     return StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=chosen)
 
 
-def _step(words: Shown | RecordedPanel, panel: RecordedPanel | None, task: str) -> Step:
+def _step(goal: StreamedGoal | RecordedPanel, panel: RecordedPanel | None, task: str) -> Step:
     """The sub-goal in words; what the node left empty is filled from what it did say."""
-    instruction = words.instruction or words.name or task
+    instruction = goal.instruction or goal.name or task
     return Step(
-        name=words.name or instruction,
+        name=goal.name or instruction,
         instruction=instruction,
-        prompt=None if words.in_words else (panel.prompt if panel else "") or instruction,
-        auxiliary_text=words.auxiliary or None,
+        prompt=None if goal.in_words else (panel.prompt if panel else "") or instruction,
+        auxiliary_text=goal.auxiliary or None,
     )
 
 
-def _attempt(shown: Shown, panel: RecordedPanel | None, prompt: str) -> Attempt:
+def _attempt(goal: StreamedGoal, panel: RecordedPanel | None, prompt: str) -> Attempt:
     """What was shown as the one attempt; seeds and rejected pictures are not recorded."""
-    if not shown.jpeg:
+    if not goal.jpeg:
         return Attempt(prompt=prompt, seed=0, failure=Failure(stage="edit", message=WORDS_ONLY))
-    image = decode_compressed(shown.jpeg)
-    verdict = _verdict(shown, panel)
+    image = decode_compressed(goal.jpeg)
+    verdict = _verdict(goal, panel)
     if verdict is None:
         failure = Failure(stage="judge", message=NOT_JUDGED)
         return Attempt(prompt=prompt, seed=0, image=image, failure=failure)
     return Attempt(prompt=prompt, seed=0, image=image, verdict=verdict)
 
 
-def _verdict(shown: Shown, panel: RecordedPanel | None) -> Verdict | None:
+def _verdict(goal: StreamedGoal, panel: RecordedPanel | None) -> Verdict | None:
     """The Critic's, where it fits what was shown: the panel may tell of a later picture."""
-    if panel is None or panel.verdict != (ACCEPTED if shown.verified else REJECTED):
-        return Verdict(success=True) if shown.verified else None
+    if panel is None or panel.verdict != (ACCEPTED if goal.verified else REJECTED):
+        return Verdict(success=True) if goal.verified else None
     scores = {k: v for k, v in panel.scores if k in ("semantics", "quality") and math.isfinite(v)}
     return Verdict(
-        success=shown.verified,
+        success=goal.verified,
         reasoning=panel.reasoning,
         refined_prompt=panel.refined_prompt or None,
         probability=panel.probability if 0 <= panel.probability <= 1 else None,

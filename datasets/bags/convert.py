@@ -43,13 +43,15 @@ def read_bags(path: Path, request: TopicRequest) -> dict[Path, Cut]:
         with Bag.open(each) as bag:
             cuts[each] = cut(bag, request)
         first = cuts[bags[0]]
-        for what, mine, theirs in (
+        for what, value, first_value in (
             ("cameras", list(cuts[each].choice.cameras), list(first.choice.cameras)),
             ("fps", cuts[each].fps, first.fps),
             ("state and action", cuts[each].names, first.names),
         ):
-            if mine != theirs:
-                raise DatasetError(f"{each}: {what} {mine}, but {theirs} in {bags[0]}: convert them apart")
+            if value != first_value:
+                raise DatasetError(
+                    f"{each}: {what} {value}, but {first_value} in {bags[0]}: convert them apart"
+                )
     return cuts
 
 
@@ -87,7 +89,7 @@ def _provenance(cuts: dict[Path, Cut], request: TopicRequest) -> dict[str, Any]:
             "start_ns": int(excerpt.moments[0]),
             "frames": len(excerpt.moments),
             "task": excerpt.task,
-            "models": sorted({m for s in excerpt.spans if (m := each.storyboards.models(s.shown))}),
+            "models": sorted({m for s in excerpt.spans if (m := each.storyboards.models(s.goal))}),
         }
         for bag, each in cuts.items()
         for excerpt in each.excerpts
@@ -104,11 +106,11 @@ def _provenance(cuts: dict[Path, Cut], request: TopicRequest) -> dict[str, Any]:
 
 def _agree(out: Path, made_from: dict[str, Any]) -> None:
     try:
-        there = json.loads((out / PROVENANCE).read_bytes())
+        previous = json.loads((out / PROVENANCE).read_bytes())
     except (OSError, ValueError) as e:
         raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out") from e
-    if there != made_from:
-        changed = sorted(k for k in made_from | there if made_from.get(k) != there.get(k))
+    if previous != made_from:
+        changed = sorted(k for k in made_from | previous if made_from.get(k) != previous.get(k))
         raise DatasetError(
             f"{out}: made from another bag or with other settings ({', '.join(changed)}): "
             "remove it, or choose another --out"
@@ -146,10 +148,10 @@ def _frames(cuts: dict[Path, Cut]) -> Iterator[tuple[Path, Cut, Excerpt, int, di
         pictures = _pictures(path, each)
         for excerpt in each.excerpts:
             for i in range(len(excerpt.moments)):
-                found = next(pictures, None)
-                if found is None:
+                next_pictures = next(pictures, None)
+                if next_pictures is None:
                     raise DatasetError(f"{path}: changed while it was read: convert it again")
-                yield path, each, excerpt, i, found
+                yield path, each, excerpt, i, next_pictures
 
 
 def _create(root: Path, each: Cut, pictures: dict[str, Image]) -> "LeRobotDataset":
@@ -193,21 +195,21 @@ def _check(path: Path, each: Cut, pictures: dict[str, Image], dataset: "LeRobotD
 def _pictures(path: Path, each: Cut) -> Iterator[dict[str, Image]]:
     """One picture a camera for every frame of every episode, decoded in one pass over the bag."""
     cameras = each.choice.cameras
-    wanted: list[dict[str, int]] = [
+    frame_places: list[dict[str, int]] = [
         {name: int(excerpt.pictures[name][i]) for name in cameras}
         for excerpt in each.excerpts
         for i in range(len(excerpt.moments))
     ]
-    uses = Counter((name, place) for frame in wanted for name, place in frame.items())
+    uses = Counter((name, place) for frame in frame_places for name, place in frame.items())
     of = {topic: name for name, topic in cameras.items()}
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     decoded: dict[tuple[str, int], Image] = {}
-    upcoming = iter(wanted)
+    upcoming = iter(frame_places)
     frame = next(upcoming, None)
     with Bag.open(path) as bag:
         for topic, _, message in bag.messages(cameras.values()):
-            key = of[topic], seen[topic]
-            seen[topic] += 1
+            key = of[topic], counts[topic]
+            counts[topic] += 1
             if key in uses:
                 decoded[key] = _decode(path, topic, key[1], message)
             while frame is not None and all(k in decoded for k in frame.items()):

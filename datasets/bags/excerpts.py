@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.bags.first_pass import Numbers, Track, number_readers, numbers, survey
 from goalreel.datasets.bags.reader import Bag
-from goalreel.datasets.bags.streamed_goals import Sheet, Shown, ShownSpan, Storyboards, spans
+from goalreel.datasets.bags.streamed_goals import Sheet, Storyboards, StreamedGoal, StreamedSpan, spans
 from goalreel.datasets.bags.timeline import Indices, Stamps, Timeline, as_of, common_rate, staleness, timeline
 from goalreel.datasets.bags.topics import TopicChoice, TopicRequest, choose
 from goalreel.errors import DatasetError
@@ -33,7 +33,7 @@ class Excerpt:
     """Camera name -> place of the picture among its topic's messages in the bag, (frames,)."""
     rows: dict[str, NDArray[np.float32]]
     """`observation.state` and `action`, as far as asked for, (frames, dims)."""
-    spans: tuple[ShownSpan, ...]
+    spans: tuple[StreamedSpan, ...]
     """The sub-goals that a node showed meanwhile; the first may have begun earlier."""
 
 
@@ -60,7 +60,7 @@ def cut(bag: Bag, request: TopicRequest) -> Cut:
     if choice.instruction:
         keep[choice.instruction] = lambda m: m.data.strip()
     if choice.subgoal:
-        keep[choice.subgoal] = Shown.read
+        keep[choice.subgoal] = StreamedGoal.read
     if choice.storyboard:
         keep[choice.storyboard] = Sheet.read
     tracks = survey(bag, choice, request.clock, keep)
@@ -96,14 +96,14 @@ class _Cutter:
             self._excerpt(window, timeline(leading.stamps, fps, window.start, window.end))
             for window in self._windows()
         )
-        found = tuple(excerpt for excerpt in laid_out if excerpt is not None)
-        if not found:
+        excerpts = tuple(excerpt for excerpt in laid_out if excerpt is not None)
+        if not excerpts:
             raise DatasetError(
                 f"{self.bag.path}: no two frames in a row have all topics asked for: is the bag cut short?"
             )
         names = {feature: _names(parts) for feature, parts in self.numbers.items() if parts}
         sheets = self.tracks[self.choice.storyboard].payloads if self.choice.storyboard else []
-        return Cut(self.choice, fps, names, found, Storyboards(sheets))
+        return Cut(self.choice, fps, names, excerpts, Storyboards(sheets))
 
     def _windows(self) -> Iterator[_Window]:
         """When each episode happened: all of the bag, instruction to instruction, or a storyboard each."""
@@ -113,14 +113,14 @@ class _Cutter:
             track = self.tracks[self.choice.instruction]
             starts = track.stamps.tolist()
             for start, end, task in zip(starts, [*starts[1:], _FOREVER], track.payloads, strict=True):
-                yield _Window(start, end, self._told(task, track))
+                yield _Window(start, end, self._checked_task(task, track))
         elif self.choice.subgoal is not None:
-            for _, group in groupby(self.spans, key=lambda span: span.shown.id):
-                mine = list(group)
-                task = self._told(mine[0].shown.task, self.tracks[self.choice.subgoal])
-                yield _Window(mine[0].start, mine[-1].end, task)
+            for _, group in groupby(self.spans, key=lambda span: span.goal.id):
+                storyboard_spans = list(group)
+                task = self._checked_task(storyboard_spans[0].goal.task, self.tracks[self.choice.subgoal])
+                yield _Window(storyboard_spans[0].start, storyboard_spans[-1].end, task)
 
-    def _told(self, task: str, track: Track) -> str:
+    def _checked_task(self, task: str, track: Track) -> str:
         if not task:
             raise DatasetError(f"{self.bag.path}: {track.topic}: an empty instruction: pass --task TEXT")
         return task
@@ -128,10 +128,10 @@ class _Cutter:
     def _excerpt(self, window: _Window, frames: Timeline) -> Excerpt | None:
         """The window on its time line; None when it is shorter than two frames."""
         others = {n: t for i, (n, t) in enumerate(self.cameras.items()) if i}
-        held = [(part.stamps, frames.moments) for part in self.numbers["observation.state"]]
-        held += [(track.stamps, frames.moments) for track in others.values()]
-        held += [(part.stamps, frames.next_moments) for part in self.numbers["action"]]
-        late = [int(np.count_nonzero(as_of(stamps, moments) < 0)) for stamps, moments in held]
+        sampled = [(part.stamps, frames.moments) for part in self.numbers["observation.state"]]
+        sampled += [(track.stamps, frames.moments) for track in others.values()]
+        sampled += [(part.stamps, frames.next_moments) for part in self.numbers["action"]]
+        late = [int(np.count_nonzero(as_of(stamps, moments) < 0)) for stamps, moments in sampled]
         frames = frames.since(max(late, default=0))
         if len(frames) < 2:
             log.warning("%s: %r is shorter than two frames: left out", self.bag.path, window.task)
@@ -142,11 +142,11 @@ class _Cutter:
         pictures |= {n: t.order[as_of(t.stamps, frames.moments)] for n, t in others.items()}
         moments = {"observation.state": frames.moments, "action": frames.next_moments}
         rows = {f: _rows(parts, moments[f]) for f, parts in self.numbers.items() if parts}
-        shown = tuple(s for s in self.spans if s.start < window.end and s.end > window.start)
-        return Excerpt(window.task, frames.moments, pictures, rows, shown)
+        window_spans = tuple(s for s in self.spans if s.start < window.end and s.end > window.start)
+        return Excerpt(window.task, frames.moments, pictures, rows, window_spans)
 
-    def _warn(self, frames: Timeline, held: list[Track | Numbers]) -> None:
-        for track in held:
+    def _warn(self, frames: Timeline, tracks: list[Track | Numbers]) -> None:
+        for track in tracks:
             age, at = staleness(track.stamps, frames.moments)
             if age > STALE_S:
                 log.warning(

@@ -68,11 +68,11 @@ def survey(
 
 def _complete(bag: Bag, topic: str, count: int) -> None:
     """A bag tells how many messages it has: with another number something happened to it."""
-    told = bag.topics[topic].count
+    expected = bag.topics[topic].count
     if not count:
-        raise DatasetError(f"{bag.path}: {topic}: none of its {told} messages is there: truncated?")
-    if count != told:
-        log.warning("%s: %s: holds %d messages and tells of %d: damaged?", bag.path, topic, count, told)
+        raise DatasetError(f"{bag.path}: {topic}: none of its {expected} messages is there: truncated?")
+    if count != expected:
+        log.warning("%s: %s: holds %d messages and tells of %d: damaged?", bag.path, topic, count, expected)
 
 
 def _track(bag: Bag, topic: str, clock: StampClock, stamps: list[int], payloads: list[Any]) -> Track:
@@ -92,21 +92,21 @@ def numbers(bag: Bag, tracks: Iterable[Track]) -> list[Numbers]:
     Raises:
         DatasetError: names or dimensions change along the way, or a value is NaN or infinite.
     """
-    found = []
+    arrays = []
     for track in tracks:
         names = track.payloads[0][0]
-        for place, (mine, _) in zip(track.order, track.payloads, strict=True):
-            if mine != names:
+        for place, (message_names, _) in zip(track.order, track.payloads, strict=True):
+            if message_names != names:
                 raise DatasetError(
-                    f"{bag.path}: {track.topic}: message {place} has {_few(mine)} "
+                    f"{bag.path}: {track.topic}: message {place} has {_few(message_names)} "
                     f"where others have {_few(names)}"
                 )
         values = np.array([row for _, row in track.payloads], np.float32).reshape(len(track.payloads), -1)
         if not np.isfinite(values).all():
             place = track.order[np.argwhere(~np.isfinite(values))[0, 0]]
             raise DatasetError(f"{bag.path}: {track.topic}: message {place} holds NaN or infinity")
-        found.append(Numbers(track.topic, track.stamps, names, values))
-    return found
+        arrays.append(Numbers(track.topic, track.stamps, names, values))
+    return arrays
 
 
 def number_readers(bag: Bag, choice: TopicChoice) -> dict[str, Callable[[Any], Any]]:
@@ -115,5 +115,5 @@ def number_readers(bag: Bag, choice: TopicChoice) -> dict[str, Callable[[Any], A
 
 
 def _few(names: tuple[str, ...]) -> str:
-    shown = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
-    return f"{len(names)} values ({shown})"
+    first_names = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+    return f"{len(names)} values ({first_names})"

@@ -42,8 +42,8 @@ def write_goals(
     """
     camera = cameras_of(cuts)[0]
     source = Source.open(recorded)
-    told = {"use_unverified": use_unverified, "subgoal_form": form, "goalreel": __version__}
-    settings = {**asdict(request), **told}
+    provenance = {"use_unverified": use_unverified, "subgoal_form": form, "goalreel": __version__}
+    settings = {**asdict(request), **provenance}
     boards = []
     with Records.open(out, settings, source.fingerprint()) as records:
         done = records.done()

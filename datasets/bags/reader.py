@@ -80,8 +80,8 @@ class Bag:
         Raises:
             DatasetError: the bag is damaged, or holds a type it does not define.
         """
-        wanted = set(topics)
-        connections = [c for c in self._reader.connections if c.topic in wanted]
+        names = set(topics)
+        connections = [c for c in self._reader.connections if c.topic in names]
         if not connections:
             return
         with _one_line(self.path):

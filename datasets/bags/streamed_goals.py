@@ -14,7 +14,7 @@ PENDING = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class StreamedGoal:
     """What a SubGoal message said: the sub-goal that a node showed from then on."""
 
     id: UUID
@@ -35,7 +35,7 @@ class Shown:
         return self.verified and not self.jpeg and bool(self.auxiliary.strip())
 
     @classmethod
-    def read(cls, m: Any) -> "Shown":
+    def read(cls, m: Any) -> "StreamedGoal":
         """Take over the fields of a goalreel_interfaces/msg/SubGoal."""
         return cls(
             id=UUID(bytes=bytes(m.storyboard_id.uuid)),
@@ -107,25 +107,25 @@ def _panel(m: Any) -> RecordedPanel:
 
 
 @dataclass(frozen=True)
-class ShownSpan:
+class StreamedSpan:
     """From `start` to `end` (exclusive, ns) this sub-goal stood."""
 
     start: int
     end: int
-    shown: Shown
+    goal: StreamedGoal
 
 
-def spans(track: Track, end: int) -> list[ShownSpan]:
+def spans(track: Track, end: int) -> list[StreamedSpan]:
     """When each active sub-goal stood, in order; gaps are pauses. The last may stand until `end` (ns).
 
     A message that repeats its predecessor (a latched topic heard again) is no new span.
     """
-    messages: list[tuple[int, Shown]] = []
-    for at, shown in zip(track.stamps.tolist(), track.payloads, strict=True):
-        if not messages or messages[-1][1] != shown:
-            messages.append((at, shown))
+    messages: list[tuple[int, StreamedGoal]] = []
+    for at, goal in zip(track.stamps.tolist(), track.payloads, strict=True):
+        if not messages or messages[-1][1] != goal:
+            messages.append((at, goal))
     ends = [at for at, _ in messages[1:]] + [end]
-    return [ShownSpan(at, stop, s) for (at, s), stop in zip(messages, ends, strict=True) if s.active]
+    return [StreamedSpan(at, stop, s) for (at, s), stop in zip(messages, ends, strict=True) if s.active]
 
 
 class Storyboards:
@@ -138,16 +138,16 @@ class Storyboards:
             self._last[sheet.id] = sheet
             self._panels |= {(sheet.id, sheet.revision, panel.index): panel for panel in sheet.panels}
 
-    def panel(self, shown: Shown) -> RecordedPanel | None:
+    def panel(self, goal: StreamedGoal) -> RecordedPanel | None:
         """The step as it was last told of in the sub-goal's own revision."""
-        return self._panels.get((shown.id, shown.revision, shown.index))
+        return self._panels.get((goal.id, goal.revision, goal.index))
 
-    def pending(self, shown: Shown) -> tuple[RecordedPanel, ...]:
+    def pending(self, goal: StreamedGoal) -> tuple[RecordedPanel, ...]:
         """The steps that the storyboard, as last told, has after this one and never came to."""
-        last = self._last.get(shown.id)
-        return () if last is None else tuple(p for p in last.panels if p.pending and p.index > shown.index)
+        last = self._last.get(goal.id)
+        return () if last is None else tuple(p for p in last.panels if p.pending and p.index > goal.index)
 
-    def models(self, shown: Shown) -> tuple[str, str, str] | None:
+    def models(self, goal: StreamedGoal) -> tuple[str, str, str] | None:
         """The planner, editor and critic that made the sub-goal; None if no Storyboard tells."""
-        last = self._last.get(shown.id)
+        last = self._last.get(goal.id)
         return None if last is None else last.models

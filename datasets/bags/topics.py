@@ -94,15 +94,15 @@ def camera_name(topic: str) -> str:
     return "_".join(parts) or "camera"
 
 
-def _cameras(bag: Bag, asked: Collection[str]) -> dict[str, str]:
-    if not asked:
-        there = [t for t in bag.topics.values() if t.type in IMAGE_TYPES and not _OURS.search(t.name)]
-        if len(there) != 1:
-            what = "no images in it" if not there else "which images? pass --image-topic"
-            raise DatasetError(f"{bag.path}: {what}; {_listing(bag, IMAGE_TYPES if there else ())}")
-        asked = [there[0].name]
+def _cameras(bag: Bag, options: Collection[str]) -> dict[str, str]:
+    if not options:
+        candidates = [t for t in bag.topics.values() if t.type in IMAGE_TYPES and not _OURS.search(t.name)]
+        if len(candidates) != 1:
+            what = "no images in it" if not candidates else "which images? pass --image-topic"
+            raise DatasetError(f"{bag.path}: {what}; {_listing(bag, IMAGE_TYPES if candidates else ())}")
+        options = [candidates[0].name]
     cameras: dict[str, str] = {}
-    for text in asked:
+    for text in options:
         name, _, topic = text.rpartition("=")
         name = name or camera_name(topic)
         if not _NAME.fullmatch(name) or name in cameras:
@@ -115,13 +115,13 @@ def _cameras(bag: Bag, asked: Collection[str]) -> dict[str, str]:
     return cameras
 
 
-def _optional(bag: Bag, asked: str | None, kind: str, option: str) -> str | None:
-    if asked is not None:
-        return _typed(bag, asked, (kind,), kind.rpartition("/")[2])
-    there = [t.name for t in bag.topics.values() if t.type == kind]
-    if len(there) > 1:
-        raise DatasetError(f"{bag.path}: {', '.join(there)} are all {kind}: pass {option}")
-    return there[0] if there else None
+def _optional(bag: Bag, topic: str | None, kind: str, option: str) -> str | None:
+    if topic is not None:
+        return _typed(bag, topic, (kind,), kind.rpartition("/")[2])
+    candidates = [t.name for t in bag.topics.values() if t.type == kind]
+    if len(candidates) > 1:
+        raise DatasetError(f"{bag.path}: {', '.join(candidates)} are all {kind}: pass {option}")
+    return candidates[0] if candidates else None
 
 
 def _typed(bag: Bag, name: str, types: Collection[str], what: str) -> str:
