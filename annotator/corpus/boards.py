@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalreel.annotator.show import episode_view, recording_of
-from goalreel.datasets.corpora.human_verdicts import said
-from goalreel.datasets.corpora.trajectories import Said
+from goalreel.datasets.corpora.human_verdicts import human_verdicts
+from goalreel.datasets.corpora.trajectories import HumanVerdicts
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
@@ -31,7 +31,7 @@ class StoredBoard:
     """SHA-256 of its record."""
     load: Callable[[], Storyboard]
     """Raises UserError if the storyboard is damaged."""
-    said: Said = field(default_factory=dict)
+    said: HumanVerdicts = field(default_factory=dict)
     """What a person said of its attempts."""
 
 
@@ -86,7 +86,7 @@ def _of_dataset(dataset: Path, recording_task_ids: RecordingTaskIds) -> list[Sto
             task_ids.get(episode, f"{dataset.name}/episode_{episode:06d}"),
             records.digest(episode),
             lambda: _read(recording, records, episode),
-            said(records.review(episode)) if records.is_corrected(episode) else {},
+            human_verdicts(records.review(episode)) if records.is_corrected(episode) else {},
         )
 
     return [board(episode) for episode in sorted(records.recorded())]

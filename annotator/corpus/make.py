@@ -166,7 +166,7 @@ def _write(
         split="train",
         shards={f"train-{i:05d}": range(len(numbers))[at : at + SHARD] for i, at in enumerate(starts)},
         make=rows,
-        asked={**settings, "kind": kind.name},
+        request={**settings, "kind": kind.name},
         about=f"{len(numbers)} storyboards, scored by {settings['scorer']}, "
         "made by `goalreel corpus from-storyboards`.",
     )

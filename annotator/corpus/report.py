@@ -107,7 +107,11 @@ def _success(samples: Sequence[StepSample], chosen: Selection) -> dict[str, list
     sides = {"scored": _sides(samples)}
     for part, picks in (("sft", chosen.sft), ("rl", chosen.rl)):
         after = [pick.sample for pick in picks]
-        dropped = [sample for stage, _, sample, reason in chosen.lost if (stage, reason) == (part, "balance")]
+        dropped = [
+            sample
+            for stage, _, sample, reason in chosen.dropped_samples
+            if (stage, reason) == (part, "balance")
+        ]
         sides |= {f"{part} before": _sides([*after, *dropped]), part: _sides(after)}
     return sides
 
@@ -143,7 +147,7 @@ def _examples(chosen: Selection, boards: Sequence[Named]) -> Iterator[dict[str, 
         fates.setdefault(f"SFT: {answer}", []).append((pick.board, pick.sample, prompt))
     for pick in chosen.rl:
         fates.setdefault("RL", []).append((pick.board, pick.sample, ""))
-    for _, board, sample, reason in chosen.lost:
+    for _, board, sample, reason in chosen.dropped_samples:
         fates.setdefault(f"dropped: {reason}", []).append((board, sample, ""))
     for fate, members in fates.items():
         yield {"fate": fate, "count": len(members), "shown": [_card(*m, boards) for m in members[:_SHOWN]]}

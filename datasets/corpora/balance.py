@@ -19,10 +19,10 @@ def balanced[R](
     sides = [[i for i, row in enumerate(rows) if success(row) is side] for side in (True, False)]
     count = min(map(len, sides))
     rng = np.random.default_rng([seed, _STREAM])
-    kept: list[int] = []
+    indices: list[int] = []
     for side in sides:
         sure = [i for i in side if trusted(rows[i])]
         others = [i for i in side if not trusted(rows[i])]
         free = min(max(count - len(sure), 0), len(others))
-        kept += sure + [others[i] for i in rng.permutation(len(others))[:free]]
-    return [rows[i] for i in sorted(kept)]
+        indices += sure + [others[i] for i in rng.permutation(len(others))[:free]]
+    return [rows[i] for i in sorted(indices)]

@@ -62,7 +62,7 @@ def read_rows[R](folder: Path, kind: RowKind[R]) -> Iterator[R]:
     for shard in shards:
         file = pq.ParquetFile(shard)
         if missing := kind.columns.keys() - set(file.schema_arrow.names):
-            told = ", ".join(sorted(missing))
-            raise DatasetError(f"{shard} has no {told}: an older goalreel made it; make the corpus again")
+            columns = ", ".join(sorted(missing))
+            raise DatasetError(f"{shard} has no {columns}: an older goalreel made it; make the corpus again")
         for batch in file.iter_batches(batch_size=64):
             yield from (from_columns(kind, values) for values in batch.to_pylist())

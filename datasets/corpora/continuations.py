@@ -40,12 +40,12 @@ def cut_of(
 
 def continuation_row(board: Storyboard, task_id: str, done: int) -> TalkRow:
     """The row of a storyboard cut after `done` steps."""
-    behind = board.model_copy(update={"steps": board.steps[:done], "phases": ()})
-    now = next((s.goal_image for s in reversed(behind.steps) if s.goal_image is not None), board.task.image)
+    past = board.model_copy(update={"steps": board.steps[:done], "phases": ()})
+    now = next((s.goal_image for s in reversed(past.steps) if s.goal_image is not None), board.task.image)
     rest = Plan(steps=tuple(s.step for s in board.steps[done:]))
     names = [step.name for step in rest.steps]
     return TalkRow(
-        task_id, done, rest_lesson(ReplanContext(behind, done, now), rest, said_in_short(names, done))
+        task_id, done, rest_lesson(ReplanContext(past, done, now), rest, said_in_short(names, done))
     )
 
 
@@ -55,8 +55,8 @@ def rest_lesson(progress: ReplanContext, rest: Plan, thinking: str) -> Lesson:
     Raises:
         ValueError: the task's pictures do not fit its marks.
     """
-    asked = rest_question(progress)
-    if isinstance(asked, Failure):
-        raise ValueError(asked.message)
+    request = rest_question(progress)
+    if isinstance(request, Failure):
+        raise ValueError(request.message)
     first = len(progress.storyboard.task.done) + progress.done + 1
-    return asked.conversation, plan_reply(rest, thinking, first)
+    return request.conversation, plan_reply(rest, thinking, first)

@@ -36,8 +36,8 @@ def encode_lesson(lesson: Lesson) -> dict[str, Any]:
 
 def decode_lesson(values: Mapping[str, Any]) -> Lesson:
     """The lesson that `encode_lesson` made the values from."""
-    images, (*asked, reply) = iter(values["images"]), values["messages"]
-    messages = (Message(m["role"], tuple(_parts(m["content"], images))) for m in asked)
+    images, (*request, reply) = iter(values["images"]), values["messages"]
+    messages = (Message(m["role"], tuple(_parts(m["content"], images))) for m in request)
     return tuple(messages), reply["content"]
 
 

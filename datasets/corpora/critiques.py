@@ -63,8 +63,8 @@ def _encode(row: CritiqueRow) -> dict[str, Any]:
 
 
 def _decode(values: Mapping[str, Any]) -> CritiqueRow:
-    known = {"correction": "", **values}  # corpora made before people could correct have none
-    return CritiqueRow(**{name: known[name] for name in CRITIQUES.columns})
+    columns = {"correction": "", **values}  # corpora made before people could correct have none
+    return CritiqueRow(**{name: columns[name] for name in CRITIQUES.columns})
 
 
 CRITIQUES = RowKind(

@@ -39,13 +39,13 @@ def judgement(
     if sample.success is None:
         return "in_doubt"
     prompt = None if sample.success else _order(sample, attempts)
-    words = _words(sample)
+    reasoning = _reasoning(sample)
     if sample.said is None:
         if not sample.success and prompt is None:
             return "no_better_prompt"
-        if not words:
+        if not reasoning:
             return "no_reasoning"
-    return Verdict(success=sample.success, reasoning=words, refined_prompt=prompt)
+    return Verdict(success=sample.success, reasoning=reasoning, refined_prompt=prompt)
 
 
 def _order(sample: StepSample, attempts: Sequence[StepSample]) -> str | None:
@@ -63,7 +63,7 @@ def _overall(sample: StepSample) -> float:
     return -1.0 if sample.scores is None else sample.scores.overall
 
 
-def _words(sample: StepSample) -> str:
+def _reasoning(sample: StepSample) -> str:
     if sample.said is not None and sample.said.reasoning.strip():
         return sample.said.reasoning
     if sample.verdict is not None and sample.verdict.success == sample.success:
@@ -81,8 +81,8 @@ def judgement_lesson(row: JudgementRow) -> Lesson:
 
 
 def _encode(row: JudgementRow) -> dict[str, Any]:
-    said = {"reasoning": row.verdict.reasoning, "refined_prompt": row.verdict.refined_prompt}
-    return CRITIQUES.encode(row.critique) | said
+    reply = {"reasoning": row.verdict.reasoning, "refined_prompt": row.verdict.refined_prompt}
+    return CRITIQUES.encode(row.critique) | reply
 
 
 def _decode(values: Mapping[str, Any]) -> JudgementRow:

@@ -55,13 +55,13 @@ class Selection:
     threshold: float = 0.0
     """The variance above which a step is for RL."""
     dropped: dict[RecipeStage, Counter[Reason]] = field(default_factory=lambda: defaultdict(Counter))
-    lost: list[tuple[RecipeStage, int, StepSample, Reason]] = field(default_factory=list)
+    dropped_samples: list[tuple[RecipeStage, int, StepSample, Reason]] = field(default_factory=list)
     """Samples that the filters dropped: stage, storyboard, sample, reason."""
 
     def drop(self, stage: RecipeStage, reason: Reason, board: int, sample: StepSample) -> None:
         """Count a sample that becomes no row."""
         self.dropped[stage][reason] += 1
-        self.lost.append((stage, board, sample, reason))
+        self.dropped_samples.append((stage, board, sample, reason))
 
 
 def select(outlines: Sequence[Outline], *, seed: int = 0, rl_variance: float | None = None) -> Selection:
@@ -119,8 +119,8 @@ def _critic_rows(chosen: Selection, steps: _Steps, rl_variance: float | None) ->
     faults: dict[tuple[int, int], TrendFault | None]
     faults = {at: trend_fault(scores) for at, scores in overall.items()}
     spread = {at: variance(scores) for at, scores in overall.items()}
-    kept = [spread[at] for at, fault in faults.items() if fault is None]
-    chosen.threshold = rl_threshold(kept) if rl_variance is None else rl_variance
+    steady = [spread[at] for at, fault in faults.items() if fault is None]
+    chosen.threshold = rl_threshold(steady) if rl_variance is None else rl_variance
     for at, attempts in steps.items():
         fault, rl = faults[at], spread[at] > chosen.threshold
         part = None if fault else "rl" if rl else "sft"
@@ -147,9 +147,9 @@ def _judge(chosen: Selection, board: int, sample: StepSample, attempts: Sequence
 
 
 def _balanced(chosen: Selection, part: Literal["sft", "rl"], picks: Sequence[Pick], seed: int) -> list[Pick]:
-    kept = balanced(picks, lambda p: bool(p.sample.success), lambda p: bool(p.sample.trust), seed)
-    stays = {id(pick) for pick in kept}
+    picks_kept = balanced(picks, lambda p: bool(p.sample.success), lambda p: bool(p.sample.trust), seed)
+    stays = {id(pick) for pick in picks_kept}
     for pick in picks:
         if id(pick) not in stays:
             chosen.drop(part, "balance", pick.board, pick.sample)
-    return kept
+    return picks_kept

@@ -24,7 +24,7 @@ def succeeds(scores: PictureScores) -> bool:
 def scored(sample: StepSample, scores: PictureScores | None, success_of: SuccessOf = succeeds) -> StepSample:
     """The sample with a scorer's scores. What a person said stands over them."""
     if sample.said is not None:
-        return _by(sample, sample.said, _said(sample.said))
+        return _by(sample, sample.said, _human_scores(sample.said))
     if scores is None:
         return sample
     return sample.model_copy(update={"scores": scores, "success": success_of(scores)})
@@ -48,7 +48,7 @@ def _by(sample: StepSample, verdict: Verdict, scores: PictureScores) -> StepSamp
     return sample.model_copy(update={"scores": scores, "success": verdict.success})
 
 
-def _said(verdict: Verdict) -> PictureScores:
+def _human_scores(verdict: Verdict) -> PictureScores:
     """A person's scores; all or nothing where there are none."""
     plain = _BEST if verdict.success else _WORST
     return PictureScores(

@@ -41,10 +41,10 @@ def easy_fault(outline: Outline) -> SequenceFault | None:
         return "words_only"
     if not outline.askable:
         return "marks_without_pictures"
-    kept = [s for s in outline.samples if outline.chosen[s.step] == s.attempt]
-    if any(s.scores is None for s in kept):
+    chosen_samples = [s for s in outline.samples if outline.chosen[s.step] == s.attempt]
+    if any(s.scores is None for s in chosen_samples):
         return "unscored"
-    return None if all(s.success for s in kept) else "scorer_disagrees"
+    return None if all(s.success for s in chosen_samples) else "scorer_disagrees"
 
 
 def reflection_fault(outline: Outline) -> SequenceFault | None:
@@ -62,16 +62,16 @@ def sequence_row(board: Storyboard, task_id: str, *, rejected: bool) -> TalkRow:
     Raises:
         ValueError: it has no plan, or no accepted picture.
     """
-    asked = question(board.task)
-    if isinstance(asked, Failure):
-        raise ValueError(asked.message)
-    plan, behind = plan_of(board), len(board.task.done)
-    thinking = said_in_short([step.name for step in plan.steps], behind)
-    turns = [*asked.conversation, Message("assistant", (plan_reply(plan, thinking, behind + 1),))]
+    request = question(board.task)
+    if isinstance(request, Failure):
+        raise ValueError(request.message)
+    plan, done = plan_of(board), len(board.task.done)
+    thinking = said_in_short([step.name for step in plan.steps], done)
+    turns = [*request.conversation, Message("assistant", (plan_reply(plan, thinking, done + 1),))]
     for text, picture, verdict in _attempts(board, rejected):
         turns += [Message("user", (text, picture)), Message("assistant", (verdict_reply(verdict),))]
     *conversation, last = turns
-    return TalkRow(task_id, behind, (tuple(conversation), str(last.parts[0])))
+    return TalkRow(task_id, done, (tuple(conversation), str(last.parts[0])))
 
 
 def _attempts(board: Storyboard, rejected: bool) -> Iterator[tuple[str, Image, Verdict]]:
@@ -80,5 +80,5 @@ def _attempts(board: Storyboard, rejected: bool) -> Iterator[tuple[str, Image, V
             if attempt.image is None or attempt.verdict is None or not (rejected or i == step.chosen):
                 continue
             text = f"Step {number}: {plain(step.step.instruction)}\nOrder: {plain(attempt.prompt)}\nPicture: "
-            said = attempt.verdict.model_copy(update={"reasoning": critic_words(attempt.verdict)})
-            yield text, attempt.image, said
+            verdict = attempt.verdict.model_copy(update={"reasoning": critic_words(attempt.verdict)})
+            yield text, attempt.image, verdict

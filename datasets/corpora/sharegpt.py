@@ -25,11 +25,11 @@ _TAGS = {
 def write_part[R](folder: Path, name: str, kind: RowKind[R], rows: Sequence[R]) -> None:
     """Write a shard's pictures, then its rows. A picture used by several rows is stored once."""
     pictures: dict[Image, str] = {}
-    made = [_as_json(kind, row, name, pictures) for row in rows]
+    entries = [_as_json(kind, row, name, pictures) for row in rows]
     (folder / "images" / name).mkdir(parents=True, exist_ok=True)
     for picture, path in pictures.items():
         (folder / path).write_bytes(picture.png())
-    write_bytes(folder / "parts" / f"{name}.json", json.dumps(made, ensure_ascii=False).encode())
+    write_bytes(folder / "parts" / f"{name}.json", json.dumps(entries, ensure_ascii=False).encode())
 
 
 def join(folder: Path, kind: RowKind[Any]) -> None:
@@ -62,10 +62,10 @@ def _as_json[R](kind: RowKind[R], row: R, shard: str, pictures: dict[Image, str]
     def path(image: Image) -> str:
         return pictures.setdefault(image, f"images/{shard}/{len(pictures):05d}.png")
 
-    values, made = kind.encode(row), {}
+    values, entry = kind.encode(row), {}
     if kind.lesson is not None:
         messages, images = messages_of(kind.lesson(row))
-        made = {"messages": messages, "images": [path(image) for image in images]}
+        entry = {"messages": messages, "images": [path(image) for image in images]}
     for name in kind.json_columns:
-        made[name] = path(values[name]) if name in kind.pictures else values[name]
-    return made
+        entry[name] = path(values[name]) if name in kind.pictures else values[name]
+    return entry

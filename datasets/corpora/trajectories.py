@@ -42,14 +42,14 @@ type Reason = Literal[
 type CorrectionKind = Literal["accepted", "chosen", "wrong_picture"]
 
 
-class SaidVerdict(Verdict):
+class HumanVerdict(Verdict):
     """A person's verdict on a picture."""
 
     correction: CorrectionKind | None = None
     """What they did: accept the episode, choose this very picture, or flag it."""
 
 
-type Said = Mapping[tuple[int, int], SaidVerdict]
+type HumanVerdicts = Mapping[tuple[int, int], HumanVerdict]
 """What a person said of attempts, by (step, attempt)."""
 
 
@@ -61,7 +61,7 @@ class StepSample(Frozen):
     prompt: str
     verdict: Verdict | None
     """The record's own."""
-    said: SaidVerdict | None = None
+    said: HumanVerdict | None = None
     """A person's."""
     scores: PictureScores | None = None
     success: bool | None = None
@@ -94,15 +94,15 @@ class Outline(Frozen):
         return next(undone, len(self.statuses))
 
 
-def outline(board: Storyboard, task_id: str, said: Said | None = None) -> Outline:
+def outline(board: Storyboard, task_id: str, human_verdicts: HumanVerdicts | None = None) -> Outline:
     """Cut a storyboard into samples; what cannot be one is counted under its reason."""
     if board.failure is not None:
         return Outline(task_id=task_id, dropped={"no_plan": 1})
     dropped: Counter[Reason] = Counter()
     samples: list[StepSample] = []
     for number, step in enumerate(board.steps):
-        found, reasons = _samples(number, step, said or {})
-        samples += found
+        step_samples, reasons = _samples(number, step, human_verdicts or {})
+        samples += step_samples
         dropped.update(reasons)
     return Outline(
         task_id=task_id,
@@ -114,14 +114,18 @@ def outline(board: Storyboard, task_id: str, said: Said | None = None) -> Outlin
     )
 
 
-def _samples(number: int, step: StoryboardStep, said: Said) -> tuple[list[StepSample], list[Reason]]:
+def _samples(
+    number: int, step: StoryboardStep, human_verdicts: HumanVerdicts
+) -> tuple[list[StepSample], list[Reason]]:
     if step.status == "text":
         return [], ["words_only"]
     if step.status == "skipped":
         return [], ["not_tried"]
     pictured = [(i, attempt) for i, attempt in enumerate(step.attempts) if attempt.image is not None]
     samples = [
-        StepSample(step=number, attempt=i, prompt=a.prompt, verdict=a.verdict, said=said.get((number, i)))
+        StepSample(
+            step=number, attempt=i, prompt=a.prompt, verdict=a.verdict, said=human_verdicts.get((number, i))
+        )
         for i, a in pictured
     ]
     return samples, ["no_picture"] * (len(step.attempts) - len(pictured))
@@ -134,8 +138,8 @@ def plan_of(board: Storyboard) -> Plan:
 
 def source_of(board: Storyboard, step: int) -> Image | None:
     """The picture that a step was edited from, as the loop hands them on; None where it was drawn."""
-    before = (s.goal_image for s in reversed(board.steps[:step]))
-    return next((image for image in before if image is not None), board.task.image)
+    earlier_goals = (s.goal_image for s in reversed(board.steps[:step]))
+    return next((image for image in earlier_goals if image is not None), board.task.image)
 
 
 def candidate(board: Storyboard, task_id: str, sample: StepSample) -> Candidate:
@@ -160,17 +164,17 @@ def critique_row(board: Storyboard, task_id: str, sample: StepSample) -> Critiqu
     """
     if sample.scores is None or sample.success is None:
         raise ValueError(f"{task_id}, step {sample.step}, attempt {sample.attempt}: not scored")
-    asked = candidate(board, task_id, sample)
+    case = candidate(board, task_id, sample)
     return CritiqueRow(
         task_id=task_id,
         step=sample.step,
         attempt=sample.attempt,
-        source=asked.source or Image(np.full_like(asked.image.pixels, 255)),
-        candidate=asked.image,
-        drawn=asked.source is None,
-        instruction=asked.instruction,
-        first_prompt=asked.first_prompt or asked.prompt,
-        prompt=asked.prompt,
+        source=case.source or Image(np.full_like(case.image.pixels, 255)),
+        candidate=case.image,
+        drawn=case.source is None,
+        instruction=case.instruction,
+        first_prompt=case.first_prompt or case.prompt,
+        prompt=case.prompt,
         success=sample.success,
         semantics=sample.scores.semantics,
         quality=sample.scores.quality,

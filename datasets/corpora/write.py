@@ -41,7 +41,7 @@ class Corpus[R]:
     """Name -> its episodes."""
     make: Callable[[range], Iterable[R]]
     """Makes the rows of some episodes. Workers find it by name."""
-    asked: Mapping[str, Any]
+    request: Mapping[str, Any]
     """What `corpus.json` tells this corpus from others by."""
     about: str
     """What the card says after the number of rows."""
@@ -111,26 +111,26 @@ def _shard[R](corpus: Corpus[R], out: Path, name: str, text: bool) -> str:
 
 
 def _same_corpus(corpus: Corpus[Any], out: Path, text: bool) -> None:
-    told = json.dumps({**corpus.asked, "text": text}, indent=1) + "\n"
+    request = json.dumps({**corpus.request, "text": text}, indent=1) + "\n"
     path = out / "corpus.json"
-    if path.exists() and path.read_text() != told:
+    if path.exists() and path.read_text() != request:
         raise DatasetError(f"{out} holds a corpus that was asked for otherwise: choose another --out")
-    write_bytes(path, told.encode())
+    write_bytes(path, request.encode())
 
 
 def _finish(corpus: Corpus[Any], out: Path) -> int:
     import pyarrow.parquet as pq
 
     rows = sum(pq.read_metadata(_file(out, name)).num_rows for name in corpus.shards)
-    told = f"{rows} rows"
+    summary = f"{rows} rows"
     if corpus.kind.judged:
         right = sum(_right(_file(out, name)) for name in corpus.shards)
-        told += f", {right} of them right,"
+        summary += f", {right} of them right,"
         if rows and not ONE_SIDED < right / rows < 1 - ONE_SIDED:
             log.warning("%s: of %d rows %d are right: that teaches not to look", out, rows, right)
     card = (
         f"---\nconfigs:\n- config_name: {corpus.kind.name}\n  data_files:\n  - split: {corpus.split}\n"
-        f"    path: data/{corpus.split}-*.parquet\n---\n\n{told} of {corpus.about}\n"
+        f"    path: data/{corpus.split}-*.parquet\n---\n\n{summary} of {corpus.about}\n"
     )
     write_bytes(out / "README.md", card.encode())
     return rows

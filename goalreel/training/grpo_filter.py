@@ -64,7 +64,7 @@ def filter_groups(
         split="train",
         shards={f"train-{i:05d}": range(part[0], part[-1] + 1) for i, part in enumerate(parts)},
         make=partial(_kept, rows.row, sampling),
-        asked={
+        request={
             "kind": "teaching critiques",
             "source": digest(*(file_digest(shard) for shard in shards_of(source))),
             "critic": sampling.name,

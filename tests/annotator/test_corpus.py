@@ -23,7 +23,7 @@ from goalreel.datasets.corpora.continuations import CONTINUATIONS
 from goalreel.datasets.corpora.critiques import CRITIQUES
 from goalreel.datasets.corpora.judgements import JUDGEMENTS
 from goalreel.datasets.corpora.sequences import EASY, REFLECTION
-from goalreel.datasets.corpora.trajectories import SaidVerdict
+from goalreel.datasets.corpora.trajectories import HumanVerdict
 from goalreel.datasets.corrections.events import FlagIssue, GiveVerdict, TakeFrame
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.records import FOLDER, Records
@@ -261,7 +261,7 @@ def test_a_judge_over_http_that_dies_half_way_scores_the_rest_later(tmp_path):
 
 def test_what_a_person_said_reaches_the_rows(tmp_path):
     boards = kept(4)
-    verdict = SaidVerdict(
+    verdict = HumanVerdict(
         success=False, reasoning="It leans.", refined_prompt="straighten it", correction="wrong_picture"
     )
     boards[0] = replace(boards[0], said={(1, 1): verdict})

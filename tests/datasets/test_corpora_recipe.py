@@ -23,7 +23,7 @@ from goalreel.datasets.corpora.sequences import (
 )
 from goalreel.datasets.corpora.sharegpt import messages_of
 from goalreel.datasets.corpora.split import rl_threshold, variance
-from goalreel.datasets.corpora.trajectories import SaidVerdict, candidate, critique_row, outline
+from goalreel.datasets.corpora.trajectories import HumanVerdict, candidate, critique_row, outline
 from goalreel.datasets.corpora.trend_filter import trend_fault
 from goalreel.planners.agents.critic import ChatCritic
 from goalreel.planners.agents.parsing import parse_plan, parse_verdict
@@ -141,7 +141,7 @@ def test_where_the_critic_was_wrong_the_scorer_gives_the_words():
 
 def test_what_a_person_said_stands_over_the_scorer_and_no_filter_drops_it():
     told = board(step("a", attempt("x", True), attempt("y", True)))
-    said = {(0, 0): SaidVerdict(success=False, reasoning="It leans.", correction="wrong_picture")}
+    said = {(0, 0): HumanVerdict(success=False, reasoning="It leans.", correction="wrong_picture")}
     each = seen(told, [(9, 9), (0, 1)], said)
     assert [s.trust for s in each.samples] == [1, 0]
     assert (each.samples[0].success, each.samples[0].scores.overall) == (False, 0)
@@ -235,7 +235,7 @@ def test_every_attempt_is_a_row_or_has_a_reason():
     samples = sum(len(each.samples) for each in outlines)
     reasons = ("scores", "trends", "judgements", "sft", "rl")
     assert len(chosen.sft) + len(chosen.rl) + sum(chosen.dropped[s].total() for s in reasons) == samples
-    assert len(chosen.lost) == samples - len(chosen.sft) - len(chosen.rl)
+    assert len(chosen.dropped_samples) == samples - len(chosen.sft) - len(chosen.rl)
     for picks in (chosen.sft, chosen.rl):
         assert sum(p.sample.success for p in picks) == sum(not p.sample.success for p in picks)
     parts = [s.part for s in chosen.steps if s.fault is None]

@@ -118,7 +118,7 @@ def make_corpus(
         split=order.split,
         shards=order.shards,
         make=partial(_rows, make or partial(LESSONS[order.kind][1], **options), order.size),
-        asked=settings,
+        request=settings,
         about=_about(order),
     )
     text = text and order.kind not in OF_EDITORS
