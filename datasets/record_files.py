@@ -40,7 +40,7 @@ class RecordFiles:
         Raises:
             DatasetError: the disk is full.
         """
-        reference, data = named(image)
+        reference, data = reference_and_png(image)
         if data is not None:
             write_bytes(self.folder / reference, data)
         return reference
@@ -92,7 +92,7 @@ class RecordFiles:
 
     def is_corrected(self, episode: int) -> bool:
         """Tell whether a person has said anything of an episode."""
-        return self.corrections(episode).begun()
+        return self.corrections(episode).exists()
 
     def review(self, episode: int) -> Review:
         """An episode that a person has said something of, as they have it.
@@ -101,19 +101,19 @@ class RecordFiles:
             DatasetError: its log or its record is damaged.
         """
         entries = self.corrections(episode).entries(self.stand_in)
-        return current(entries, self.begin(episode, length_of(entries)), self.corrections(episode).path)
+        return current(entries, self.begin_log(episode, length_of(entries)), self.corrections(episode).path)
 
-    def begin(self, episode: int, length: int) -> BeginLog:
+    def begin_log(self, episode: int, length: int) -> BeginLog:
         """The record as it is, for a log to go on from; `length` is the episode's, in frames.
 
         Raises:
             DatasetError: as `outline`.
         """
         with self.path(episode).open("rb") as file:
-            found = RECORDING.match(file.read(HEAD_BYTES))
+            match = RECORDING.match(file.read(HEAD_BYTES))
         return BeginLog(
             record=self.record_digest(episode),
-            recording=found[1].decode() if found else None,
+            recording=match[1].decode() if match else None,
             length=length,
             board=self.original(episode),
         )
@@ -137,17 +137,17 @@ class RecordFiles:
             for path in (self.path(episode), self.corrections(episode).path)
             if path.is_file()
         )
-        return {found.group() for text in texts for found in STORED.finditer(text)}
+        return {match.group() for text in texts for match in STORED.finditer(text)}
 
     def digest(self, episode: int) -> str:
         """SHA-256 of the record's bytes and of what people made of it: pictures are named by content, so they
         are covered.
         """
-        own = self.record_digest(episode)
+        record = self.record_digest(episode)
         if not self.is_corrected(episode):
-            return own
+            return record
         text = _text(self.outline(episode))
-        return own if text == _text(self.original(episode)) else digest(own, text)
+        return record if text == _text(self.original(episode)) else digest(record, text)
 
     def record_digest(self, episode: int) -> str:
         """SHA-256 of the record's bytes alone."""
@@ -187,7 +187,7 @@ def _text(board: Storyboard) -> str:
     return board.model_dump_json(context={"put_image": reference_of})
 
 
-def named(image: Image) -> tuple[str, bytes | None]:
+def reference_and_png(image: Image) -> tuple[str, bytes | None]:
     """What a record calls a picture, and its PNG; None for a frame of the recording."""
     if image.frame:
         return FRAME + image.frame, None

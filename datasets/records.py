@@ -30,7 +30,7 @@ from pydantic_core import from_json
 
 from goalreel.datasets.corrections.log import log_episode
 from goalreel.datasets.fingerprint import Fingerprint
-from goalreel.datasets.record_files import HEAD_BYTES, RECORDING, RecordFiles, error_line, named
+from goalreel.datasets.record_files import HEAD_BYTES, RECORDING, RecordFiles, error_line, reference_and_png
 from goalreel.datasets.shards import Shard
 from goalreel.errors import DatasetError
 from goalreel.files import exclusive, file_lock, sweep, write_bytes
@@ -142,8 +142,8 @@ class Records(RecordFiles):
 
     def recorded(self) -> set[int]:
         """Episodes with a record, whole or not."""
-        found = (self.folder / "episodes").glob("chunk-*/episode_*.json")
-        numbers = (path.stem.removeprefix("episode_") for path in found)
+        paths = (self.folder / "episodes").glob("chunk-*/episode_*.json")
+        numbers = (path.stem.removeprefix("episode_") for path in paths)
         return {int(number) for number in numbers if number.isdecimal()}
 
     def done(self, among: Collection[int] | None = None) -> set[int]:
@@ -170,8 +170,8 @@ class Records(RecordFiles):
         if self.recordings is None:
             return False
         with self.path(episode).open("rb") as file:
-            found = RECORDING.match(file.read(HEAD_BYTES))
-        return found is not None and found[1].decode() != self.recordings.get(episode)
+            match = RECORDING.match(file.read(HEAD_BYTES))
+        return match is not None and match[1].decode() != self.recordings.get(episode)
 
     def commit(self, episode: int, storyboard: Storyboard) -> None:
         """Store an episode's storyboard, pictures first: the record appears only when all of it is there.
@@ -182,7 +182,7 @@ class Records(RecordFiles):
         pictures: dict[str, bytes] = {}
 
         def put(image: Image) -> str:
-            reference, data = named(image)
+            reference, data = reference_and_png(image)
             if data is not None:
                 pictures[reference] = data
             return reference
@@ -201,8 +201,8 @@ class Records(RecordFiles):
         # Only a run writes records, and this is it; logs are written meanwhile.
         with self.reviewing():
             logged = {log_episode(path) for path in (self.folder / "corrections").glob("chunk-*/*.jsonl")}
-            known = {episode for episode in logged if episode is not None}
-            used |= {picture for episode in known for picture in self.pictures(episode)}
+            episodes = {episode for episode in logged if episode is not None}
+            used |= {picture for episode in episodes for picture in self.pictures(episode)}
             for path in (self.folder / "images").glob("*/*.png"):
                 if path.relative_to(self.folder).as_posix() not in used:
                     path.unlink()
@@ -214,8 +214,8 @@ class Records(RecordFiles):
             data = path.read_bytes()
             if not isinstance(from_json(data, cache_strings="none"), dict):
                 raise ValueError("not a JSON object")
-            for found in _PICTURE.finditer(data):
-                self.stored((found[1] or found[2]).decode())
+            for match in _PICTURE.finditer(data):
+                self.stored((match[1] or match[2]).decode())
         except (ValueError, OSError) as e:
             raise DatasetError(f"{path}: damaged record ({error_line(e)})") from e
 
@@ -229,16 +229,16 @@ def _agree(path: Path, settings: Mapping[str, Any], source: str, out: Path) -> N
         write_bytes(path, text.encode() + b"\n")
         return
     try:
-        there = json.loads(path.read_bytes())
-        theirs, their_source, their_format = dict(there["settings"]), there["source"], there["format"]
+        content = json.loads(path.read_bytes())
+        old, old_source, old_format = dict(content["settings"]), content["source"], content["format"]
     except (ValueError, KeyError, TypeError) as e:
         raise DatasetError(f"{path}: damaged: remove {out} and annotate again") from e
-    if their_source != source:
+    if old_source != source:
         raise DatasetError(f"{out}: made from another dataset: choose another --out")
-    mine = _BEFORE | json.loads(text)["settings"] | {"format": FORMAT}
-    theirs = _BEFORE | theirs | {"format": their_format}
-    if changed := sorted(k for k in mine | theirs if mine.get(k) != theirs.get(k)):
-        what = ", ".join(f"{k} was {theirs.get(k)!r} and is now {mine.get(k)!r}" for k in changed)
+    new = _BEFORE | json.loads(text)["settings"] | {"format": FORMAT}
+    old = _BEFORE | old | {"format": old_format}
+    if changed := sorted(k for k in new | old if new.get(k) != old.get(k)):
+        what = ", ".join(f"{k} was {old.get(k)!r} and is now {new.get(k)!r}" for k in changed)
         raise DatasetError(
             f"{out}: annotated with other settings ({what}): keep them or choose another --out"
         )

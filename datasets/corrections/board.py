@@ -76,37 +76,37 @@ def plan(review: Review) -> Plan | None:
         return None
     segments = [step.segment for step in review.steps]
     return Plan(
-        steps=tuple(_words(step) for step in review.steps),
+        steps=tuple(_wording(step) for step in review.steps),
         segments=None if None in segments else tuple(s for s in segments if s is not None),
         phases=review.phases,
     )
 
 
 def _step(review: Review, step: ReviewStep) -> StoryboardStep:
-    words, attempts = _words(step), _attempts(review, step)
+    wording, attempts = _wording(step), _attempts(review, step)
     accepted = review.verdict == "accept" and step.segment is not None
     if step.chosen is None and ("goal" in step.edited or accepted):
-        caption = words.auxiliary_text if (words.auxiliary_text or "").strip() else words.instruction
-        words = words.model_copy(update={"prompt": None, "auxiliary_text": caption})
-    if words.prompt is None:
+        caption = wording.auxiliary_text if (wording.auxiliary_text or "").strip() else wording.instruction
+        wording = wording.model_copy(update={"prompt": None, "auxiliary_text": caption})
+    if wording.prompt is None:
         attempts = ()
     reason = _reason(review, step)
     return StoryboardStep(
-        step=words,
+        step=wording,
         segment=None if reason else step.segment,
         attempts=attempts,
-        status=_status(words, attempts, step.chosen),
+        status=_status(wording, attempts, step.chosen),
         chosen=step.chosen,
         alignment=Alignment(reason=reason) if reason else step.alignment,
     )
 
 
-def _words(step: ReviewStep) -> Step:
+def _wording(step: ReviewStep) -> Step:
     """Its words, with a prompt where it has a goal image."""
-    words = step.step
-    if words.prompt is not None or step.chosen is None:
-        return words
-    return words.model_copy(update={"prompt": words.instruction})
+    wording = step.step
+    if wording.prompt is not None or step.chosen is None:
+        return wording
+    return wording.model_copy(update={"prompt": wording.instruction})
 
 
 def _reason(review: Review, step: ReviewStep) -> str | None:
@@ -116,13 +116,13 @@ def _reason(review: Review, step: ReviewStep) -> str | None:
     return "a person rejected the episode" if review.verdict == "reject" else None
 
 
-def _status(words: Step, attempts: tuple[Attempt, ...], chosen: int | None) -> Status:
+def _status(wording: Step, attempts: tuple[Attempt, ...], chosen: int | None) -> Status:
     if chosen is not None:
         verdict = attempts[chosen].verdict
         return "verified" if verdict is not None and verdict.success else "unverified"
     if attempts:
         return "failed"
-    return "text" if words.prompt is None else "skipped"
+    return "text" if wording.prompt is None else "skipped"
 
 
 def _attempts(review: Review, step: ReviewStep) -> tuple[Attempt, ...]:
@@ -131,9 +131,9 @@ def _attempts(review: Review, step: ReviewStep) -> tuple[Attempt, ...]:
     if why is None or step.chosen is None:
         return step.attempts
     right = why in ("accepted", "chosen")
-    there = step.attempts[step.chosen]
-    if there.verdict is not None and there.verdict.success == right:
+    attempt = step.attempts[step.chosen]
+    if attempt.verdict is not None and attempt.verdict.success == right:
         return step.attempts
     verdict = Verdict(success=right, reasoning=_TOLD[why])
-    mine = there.model_copy(update={"verdict": verdict, "failure": None})
-    return (*step.attempts[: step.chosen], mine, *step.attempts[step.chosen + 1 :])
+    judged = attempt.model_copy(update={"verdict": verdict, "failure": None})
+    return (*step.attempts[: step.chosen], judged, *step.attempts[step.chosen + 1 :])

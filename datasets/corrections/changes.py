@@ -67,8 +67,8 @@ def _changed(review: Review, change: StepCorrection, name: str) -> Review:
         case RenameStep():
             return review.replaced(at, _set(step, "words", step=_worded(step.step, change)))
         case SetOutcome():
-            words = step.step.model_copy(update={"outcome": change.outcome})
-            return review.replaced(at, _set(step, "words", step=words))
+            renamed = step.step.model_copy(update={"outcome": change.outcome})
+            return review.replaced(at, _set(step, "words", step=renamed))
         case ChooseAttempt():
             return review.replaced(at, _chosen(step, change.attempt))
         case TakeFrame():
@@ -84,10 +84,10 @@ def _changed(review: Review, change: StepCorrection, name: str) -> Review:
     assert_never(change)
 
 
-def _set(one: ReviewStep, part: ReviewPart, **fields: object) -> ReviewStep:
+def _set(step: ReviewStep, part: ReviewPart, **fields: object) -> ReviewStep:
     """The step with a part of it set by a person."""
-    issues = tuple(issue for issue in one.issues if issue not in _MENDED[part])
-    return one.model_copy(update={"edited": one.edited | {part}, "issues": issues} | fields)
+    issues = tuple(issue for issue in step.issues if issue not in _MENDED[part])
+    return step.model_copy(update={"edited": step.edited | {part}, "issues": issues} | fields)
 
 
 def _timed(review: Review, step: ReviewStep, segment: Segment) -> ReviewStep:
@@ -123,12 +123,12 @@ def _chosen(step: ReviewStep, attempt: int) -> ReviewStep:
 
 
 def _worded(step: Step, change: RenameStep) -> Step:
-    words = {"name": change.name.strip()}
+    texts = {"name": change.name.strip()}
     if change.instruction is not None:
-        words["instruction"] = change.instruction.strip()
+        texts["instruction"] = change.instruction.strip()
     if change.prompt is not None:
-        words["prompt"] = change.prompt.strip()
-    return step.model_copy(update=words)
+        texts["prompt"] = change.prompt.strip()
+    return step.model_copy(update=texts)
 
 
 def _moved(review: Review, change: MoveBoundary) -> Review:
@@ -153,10 +153,10 @@ def _split(review: Review, at: int, change: SplitStep, name: str) -> Review:
     step, segment = review.steps[at], _segment(review.steps[at])
     first = _whole(review, segment.start, change.frame)
     second = _whole(review, change.frame, segment.end)
-    right = _set(step, "time", id=name, segment=second)
+    second_step = _set(step, "time", id=name, segment=second)
     bare = {"attempts": (), "chosen": None, "status": "skipped", "edited": step.edited - {"goal"}}
-    left = _timed(review, step.model_copy(update=bare | {"taken": frozenset()}), first)
-    return review.replaced(at, left, right)
+    first_step = _timed(review, step.model_copy(update=bare | {"taken": frozenset()}), first)
+    return review.replaced(at, first_step, second_step)
 
 
 def _merged(review: Review, at: int) -> Review:

@@ -42,7 +42,7 @@ def length_of(entries: Sequence[LogEntry]) -> int:
     return next(e.change.length for e in reversed(entries) if isinstance(e.change, BeginLog))
 
 
-def current(entries: Sequence[LogEntry], begin: BeginLog, path: Path) -> Review:
+def current(entries: Sequence[LogEntry], base: BeginLog, path: Path) -> Review:
     """What a log comes to, on the record as it is now.
 
     Raises:
@@ -52,7 +52,7 @@ def current(entries: Sequence[LogEntry], begin: BeginLog, path: Path) -> Review:
         review = reviewed(entries)
     except (InputError, StopIteration, IndexError) as e:
         raise DatasetError(f"{path}: damaged: its lines do not fit one another ({e})") from e
-    return review if review.record == begin.record else renewed(review, begin)
+    return review if review.record == base.record else renewed(review, base)
 
 
 class ConflictError(InputError):
@@ -95,7 +95,7 @@ class CorrectionLog:
                 "and all behind it"
             ) from e
 
-    def begun(self) -> bool:
+    def exists(self) -> bool:
         """Tell whether there is a whole line."""
         try:
             with self.path.open("rb") as file:
@@ -108,12 +108,12 @@ class CorrectionLog:
         revision: int,
         by: str,
         change: Correction,
-        begin: Callable[[Sequence[LogEntry]], BeginLog | None],
+        base_of: Callable[[Sequence[LogEntry]], BeginLog | None],
         get_image: Callable[[str], Image],
     ) -> list[LogEntry]:
         """Add a change to revision `revision` (0: no log yet), and give all lines.
 
-        The caller holds `Records.reviewing`. `begin` gives the record as it is, where the lines are not of
+        The caller holds `Records.reviewing`. `base_of` gives the record as it is, where the lines are not of
         it; it goes before the change.
 
         Raises:
@@ -124,10 +124,10 @@ class CorrectionLog:
         entries = self.entries(get_image)
         if len(entries) != revision:
             raise ConflictError(len(entries), entries[-1].by if entries else "nobody")
-        new = [found for found in (begin(entries), change) if found is not None]
+        new = [item for item in (base_of(entries), change) if item is not None]
         at = datetime.now(UTC)
         added = [
-            LogEntry(revision=revision + n, at=at, by=by, change=one) for n, one in enumerate(new, start=1)
+            LogEntry(revision=revision + n, at=at, by=by, change=item) for n, item in enumerate(new, start=1)
         ]
         _check_stack([*entries, *added[:-1]], change)
         reviewed([*entries, *added])

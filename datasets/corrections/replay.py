@@ -57,22 +57,22 @@ def standing(entries: Sequence[LogEntry]) -> tuple[list[LogEntry], list[LogEntry
     return done, undone
 
 
-def renewed(review: Review, begin: BeginLog) -> Review:
+def renewed(review: Review, base: BeginLog) -> Review:
     """What a person's corrections make of another record of the episode.
 
     Their steps stay. Where the record has the very same ones, as after `annotate` with their plan, its goal
     images take the place of those that nobody set. A verdict, or an issue, stays with what it was said of.
     """
-    fresh = Review.of(begin)
-    if begin.recording != review.recording or begin.length != review.length:
+    fresh = Review.of(base)
+    if base.recording != review.recording or base.length != review.length:
         return fresh
     if _outline(review) == _outline(fresh):
-        mine = zip(review.steps, fresh.steps, strict=True)
-        steps = tuple(old if "goal" in old.edited else _renewed(old, new) for old, new in mine)
+        pairs = zip(review.steps, fresh.steps, strict=True)
+        steps = tuple(old if "goal" in old.edited else _renewed(old, new) for old, new in pairs)
         same = [s.goal for s in steps] == [s.goal for s in review.steps]
         opinion = {"verdict": review.verdict, "by": review.by} if same else {}
-        kept = {"issues": review.issues, "corrected": review.corrected}
-        return fresh.model_copy(update={"steps": steps} | kept | opinion)
+        review_fields = {"issues": review.issues, "corrected": review.corrected}
+        return fresh.model_copy(update={"steps": steps} | review_fields | opinion)
     if not review.corrected:
         return fresh
     return review.model_copy(update={"record": fresh.record, "task": fresh.task})

@@ -41,8 +41,8 @@ class Reviews:
     def episodes(self) -> list[int]:
         """Those that a person has said something of, in order."""
         paths = (self.records.folder / "corrections").glob("chunk-*/*.jsonl")
-        found = (log_episode(path) for path in paths)
-        return sorted(e for e in found if e is not None and self.records.is_corrected(e))
+        episodes = (log_episode(path) for path in paths)
+        return sorted(e for e in episodes if e is not None and self.records.is_corrected(e))
 
     def look(self, episode: int, length: int) -> Reviewed:
         """An episode of `length` frames as it is now.
@@ -52,10 +52,10 @@ class Reviews:
         """
         log = self.records.corrections(episode)
         entries = log.entries(self.records.stand_in)
-        begin = self.records.begin(episode, length)
+        base = self.records.begin_log(episode, length)
         if not entries:
-            return Reviewed(Review.of(begin))
-        return Reviewed(current(entries, begin, log.path), tuple(entries))
+            return Reviewed(Review.of(base))
+        return Reviewed(current(entries, base, log.path), tuple(entries))
 
     def change(self, episode: int, length: int, revision: int, by: str, change: Correction) -> Reviewed:
         """Make a change to revision `revision` of an episode; when this returns it is on the disk.
@@ -69,24 +69,24 @@ class Reviews:
             return self._change(episode, length, revision, by, change)
 
     def _change(self, episode: int, length: int, revision: int, by: str, change: Correction) -> Reviewed:
-        found = self.records.begin(episode, length)
+        base = self.records.begin_log(episode, length)
 
         def begin(entries: Sequence[LogEntry]) -> BeginLog | None:
-            return None if entries and reviewed(entries).record == found.record else found
+            return None if entries and reviewed(entries).record == base.record else base
 
         log = self.records.corrections(episode)
         entries = log.append(revision, by, change, begin, self.records.stand_in)
-        return Reviewed(current(entries, found, log.path), tuple(entries))
+        return Reviewed(current(entries, base, log.path), tuple(entries))
 
     def render(
         self, episode: int, length: int, revision: int, by: str, step: str, attempts: Sequence[Attempt]
     ) -> Reviewed:
         """Add attempts of another prompt, with their pictures, as `change` does."""
         with self.records.reviewing():
-            kept = tuple(
+            stored = tuple(
                 attempt.model_copy(update={"image": stand_in(self.records.store(attempt.image))})
                 if attempt.image
                 else attempt
                 for attempt in attempts
             )
-            return self._change(episode, length, revision, by, AddRendering(step=step, attempts=kept))
+            return self._change(episode, length, revision, by, AddRendering(step=step, attempts=stored))

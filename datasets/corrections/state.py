@@ -81,13 +81,13 @@ class Review(Frozen):
     """A person has changed more than their own opinion of it."""
 
     @staticmethod
-    def of(begin: BeginLog) -> "Review":
+    def of(base: BeginLog) -> "Review":
         """The record as nobody has changed it."""
-        board = begin.board
+        board = base.board
         return Review(
-            record=begin.record,
-            recording=begin.recording,
-            length=begin.length,
+            record=base.record,
+            recording=base.recording,
+            length=base.length,
             task=board.task,
             steps=tuple(ReviewStep.of(i, step) for i, step in enumerate(board.steps)),
             failure=board.failure,
@@ -99,8 +99,8 @@ class Review(Frozen):
         """The camera whose frames become goal images; None where no frame of a recording is shown."""
         attempts = (attempt.image for step in self.steps for attempt in step.attempts)
         frames = (image.frame or "" for image in (self.task.image, *attempts) if image is not None)
-        found = next((frame for frame in frames if frame.startswith(FRAME)), None)
-        return found and found.removeprefix(FRAME).rpartition("#")[0]
+        reference = next((frame for frame in frames if frame.startswith(FRAME)), None)
+        return reference and reference.removeprefix(FRAME).rpartition("#")[0]
 
     def place(self, step: str) -> int:
         """Where the step with this id is.
@@ -108,8 +108,8 @@ class Review(Frozen):
         Raises:
             InputError: nowhere.
         """
-        for number, one in enumerate(self.steps):
-            if one.id == step:
+        for number, candidate in enumerate(self.steps):
+            if candidate.id == step:
                 return number
         raise InputError(f"there is no step {step}: look at the episode as it is now")
 

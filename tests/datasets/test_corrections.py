@@ -341,7 +341,7 @@ def test_a_line_that_a_killed_write_left_is_no_line(records, person):
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:50])
     assert person.reviews.look(0, LENGTH).review == review
-    assert person.does(UndoChange()).steps == Review.of(records.begin(0, LENGTH)).steps
+    assert person.does(UndoChange()).steps == Review.of(records.begin_log(0, LENGTH)).steps
     assert path.read_bytes().startswith(whole)
 
 
