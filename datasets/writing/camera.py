@@ -11,7 +11,7 @@ from goalreel.datasets.episode import stored
 from goalreel.datasets.writing.cut import AT_ONCE
 from goalreel.datasets.writing.layout import VideoFile
 from goalreel.datasets.writing.meta import VIDEO_PATH
-from goalreel.datasets.writing.plan import Build, picture_size
+from goalreel.datasets.writing.plan import BuildPlan, picture_size
 from goalreel.datasets.writing.stats import PictureLevels, Stats
 from goalreel.datasets.writing.video import PictureRun, fit, write_video
 from goalreel.errors import DatasetError
@@ -19,7 +19,7 @@ from goalreel.image import Image
 from goalreel.subgoal_camera import in_form
 
 
-def make_video(build: Build, video: VideoFile) -> tuple[Path, dict[int, Stats]]:
+def make_video(build: BuildPlan, video: VideoFile) -> tuple[Path, dict[int, Stats]]:
     """Write one file of the camera unless it is there; its statistics either way."""
     template, prefix = build.source.info.get("video_path") or VIDEO_PATH, f"videos/{build.key}"
     row = {f"{prefix}/chunk_index": video.chunk, f"{prefix}/file_index": video.file}
@@ -37,7 +37,7 @@ def make_video(build: Build, video: VideoFile) -> tuple[Path, dict[int, Stats]]:
     return path, {int(e): {n: np.array(v) for n, v in s.items()} for e, s in note.items()}
 
 
-def _runs(build: Build, video: VideoFile, stats: dict[int, Stats]) -> Iterator[PictureRun]:
+def _runs(build: BuildPlan, video: VideoFile, stats: dict[int, Stats]) -> Iterator[PictureRun]:
     """The pictures of a file's episodes in order; fills `stats` as it goes."""
     for episode in video.episodes:
         levels = PictureLevels()
@@ -47,7 +47,7 @@ def _runs(build: Build, video: VideoFile, stats: dict[int, Stats]) -> Iterator[P
         stats[episode] = levels.stats()
 
 
-def _episode_runs(build: Build, episode: int) -> Iterator[PictureRun]:
+def _episode_runs(build: BuildPlan, episode: int) -> Iterator[PictureRun]:
     """Every run starts on a keyframe, and so does every episode."""
     length, black = build.clock[episode].frames, np.zeros((build.size[1], build.size[0], 3), np.uint8)
     plan = build.goals[episode].runs(length) if episode in build.goals else [(length, None)]
@@ -64,7 +64,7 @@ def _episode_runs(build: Build, episode: int) -> Iterator[PictureRun]:
         at += count
 
 
-def _live(build: Build, episode: int, frames: range) -> Iterator[NDArray[np.uint8]]:
+def _live(build: BuildPlan, episode: int, frames: range) -> Iterator[NDArray[np.uint8]]:
     """What the camera of the goals saw meanwhile, at the size of the goals."""
     recorded = build.source.episode(episode)
     for start in range(0, len(frames), AT_ONCE):
@@ -72,7 +72,7 @@ def _live(build: Build, episode: int, frames: range) -> Iterator[NDArray[np.uint
             yield fit(image.pixels, build.size)
 
 
-def _pictures(build: Build, episode: int, references: list[str]) -> dict[str, NDArray[np.uint8]]:
+def _pictures(build: BuildPlan, episode: int, references: list[str]) -> dict[str, NDArray[np.uint8]]:
     """The goal images by reference, at the camera's size."""
     frames: dict[str, list[int]] = {}
     for reference in references:
@@ -92,7 +92,7 @@ def _pictures(build: Build, episode: int, references: list[str]) -> dict[str, ND
     return {reference: fit(image.pixels, build.size) for reference, image in images.items()}
 
 
-def prune(build: Build, keep: set[Path]) -> None:
+def prune(build: BuildPlan, keep: set[Path]) -> None:
     """Remove files of the camera that an earlier build of OUT laid out otherwise."""
     for path in sorted((build.out / "videos" / build.key).rglob("*.mp4")):
         inherited = (build.source.root / path.relative_to(build.out)).exists()

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from goalreel.datasets.writing.plan import Build
+from goalreel.datasets.writing.plan import BuildPlan
 from goalreel.files import write_bytes
 from goalreel.types import ROLES
 
@@ -22,7 +22,7 @@ _ADDED = {"tags": ("LeRobot", "goalreel", "visual-sub-goals"), "task_categories"
 log = logging.getLogger(__name__)
 
 
-def write_card(job: Build) -> None:
+def write_card(job: BuildPlan) -> None:
     """Write the card: what IN's says stays, but for a section that an earlier pass left there.
 
     Raises:
@@ -64,7 +64,7 @@ def _joined(old: object, new: tuple[str, ...]) -> list[object]:
     return [*values, *(value for value in new if value not in values)]
 
 
-def _section(job: Build) -> Iterator[str]:
+def _section(job: BuildPlan) -> Iterator[str]:
     """What this build wrote, in Markdown."""
     width, height = job.size
     steps = Counter(status for goals in job.goals.values() for status in goals.statuses)
@@ -73,8 +73,8 @@ def _section(job: Build) -> Iterator[str]:
     yield ""
     yield f"{len(job.goals)} of {len(job.clock)} episodes were annotated by goalreel. Their steps: {counts}."
     yield ""
-    shown = f"the picture of its goal, {job.form}"
-    yield f"- `{job.key}` ({width}x{height}, a camera): on each frame of a sub-task {shown}."
+    picture = f"the picture of its goal, {job.form}"
+    yield f"- `{job.key}` ({width}x{height}, a camera): on each frame of a sub-task {picture}."
     yield f"- `{job.pad_key}`: true on frames without an accepted goal, whose picture is black."
     if job.text.language:
         yield "- `language_persistent`: the words, as rows of style `plan`, `subtask` and others."
@@ -100,7 +100,7 @@ def _section(job: Build) -> Iterator[str]:
         yield "Your own loader takes `collate_fn=lerobot.utils.collate.lerobot_collate_fn` for the words."
 
 
-def _models(job: Build) -> Iterator[tuple[str, str]]:
+def _models(job: BuildPlan) -> Iterator[tuple[str, str]]:
     settings = job.records.settings()
     for role in ROLES:
         if isinstance(name := settings.get(role), str):

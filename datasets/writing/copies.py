@@ -21,8 +21,8 @@ def check_apart(root: Path, out: Path) -> None:
     Raises:
         DatasetError: one folder is the other or lies inside it.
     """
-    one, two = root.resolve(), out.resolve()
-    if one.is_relative_to(two) or two.is_relative_to(one):
+    source, target = root.resolve(), out.resolve()
+    if source.is_relative_to(target) or target.is_relative_to(source):
         raise DatasetError(
             f"{out}: overlaps the dataset {root}, which is never changed: choose another --out"
         )

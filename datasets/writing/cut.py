@@ -58,18 +58,18 @@ def _copied(episode: Episode, camera: str, path: Path) -> bool:
 
 def _packets(video: VideoIndex, source: InputContainer, pts: Sequence[int]) -> list[av.Packet]:
     """As many as there are `pts`, in decoding order, from the keyframe shown at the first of them on."""
-    found: list[av.Packet] = []
+    packets: list[av.Packet] = []
     stream = source.streams.video[0]
     try:
         source.seek(pts[0], stream=stream, backward=True)
         for packet in source.demux(stream):
-            if found or packet.pts == pts[0]:
-                found.append(packet)
-            if len(found) == len(pts):
+            if packets or packet.pts == pts[0]:
+                packets.append(packet)
+            if len(packets) == len(pts):
                 break
     except FFmpegError as e:
         raise DatasetError(f"{video.path}: not a readable video ({e}): truncated or corrupt?") from e
-    return found
+    return packets
 
 
 def _encoded(episode: Episode, camera: str, path: Path) -> None:

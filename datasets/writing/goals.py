@@ -57,15 +57,15 @@ class Goals:
 
         None comes only after a name.
         """
-        found: list[tuple[int, str | None]] = []
+        edges: list[tuple[int, str | None]] = []
         at = 0
         for span in self.spans:
-            found += [(at, None)] if at < span.start else []
-            found.append((span.start, span.name))
+            edges += [(at, None)] if at < span.start else []
+            edges.append((span.start, span.name))
             at = span.end
-        found += [(at, None)] if at < length else []
-        names = [None, *(name for _, name in found)]
-        return [edge for edge, before in zip(found, names, strict=False) if edge[1] or before]
+        edges += [(at, None)] if at < length else []
+        names = [None, *(name for _, name in edges)]
+        return [edge for edge, previous in zip(edges, names, strict=False) if edge[1] or previous]
 
     def runs(self, length: int) -> list[tuple[int, str | None]]:
         """The episode as (frame count, picture) runs that add up to `length` frames."""
@@ -90,8 +90,8 @@ def read_goals(
     Raises:
         DatasetError: a record does not fit its episode.
     """
-    found = ((episode, _goals(records, episode, lengths[episode], use_unverified)) for episode in episodes)
-    return {episode: goals for episode, goals in found if goals is not None}
+    pairs = ((episode, _goals(records, episode, lengths[episode], use_unverified)) for episode in episodes)
+    return {episode: goals for episode, goals in pairs if goals is not None}
 
 
 def _goals(records: Records, episode: int, length: int, use_unverified: bool) -> Goals | None:
@@ -108,14 +108,14 @@ def _goals(records: Records, episode: int, length: int, use_unverified: bool) ->
             continue
         done = use_unverified or step.step.outcome == "done"
         picture = step.goal_image.frame if step.goal_image and done and step.status in usable else None
-        name = intern(step.step.name) if _said(step, use_unverified) else None
+        name = intern(step.step.name) if _may_be_named(step, use_unverified) else None
         spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture))
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
         raise DatasetError(
             f"{records.path(episode)}: its segments do not fit the episode's {length} frames: "
             "remove this file and annotate the episode again"
         )
-    plan = tuple(intern(step.step.name) for step in board.steps if _said(step, use_unverified))
+    plan = tuple(intern(step.step.name) for step in board.steps if _may_be_named(step, use_unverified))
     made_from = digest(record, str(use_unverified), str(corrected))
     statuses: tuple[Status, ...] = tuple(step.status for step in board.steps)
     edges = tuple(_phase_edges(spans, board.phases, length))
@@ -134,14 +134,14 @@ def _phase_edges(
     edges = {edge for p in (*spans, *(p.segment for p in phases)) for edge in (p.start, p.end)}
     last: MotionPhase | None = None
     for at in sorted(edge for edge in edges if edge < length):
-        said = any(span.start <= at < span.end and span.name is not None for span in spans)
-        phase = next((p for p in phases if said and p.segment.start <= at < p.segment.end), None)
+        named_span = any(span.start <= at < span.end and span.name is not None for span in spans)
+        phase = next((p for p in phases if named_span and p.segment.start <= at < p.segment.end), None)
         if phase is not last:
             yield at, intern(phase.name) if phase else None
         last = phase
 
 
-def _said(step: StoryboardStep, use_unverified: bool) -> bool:
+def _may_be_named(step: StoryboardStep, use_unverified: bool) -> bool:
     """Whether a policy may be told that this is what happened."""
     done = step.step.outcome == "done" and step.status in ("verified", "text")
     return not step.unaligned and (use_unverified or done)

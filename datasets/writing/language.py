@@ -64,12 +64,12 @@ def merge_rows(
     styles = {*dropped, *(row["style"] for row in new)}
     planned = {row["timestamp"] for row in new if row["style"] == "plan"}
 
-    def kept(row: LanguageRow) -> bool:
+    def stays(row: LanguageRow) -> bool:
         if row["style"] not in styles:
             return True
         return row["style"] == "plan" and row["timestamp"] in interjected and row["timestamp"] not in planned
 
-    rows = [row for row in old if kept(row)] + list(new)
+    rows = [row for row in old if stays(row)] + list(new)
     return sorted(rows, key=lambda r: (r["timestamp"], r["style"] or "", r["role"] or ""))
 
 

@@ -58,7 +58,7 @@ def clocks(shards: list[Path], fps: float) -> dict[int, EpisodeClock]:
     Raises:
         DatasetError: a data file is not readable, or an episode's rows in it are not together.
     """
-    found = {}
+    episode_clocks = {}
     for path in shards:
         try:
             table = read_table(path, ["episode_index", "timestamp"])
@@ -71,10 +71,12 @@ def clocks(shards: list[Path], fps: float) -> dict[int, EpisodeClock]:
         episode, time = episode[order], time[order].astype(np.float64)
         starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
         for start, stop in zip(starts, [*starts[1:], len(episode)], strict=True):
-            mine = time[start:stop]
-            jitter = np.abs(mine - mine[0] - np.arange(len(mine)) / fps).max()
-            found[int(episode[start])] = EpisodeClock(len(mine), float(mine[0]), float(jitter), path)
-    return found
+            times = time[start:stop]
+            jitter = np.abs(times - times[0] - np.arange(len(times)) / fps).max()
+            episode_clocks[int(episode[start])] = EpisodeClock(
+                len(times), float(times[0]), float(jitter), path
+            )
+    return episode_clocks
 
 
 def arrange(
@@ -100,15 +102,15 @@ def arrange(
 
 def places(files: list[VideoFile], clock: Mapping[int, EpisodeClock], fps: float) -> dict[int, EpisodePlace]:
     """Where lerobot's loader finds each episode: a frame at `from_timestamp` plus its own timestamp."""
-    found = {}
+    place_by_episode = {}
     for file in files:
         at = 0
         for index in file.episodes:
             has = clock[index]
             start, end = at / fps - has.first, (at + has.frames) / fps - has.first
-            found[index] = EpisodePlace(file.chunk, file.file, start, end)
+            place_by_episode[index] = EpisodePlace(file.chunk, file.file, start, end)
             at += has.frames
-    return found
+    return place_by_episode
 
 
 def _last(rows: EpisodeRows, key: str) -> tuple[int, int] | None:

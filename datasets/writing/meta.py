@@ -16,7 +16,7 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import episode_files
 from goalreel.datasets.writing.encoder import video_info
 from goalreel.datasets.writing.layout import EpisodePlace
-from goalreel.datasets.writing.plan import FORM, Build
+from goalreel.datasets.writing.plan import FORM, BuildPlan
 from goalreel.datasets.writing.schema import LANGUAGE_FEATURE, language_types, put_column
 from goalreel.datasets.writing.stats import Stats, aggregate
 from goalreel.datasets.writing.tasks import listed
@@ -32,7 +32,7 @@ def write_episodes(
     target: Path,
     placed: Mapping[int, EpisodePlace],
     stats: Mapping[int, Stats],
-    job: Build,
+    job: BuildPlan,
 ) -> None:
     """Rewrite one file of meta/episodes with the sub-goal camera; episodes not `placed` keep their values.
 
@@ -53,8 +53,8 @@ def write_episodes(
     if job.tasks and "tasks" in table.column_names:
         old = zip(table["tasks"].to_pylist(), episodes, strict=True)
         values = [
-            listed(job.goals[e], job.tasks, theirs) if e in job.goals else _ordered(theirs, job.source, e)
-            for theirs, e in old
+            listed(job.goals[e], job.tasks, tasks) if e in job.goals else _ordered(tasks, job.source, e)
+            for tasks, e in old
         ]
         at = table.schema.get_field_index("tasks")
         table = table.set_column(at, table.schema.field(at), array(values, table.schema.field(at).type))
@@ -110,16 +110,16 @@ def _arrays(table: pa.Table) -> dict[str, NDArray[np.generic]]:
 
     Episodes without any are left out. As Python lists the numbers would take 5 KB an episode.
     """
-    found = {}
+    arrays = {}
     for name in table.column_names:
         values, shape = table[name].combine_chunks(), (1,) if name.endswith("/count") else (3, 1, 1)
         for _ in shape:
             values = list_items(values)
-        found[name.rpartition("/")[2]] = to_numpy(values).reshape(-1, *shape)
-    return found
+        arrays[name.rpartition("/")[2]] = to_numpy(values).reshape(-1, *shape)
+    return arrays
 
 
-def write_info(job: Build, video: Path | None) -> None:
+def write_info(job: BuildPlan, video: Path | None) -> None:
     """info.json of OUT: IN's, the camera as lerobot describes a video, the mask, and the language columns.
 
     `video` is a file of the camera to probe, None where IN describes it already.

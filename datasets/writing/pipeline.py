@@ -22,7 +22,7 @@ from goalreel.datasets.writing.copies import (
     pass_on,
 )
 from goalreel.datasets.writing.layout import VideoFile, arrange, places
-from goalreel.datasets.writing.plan import Build
+from goalreel.datasets.writing.plan import BuildPlan
 from goalreel.datasets.writing.shards import rewrite_shard
 from goalreel.datasets.writing.stats import Stats
 from goalreel.datasets.writing.tasks import TASKS, tasks_file
@@ -50,7 +50,7 @@ def build(
     `camera` is the camera of `source` that the goal images come from (None: its first fixed one) and gives
     their size. The new camera `camera_key` shows, on every frame of a step, that step's goal in `form`
     (`goalreel.subgoal_camera.in_form`), with what `camera` saw then as the live frame. Frames without one are
-    black, and True in the column `Build.pad_key`. Steps without an accepted picture have no sub-task row
+    black, and True in the column `BuildPlan.pad_key`. Steps without an accepted picture have no sub-task row
     either, unless `use_unverified`. An episode of `source` that has sub-task rows already keeps all its
     language rows, unless `text` replaces them or a person corrected the episode; `text` says which words are
     written, and where. `progress(done, total)` counts files.
@@ -62,7 +62,7 @@ def build(
     root, out = source.root, Path(out)
     check_apart(root, out)
     text = text or TextOptions()
-    job = Build.prepare(source, out, records, camera, camera_key, use_unverified, text, form)
+    job = BuildPlan.prepare(source, out, records, camera, camera_key, use_unverified, text, form)
     annotated = set(job.clock) if not job.had_camera else set(job.goals)
     videos = arrange(job.source, job.clock, annotated, camera_key)
     shards, episodes = data_files(root), episode_files(root)
@@ -83,7 +83,7 @@ def build(
 
 
 def _steps(
-    job: Build, shards: list[Path], videos: list[VideoFile], episodes: list[Path], everything: str
+    job: BuildPlan, shards: list[Path], videos: list[VideoFile], episodes: list[Path], everything: str
 ) -> Iterator[None]:
     """Make one file after the other, skipping those that are made."""
     root, meta_folder = job.source.root, job.out / "meta"
@@ -93,9 +93,9 @@ def _steps(
     stats: dict[int, Stats] = {}
     files = {}
     for video in videos:
-        path, found = make_video(job, video)
+        path, file_stats = make_video(job, video)
         files[path] = video
-        stats |= found
+        stats |= file_stats
         yield
     prune(job, set(files))
     placed = places(videos, job.clock, job.source.fps)
@@ -116,7 +116,7 @@ def _steps(
     yield
 
 
-def _make_shard(job: Build, path: Path) -> None:
+def _make_shard(job: BuildPlan, path: Path) -> None:
     target = job.out / path.relative_to(job.source.root)
     made_from = job.made_from(path.name, file_digest(path), episodes=job.inside.get(path, []))
     write = partial(rewrite_shard, path, target, job.goals, job.pad_key, job.had_camera, job.text, job.tasks)

@@ -32,7 +32,7 @@ FORM = "goalreel.subgoal_form"
 
 
 @dataclass(frozen=True)
-class Build:
+class BuildPlan:
     """One build of OUT: the dataset IN, the records, and everything else it knows before it writes."""
 
     source: Source
@@ -76,10 +76,10 @@ class Build:
     @cached_property
     def inside(self) -> dict[Path, list[int]]:
         """The episodes of each data file."""
-        found: dict[Path, list[int]] = {}
+        episodes: dict[Path, list[int]] = {}
         for episode, clock in self.clock.items():
-            found.setdefault(clock.shard, []).append(episode)
-        return found
+            episodes.setdefault(clock.shard, []).append(episode)
+        return episodes
 
     @property
     def had_camera(self) -> bool:
@@ -94,10 +94,10 @@ class Build:
         """Digest of all that a file with these episodes is made from."""
         marks = [f"{e} {self.goals[e].digest if e in self.goals else ''}" for e in episodes]
         goals = [self.goals[e] for e in episodes if e in self.goals]
-        named = {name for g in goals for name in (g.instruction, *g.names)}
-        tasks = sorted((name, self.tasks[name]) for name in named & set(self.tasks))
-        shown = [self.key, self.camera, self.size, self.form]
-        how = [FORMAT, self.records.source, *shown, astuple(self.text), tasks]
+        texts = {name for g in goals for name in (g.instruction, *g.names)}
+        tasks = sorted((name, self.tasks[name]) for name in texts & set(self.tasks))
+        camera = [self.key, self.camera, self.size, self.form]
+        how = [FORMAT, self.records.source, *camera, astuple(self.text), tasks]
         return digest(json.dumps([*how, list(parts)]), *marks)
 
     @classmethod
@@ -119,8 +119,8 @@ class Build:
         """
         name = source.camera(camera)
         feature = source.features.get(key)
-        taken = name == key or (feature and feature["dtype"] != "video")
-        if taken or not _CAMERA_KEY.fullmatch(key):
+        unusable = name == key or (feature and feature["dtype"] != "video")
+        if unusable or not _CAMERA_KEY.fullmatch(key):
             raise DatasetError(
                 f"{source.root}: {key!r} cannot hold the goal images: "
                 "name a new camera for them, observation.images.NAME"
@@ -151,10 +151,10 @@ def check_form(source: Source, key: str, form: SubGoalForm) -> None:
     Raises:
         DatasetError: that is another form.
     """
-    if key in source.features and (theirs := form_of(source.features[key])) != form:
+    if key in source.features and (existing := form_of(source.features[key])) != form:
         raise DatasetError(
-            f"{source.root}: {key!r} shows goals in the form {theirs!r}, not {form!r}: "
-            f"take --subgoal-form {theirs}, or another --subgoal-key"
+            f"{source.root}: {key!r} shows goals in the form {existing!r}, not {form!r}: "
+            f"take --subgoal-form {existing}, or another --subgoal-key"
         )
 
 

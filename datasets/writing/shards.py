@@ -55,17 +55,17 @@ def rewrite_shard(
             kinds["task_index"] = schema.field("task_index").type
         # As lerobot's write_table_one_row_group_per_episode does, which wants the whole table.
         with pq.ParquetWriter(tmp, schema, compression="snappy", use_dictionary=True) as writer:
-            together, held = _together(file), list[pa.Table]()
+            together, waiting = _together(file), list[pa.Table]()
             for episode, part in episode_tables(file):
                 columns = _old_columns(part, kinds, had_camera)
                 if episode in goals:
                     columns |= _new_columns(part, columns, goals[episode], pad_key, target, text, tasks)
                 arrays = [columns[n] if n in columns else part[n] for n in schema.names]
-                held.append(pa.Table.from_arrays(arrays, schema=schema))
-                if len(held) == together:
-                    _write_group(writer, held)
-            if held:
-                _write_group(writer, held)
+                waiting.append(pa.Table.from_arrays(arrays, schema=schema))
+                if len(waiting) == together:
+                    _write_group(writer, waiting)
+            if waiting:
+                _write_group(writer, waiting)
 
 
 def _together(file: pq.ParquetFile) -> int:
@@ -74,25 +74,25 @@ def _together(file: pq.ParquetFile) -> int:
     return max(-(-episodes // GROUPS), 1)
 
 
-def _write_group(writer: pq.ParquetWriter, held: list[pa.Table]) -> None:
+def _write_group(writer: pq.ParquetWriter, tables: list[pa.Table]) -> None:
     """Write what is held as one row group, and hold it no longer."""
-    table = pa.concat_tables(held)
+    table = pa.concat_tables(tables)
     writer.write_table(table, row_group_size=len(table))
-    held.clear()
+    tables.clear()
 
 
 def episode_tables(
     file: pq.ParquetFile, columns: Sequence[str] | None = None
 ) -> Iterator[tuple[int, pa.Table]]:
     """Runs of equal `episode_index`, in file order; all columns, or some, `episode_index` among them."""
-    held: list[pa.Table] = []
+    parts: list[pa.Table] = []
     for part in _pieces(file, columns):
-        if held and part["episode_index"][0] != held[0]["episode_index"][0]:
-            yield _whole(held)
-            held = []
-        held.append(part)
-    if held:
-        yield _whole(held)
+        if parts and part["episode_index"][0] != parts[0]["episode_index"][0]:
+            yield _whole(parts)
+            parts = []
+        parts.append(part)
+    if parts:
+        yield _whole(parts)
 
 
 def _whole(parts: list[pa.Table]) -> tuple[int, pa.Table]:
@@ -139,9 +139,9 @@ def _new_columns(
     columns: dict[str, pa.Array] = {pad_key: array(pad, pa.bool_())}
     if tasks:
         index = to_numpy(old["task_index"])
-        mine = np.empty_like(index)
-        mine[order] = frame_tasks(goals, tasks, index[order])
-        columns["task_index"] = array(mine, old["task_index"].type)
+        task_index = np.empty_like(index)
+        task_index[order] = frame_tasks(goals, tasks, index[order])
+        columns["task_index"] = array(task_index, old["task_index"].type)
     if text.language:
         columns["language_persistent"] = _rows(
             part, old, goals, to_numpy(part["timestamp"])[order], path, text
@@ -162,15 +162,15 @@ def _rows(
     Where it has subtask rows that stay, so does its plan. Where a person corrected it, none stay, even where
     there is nothing to say instead.
     """
-    kept = old["language_persistent"][0].as_py() or []
+    old_rows = old["language_persistent"][0].as_py() or []
     rows = language.goal_rows(goals, timestamps, text.task_aug)
     dropped = ("subtask", "plan") if goals.corrected else ()
-    if not (text.replace_rows or dropped) and any(row["style"] == "subtask" for row in kept):
+    if not (text.replace_rows or dropped) and any(row["style"] == "subtask" for row in old_rows):
         rows = [row for row in rows if row["style"] in ("motion", "task_aug")]
-    if not rows and not any(row["style"] in dropped for row in kept):
+    if not rows and not any(row["style"] in dropped for row in old_rows):
         return old["language_persistent"]
     interjected = _interjected(old["language_events"], to_numpy(part["timestamp"]))
-    merged = language.merge_rows(kept, rows, interjected, dropped)
+    merged = language.merge_rows(old_rows, rows, interjected, dropped)
     return language.broadcast(merged, len(part), old["language_persistent"].type)
 
 

@@ -38,7 +38,7 @@ class PictureLevels:
         mean = histogram @ levels / pixels
         variance = histogram @ levels**2 / pixels - mean**2
         present = histogram > 0
-        found = {
+        values_by_name = {
             "min": levels[present.argmax(axis=1)],
             "max": levels[255 - present[:, ::-1].argmax(axis=1)],
             "mean": mean,
@@ -46,8 +46,8 @@ class PictureLevels:
         }
         reached = histogram.cumsum(axis=1)
         for q in QUANTILES:
-            found[f"q{int(q * 100):02d}"] = levels[(reached >= q * pixels[:, None]).argmax(axis=1)]
-        stats: Stats = {name: value.reshape(3, 1, 1) for name, value in found.items()}
+            values_by_name[f"q{int(q * 100):02d}"] = levels[(reached >= q * pixels[:, None]).argmax(axis=1)]
+        stats: Stats = {name: value.reshape(3, 1, 1) for name, value in values_by_name.items()}
         return {**stats, "count": np.array([self._frames])}
 
 

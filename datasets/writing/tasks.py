@@ -17,16 +17,16 @@ from goalreel.extras import version
 TASKS = Path("meta") / "tasks.parquet"
 
 
-def task_indices(known: Mapping[int, str], goals: Iterable[Goals]) -> dict[str, int]:
+def task_indices(source_tasks: Mapping[int, str], goals: Iterable[Goals]) -> dict[str, int]:
     """Text -> task index. IN's tasks keep theirs; the sub-tasks follow in the order of the episodes."""
-    found = {text: index for index, text in sorted(known.items(), reverse=True)}
-    following = max(known, default=-1) + 1
+    indices = {text: index for index, text in sorted(source_tasks.items(), reverse=True)}
+    following = max(source_tasks, default=-1) + 1
     for episode in sorted(goals, key=lambda g: g.episode):
         for text in episode.names:
-            if text not in found:
-                found[text] = following
+            if text not in indices:
+                indices[text] = following
                 following += 1
-    return found
+    return indices
 
 
 def frame_tasks(goals: Goals, indices: Mapping[str, int], old: NDArray[np.int64]) -> NDArray[np.int64]:

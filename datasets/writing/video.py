@@ -36,9 +36,9 @@ def fit(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
     scale = min(size[0] / width, size[1] / height)
     inner = (max(round(width * scale), 1), max(round(height * scale), 1))
     canvas = np.zeros((size[1], size[0], 3), np.uint8)
-    left, top = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
+    x, y = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
     how = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
-    canvas[top : top + inner[1], left : left + inner[0]] = cv2.resize(picture, inner, interpolation=how)
+    canvas[y : y + inner[1], x : x + inner[0]] = cv2.resize(picture, inner, interpolation=how)
     return canvas
 
 
