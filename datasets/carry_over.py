@@ -19,13 +19,13 @@ from goalreel.errors import DatasetError
 from goalreel.files import digest, exclusive, link_or_copy, write_bytes
 from goalreel.types import ROLES
 
-_ADOPTED = "adopted"
+_CARRIED_OVER = "adopted"
 """Stands for the fingerprint in settings.json: no run goes on in such a dataset."""
 _FRAME = re.compile(r'"frame:([^"#]+)#\d+"')
 
 
 @dataclass(frozen=True)
-class Adopted:
+class CarryOver:
     """What became of the episodes of the edited dataset."""
 
     recorded: int
@@ -35,7 +35,7 @@ class Adopted:
 
 
 @dataclass(frozen=True)
-class _Mine:
+class _EditedEpisode:
     """An episode of the edited dataset."""
 
     index: int
@@ -58,7 +58,7 @@ class _Origin:
         return self.records.digest(self.index) if self.path.is_file() else ""
 
 
-def adopt(edited: Path, outs: Sequence[Path]) -> Adopted:
+def carry_over(edited: Path, outs: Sequence[Path]) -> CarryOver:
     """Give the dataset `edited` the records of the annotated datasets `outs` that it was made from.
 
     Run again after a kill, it ends the same.
@@ -72,23 +72,25 @@ def adopt(edited: Path, outs: Sequence[Path]) -> Adopted:
         if not (source.root / FOLDER).is_dir():
             raise DatasetError(f"{source.root}: has no records: name what goalreel annotate wrote")
     names = [n for n in ("observation.state", "action") if all(n in s.features for s in (target, *sources))]
-    known: defaultdict[str, list[_Origin]] = defaultdict(list)
+    origins: defaultdict[str, list[_Origin]] = defaultdict(list)
     for source in sources:
         records = Records(source.root / FOLDER, source="")
         for index in source.indices:
-            known[_key(source.episode(index), names)].append(_Origin(records, index))
-    wanted: defaultdict[str, list[_Mine]] = defaultdict(list)
+            origins[_key(source.episode(index), names)].append(_Origin(records, index))
+    targets: defaultdict[str, list[_EditedEpisode]] = defaultdict(list)
     for index in target.indices:
         episode = target.episode(index)
-        wanted[_key(episode, names)].append(_Mine(index, episode.id))
-    pairs = [pair for key, mine in wanted.items() for pair in _paired(target.root, mine, known[key])]
+        targets[_key(episode, names)].append(_EditedEpisode(index, episode.id))
+    pairs = [
+        pair for key, episodes in targets.items() for pair in _paired(target.root, episodes, origins[key])
+    ]
     done = {source.root: Records(source.root / FOLDER, source="").done() for source in sources}
     recorded = [(e, origin) for e, origin in pairs if origin.index in done[origin.records.folder.parents[1]]]
     _check_cameras(target, recorded)
     with exclusive(target.root / LOCAL, target.root):
         _write(target.root, [source.root for source in sources], recorded)
     without = {e.index for e, _ in pairs} - {e.index for e, _ in recorded}
-    return Adopted(len(recorded), tuple(sorted(without)))
+    return CarryOver(len(recorded), tuple(sorted(without)))
 
 
 def _key(episode: Episode, names: Sequence[str]) -> str:
@@ -97,55 +99,62 @@ def _key(episode: Episode, names: Sequence[str]) -> str:
     return digest(episode.timestamps.tobytes(), *(numbers[name].tobytes() for name in names))
 
 
-def _paired(edited: Path, mine: Sequence[_Mine], theirs: Sequence[_Origin]) -> list[tuple[_Mine, _Origin]]:
-    """Which of `theirs` each of `mine` is; all of them have the same numbers."""
-    if not theirs:
+def _paired(
+    edited: Path, episodes: Sequence[_EditedEpisode], origins: Sequence[_Origin]
+) -> list[tuple[_EditedEpisode, _Origin]]:
+    """Which of `origins` each of `episodes` is; all of them have the same numbers."""
+    if not origins:
         raise DatasetError(
-            f"{edited}: episode {mine[0].index} is in no dataset that --from names: name all it was made from"
+            f"{edited}: episode {episodes[0].index} is in no dataset that --from names: "
+            "name all it was made from"
         )
-    if len(theirs) == 1 or len({origin.digest for origin in theirs}) == 1:
-        return [(episode, theirs[0]) for episode in mine]
-    if len(theirs) == len(mine):  # lerobot's tools keep the order
-        return list(zip(mine, theirs, strict=True))
+    if len(origins) == 1 or len({origin.digest for origin in origins}) == 1:
+        return [(episode, origins[0]) for episode in episodes]
+    if len(origins) == len(episodes):  # lerobot's tools keep the order
+        return list(zip(episodes, origins, strict=True))
     raise DatasetError(
-        f"{edited}: episode {mine[0].index} has the numbers of {len(theirs)} episodes, whose records differ: "
-        "name only the dataset that it comes from"
+        f"{edited}: episode {episodes[0].index} has the numbers of {len(origins)} episodes, "
+        "whose records differ: name only the dataset that it comes from"
     )
 
 
-def _check_cameras(target: Source, recorded: Sequence[tuple[_Mine, _Origin]]) -> None:
-    for mine, origin in recorded:
+def _check_cameras(target: Source, recorded: Sequence[tuple[_EditedEpisode, _Origin]]) -> None:
+    for episode, origin in recorded:
         log = origin.records.corrections(origin.index).path
         texts = (p.read_text(encoding="utf-8") for p in (origin.path, log) if p.is_file())
-        shown = {camera for text in texts for camera in _FRAME.findall(text)}
-        if missing := sorted(shown - set(target.features)):
+        cameras = {camera for text in texts for camera in _FRAME.findall(text)}
+        if missing := sorted(cameras - set(target.features)):
             raise DatasetError(
-                f"{target.root}: has no camera {missing[0]}, which the record of episode {mine.index} shows: "
-                "keep it"
+                f"{target.root}: has no camera {missing[0]}, "
+                f"which the record of episode {episode.index} shows: keep it"
             )
 
 
-def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[tuple[_Mine, _Origin]]) -> None:
+def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[tuple[_EditedEpisode, _Origin]]) -> None:
     """Settings first: what a killed call leaves is known as its own."""
     records = Records(edited / FOLDER, source="")
     settings = records.folder / "settings.json"
-    if (settings.is_file() or records.recorded()) and _read(settings).get("source") != _ADOPTED:
-        raise DatasetError(f"{edited}: has records already: nothing to adopt")
+    if (settings.is_file() or records.recorded()) and _read(settings).get("source") != _CARRIED_OVER:
+        raise DatasetError(f"{edited}: has records already: nothing to carry over")
     stored = [_read(out / FOLDER / "settings.json") for out in outs]
-    merged = {**stored[0], "settings": _joined([s.get("settings", {}) for s in stored]), "source": _ADOPTED}
+    merged = {
+        **stored[0],
+        "settings": _joined([s.get("settings", {}) for s in stored]),
+        "source": _CARRIED_OVER,
+    }
     write_bytes(settings, json.dumps(merged, indent=2, sort_keys=True).encode() + b"\n")
-    for mine, origin in recorded:
+    for episode, origin in recorded:
         corrected = origin.records.is_corrected(origin.index)
         # First: who reviews them may add a picture meanwhile.
         log = origin.records.corrections(origin.index).path.read_bytes() if corrected else b""
         for picture in sorted(origin.records.pictures(origin.index)):
             link_or_copy(origin.records.folder / picture, records.folder / picture)
         record = json.loads(origin.path.read_text(encoding="utf-8"))
-        record["task"]["id"] = mine.id
+        record["task"]["id"] = episode.id
         text = json.dumps(record, indent=1, ensure_ascii=False)
-        write_bytes(records.path(mine.index), text.encode() + b"\n")
+        write_bytes(records.path(episode.index), text.encode() + b"\n")
         if corrected:
-            write_bytes(records.corrections(mine.index).path, log)
+            write_bytes(records.corrections(episode.index).path, log)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -159,5 +168,5 @@ def _joined(settings: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What all agree on, and of the models all names."""
     first = settings[0]
     agreed = {k: v for k, v in first.items() if all(k in s and s[k] == v for s in settings)}
-    named = {r: dict.fromkeys(str(s[r]) for s in settings if r in s) for r in ROLES}
-    return agreed | {role: ", ".join(names) for role, names in named.items() if names}
+    models = {r: dict.fromkeys(str(s[r]) for s in settings if r in s) for r in ROLES}
+    return agreed | {role: ", ".join(names) for role, names in models.items() if names}

@@ -1,4 +1,4 @@
-"""`goalreel adopt`. What it needs is imported when it runs."""
+"""`goalreel carry-over`. What it needs is imported when it runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,28 +10,32 @@ from goalreel.cli.options import INTERRUPTED, Json
 
 EPILOG = (
     "Examples:\n\n"
-    "- `goalreel adopt picked --from pusht-goals`\n\n"
-    "- `goalreel adopt merged --from droid-goals --from pusht-goals`"
+    "- `goalreel carry-over picked --from pusht-goals`\n\n"
+    "- `goalreel carry-over merged --from droid-goals --from pusht-goals`"
 )
+Edited = Annotated[Path, typer.Argument(help="What lerobot-edit-dataset made of annotated datasets.")]
+Sources = Annotated[
+    list[Path], typer.Option("--from", help="An annotated dataset it was made from. May be repeated.")
+]
 
 
-def adopt(
-    edited: Annotated[Path, typer.Argument(help="What lerobot-edit-dataset made of annotated datasets.")],
-    outs: Annotated[
-        list[Path], typer.Option("--from", help="An annotated dataset it was made from. May be repeated.")
-    ],
-    json_output: Json = False,
-) -> None:
+def carry_over(edited: Edited, sources: Sources, json_output: Json = False) -> None:
     """Bring the records of annotated datasets along to an edited one, for `goalreel show`."""
     with one_line_errors(INTERRUPTED):
         import json
         from dataclasses import asdict
 
-        from goalreel.datasets.carry_over import adopt as work
+        from goalreel.datasets.carry_over import carry_over as carry_records_over
 
-        adopted = work(edited, outs)
+        result = carry_records_over(edited, sources)
         if json_output:
-            typer.echo(json.dumps(asdict(adopted)))
+            typer.echo(json.dumps(asdict(result)))
         else:
-            without = f"; {len(adopted.unrecorded)} had none" if adopted.unrecorded else ""
-            typer.echo(f"{adopted.recorded} episodes have their records again{without}")
+            without = f"; {len(result.unrecorded)} had none" if result.unrecorded else ""
+            typer.echo(f"{result.recorded} episodes have their records again{without}")
+
+
+def adopt(edited: Edited, sources: Sources, json_output: Json = False) -> None:
+    """The former name of `goalreel carry-over`."""
+    typer.echo("`goalreel adopt` is now called `goalreel carry-over`", err=True)
+    carry_over(edited, sources, json_output)

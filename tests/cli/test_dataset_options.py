@@ -1,9 +1,9 @@
-"""What the command line refuses of the options on words, and `goalreel adopt`."""
+"""What the command line refuses of the options on words, and `goalreel carry-over`."""
 
 import shutil
 
 import pytest
-from support.cli import fails, goalreel
+from support.cli import fails, goalreel, invoke
 
 from goalreel.datasets.records import FOLDER
 
@@ -21,11 +21,15 @@ def test_words_that_nobody_would_write_are_refused(video_dataset, tmp_path, opti
     assert not out.exists()
 
 
-def test_adopt(video_dataset, annotated, tmp_path):
+def test_carry_over(video_dataset, annotated, tmp_path):
     out = annotated(video_dataset, tmp_path / "out", {0: {}, 2: {}})
     edited = shutil.copytree(out, tmp_path / "edited")
     shutil.rmtree(edited / FOLDER)
-    told = goalreel("adopt", edited, "--from", out)
-    assert told == "2 episodes have their records again; 1 had none\n"
+    printed = goalreel("carry-over", edited, "--from", out)
+    assert printed == "2 episodes have their records again; 1 had none\n"
     assert (edited / FOLDER / "episodes/chunk-000/episode_000002.json").is_file()
-    assert "has no records" in fails("adopt", edited, "--from", video_dataset)
+    assert "has no records" in fails("carry-over", edited, "--from", video_dataset)
+    former = invoke("adopt", edited, "--from", out)
+    assert (former.exit_code, former.stdout) == (0, printed)
+    assert "goalreel carry-over" in former.stderr
+    assert "adopt" not in goalreel("--help")
