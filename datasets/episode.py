@@ -150,8 +150,8 @@ class Episode:
             raise DatasetError(f"{e} (episode {self.index})") from e
         times = self.timestamps.astype(np.float64)
         pts = video.find(start + times[list(indices)], tolerance_s=0.5 / self.fps)
-        found = [p for p in pts if p is not None]
-        if len(set(found)) != len(set(indices)):
+        frame_pts = [p for p in pts if p is not None]
+        if len(set(frame_pts)) != len(set(indices)):
             steady = np.arange(len(times)) / self.fps
             steady += np.median(times - steady)
             if None not in video.find(start + steady, tolerance_s=0.5 / self.fps):
@@ -163,9 +163,9 @@ class Episode:
                 )
             raise DatasetError(
                 f"{path}: frame count mismatch in episode {self.index}: "
-                f"{len(set(found))} of {len(set(indices))} frames are in the video: truncated?"
+                f"{len(set(frame_pts))} of {len(set(indices))} frames are in the video: truncated?"
             )
-        return video, found
+        return video, frame_pts
 
     def _stored_images(self, camera: str, indices: Sequence[int]) -> list[NDArray[np.uint8]]:
         where = f"{self.root}: episode {self.index}"
@@ -250,8 +250,8 @@ def _shard(path: Path, mtime_ns: int, size: int) -> tuple[pa.Table, NDArray[np.i
     Episodes are read in order, so the last file or two serve them all.
     """
     file = pq.ParquetFile(path)
-    wanted = ("timestamp", "frame_index", "episode_index", "task_index", "observation.state", "action")
-    table = file.read(columns=[n for n in wanted if n in file.schema_arrow.names]).combine_chunks()
+    columns = ("timestamp", "frame_index", "episode_index", "task_index", "observation.state", "action")
+    table = file.read(columns=[n for n in columns if n in file.schema_arrow.names]).combine_chunks()
     episodes = to_numpy(table["episode_index"])
     if (np.diff(episodes) < 0).any():
         order = np.argsort(episodes, kind="stable")

@@ -67,15 +67,15 @@ class _Episodes(Mapping[int, str]):
         self._inside: dict[tuple[int, int], list[int]] = {}
         for at, place in enumerate(places):
             self._inside.setdefault(place, []).append(at)
-        self._known: dict[int, str] = {}
+        self._digests: dict[int, str] = {}
         self._reading = Lock()
 
     def __getitem__(self, episode: int) -> str:
         with self._reading:
-            if episode not in self._known:
+            if episode not in self._digests:
                 inside = self._inside[self._places[episode]]
-                self._known |= self._read([self._rows[at] for at in inside])
-            return self._known[episode]
+                self._digests |= self._read([self._rows[at] for at in inside])
+            return self._digests[episode]
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._places)
@@ -95,9 +95,9 @@ class _Episodes(Mapping[int, str]):
         except (pa.ArrowException, OSError) as e:
             raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
         videos = sorted(k for k, f in self._info["features"].items() if f["dtype"] == "video")
-        seen = [self._keyframes(rows, camera) for camera in videos]
+        cameras = [self._keyframes(rows, camera) for camera in videos]
         indices = [row["episode_index"] for row in rows]
-        return {i: digest(numbers.get(i, ""), *(camera.get(i, "") for camera in seen)) for i in indices}
+        return {i: digest(numbers.get(i, ""), *(camera.get(i, "") for camera in cameras)) for i in indices}
 
     def _keyframes(self, rows: Sequence[Row], camera: str) -> dict[int, str]:
         """Episode -> digest of the first and the last keyframe in its part of a video, as stored.
@@ -110,18 +110,18 @@ class _Episodes(Mapping[int, str]):
             if row.get(f"{prefix}/to_timestamp") is not None:
                 path = stored(self._root, self._info["video_path"], row, prefix, video_key=camera)
                 files.setdefault(path, []).append(row)
-        margin, found = 0.5 / float(self._info["fps"]), {}
+        margin, digests = 0.5 / float(self._info["fps"]), {}
         for path, inside in files.items():
             try:
                 with closing(av.open(ffmpeg_url(path))) as container:
                     for row in inside:
                         first, end = row[f"{prefix}/from_timestamp"], row[f"{prefix}/to_timestamp"]
                         packets = (_keyframe(container, s) for s in (first + margin, end - margin))
-                        found[row["episode_index"]] = digest(*packets)
+                        digests[row["episode_index"]] = digest(*packets)
             except (FFmpegError, OSError, IndexError) as e:
                 # The damage shows when the frames are decoded; a video that is mended is another one.
-                found = {row["episode_index"]: type(e).__name__ for row in inside} | found
-        return found
+                digests = {row["episode_index"]: type(e).__name__ for row in inside} | digests
+        return digests
 
 
 def _row_digests(path: Path, tasks: Mapping[int, str]) -> Iterator[tuple[int, str]]:
@@ -150,18 +150,18 @@ class _Run:
     def __init__(self, tasks: Mapping[int, str]) -> None:
         self._tasks = tasks
         self._columns: dict[str, Any] = {}
-        self._said: set[int] = set()
+        self._task_indices: set[int] = set()
 
     def add(self, rows: pa.RecordBatch) -> None:
         for name, column in zip(rows.schema.names, rows.columns, strict=True):
             for leaf, data in _leaves(name, column):
                 self._columns.setdefault(leaf, hashlib.sha256()).update(data)
         if "task_index" in rows.schema.names:
-            self._said |= set(rows.column("task_index").to_pylist())
+            self._task_indices |= set(rows.column("task_index").to_pylist())
 
     def digest(self) -> str:
-        said = [f"{task} {self._tasks.get(task)}" for task in sorted(self._said)]
-        return digest(*(f"{name} {sha.hexdigest()}" for name, sha in sorted(self._columns.items())), *said)
+        tasks = [f"{task} {self._tasks.get(task)}" for task in sorted(self._task_indices)]
+        return digest(*(f"{name} {sha.hexdigest()}" for name, sha in sorted(self._columns.items())), *tasks)
 
 
 def _leaves(name: str, column: pa.Array) -> Iterator[tuple[str, bytes]]:

@@ -38,13 +38,13 @@ def _read(path: Path, mtime_ns: int, size: int) -> Labels:
     """Every frame of an episode has the same rows, so those of its first frame are read."""
     if not {"language_persistent", "frame_index"} <= set(pq.read_schema(path).names):
         return {}
-    found: Labels = {}
+    labels_by_episode: Labels = {}
     for first in _first_frames(path):
         rows = [row for row in first["language_persistent"] or () if row["style"] == "subtask"]
         if rows:
             labels = ((float(row["timestamp"]), row["content"] or "") for row in rows)
-            found[first["episode_index"]] = tuple(sorted(labels))
-    return found
+            labels_by_episode[first["episode_index"]] = tuple(sorted(labels))
+    return labels_by_episode
 
 
 def _first_frames(path: Path) -> Iterator[dict[str, Any]]:

@@ -30,10 +30,10 @@ class Shard:
         Raises:
             InputError: something else is written there.
         """
-        found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text.strip())
-        if not found or not 1 <= int(found[1]) <= int(found[2]):
+        match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text.strip())
+        if not match or not 1 <= int(match[1]) <= int(match[2]):
             raise InputError(f"--shard takes a number from 1 on and how many there are, as 2/3, not {text!r}")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"

@@ -133,18 +133,18 @@ class Source:
         """
         return self._open[id]
 
-    def select(self, wanted: Iterable[int] | None) -> list[int]:
+    def select(self, episodes: Iterable[int] | None) -> list[int]:
         """The episodes wanted, in order and once each; None means all.
 
         Raises:
             DatasetError: the dataset has no such episode.
         """
-        if wanted is None:
+        if episodes is None:
             return list(self.indices)
-        chosen = sorted(set(wanted))
-        known = np.isin(chosen, self.rows.indices)
-        if not known.all():
-            unknown = chosen[int(np.argmin(known))]
+        chosen = sorted(set(episodes))
+        exists = np.isin(chosen, self.rows.indices)
+        if not exists.all():
+            unknown = chosen[int(np.argmin(exists))]
             raise DatasetError(f"{self.root}: no episode {unknown}; it has {_span(self.indices)}")
         return chosen
 

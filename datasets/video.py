@@ -61,10 +61,10 @@ class VideoIndex:
     def find(self, seconds: NDArray[np.float64], tolerance_s: float) -> list[int | None]:
         """The frame nearest to each time, as pts; None where none is within the tolerance (s)."""
         times = self.times
-        right = np.clip(np.searchsorted(times, seconds), 1, max(len(times) - 1, 1))
-        right = np.minimum(right, len(times) - 1)
-        left = np.maximum(right - 1, 0)
-        nearest = np.where(np.abs(times[left] - seconds) <= np.abs(times[right] - seconds), left, right)
+        upper = np.clip(np.searchsorted(times, seconds), 1, max(len(times) - 1, 1))
+        upper = np.minimum(upper, len(times) - 1)
+        lower = np.maximum(upper - 1, 0)
+        nearest = np.where(np.abs(times[lower] - seconds) <= np.abs(times[upper] - seconds), lower, upper)
         close = np.abs(times[nearest] - seconds) <= tolerance_s
         return [int(self.pts[n]) if ok else None for n, ok in zip(nearest, close, strict=True)]
 
@@ -74,8 +74,8 @@ def _packets(path: Path) -> tuple[NDArray[np.void], float]:
     with closing(av.open(ffmpeg_url(path))) as container:
         stream = container.streams.video[0]
         packets = ((p.pts, p.is_keyframe) for p in container.demux(stream) if p.pts is not None)
-        found = np.fromiter(packets, np.dtype([("pts", np.int64), ("key", np.bool_)]))
-        return found, float(stream.time_base or 0)
+        packets_array = np.fromiter(packets, np.dtype([("pts", np.int64), ("key", np.bool_)]))
+        return packets_array, float(stream.time_base or 0)
 
 
 @lru_cache(maxsize=8)
@@ -95,8 +95,8 @@ def video_index(path: Path) -> VideoIndex:
 class _Idle:
     """The last few files that were decoded from, open: to open one is to read the list of all its frames."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
         self.forget()
 
     def forget(self) -> None:
@@ -118,7 +118,7 @@ class _Idle:
             raise
         with self._lock:
             self._open.append((index, container))
-            old, self._open = self._open[: -self._most], self._open[-self._most :]
+            old, self._open = self._open[: -self._capacity], self._open[-self._capacity :]
         for _, container in old:
             container.close()
 
@@ -145,28 +145,28 @@ def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]
     Raises:
         DatasetError: a frame cannot be decoded.
     """
-    wanted = sorted(set(pts))
-    if not wanted:
+    targets = sorted(set(pts))
+    if not targets:
         return {}
     try:
         with _idle.container(index) as container:
-            frames = dict(_walk(container, index, wanted))
+            frames = dict(_walk(container, index, targets))
     except (FFmpegError, OSError) as e:
         raise DatasetError(f"{index.path}: decoding failed ({e}): truncated or corrupt?") from e
-    if lost := [p for p in wanted if p not in frames]:
-        at = lost[0] * index.time_base
-        raise DatasetError(f"{index.path}: {len(lost)} frame(s) from {at:.2f} s on cannot be decoded")
+    if undecoded := [p for p in targets if p not in frames]:
+        at = undecoded[0] * index.time_base
+        raise DatasetError(f"{index.path}: {len(undecoded)} frame(s) from {at:.2f} s on cannot be decoded")
     return frames
 
 
 def _walk(
-    container: InputContainer, index: VideoIndex, wanted: list[int]
+    container: InputContainer, index: VideoIndex, targets: list[int]
 ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
     """Decode forward, jumping ahead whenever a keyframe lies between here and the next wanted frame."""
     stream = container.streams.video[0]
     position, upcoming = None, None
-    before = np.maximum(np.searchsorted(index.keyframes, wanted, side="right") - 1, 0)
-    for target, key in zip(wanted, index.keyframes[before].tolist(), strict=True):
+    key_indices = np.maximum(np.searchsorted(index.keyframes, targets, side="right") - 1, 0)
+    for target, key in zip(targets, index.keyframes[key_indices].tolist(), strict=True):
         if position is None or key > position:
             container.seek(key, stream=stream, backward=True)
             upcoming = container.decode(stream)
