@@ -22,8 +22,9 @@ FILES = {path.stem: path for path in sorted(BENCHMARKS.glob("*.py")) if path.ste
 ROS = {"ros", "ros_ends", "ros_handover"}
 """Run in a process of their own, for they change the environment of DDS."""
 BROWSER = {"review", "scale"}
+PROCESSES = {"startup"}
 LONG = {"loop", "ray_annotate", "ros", "ros_ends", "ros_handover", "review", "scale", "watch", "working_size"}
-LONG |= {"write"}
+LONG |= {"startup", "write"}
 """They import lerobot or diffusers, or start nodes."""
 NEEDS = dict.fromkeys(ROS, "rclpy") | dict.fromkeys(
     ("ros_handover", "tabletop_expert", "tabletop_readback", "task_success", "watch", "working_size"),
@@ -32,7 +33,7 @@ NEEDS = dict.fromkeys(ROS, "rclpy") | dict.fromkeys(
 
 
 def case(name: str) -> object:
-    marks = [pytest.mark.process] if name in ROS | BROWSER else []
+    marks = [pytest.mark.process] if name in ROS | BROWSER | PROCESSES else []
     marks += [pytest.mark.long] if name in LONG else []
     marks += [needs_chromium] if name in BROWSER else []
     return pytest.param(name, marks=marks)
