@@ -1,4 +1,4 @@
-"""The records of an annotated dataset, corrections and all, brought along to what lerobot's tools made of it.
+"""Copy records and corrections of annotated datasets to a dataset that lerobot's tools made from them.
 
 Those tools (delete, split, merge, remove a feature) renumber the episodes and drop meta/goalreel. An episode
 is known again by its numbers: timestamps, and state and action where all datasets have them.
@@ -26,7 +26,7 @@ _FRAME = re.compile(r'"frame:([^"#]+)#\d+"')
 
 @dataclass(frozen=True)
 class CarryOver:
-    """What became of the episodes of the edited dataset."""
+    """The episodes of the edited dataset with and without a record."""
 
     recorded: int
     """Episodes that have their record again."""
@@ -94,7 +94,7 @@ def carry_over(edited: Path, outs: Sequence[Path]) -> CarryOver:
 
 
 def _key(episode: Episode, names: Sequence[str]) -> str:
-    """What an episode is known by: its numbers as recorded, whatever its index and its file."""
+    """Digest of an episode's recorded numbers, which identify it whatever its index and its file."""
     numbers = {"observation.state": episode.state, "action": episode.action}
     return digest(episode.timestamps.tobytes(), *(numbers[name].tobytes() for name in names))
 
@@ -102,7 +102,7 @@ def _key(episode: Episode, names: Sequence[str]) -> str:
 def _paired(
     edited: Path, episodes: Sequence[_EditedEpisode], origins: Sequence[_Origin]
 ) -> list[tuple[_EditedEpisode, _Origin]]:
-    """Which of `origins` each of `episodes` is; all of them have the same numbers."""
+    """Pair each of `episodes` with one of `origins`; all of them have the same numbers."""
     if not origins:
         raise DatasetError(
             f"{edited}: episode {episodes[0].index} is in no dataset that --from names: "
@@ -131,7 +131,7 @@ def _check_cameras(target: Source, recorded: Sequence[tuple[_EditedEpisode, _Ori
 
 
 def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[tuple[_EditedEpisode, _Origin]]) -> None:
-    """Settings first: what a killed call leaves is known as its own."""
+    """Write the settings first, by which a later call recognises what a killed one left."""
     records = Records(edited / FOLDER, source="")
     settings = records.folder / "settings.json"
     if (settings.is_file() or records.recorded()) and _read(settings).get("source") != _CARRIED_OVER:
@@ -165,7 +165,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _joined(settings: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What all agree on, and of the models all names."""
+    """Join settings: those on which all agree, and all names of the models."""
     first = settings[0]
     agreed = {k: v for k, v in first.items() if all(k in s and s[k] == v for s in settings)}
     models = {r: dict.fromkeys(str(s[r]) for s in settings if r in s) for r in ROLES}

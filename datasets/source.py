@@ -126,7 +126,7 @@ class Source:
         return episode
 
     def recording(self, id: str) -> Episode:
-        """The open episode of that id: one that `episode` gave and that somebody still holds.
+        """The open episode with this id: one that `episode` returned and that is still in use.
 
         Raises:
             KeyError: no such episode is open.
@@ -179,7 +179,7 @@ def _read_info(root: Path) -> dict[str, Any]:
 
 
 def _check_paths(root: Path, info: dict[str, Any]) -> None:
-    """Refuse what would have files written or removed outside of a dataset made from this one.
+    """Refuse names and paths that lead to files outside of a dataset made from this one.
 
     Raises:
         DatasetError: the name of a feature is no name of a folder, or a path leads out of the dataset.

@@ -22,7 +22,7 @@ from goalreel.errors import DatasetError
 
 
 def ffmpeg_url(path: Path) -> str:
-    """A file as FFmpeg is to open it: what stands before a colon in a relative path is a protocol to it."""
+    """The absolute path of a file: FFmpeg takes what precedes a colon in a relative path for a protocol."""
     return str(path.absolute())
 
 
@@ -70,7 +70,7 @@ class VideoIndex:
 
 
 def _packets(path: Path) -> tuple[NDArray[np.void], float]:
-    """Of every packet in file order `pts` and whether it is a `key` frame; and the seconds a unit of pts."""
+    """Read `pts` and `key` (a keyframe?) of every packet, in file order, and the seconds per unit."""
     with closing(av.open(ffmpeg_url(path))) as container:
         stream = container.streams.video[0]
         packets = ((p.pts, p.is_keyframe) for p in container.demux(stream) if p.pts is not None)
@@ -93,20 +93,20 @@ def video_index(path: Path) -> VideoIndex:
 
 
 class _Idle:
-    """The last few files that were decoded from, open: to open one is to read the list of all its frames."""
+    """The last few video files in use, kept open, since opening one reads the list of all its frames."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self.forget()
 
     def forget(self) -> None:
-        """A forked process shares its parent's place in each file, so it opens them anew."""
+        """Close nothing and start empty, for a forked process shares its parent's position in each file."""
         self._lock = threading.Lock()
         self._open: list[tuple[VideoIndex, InputContainer]] = []
 
     @contextmanager
     def container(self, index: VideoIndex) -> Iterator[InputContainer]:
-        """The file of `index`, nobody else's meanwhile."""
+        """Open the file of `index` for one user at a time."""
         with self._lock:
             at = next((i for i, (of, _) in enumerate(self._open) if of is index), None)
             container = None if at is None else self._open.pop(at)[1]

@@ -1,1 +1,1 @@
-"""ROS 2 bags in: a recording of topics becomes a LeRobot dataset. Needs rosbags, and no ROS."""
+"""Turn ROS 2 bags, which are recordings of topics, into LeRobot datasets. Needs rosbags, and no ROS."""

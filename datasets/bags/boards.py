@@ -1,4 +1,4 @@
-"""The record of what a node showed, as the storyboard of the episode that was recorded meanwhile."""
+"""Turn the sub-goals that a node showed into the storyboard of the episode that was recorded at the time."""
 
 import math
 
@@ -31,7 +31,7 @@ WORDS_ONLY = "shown in words only"
 
 
 def board(excerpt: Excerpt, storyboards: Storyboards, task: Task) -> Storyboard:
-    """Every sub-goal that was shown, in order, with the frames at which it stood; then the steps never begun.
+    """Make a storyboard of the sub-goals shown, each with its frames, and of the steps that never began.
 
     A sub-goal whose picture changed while it stood appears once for each picture. One that stood between
     two frames keeps its place without a segment.
@@ -62,7 +62,7 @@ def _streamed_step(span: StreamedSpan, panel: RecordedPanel | None, excerpt: Exc
 
 
 def _step(goal: StreamedGoal | RecordedPanel, panel: RecordedPanel | None, task: str) -> Step:
-    """The sub-goal in words; what the node left empty is filled from what it did say."""
+    """Make a step from a sub-goal's texts; a text that the node left empty is taken from another."""
     instruction = goal.instruction or goal.name or task
     return Step(
         name=goal.name or instruction,
@@ -73,7 +73,7 @@ def _step(goal: StreamedGoal | RecordedPanel, panel: RecordedPanel | None, task:
 
 
 def _attempt(goal: StreamedGoal, panel: RecordedPanel | None, prompt: str) -> Attempt:
-    """What was shown as the one attempt; seeds and rejected pictures are not recorded."""
+    """Make the one attempt from the picture that was shown; bags hold neither seeds nor rejected pictures."""
     if not goal.jpeg:
         return Attempt(prompt=prompt, seed=0, failure=Failure(stage="edit", message=WORDS_ONLY))
     image = decode_compressed(goal.jpeg)
@@ -85,7 +85,7 @@ def _attempt(goal: StreamedGoal, panel: RecordedPanel | None, prompt: str) -> At
 
 
 def _verdict(goal: StreamedGoal, panel: RecordedPanel | None) -> Verdict | None:
-    """The Critic's, where it fits what was shown: the panel may tell of a later picture."""
+    """Take the Critic's verdict where it fits the sub-goal; the panel may belong to a later picture."""
     if panel is None or panel.verdict != (ACCEPTED if goal.verified else REJECTED):
         return Verdict(success=True) if goal.verified else None
     scores = {k: v for k, v in panel.scores if k in ("semantics", "quality") and math.isfinite(v)}

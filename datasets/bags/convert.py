@@ -32,7 +32,7 @@ IN_FLIGHT = 64
 
 
 def read_bags(path: Path, request: TopicRequest) -> dict[Path, Cut]:
-    """The bag at `path`, or every bag in that folder, cut into episodes.
+    """Read the bag at `path`, or every bag in that folder, and cut it into episodes.
 
     Raises:
         DatasetError: no bag there, or see `cut`; bags that do not go into one dataset.
@@ -82,7 +82,7 @@ def convert(
 
 
 def _provenance(cuts: dict[Path, Cut], request: TopicRequest) -> dict[str, Any]:
-    """Everything that decides the result; no clock and no path."""
+    """List everything that decides the result, without times of the clock and paths."""
     episodes = [
         {
             "bag": bag.name,
@@ -143,7 +143,7 @@ def _drain(dataset: "LeRobotDataset") -> None:
 
 
 def _frames(cuts: dict[Path, Cut]) -> Iterator[tuple[Path, Cut, Excerpt, int, dict[str, Image]]]:
-    """Every frame of every episode: its bag, its number in the episode, one picture a camera."""
+    """Yield every frame of every episode: its bag, its number in the episode, and one picture a camera."""
     for path, each in cuts.items():
         pictures = _pictures(path, each)
         for excerpt in each.excerpts:
@@ -179,7 +179,7 @@ def _create(root: Path, each: Cut, pictures: dict[str, Image]) -> "LeRobotDatase
 
 
 def _check(path: Path, each: Cut, pictures: dict[str, Image], dataset: "LeRobotDataset") -> None:
-    """One size a camera, and even, as the video encoder wants it."""
+    """Check that a camera keeps its size and that its sides are even, as the video encoder requires."""
     for name, image in pictures.items():
         height, width, _ = dataset.features[f"observation.images.{name}"]["shape"]
         where = f"{path}: {each.choice.cameras[name]}"
@@ -193,7 +193,7 @@ def _check(path: Path, each: Cut, pictures: dict[str, Image], dataset: "LeRobotD
 
 
 def _pictures(path: Path, each: Cut) -> Iterator[dict[str, Image]]:
-    """One picture a camera for every frame of every episode, decoded in one pass over the bag."""
+    """Yield one picture a camera for every frame of every episode, decoded in one pass over the bag."""
     cameras = each.choice.cameras
     frame_places: list[dict[str, int]] = [
         {name: int(excerpt.pictures[name][i]) for name in cameras}

@@ -1,4 +1,4 @@
-"""A bag cut into episodes: of every frame which pictures, what state and action, and which sub-goal stood."""
+"""Cut a bag into episodes: find the pictures, the state, the action and the sub-goal of every frame."""
 
 import logging
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _FOREVER = 2**62
 
 @dataclass(frozen=True, eq=False)
 class Excerpt:
-    """One episode of a bag: its frames, with what each shows, holds and heads for."""
+    """One episode of a bag: its frames, with the pictures, numbers and sub-goals of each."""
 
     task: str
     moments: Stamps
@@ -39,7 +39,7 @@ class Excerpt:
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """A whole bag, cut into episodes: what its topics are used for, and the frames of each."""
+    """A whole bag, cut into episodes: the use of its topics, and the frames of each episode."""
 
     choice: TopicChoice
     fps: int
@@ -106,7 +106,7 @@ class _Cutter:
         return Cut(self.choice, fps, names, excerpts, Storyboards(sheets))
 
     def _windows(self) -> Iterator[_Window]:
-        """When each episode happened: all of the bag, instruction to instruction, or a storyboard each."""
+        """Yield the time of each episode: the whole bag, or one instruction or storyboard to the next."""
         if self.request.task is not None:
             yield _Window(0, _FOREVER, self.request.task.strip())
         elif self.choice.instruction is not None:
@@ -126,7 +126,7 @@ class _Cutter:
         return task
 
     def _excerpt(self, window: _Window, frames: Timeline) -> Excerpt | None:
-        """The window on its time line; None when it is shorter than two frames."""
+        """Lay an episode out on its time line; None where it is shorter than two frames."""
         others = {n: t for i, (n, t) in enumerate(self.cameras.items()) if i}
         sampled = [(part.stamps, frames.moments) for part in self.numbers["observation.state"]]
         sampled += [(track.stamps, frames.moments) for track in others.values()]
@@ -163,7 +163,7 @@ def _rows(parts: list[Numbers], moments: Stamps) -> NDArray[np.float32]:
 
 
 def _names(parts: list[Numbers]) -> tuple[str, ...]:
-    """Names of the dimensions, with the topic in front where they would not be unique or say nothing."""
+    """Name the dimensions, with the topic in front where the names alone are numbers or not unique."""
     plain = [name for part in parts for name in part.names]
     if len(set(plain)) == len(plain) and not any(name.isdigit() for name in plain):
         return tuple(plain)

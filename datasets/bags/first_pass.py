@@ -1,4 +1,4 @@
-"""The first pass over a bag: when everything came, and everything but the pictures."""
+"""The first pass over a bag, which reads the time of every message and all content but the pictures."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -67,7 +67,7 @@ def survey(
 
 
 def _complete(bag: Bag, topic: str, count: int) -> None:
-    """A bag tells how many messages it has: with another number something happened to it."""
+    """Compare the number of messages with the one that the bag states; they differ where it is damaged."""
     expected = bag.topics[topic].count
     if not count:
         raise DatasetError(f"{bag.path}: {topic}: none of its {expected} messages is there: truncated?")

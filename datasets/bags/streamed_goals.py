@@ -1,4 +1,4 @@
-"""What a goalreel node streamed while the bag was recorded: sub-goals, and the storyboards behind them."""
+"""The sub-goals and storyboards that a goalreel node streamed while the bag was recorded."""
 
 import math
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ PENDING = 0
 
 @dataclass(frozen=True, slots=True)
 class StreamedGoal:
-    """What a SubGoal message said: the sub-goal that a node showed from then on."""
+    """The content of a SubGoal message: the sub-goal that a node showed from then on."""
 
     id: UUID
     revision: int
@@ -53,7 +53,7 @@ class StreamedGoal:
 
 @dataclass(frozen=True, slots=True)
 class RecordedPanel:
-    """What a StoryboardStep message said of one step, less its picture."""
+    """The content of a StoryboardStep message, without its picture."""
 
     index: int
     name: str
@@ -76,7 +76,7 @@ class RecordedPanel:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """What a Storyboard message said of a whole storyboard, less its pictures."""
+    """The content of a Storyboard message, without its pictures."""
 
     id: UUID
     revision: int
@@ -108,7 +108,7 @@ def _panel(m: Any) -> RecordedPanel:
 
 @dataclass(frozen=True)
 class StreamedSpan:
-    """From `start` to `end` (exclusive, ns) this sub-goal stood."""
+    """The time from `start` to `end` (exclusive, ns) during which a sub-goal was shown."""
 
     start: int
     end: int
@@ -116,7 +116,7 @@ class StreamedSpan:
 
 
 def spans(track: Track, end: int) -> list[StreamedSpan]:
-    """When each active sub-goal stood, in order; gaps are pauses. The last may stand until `end` (ns).
+    """Find when each active sub-goal was shown, in order; gaps are pauses. The last ends by `end` (ns).
 
     A message that repeats its predecessor (a latched topic heard again) is no new span.
     """
@@ -129,7 +129,7 @@ def spans(track: Track, end: int) -> list[StreamedSpan]:
 
 
 class Storyboards:
-    """The Storyboard messages of a bag, to look a sub-goal's step up in."""
+    """The Storyboard messages of a bag, in which the step of a sub-goal can be looked up."""
 
     def __init__(self, sheets: Iterable[Sheet]) -> None:
         self._last: dict[UUID, Sheet] = {}
@@ -139,11 +139,11 @@ class Storyboards:
             self._panels |= {(sheet.id, sheet.revision, panel.index): panel for panel in sheet.panels}
 
     def panel(self, goal: StreamedGoal) -> RecordedPanel | None:
-        """The step as it was last told of in the sub-goal's own revision."""
+        """The step in its last message of the sub-goal's own revision."""
         return self._panels.get((goal.id, goal.revision, goal.index))
 
     def pending(self, goal: StreamedGoal) -> tuple[RecordedPanel, ...]:
-        """The steps that the storyboard, as last told, has after this one and never came to."""
+        """The steps after this one in the storyboard's last message that were never reached."""
         last = self._last.get(goal.id)
         return () if last is None else tuple(p for p in last.panels if p.pending and p.index > goal.index)
 

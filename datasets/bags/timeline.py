@@ -81,7 +81,7 @@ def common_rate(stamps: Stamps) -> int:
 
 
 def staleness(stamps: Stamps, moments: Stamps) -> tuple[float, float]:
-    """How old the held message is at worst, and when that is after the first moment; both in s."""
+    """The greatest age of a message in use, and its time after the first moment, both in seconds."""
     age = moments - stamps[as_of(stamps, moments)]
     worst = int(age.argmax())
     return float(age[worst]) / SECOND, float(moments[worst] - moments[0]) / SECOND

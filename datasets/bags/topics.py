@@ -1,4 +1,4 @@
-"""Which topics of a bag become what: as asked for, or by their types where only one can be meant."""
+"""Choose the use of a bag's topics: as requested, or by type where only one topic has that type."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -21,7 +21,7 @@ _OURS = re.compile(r"/(subgoal|storyboard)/image(/compressed)?$")
 
 @settings
 class TopicRequest:
-    """The topics and settings that a person asked for; what is left out is chosen by message type."""
+    """The topics and settings that a person requested; the others are chosen by message type."""
 
     images: tuple[str, ...] = ()
     """`TOPIC` or `NAME=TOPIC`; the first camera leads the time line and gives the goal images."""
@@ -39,7 +39,7 @@ class TopicRequest:
 
 @dataclass(frozen=True)
 class TopicChoice:
-    """The topics of one bag, each there and of a type that can be read."""
+    """The chosen topics of one bag; each exists and has a type that can be read."""
 
     cameras: Mapping[str, str]
     """Camera name -> topic; the first one leads."""
@@ -56,7 +56,7 @@ class TopicChoice:
 
 
 def choose(bag: Bag, request: TopicRequest) -> TopicChoice:
-    """Find the topics asked for.
+    """Find the topics that a person requested.
 
     Raises:
         DatasetError: no such topic (the message lists those that are there), one of a type that cannot be

@@ -1,4 +1,4 @@
-"""As many accepted as rejected attempts, by seeded undersampling (InterleaveThinker, 3.2, iteration-wise).
+"""Balance accepted and rejected attempts by seeded undersampling (InterleaveThinker, 3.2, iteration-wise).
 
 The paper resamples and does not say which way. We leave rows of the larger side out rather than repeat rows
 of the smaller one: repeated pictures are learned by heart within two epochs, and in GRPO they are the same
@@ -15,7 +15,7 @@ _STREAM = 5
 def balanced[R](
     rows: Sequence[R], success: Callable[[R], bool], trusted: Callable[[R], bool], seed: int
 ) -> list[R]:
-    """The rows that stay, in order; rows that a person judged always do, so a side may keep more."""
+    """Choose rows, in order, so that both sides have as many; rows that a person judged are always kept."""
     sides = [[i for i, row in enumerate(rows) if success(row) is side] for side in (True, False)]
     count = min(map(len, sides))
     rng = np.random.default_rng([seed, _STREAM])

@@ -49,7 +49,7 @@ def from_columns[R](kind: RowKind[R], values: Mapping[str, Any]) -> R:
 
 
 def read_rows[R](folder: Path, kind: RowKind[R]) -> Iterator[R]:
-    """The rows of a corpus that `goalreel corpus make` wrote, in order; of a killed run, what it finished.
+    """Read the rows of a corpus that `goalreel corpus make` wrote, in order; those finished before a kill.
 
     Raises:
         DatasetError: there are none, or an older goalreel wrote them.

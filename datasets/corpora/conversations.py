@@ -1,4 +1,4 @@
-"""Whole conversations as rows: what is asked with its pictures, and the reply to learn."""
+"""Whole conversations as rows: the request with its pictures, and the reply to learn."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def talks(name: str) -> RowKind[TalkRow]:
 
 
 def said_in_short(names: Sequence[str], done: int) -> str:
-    """What a plan's thinking says where the record keeps none: how far it is, and what remains."""
+    """Write the reasoning of a plan whose record has none: the steps done, and those that remain."""
     steps = "1 step remains" if len(names) == 1 else f"{len(names)} steps remain"
     return f"{f'{done} done, ' if done else ''}{steps}: {'; '.join(names)}."
 

@@ -1,4 +1,4 @@
-"""What people said of pictures, as rows of the highest trust."""
+"""People's verdicts on pictures, as rows of the highest trust."""
 
 from goalreel.datasets.corpora.trajectories import HumanVerdict, HumanVerdicts
 from goalreel.datasets.corrections.board import opinion
@@ -6,7 +6,7 @@ from goalreel.datasets.corrections.state import Review
 
 
 def human_verdicts(review: Review) -> HumanVerdicts:
-    """Verdicts by (step, attempt) of the corrected storyboard, without words: people gave none.
+    """Read verdicts by (step, attempt) from a review; they have no reasoning, for people give none.
 
     The goal images of an accepted episode and those that a person chose are right; one flagged as a wrong
     picture is not. What is kept out for another reason, as a wrong time, is no verdict on a picture.

@@ -1,4 +1,4 @@
-"""What a corpus has to know of its rows: their columns, the way there and back, and what is learned."""
+"""What a corpus needs to know about its rows: their columns, encoding and decoding, and the lesson."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The stages in their order, on outlines: what becomes which row, and why the rest does not."""
+"""The stages of the recipe, in order, on outlines: which samples become rows, and why the others do not."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class Pick:
 
 @dataclass(frozen=True)
 class StepTrend:
-    """What the filters made of one step."""
+    """The filters' result for one step."""
 
     overall: tuple[float, ...]
     """Scores of its attempts in order."""
@@ -43,7 +43,7 @@ class StepTrend:
 
 @dataclass
 class Selection:
-    """What becomes of the samples and storyboards."""
+    """The samples and storyboards that become rows, and those that do not."""
 
     sft: list[Pick] = field(default_factory=list)
     rl: list[Pick] = field(default_factory=list)

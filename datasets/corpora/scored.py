@@ -22,7 +22,7 @@ def succeeds(scores: PictureScores) -> bool:
 
 
 def scored(sample: StepSample, scores: PictureScores | None, success_of: SuccessOf = succeeds) -> StepSample:
-    """The sample with a scorer's scores. What a person said stands over them."""
+    """Give a sample a scorer's scores; a person's verdict takes precedence."""
     if sample.said is not None:
         return _by(sample, sample.said, _human_scores(sample.said))
     if scores is None:
@@ -49,7 +49,7 @@ def _by(sample: StepSample, verdict: Verdict, scores: PictureScores) -> StepSamp
 
 
 def _human_scores(verdict: Verdict) -> PictureScores:
-    """A person's scores; all or nothing where there are none."""
+    """The scores of a person's verdict: the best or the worst where it has none."""
     plain = _BEST if verdict.success else _WORST
     return PictureScores(
         plain if verdict.semantics is None else verdict.semantics,

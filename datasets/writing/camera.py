@@ -20,7 +20,7 @@ from goalreel.subgoal_camera import in_form
 
 
 def make_video(build: BuildPlan, video: VideoFile) -> tuple[Path, dict[int, Stats]]:
-    """Write one file of the camera unless it is there; its statistics either way."""
+    """Write one file of the camera unless it exists, and return its path and statistics."""
     template, prefix = build.source.info.get("video_path") or VIDEO_PATH, f"videos/{build.key}"
     row = {f"{prefix}/chunk_index": video.chunk, f"{prefix}/file_index": video.file}
     path = stored(build.out, template, row, prefix, video_key=build.key)
@@ -65,7 +65,7 @@ def _episode_runs(build: BuildPlan, episode: int) -> Iterator[PictureRun]:
 
 
 def _live(build: BuildPlan, episode: int, frames: range) -> Iterator[NDArray[np.uint8]]:
-    """What the camera of the goals saw meanwhile, at the size of the goals."""
+    """Yield the live frames of the goals' camera, at the size of the goals."""
     recorded = build.source.episode(episode)
     for start in range(0, len(frames), AT_ONCE):
         for image in recorded.frames(build.camera, frames[start : start + AT_ONCE]):

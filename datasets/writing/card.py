@@ -44,7 +44,7 @@ def before_goalreel(text: str) -> str:
 
 
 def _taken_apart(text: str, path: Path) -> tuple[dict[str, Any], str]:
-    """The front matter and the text of a card; nothing and all of it where the front matter is damaged."""
+    """Split a card into front matter and text; damaged front matter counts as text."""
     match = _FRONT.match(text)
     if match is None:
         return {}, text

@@ -1,4 +1,4 @@
-"""Everything of IN that OUT only passes on: linked where it is large, copied where somebody may edit it."""
+"""Pass files of IN on to OUT unchanged: large ones are linked, those that a person may edit are copied."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -58,7 +58,7 @@ def pass_file(path: Path, target: Path, root: Path) -> None:
 
 
 def drop_gone(source: Source, out: Path, key: str, marks: FileMarks) -> None:
-    """Remove what OUT has of files that IN has no longer: a dataset that was merged lies in others.
+    """Remove files from OUT that IN no longer has, as after a merge.
 
     Those of the sub-goal camera `key` are left alone.
     """

@@ -57,7 +57,7 @@ def _copied(episode: Episode, camera: str, path: Path) -> bool:
 
 
 def _packets(video: VideoIndex, source: InputContainer, pts: Sequence[int]) -> list[av.Packet]:
-    """As many as there are `pts`, in decoding order, from the keyframe shown at the first of them on."""
+    """Read as many packets as there are `pts`, in decoding order, from the keyframe at the first of them."""
     packets: list[av.Packet] = []
     stream = source.streams.video[0]
     try:

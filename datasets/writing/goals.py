@@ -14,7 +14,7 @@ from goalreel.types import MotionPhase, Status, StoryboardStep
 
 @dataclass(frozen=True, slots=True)
 class GoalSpan:
-    """Frames `start` to `end` (exclusive) head for one sub-goal."""
+    """The frames `start` to `end` (exclusive) that lead to one sub-goal."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class Goals:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its frames are of, each name once, in order."""
+        """The names of its sub-tasks, each once, in order."""
         return tuple(dict.fromkeys(span.name for span in self.spans if span.name is not None))
 
     def edges(self, length: int) -> list[tuple[int, str | None]]:

@@ -1,4 +1,4 @@
-"""Which episode lies where in which file of the sub-goal camera."""
+"""The place of each episode in the files of the sub-goal camera."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ MAX_SECONDS = 512
 
 @dataclass(frozen=True, slots=True)
 class EpisodeClock:
-    """What the data files say of an episode's frames."""
+    """Number and timestamps of an episode's frames, from the data files."""
 
     frames: int
     first: float

@@ -33,7 +33,7 @@ FORM = "goalreel.subgoal_form"
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """One build of OUT: the dataset IN, the records, and everything else it knows before it writes."""
+    """The plan of a build of OUT: the dataset IN, the records, and all else that is known before writing."""
 
     source: Source
     out: Path
@@ -146,7 +146,7 @@ def form_of(feature: dict[str, Any]) -> str:
 
 
 def check_form(source: Source, key: str, form: SubGoalForm) -> None:
-    """Hold a run to the form in which the dataset shows goals already, in the camera `key`.
+    """Check that the camera `key`, where the dataset has it already, shows goals in this form.
 
     Raises:
         DatasetError: that is another form.

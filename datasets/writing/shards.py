@@ -69,13 +69,13 @@ def rewrite_shard(
 
 
 def _together(file: pq.ParquetFile) -> int:
-    """Episodes to write a row group."""
+    """The number of episodes to write into one row group."""
     episodes = len(np.unique(to_numpy(file.read(columns=["episode_index"])["episode_index"])))
     return max(-(-episodes // GROUPS), 1)
 
 
 def _write_group(writer: pq.ParquetWriter, tables: list[pa.Table]) -> None:
-    """Write what is held as one row group, and hold it no longer."""
+    """Write the tables as one row group, and empty the list."""
     table = pa.concat_tables(tables)
     writer.write_table(table, row_group_size=len(table))
     tables.clear()
@@ -100,7 +100,7 @@ def _whole(parts: list[pa.Table]) -> tuple[int, pa.Table]:
 
 
 def _pieces(file: pq.ParquetFile, columns: Sequence[str] | None) -> Iterator[pa.Table]:
-    """The rows in order, no piece with two episodes in it."""
+    """Yield the rows in order, in pieces of one episode."""
     for batch in file.iter_batches(ROWS, columns=columns):
         episode = to_numpy(batch.column("episode_index"))
         starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))

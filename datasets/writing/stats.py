@@ -1,4 +1,4 @@
-"""Camera statistics from the pictures themselves: exact, and once a picture however long it stands still.
+"""Exact camera statistics; a picture is counted once, however many frames it stands for.
 
 lerobot (`compute_stats.compute_episode_stats`) samples about a hundred frames and bins their pixels; the
 frames of a goal camera are most often a handful of pictures, so whole histograms over all frames cost less
