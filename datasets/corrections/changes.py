@@ -84,10 +84,10 @@ def _changed(review: Review, change: StepCorrection, name: str) -> Review:
     assert_never(change)
 
 
-def _set(step: ReviewStep, part: ReviewPart, **fields: object) -> ReviewStep:
+def _set(target: ReviewStep, part: ReviewPart, **fields: object) -> ReviewStep:
     """The step with a part of it set by a person."""
-    issues = tuple(issue for issue in step.issues if issue not in _MENDED[part])
-    return step.model_copy(update={"edited": step.edited | {part}, "issues": issues} | fields)
+    issues = tuple(issue for issue in target.issues if issue not in _MENDED[part])
+    return target.model_copy(update={"edited": target.edited | {part}, "issues": issues} | fields)
 
 
 def _timed(review: Review, step: ReviewStep, segment: Segment) -> ReviewStep:
