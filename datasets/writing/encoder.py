@@ -71,9 +71,10 @@ def video_info(path: Path, settings: EncoderSettings | None = None) -> dict[str,
 
     Keys and order are those of lerobot's `get_video_info` for colour videos without sound.
     """
+    info: dict[str, Any] = {}
     with av.open(ffmpeg_url(path)) as container:
         stream = container.streams.video[0]
-        info: dict[str, Any] = {
+        info |= {
             "video.height": stream.height,
             "video.width": stream.width,
             "video.codec": stream.codec.canonical_name,
