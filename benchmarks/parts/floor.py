@@ -12,6 +12,7 @@ import av
 import numpy as np
 from av.logging import ERROR, set_libav_level
 from av.video.frame import PictureType
+from av.video.stream import VideoStream
 
 
 def decode(path: str, wanted: list[int]) -> dict[int, np.ndarray]:
@@ -43,6 +44,7 @@ def encode(path: str, workload: dict, pictures: dict[str, dict[int, np.ndarray]]
         stream = container.add_stream(
             settings["vcodec"], rate=Fraction(workload["fps"]), options=settings["options"]
         )
+        assert isinstance(stream, VideoStream)
         stream.width, stream.height, stream.pix_fmt = width, height, settings["pix_fmt"]
         position = 0
         for video, pts, count in workload["runs"]:

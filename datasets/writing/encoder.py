@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import av
 
@@ -19,7 +19,7 @@ class EncoderSettings:
     pix_fmt: str
     preset: str
     extra_options: dict[str, str] = field(default_factory=dict)
-    vcodec: str = "h264"
+    vcodec: Literal["h264"] = "h264"
     g: int = 10
     """Frames from one keyframe to the next at most."""
     crf: None = None

@@ -72,7 +72,7 @@ def encoding(
     """
     set_libav_level(ERROR)  # x264 reports on every file otherwise
     with atomic(path) as tmp, av.open(ffmpeg_url(tmp), "w", format="mp4") as container:
-        stream = container.add_stream("h264", rate=fps, options=settings.codec_options())
+        stream = container.add_stream(settings.vcodec, rate=fps, options=settings.codec_options())
         stream.width, stream.height = size
         stream.pix_fmt = settings.pix_fmt
         at = first
