@@ -75,3 +75,19 @@ def _beside(goal: NDArray[np.uint8], live: NDArray[np.uint8]) -> NDArray[np.uint
     halves = ((live, width // 2), (goal, width - width // 2))
     squeezed = [cv2.resize(p, (w, height), interpolation=cv2.INTER_AREA) for p, w in halves]
     return np.asarray(np.hstack(squeezed), np.uint8)
+
+
+def fit(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Scale to (width, height), with black borders where the shape differs."""
+    import cv2
+
+    height, width = picture.shape[:2]
+    if (width, height) == size:
+        return picture
+    scale = min(size[0] / width, size[1] / height)
+    inner = (max(round(width * scale), 1), max(round(height * scale), 1))
+    canvas = np.zeros((size[1], size[0], 3), np.uint8)
+    x, y = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
+    how = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    canvas[y : y + inner[1], x : x + inner[0]] = cv2.resize(picture, inner, interpolation=how)
+    return canvas

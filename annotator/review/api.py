@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from goalreel.annotator.review.dependencies import EpisodeIndex, Filters, Rendering, Session
+from goalreel.annotator.review.dependencies import EpisodeIndex, Filters, OpenSession, Rendering
 from goalreel.annotator.review.queue import ListFilter
 from goalreel.annotator.review.rerender import Busy
 from goalreel.annotator.review.schemas import (
@@ -25,25 +25,25 @@ router = APIRouter(prefix="/api")
 
 
 @router.get("/dataset")
-def dataset(session: Session, rendering: Rendering) -> DatasetAnswer:
+def dataset(session: OpenSession, rendering: Rendering) -> DatasetAnswer:
     """The facts that all episodes share."""
     return session.dataset(rendering.can_render)
 
 
 @router.get("/episodes")
-def episodes(session: Session, query: Filters) -> ListAnswer:
+def episodes(session: OpenSession, query: Filters) -> ListAnswer:
     """A page of the list."""
     return session.rows(query.filters, query.offset, query.limit)
 
 
 @router.get("/episodes/{index}")
-def episode(session: Session, index: EpisodeIndex, query: Filters) -> EpisodeAnswer:
+def episode(session: OpenSession, index: EpisodeIndex, query: Filters) -> EpisodeAnswer:
     """The present state of an episode."""
     return session.look(index, query.filters)
 
 
 @router.post("/episodes/{index}/events")
-def change(session: Session, index: EpisodeIndex, request: ChangeRequest, query: Filters) -> Response:
+def change(session: OpenSession, index: EpisodeIndex, request: ChangeRequest, query: Filters) -> Response:
     """Make a change: 200 when it is on the disk, 409 where another change came first."""
     event = request.event
     if event.kind == "frame" and event.camera not in session.cameras:
@@ -58,7 +58,7 @@ def change(session: Session, index: EpisodeIndex, request: ChangeRequest, query:
 
 @router.post("/episodes/{index}/render")
 def render(
-    session: Session, rendering: Rendering, index: EpisodeIndex, request: RenderRequest, query: Filters
+    session: OpenSession, rendering: Rendering, index: EpisodeIndex, request: RenderRequest, query: Filters
 ) -> Response:
     """Render and judge a step again: as `change`, and 503 while another picture is rendered."""
 

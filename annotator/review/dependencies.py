@@ -20,11 +20,11 @@ def _rendering(request: Request) -> Rerenderer:
     return request.app.state.rendering
 
 
-type Session = Annotated[ReviewSession, Depends(_session)]
+type OpenSession = Annotated[ReviewSession, Depends(_session)]
 type Rendering = Annotated[Rerenderer, Depends(_rendering)]
 
 
-def _check_index(session: Session, index: Annotated[int, Path(ge=0, lt=2**31)]) -> int:
+def _check_index(session: OpenSession, index: Annotated[int, Path(ge=0, lt=2**31)]) -> int:
     if index not in session.queue:
         raise HTTPException(404, f"episode {index} is not annotated")
     return index

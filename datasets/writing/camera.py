@@ -13,10 +13,10 @@ from goalreel.datasets.writing.layout import VideoFile
 from goalreel.datasets.writing.meta import VIDEO_PATH
 from goalreel.datasets.writing.plan import BuildPlan, picture_size
 from goalreel.datasets.writing.stats import PictureLevels, Stats
-from goalreel.datasets.writing.video import PictureRun, fit, write_video
+from goalreel.datasets.writing.video import PictureRun, write_video
 from goalreel.errors import DatasetError
 from goalreel.image import Image
-from goalreel.subgoal_camera import in_form
+from goalreel.subgoal_camera import fit, in_form
 
 
 def make_video(build: BuildPlan, video: VideoFile) -> tuple[Path, dict[int, Stats]]:

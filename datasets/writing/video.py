@@ -26,22 +26,6 @@ type PictureRun = tuple[int, NDArray[np.uint8], bool]
 """So many frames of one (height, width, 3) picture, and whether the first must be a keyframe."""
 
 
-def fit(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Scale to (width, height), with black borders where the shape differs."""
-    import cv2
-
-    height, width = picture.shape[:2]
-    if (width, height) == size:
-        return picture
-    scale = min(size[0] / width, size[1] / height)
-    inner = (max(round(width * scale), 1), max(round(height * scale), 1))
-    canvas = np.zeros((size[1], size[0], 3), np.uint8)
-    x, y = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
-    how = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
-    canvas[y : y + inner[1], x : x + inner[0]] = cv2.resize(picture, inner, interpolation=how)
-    return canvas
-
-
 def write_video(
     path: Path,
     settings: EncoderSettings,

@@ -12,7 +12,7 @@ YES, NO = ("true", "yes"), ("false", "no")
 def token_reply(text: str, tokens: Sequence[Token]) -> TokenReply:
     """Make a reply of its text and its tokens, cut to the text; without tokens if they do not contain it.
 
-    >>> [t.text for t in spoken("yes", [Token(" yes", {" yes": 1.0}), Token("<end>", {})]).tokens]
+    >>> [t.text for t in token_reply("yes", [Token(" yes", {" yes": 1.0}), Token("<end>", {})]).tokens]
     ['yes']
     """
     whole = "".join(t.text for t in tokens)

@@ -20,7 +20,7 @@ _HOLD = re.compile(
 def expand_idioms(instruction: str) -> str:
     """Rewrite every known idiom; other text stays as it is.
 
-    >>> spell_out("sort the red cup and the blue cup into the bowls of their own colour")
+    >>> expand_idioms("sort the red cup and the blue cup into the bowls of their own colour")
     'put the red cup in the red bowl, then put the blue cup in the blue bowl'
     """
     text = _HOLD.sub(r"\g<pick>", instruction)

@@ -37,9 +37,9 @@ def test_requirements_are_followed_through_extras(tmp_path, monkeypatch):
 
 
 def test_the_command_installs_into_this_python(monkeypatch):
-    monkeypatch.setattr(extras, "present", lambda module: True)
+    monkeypatch.setattr(extras, "is_installed", lambda module: True)
     assert extras.install("x") == f"{sys.executable} -m pip install x"
-    monkeypatch.setattr(extras, "present", lambda module: False)
+    monkeypatch.setattr(extras, "is_installed", lambda module: False)
     assert extras.install("x") == f"uv pip install --python {sys.executable} x"
     assert extras.install_goalreel("gpu").endswith(f' -e "{ROOT}[gpu]"')
     assert f'-c "{ROOT / "constraints.txt"}"' in extras.install_goalreel()

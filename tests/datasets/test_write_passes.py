@@ -417,7 +417,7 @@ def test_segments_beyond_the_episode_are_refused(video_dataset, board, tmp_path)
 
 def test_goals_of_another_shape_are_letterboxed():
     from goalreel.datasets.writing.plan import picture_size
-    from goalreel.datasets.writing.video import fit
+    from goalreel.subgoal_camera import fit
 
     white = np.full((20, 40, 3), 255, np.uint8)
     shown = fit(white, (64, 64))

@@ -149,7 +149,7 @@ def test_every_command_of_the_bags_page_runs(tmp_path, monkeypatch):
     messages += [b.storyboard(0, ("pick",), 0), b.subgoal(0, 0, "pick", picture=b.moving(25))]
     b.write_bag(tmp_path / "run", sorted(messages, key=lambda s: s.at))
     lines = commands("docs/bags.md")
-    assert [words[0] for words in lines] == ["goalreel"] * 4 + ["python"]
+    assert [words[0] for words in lines] == ["goalreel"] * 4 + ["goalreel_ros_record"]
     monkeypatch.chdir(tmp_path)
     for words in lines[:4]:
         goalreel(*words[1:])

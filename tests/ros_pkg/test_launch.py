@@ -139,10 +139,10 @@ def test_a_real_node_takes_the_parameters_file():
         node = Node("goalreel", namespace="/robot1", context=context)
         parameters.declare(node)
         given = yaml.safe_load(PARAMETERS.read_text())["/**"]["ros__parameters"]
-        assert given == {n: node.get_parameter(n).value for g in parameters.GROUPS for n in g.model_fields}
+        assert given == {name: node.get_parameter(name).value for name in parameters.PARAMETERS}
         assert [type(v) for v in given.values()] == [type(node.get_parameter(n).value) for n in given]
-        for group in parameters.GROUPS:
-            parameters.read(node, group)
+        parameters.read_engine_settings(node)
+        parameters.read_node_options(node)
         node.destroy_node()
     finally:
         rclpy.shutdown(context=context)

@@ -113,7 +113,7 @@ def test_a_bad_config_is_one_clear_line(values, message):
 
 
 def test_sizes_are_fitted_as_in_datasets():
-    from goalreel.datasets.writing.video import fit as in_datasets
+    from goalreel.subgoal_camera import fit as in_datasets
 
     picture = np.random.default_rng(0).integers(0, 255, (40, 90, 3), np.uint8)
     for size in [(90, 40), (64, 48), (30, 60), (200, 100)]:

@@ -7,9 +7,8 @@ from lerobot.cameras.camera import Camera
 from lerobot.utils.decorators import check_if_already_connected, check_if_not_connected
 from numpy.typing import NDArray
 
-from goalreel.datasets.writing.video import fit
 from goalreel.streaming.rollout.config_subgoal_camera import SubgoalCameraConfig
-from goalreel.subgoal_camera import SubGoalForm, in_form
+from goalreel.subgoal_camera import SubGoalForm, fit, in_form
 
 
 class SubgoalCamera(Camera):

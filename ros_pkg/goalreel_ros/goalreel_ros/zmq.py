@@ -21,8 +21,8 @@ import zmq
 from numpy.typing import NDArray
 from sensor_msgs.msg import CompressedImage
 
-from goalreel.datasets.writing.video import fit
 from goalreel.errors import InputError
+from goalreel.subgoal_camera import fit
 from goalreel_ros.client.background_node import BackgroundNode
 from goalreel_ros.liveliness import PublisherLiveliness
 from goalreel_ros.pictures import decode
