@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
 from goalreel.annotator.report.pictures import jpeg
-from goalreel.annotator.review.dependencies import EpisodeIndex, Session
+from goalreel.annotator.review.dependencies import EpisodeIndex, OpenSession
 from goalreel.annotator.review.session import ReviewSession
 from goalreel.files import digest
 
@@ -45,7 +45,7 @@ class FrameStore:
 @router.get("/frames/{index}/{camera}/{frame}.jpg")
 def one_frame(
     request: Request,
-    session: Session,
+    session: OpenSession,
     index: EpisodeIndex,
     camera: str,
     frame: Annotated[int, InPath(ge=0)],
@@ -61,7 +61,7 @@ def one_frame(
 
 
 @router.get("/pictures/{folder}/{name}.png")
-def stored_picture(request: Request, session: Session, folder: str, name: str) -> Response:
+def stored_picture(request: Request, session: OpenSession, folder: str, name: str) -> Response:
     """A picture that is no frame of a recording."""
     try:
         path = session.reviews.records.stored(f"images/{folder}/{name}.png")
@@ -71,7 +71,7 @@ def stored_picture(request: Request, session: Session, folder: str, name: str) -
 
 
 @router.get("/video/{index}/{camera}")
-def video(session: Session, index: EpisodeIndex, camera: str) -> Response:
+def video(session: OpenSession, index: EpisodeIndex, camera: str) -> Response:
     """The file that shows an episode, in the ranges that the browser asks for."""
     path: Path | None = session.video(index, camera) if camera in session.cameras else None
     if path is None or not path.is_file():
