@@ -37,14 +37,14 @@ ros-demo: .venv/.ready  ## the closed loop of the nano models and a simulated ro
 	$(PYTHON) -m goalreel_ros.tabletop.demo --preset nano --seed 900300 --out out/ros_demo
 
 TESTS := $(PYTHON) -m pytest --dist loadfile --no-loadscope-reorder -q --durations=50 --durations-min=1
-quick: .venv/.ready  ## lint, and every short test that starts no other process (under 3 minutes on 2 cores)
+quick: .venv/.ready  ## lint, and every short test that starts no other process
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
 
 quick-tests: .venv/.ready
 	$(TESTS) -n 2 -m "not slow and not lab and not long and not process"
 
 # Three workers on two cores: a third of the time is spent waiting.
-test: rules  ## that, and nodes, kills, wheels, colcon, documentation (under 10 minutes on 2 cores)
+test: rules  ## that, and nodes, kills, wheels, colcon, documentation
 	@$(MAKE) --no-print-directory -j2 types all-tests
 
 all-tests: .venv/.ready
