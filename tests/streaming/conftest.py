@@ -1,20 +1,11 @@
 """What the tests of the engine share."""
 
-import gc
 from collections.abc import Callable, Iterator
 
 import pytest
 from support.streaming_world import Listening, World, make
 
 from goalreel.streaming.engine import Engine
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cheap_collections() -> Iterator[None]:
-    """Leave what is imported out of the collection that every engine makes when it stops: a second each."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture
