@@ -3,7 +3,8 @@
 import fcntl
 import itertools
 import os
-import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -355,30 +356,42 @@ def test_a_damaged_line_is_named_and_nothing_goes_on_without_it(records, person)
             records.outline(0)
 
 
-def test_what_was_answered_as_saved_is_there_after_a_kill(records):
-    """A child changes and says so; it is killed in the midst, and nothing that it said is gone."""
+RENAME = """
+import sys
+from pathlib import Path
+from goalreel.datasets.corrections.events import RenameStep
+from goalreel.datasets.corrections.reviews import Reviews
+from goalreel.datasets.fingerprint import Fingerprint
+from goalreel.datasets.records import Records
+length, recordings = int(sys.argv[2]), {0: "a" * 64, 1: "b" * 64}
+with Records.open(Path(sys.argv[1]), {"planner": "p"}, Fingerprint("s", recordings)) as records:
     reviews = Reviews(records)
-    kept = 0
-    for _ in range(8):
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            revision = reviews.look(1, LENGTH).revision
-            while True:
-                reviewed = reviews.change(
-                    1, LENGTH, revision, "kid", RenameStep(step="0", name=f"name {revision}")
-                )
-                revision = reviewed.revision
-                os.write(write, b"%d\n" % revision)
-        os.close(write)
-        with os.fdopen(read) as said:
-            told = [said.readline() for _ in range(5)]
-            os.kill(child, signal.SIGKILL)
-            told += said.readlines()
-        os.waitpid(child, 0)
-        there = reviews.look(1, LENGTH).revision
-        assert there >= max(int(line) for line in told if line.endswith("\n")) > kept
-        kept = there
+    revision = reviews.look(1, length).revision
+    while True:
+        change = RenameStep(step="0", name=f"name {revision}")
+        revision = reviews.change(1, length, revision, "kid", change).revision
+        print(revision, flush=True)
+"""
+
+
+@pytest.mark.process
+def test_what_was_answered_as_saved_is_there_after_a_kill(tmp_path, board):
+    """A child changes and says so; it is killed in the midst, and nothing that it said is gone."""
+    out, recordings = tmp_path / "out", {0: "a" * 64, 1: "b" * 64}
+    with Records.open(out, {"planner": "p"}, Fingerprint("s", recordings)) as records:
+        records.commit(1, board(LENGTH))
+    last = 0
+    for _ in range(4):
+        command = [sys.executable, "-c", RENAME, str(out), str(LENGTH)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            lines = [child.stdout.readline() for _ in range(5)]
+            child.kill()
+            lines += child.stdout.readlines()
+        with Records.open(out, {"planner": "p"}, Fingerprint("s", recordings)) as records:
+            revision = Reviews(records).look(1, LENGTH).revision
+        assert revision >= max(int(line) for line in lines if line.endswith("\n")) > last
+        last = revision
 
 
 def test_a_full_disk_leaves_the_log_as_it_was(records, person, monkeypatch):

@@ -1,9 +1,8 @@
 """Records: durable, atomic, one writer at a time, and nothing outside their folder."""
 
 import json
-import os
-import signal
-import time
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -133,18 +132,27 @@ def test_a_second_run_is_refused_and_a_later_one_is_not(out):
         pass
 
 
+HOLD = """
+import signal, sys
+from pathlib import Path
+from goalreel.datasets.fingerprint import Fingerprint
+from goalreel.datasets.records import Records
+with Records.open(Path(sys.argv[1]), {"planner": "kinematic"}, Fingerprint("s", {})):
+    print("open", flush=True)
+    signal.pause()
+"""
+
+
+@pytest.mark.process
 def test_sigkill_releases_the_lock(out):
-    child = os.fork()
-    if child == 0:
-        with opened(out):
-            signal.pause()
-    while not (out / "meta/goalreel/settings.json").exists():
-        time.sleep(0.01)
-    with pytest.raises(DatasetError, match="another goalreel run"), opened(out):
-        pass
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    with opened(out):
+    command = [sys.executable, "-c", HOLD, str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(DatasetError, match="another goalreel run"), opened(out, recordings={}):
+            pass
+        other.kill()
+    with opened(out, recordings={}):
         pass
 
 
