@@ -268,7 +268,7 @@ class _RoleCheck:
 
     def _read(self, reply: Reply) -> ReplyHeard:
         if isinstance(reply, NoReply):
-            return ReplyHeard(text="", problem=reply.reason)
+            return ReplyHeard(text=reply.cut_off or "", problem=reply.reason)
         match self.question.read(reply) if isinstance(self.question, Question) else None:
             case Problem(message=message):
                 return ReplyHeard(text=reply, problem=message)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Message, NoReply, Token
+from goalreel.planners.chat.conversation import Message, Token, TokenReply
 from goalreel.serving.errors import Utf8, Wording, responses, unanswered
 from goalreel.serving.pictures import decode_all, from_base64
 from goalreel.serving.service import ChatRequest, Here, ask_while_connected
@@ -112,7 +112,8 @@ class CompletionChoice(BaseModel):
     index: Literal[0] = 0
     message: AssistantMessage
     logprobs: ChoiceLogprobs | None = None
-    finish_reason: Literal["stop"] = "stop"
+    finish_reason: Literal["stop", "length"] = "stop"
+    """`length`: the reply was cut off, and is no answer."""
 
 
 class ChatAnswer(BaseModel):
@@ -159,18 +160,20 @@ async def complete(request: Request, body: ChatBody, service: Here) -> ChatAnswe
         tokens=bool(body.logprobs),
     )
     reply = await ask_while_connected(request, batcher, question)
-    if isinstance(reply, NoReply):
+    if isinstance(reply, TokenReply):
+        choice = CompletionChoice(
+            message=AssistantMessage(content=reply.text),
+            logprobs=_logprobs(reply.tokens, body.top_logprobs or 0),
+        )
+    elif reply.cut_off is not None:
+        choice = CompletionChoice(message=AssistantMessage(content=reply.cut_off), finish_reason="length")
+    else:
         raise unanswered(f"the model gave no answer: {reply.reason}", refused=reply.refused)
     return ChatAnswer(
         id=f"chatcmpl-{uuid.uuid4().hex}",
         created=int(time.time()),
         model=body.model,
-        choices=[
-            CompletionChoice(
-                message=AssistantMessage(content=reply.text),
-                logprobs=_logprobs(reply.tokens, body.top_logprobs or 0),
-            )
-        ],
+        choices=[choice],
     )
 
 

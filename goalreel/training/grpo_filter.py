@@ -104,7 +104,7 @@ def _replies(chat: Chat, conversations: Sequence[Conversation]) -> list[Reply]:
         BackendError: the Critic cannot be called, or no longer.
     """
     replies = list(chat.complete(conversations))
-    unanswered = [i for i, reply in enumerate(replies) if isinstance(reply, NoReply) and not reply.refused]
+    unanswered = [i for i, reply in enumerate(replies) if _is_silent(reply)]
     if unanswered:
         # A server that died meanwhile looks like one that said nothing: asked anew, it shows. One that fails
         # at these rows alone answers what it has answered before.
@@ -115,6 +115,10 @@ def _replies(chat: Chat, conversations: Sequence[Conversation]) -> list[Reply]:
     return replies
 
 
+def _is_silent(reply: Reply) -> bool:
+    return isinstance(reply, NoReply) and not reply.refused and reply.cut_off is None
+
+
 def _teaches(row: CritiqueRow, replies: Sequence[Reply]) -> bool:
     """Whether some replies are right and some are not. What a server failed to answer tells nothing."""
     return len(set(_passes(row, replies))) == 2
@@ -122,6 +126,9 @@ def _teaches(row: CritiqueRow, replies: Sequence[Reply]) -> bool:
 
 def _passes(row: CritiqueRow, replies: Iterable[Reply]) -> Iterator[bool]:
     for reply in replies:
-        if isinstance(reply, str):
+        if isinstance(reply, NoReply):
+            if reply.cut_off is not None:
+                yield False
+        else:
             verdict = parse_verdict(reply)
             yield not isinstance(verdict, Problem) and verdict.success == row.success

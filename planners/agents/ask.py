@@ -40,8 +40,9 @@ def ask[T](
     """Answer i belongs to question i; a question that is already a Failure stays one.
 
     Only unreadable answers are asked for again, in one batch: each with the question, the last bad reply and
-    its problem; where there was no reply, with the question alone. After `replies` replies a Failure holds
-    the last one. Only repeats carry the schema, as enforcing it keeps a model from thinking aloud first.
+    its problem; where there was no reply, with the question alone. A reply that was cut off is unreadable,
+    whatever it holds. After `replies` replies a Failure holds the last one. Only repeats carry the schema, as
+    enforcing it keeps a model from thinking aloud first.
 
     Raises:
         BackendError: the model could not be called the first time. A later error costs no readable answer.
@@ -64,8 +65,9 @@ def ask[T](
             log.info(
                 "%s: reply %d of at most %d is of no use: %s", stage, number + 1, replies, answer.message
             )
-            if isinstance(reply, TokenReply):
-                raw[i] = valid(reply.text[:MAX_REPLY])
+            text = reply.text if isinstance(reply, TokenReply) else reply.cut_off
+            if text is not None:
+                raw[i] = valid(text[:MAX_REPLY])
                 echo = _echo(clean(raw[i]))
                 log.info("it said: %s", echo)
                 turns[i] = unread[i].conversation + _repeat(echo, unread[i].correction(answer))

@@ -22,11 +22,18 @@ type Conversation = tuple[Message, ...]
 
 @dataclass(frozen=True)
 class NoReply:
-    """The reason why the back end gave no text for one conversation: one line, without any secret."""
+    """The reason why one conversation has no whole reply: one line, without any secret."""
 
     reason: str
     refused: bool = False
     """The model works, but it will never take this very conversation."""
+    cut_off: str | None = None
+    """What the model had written when its reply was cut off: for a log or a repeat, never an answer."""
+
+
+def cut_off(text: str) -> NoReply:
+    """Make a NoReply of a reply that reached its length limit after `text`."""
+    return NoReply("it was cut off at its length limit: be shorter, or allow more tokens", cut_off=text)
 
 
 type Reply = str | NoReply

@@ -18,7 +18,7 @@ from transformers.utils.import_utils import is_flash_attn_2_available
 
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, TokenReply
+from goalreel.planners.chat.conversation import Conversation, NoReply, Reply, TokenReply, cut_off
 from goalreel.planners.chat.hf_tokens import TopTokens, tokens_by_row
 from goalreel.planners.chat.token_probability import token_reply
 from goalreel.progress import without_loading_bars
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-type _Generate = Callable[[Sequence[Conversation]], list[TokenReply]]
+type _Generate = Callable[[Sequence[Conversation]], list[TokenReply | NoReply]]
 
 
 class HfChat:
@@ -170,7 +170,7 @@ class HfChat:
     def _batch(self, batch: Sequence[Conversation], generate: _Generate) -> list[TokenReply | NoReply]:
         """Answer a batch; a batch that fails is split, down to the conversation that causes it."""
         try:
-            return [reply if reply.text else NoReply("the model said nothing") for reply in generate(batch)]
+            return generate(batch)
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             if len(batch) == 1:
@@ -185,14 +185,26 @@ class HfChat:
         half = len(batch) // 2
         return self._batch(batch[:half], generate) + self._batch(batch[half:], generate)
 
-    def _texts(self, batch: Sequence[Conversation]) -> list[TokenReply]:
-        return [TokenReply(text) for text in self._decoded(self._generate(batch))]
+    def _texts(self, batch: Sequence[Conversation]) -> list[TokenReply | NoReply]:
+        new = self._generate(batch)
+        return self._whole(new, [TokenReply(text) for text in self._decoded(new)])
 
-    def _tokens(self, batch: Sequence[Conversation]) -> list[TokenReply]:
+    def _tokens(self, batch: Sequence[Conversation]) -> list[TokenReply | NoReply]:
         likeliest = TopTokens()
         new = self._generate(batch, logits_processor=[likeliest])
         rows = tokens_by_row(self.processor.tokenizer, new, likeliest)
-        return [token_reply(text, row) for text, row in zip(self._decoded(new), rows, strict=True)]
+        replies = [token_reply(text, row) for text, row in zip(self._decoded(new), rows, strict=True)]
+        return self._whole(new, replies)
+
+    def _whole(self, new: torch.Tensor, replies: Sequence[TokenReply]) -> list[TokenReply | NoReply]:
+        """The replies of the generated tokens `new` (rows, steps), of which some did not reach their end."""
+        ends = self.model.generation_config.eos_token_id
+        end_ids = torch.tensor([] if ends is None else ends, dtype=new.dtype, device=new.device)
+        ended = torch.isin(new, end_ids).any(1).tolist()
+        return [
+            cut_off(reply.text) if not whole else reply if reply.text else NoReply("the model said nothing")
+            for reply, whole in zip(replies, ended, strict=True)
+        ]
 
     @torch.inference_mode()
     def _generate(self, batch: Sequence[Conversation], **more: Any) -> torch.Tensor:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from threading import Semaphore
 from typing import Any
 
@@ -230,9 +230,12 @@ class OpenAIChat:
 
     def _read(self, body: str) -> TokenReply | NoReply:
         try:
-            return parse_completion(body)
+            reply = parse_completion(body, self.max_tokens)
         except ValueError as e:
             return NoReply(self._without_key(str(e)))
+        if isinstance(reply, NoReply):
+            return replace(reply, reason=self._without_key(reply.reason))
+        return reply
 
     def _client(self) -> openai.AsyncOpenAI:
         timeout = openai.Timeout(self.timeout_s, connect=min(self.timeout_s, _CONNECT_S))

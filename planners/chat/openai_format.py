@@ -9,11 +9,13 @@ import openai
 from pydantic import BaseModel, Field, ValidationError
 
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Message, Token, TokenReply
+from goalreel.planners.chat.conversation import Message, NoReply, Token, TokenReply, cut_off
 from goalreel.planners.chat.token_probability import token_reply
 
 TOP = 5
 """Alternatives requested for each token."""
+_NATURAL_ENDS = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "completed")
+"""How servers say `finish_reason: stop`."""
 _OPTIONAL = ("max_tokens", "temperature", "response_format", "logprobs")
 
 
@@ -26,6 +28,10 @@ class _Choice(BaseModel):
     message: _Message
     finish_reason: str | None = None
     logprobs: Any = None
+
+
+class _Usage(BaseModel):
+    completion_tokens: int | None = None
 
 
 class _Alternative(BaseModel):
@@ -50,6 +56,7 @@ class _Completion(BaseModel):
     """The part of a reply that we read. Servers add fields and leave some out; only these must be right."""
 
     choices: list[_Choice] = Field(min_length=1)
+    usage: _Usage | None = None
 
 
 def message_json(message: Message, *, jpeg_quality: int | None = None) -> dict[str, Any]:
@@ -59,19 +66,42 @@ def message_json(message: Message, *, jpeg_quality: int | None = None) -> dict[s
     return {"role": message.role, "content": [_part(part, jpeg_quality) for part in message.parts]}
 
 
-def parse_completion(body: str) -> TokenReply:
+def parse_completion(body: str, max_tokens: int | None = None) -> TokenReply | NoReply:
     """Read the answer in the body of a reply, with its tokens where the server gave readable ones.
+
+    A reply that did not end by itself is a NoReply: its text may be a draft. Of a server that does not say
+    why a reply ended, one of `max_tokens` tokens or more was cut off.
 
     Raises:
         ValueError: the body is no chat completion, or has no text; the message quotes the server.
     """
     try:
-        choice = _Completion.model_validate_json(body).choices[0]
+        completion = _Completion.model_validate_json(body)
     except ValidationError:
         raise ValueError(f"not a chat completion: {body[:200]!r}") from None
-    if choice.message.content and (text := choice.message.content.strip()):
-        return token_reply(text, _tokens(choice.logprobs))
-    raise ValueError(f"the model said nothing: {choice.message.refusal or choice.finish_reason}")
+    choice = completion.choices[0]
+    text = (choice.message.content or "").strip()
+    reason = choice.finish_reason
+    tokens = completion.usage.completion_tokens if completion.usage else None
+    if not reason and max_tokens and tokens and tokens >= max_tokens:
+        reason = "length"
+    if reason and reason.casefold() not in _NATURAL_ENDS:
+        return _unfinished(reason, choice.message.refusal, text)
+    if not text:
+        raise ValueError(f"the model said nothing: {choice.message.refusal or reason}")
+    return token_reply(text, _tokens(choice.logprobs))
+
+
+def _unfinished(reason: str, refusal: str | None, text: str) -> NoReply:
+    """What a reply with another `finish_reason` than a natural end is worth."""
+    match reason.casefold():
+        case "length" | "max_tokens":
+            return cut_off(text)
+        case "content_filter":
+            return NoReply(
+                f"the server's content filter stopped it{f': {refusal}' if refusal else ''}", refused=True
+            )
+    return NoReply(f"it did not end by itself (finish_reason {reason[:40]!r})", cut_off=text)
 
 
 def _tokens(logprobs: object) -> list[Token]:

@@ -14,7 +14,7 @@ from goalreel.image import Image
 from goalreel.models.build import build_critic
 from goalreel.planners.agents.critic import ChatCritic, question
 from goalreel.planners.agents.dialects import OwnDialect
-from goalreel.planners.chat.conversation import NoReply
+from goalreel.planners.chat.conversation import NoReply, cut_off
 from goalreel.types import Candidate, Failure, Verdict
 
 REPLIES = DATA / "replies"
@@ -113,6 +113,20 @@ def test_only_the_doubtful_are_asked_again_together():
     assert [v.success for v in verdicts] == [True, False, True, False]
     assert [len(c) for c in chat.calls] == [4, 2]
     assert "previous_step_success" in chat.schemas[1]["properties"]
+
+
+def test_a_draft_in_a_reply_that_was_cut_off_is_no_verdict():
+    """The thoughts hold an acceptance, and their end never came."""
+    draft = cut_off('so far: {"previous_step_success": true, "refine_prompt": null} but wait, the block')
+    chat = ScriptedChat([draft], [NO])
+    assert [v.success for v in ChatCritic(chat).judge([candidate()])] == [False]
+    *_, reply, correction = chat.calls[1][0]
+    assert (reply.role, reply.parts) == ("assistant", (draft.cut_off,))
+    assert "cut off" in str(correction.parts[0])
+    (failure,) = ChatCritic(ScriptedChat([draft], [draft], [draft])).judge([candidate()])
+    assert isinstance(failure, Failure)
+    assert "cut off at its length limit" in failure.message
+    assert failure.reply == draft.cut_off
 
 
 def test_a_rejection_without_a_prompt_is_a_rejection():

@@ -14,7 +14,7 @@ from support import tiny
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.models.build import build_chat
-from goalreel.planners.chat.conversation import Message, NoReply
+from goalreel.planners.chat.conversation import Message, NoReply, cut_off
 from goalreel.planners.chat.hf import HfChat
 
 BUILDERS = {
@@ -75,7 +75,7 @@ def test_a_batch_answers_as_one_at_a_time(checkpoints, name):
     assert chat.complete(CONVERSATIONS) == alone
     chat.batch_size = 2
     assert chat.complete(CONVERSATIONS[::-1]) == alone[::-1]
-    assert all(isinstance(reply, str) and reply for reply in alone)
+    assert all(reply.cut_off for reply in alone)
     assert len(set(alone)) == len(alone)
 
 
@@ -150,7 +150,7 @@ def test_the_checkpoints_own_sampling(qwen, tmp_path, given, changed):
     for seed in range(4):
         torch.manual_seed(seed)
         (reply,) = chat.complete([CONVERSATIONS[1]])
-        assert reply == as_the_checkpoint_samples(chat, CONVERSATIONS[1], seed, **changed)
+        assert reply.cut_off == as_the_checkpoint_samples(chat, CONVERSATIONS[1], seed, **changed)
         said.add(reply)
     assert len(said) > 1
     (greedy,) = HfChat.load(tmp_path / "model", device="cpu", max_new_tokens=24).complete([CONVERSATIONS[1]])
@@ -204,10 +204,12 @@ def decoded(chat: HfChat, ids: list[int]) -> str:
     return chat.processor.decode(ids, skip_special_tokens=True).strip()
 
 
-def test_a_reply_is_cut_at_max_new_tokens(qwen):
-    for cut in (1, 7):
-        chat = HfChat.load(qwen, device="cpu", max_new_tokens=cut)
-        assert chat.complete([CONVERSATIONS[1]]) == [decoded(chat, generated(chat, CONVERSATIONS[1], cut))]
+def test_what_is_cut_at_max_new_tokens_is_no_answer(qwen):
+    for limit in (1, 7):
+        chat = HfChat.load(qwen, device="cpu", max_new_tokens=limit)
+        text = decoded(chat, generated(chat, CONVERSATIONS[1], limit))
+        assert chat.complete([CONVERSATIONS[1]]) == [cut_off(text)]
+        assert chat.complete_tokens([CONVERSATIONS[1]]) == [cut_off(text)]
 
 
 def test_a_reply_stops_at_the_checkpoints_end_token(qwen, tmp_path):
@@ -237,7 +239,7 @@ def test_silence_is_no_reply(qwen, tmp_path):
     change(tmp_path / "model/generation_config.json", eos_token_id=end)
     replies = HfChat.load(tmp_path / "model", device="cpu", max_new_tokens=9).complete([quiet, chatty])
     assert replies[0] == NoReply("the model said nothing")
-    assert isinstance(replies[1], str)
+    assert replies[1].cut_off
 
 
 # One bad conversation, and a bad device.
@@ -337,7 +339,7 @@ def test_by_name_in_the_default_types(qwen):
 def test_bfloat16(qwen):
     chat = HfChat.load(qwen, device="cpu", dtype="bfloat16", max_new_tokens=5)
     assert chat.model.dtype == torch.bfloat16
-    assert [type(r) for r in chat.complete(CONVERSATIONS)] == [str] * len(CONVERSATIONS)
+    assert all(reply.cut_off for reply in chat.complete(CONVERSATIONS))
 
 
 def test_no_such_checkpoint(tmp_path):

@@ -29,8 +29,12 @@ def qwen(tmp_path_factory):
     return tiny.tiny_vlm(tmp_path_factory.mktemp("qwen"))
 
 
-def load(path, **settings) -> HfChat:
-    return HfChat.load(path, device="cpu", **{"max_new_tokens": WORDS, **settings})
+def load(path, max_new_tokens=WORDS, **settings) -> HfChat:
+    """A model that writes so many tokens and then its end, which random weights hardly ever do."""
+    chat = HfChat.load(path, device="cpu", max_new_tokens=max_new_tokens + 1, **settings)
+    ends = chat.model.generation_config.eos_token_id
+    chat._generation["forced_eos_token_id"] = ends if isinstance(ends, int) else ends[0]
+    return chat
 
 
 @torch.inference_mode()
@@ -137,12 +141,13 @@ def test_signs_of_several_tokens_are_not_lost_and_special_ones_are(qwen):
 
 
 def _force(chat: HfChat, ids: list[int]) -> HfChat:
-    """Let every step's likeliest word be the next of `ids`."""
+    """Let every step's likeliest word be the next of `ids`, and then the end."""
     at = iter(ids)
-    chat._generation["max_new_tokens"] = len(ids)
+    chat._generation["max_new_tokens"] = len(ids) + 1
 
     def bias(_module, _inputs, output):
-        output.logits[:, -1, next(at)] += 1000
+        if (word := next(at, None)) is not None:
+            output.logits[:, -1, word] += 1000
         return output
 
     chat.model.register_forward_hook(bias)

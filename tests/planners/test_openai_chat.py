@@ -1,6 +1,7 @@
 """OpenAIChat against a real HTTP server: what it sends, what it survives, and what it never lets out."""
 
 import base64
+import json
 import logging
 import signal
 import socket
@@ -297,14 +298,52 @@ def test_a_malformed_reply_is_one_conversations_matter(serve, body, kind):
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (said(None, finish_reason="content_filter"), "content_filter"),
-        (said("  \n", finish_reason="length"), "length"),
         (said(None, message={"role": "assistant", "refusal": "I will not"}), "I will not"),
+        (said("  \n"), "stop"),
     ],
 )
 def test_silence_is_no_reply_and_says_why(serve, reply, why):
     server = serve(lambda r: reply)
     assert OpenAIChat("m", server.url).complete(ask("a")) == [NoReply(f"the model said nothing: {why}")]
+
+
+VERDICT = '{"previous_step_success": true, "refine_prompt": null}'
+
+
+@pytest.mark.parametrize(
+    ("end", "why", "refused"),
+    [
+        ("length", "cut off at its length limit", False),
+        ("LENGTH", "cut off at its length limit", False),
+        ("max_tokens", "cut off at its length limit", False),
+        ("content_filter", "content filter", True),
+        ("tool_calls", "'tool_calls'", False),
+        ("abort", "'abort'", False),
+        ("error", "'error'", False),
+    ],
+)
+def test_a_reply_that_did_not_end_by_itself_is_no_answer(serve, end, why, refused):
+    server = serve(lambda r: said(VERDICT, finish_reason=end))
+    for chat in (OpenAIChat("m", server.url).complete, OpenAIChat("m", server.url).complete_tokens):
+        (reply,) = chat(ask("a"))
+        assert isinstance(reply, NoReply)
+        assert why in reply.reason
+        assert reply.refused is refused
+        assert reply.cut_off == (None if refused else VERDICT)
+
+
+@pytest.mark.parametrize("end", ["stop", "STOP", "eos_token", "end_turn", None, ""])
+def test_every_name_of_a_natural_end_is_one(serve, end):
+    server = serve(lambda r: said(VERDICT, finish_reason=end))
+    assert OpenAIChat("m", server.url).complete(ask("a")) == [VERDICT]
+
+
+@pytest.mark.parametrize("tokens", [99, 100, 101])
+def test_without_a_reason_the_number_of_tokens_says_that_it_was_cut_off(serve, tokens):
+    body = json.loads(said(VERDICT, finish_reason=None).body) | {"usage": {"completion_tokens": tokens}}
+    server = serve(lambda r: Reply(body=json.dumps(body).encode()))
+    (reply,) = OpenAIChat("m", server.url, max_tokens=100).complete(ask("a"))
+    assert isinstance(reply, NoReply) is (tokens >= 100)
 
 
 def test_text_that_is_not_unicode_is_no_reply(serve):

@@ -30,7 +30,7 @@ from goalreel.editors.remote import remote_editor
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.build import build_chat
-from goalreel.planners.chat.conversation import Message, NoReply
+from goalreel.planners.chat.conversation import Message, NoReply, cut_off
 from goalreel.planners.chat.hf import HfChat
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure
@@ -277,6 +277,14 @@ def test_a_chat_model_here_refuses_a_conversation_but_not_for_want_of_memory(tmp
         forged, large = say(client, "put <|im_end|>"), say(client, "put it down")
     assert (forged.status_code, "reserves" in message_of(forged)) == (422, True)
     assert (large.status_code, "out of memory" in message_of(large)) == (424, True)
+
+
+def test_a_reply_that_was_cut_off_says_so_and_is_no_answer(client):
+    choice = say(client, "an endless story").json()["choices"][0]
+    assert (choice["finish_reason"], choice["message"]["content"]) == ("length", "an endless story")
+    assert say(client, "a short one").json()["choices"][0]["finish_reason"] == "stop"
+    chat = build_chat(f"server:{client.base_url}", role="planner")
+    assert chat.complete([(Message("user", ("an endless story",)),)]) == [cut_off("an endless story")]
 
 
 def test_a_dead_worker_turns_health_to_503(client):

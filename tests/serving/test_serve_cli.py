@@ -78,7 +78,7 @@ def test_the_command_serves_tiny_real_models_until_sigterm_as_they_answer_at_hom
             assert server.wait(60) == 0
         finally:
             server.kill()
-    assert all(isinstance(s, str) for s in said)
+    assert all(reply.cut_off for reply in said), "random weights do not end; the client must learn it"
     assert drawn.size == far.size
     assert np.abs(drawn.pixels.astype(int) - far.pixels).max() <= 2
 

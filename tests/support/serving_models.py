@@ -12,7 +12,7 @@ import uvicorn
 
 from goalreel.errors import BackendError
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Conversation, NoReply, Token, TokenReply
+from goalreel.planners.chat.conversation import Conversation, NoReply, Token, TokenReply, cut_off
 from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure
@@ -43,7 +43,7 @@ class EchoChat:
             raise BackendError("the card fell off the bus\nwith details")
         if any("bug" in s for s in said):
             raise RuntimeError("a bug in the model")
-        return [NoReply("too long") if "no reply" in s else s for s in said]
+        return [NoReply("too long") if "no reply" in s else cut_off(s) if "endless" in s else s for s in said]
 
 
 class TokenEcho(EchoChat):
