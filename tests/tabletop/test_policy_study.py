@@ -6,7 +6,7 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 
 import json
 from dataclasses import replace
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -15,10 +15,13 @@ from PIL import Image as Picture
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
+from click import Context
+from pooled import difference, pooled
 from support.cli import fails, goalreel
 from support.table_policies import key_pose_policy, step_policy
+from typer.main import get_command
 
-from goalreel.cli.eval_policy import policy as policy_command
+from goalreel.cli.main import app
 from goalreel.errors import DatasetError, InputError
 from goalreel.evaluation.statistics import Measurement
 from goalreel.files import exclusive
@@ -27,7 +30,6 @@ from goalreel.models import presets
 from goalreel.tabletop.policy.acting import Acts, GoalCue, LeRobotActor
 from goalreel.tabletop.policy.arms import ARMS, SILENT, cues_of, pictures_of
 from goalreel.tabletop.policy.films import BANNER, SIDE
-from goalreel.tabletop.policy.pooled import difference, pooled
 from goalreel.tabletop.policy.rollout import Bounds, Rolled, roll
 from goalreel.tabletop.policy.study import PolicyOrder, compare, measure, tasks
 from goalreel.tabletop.sim.env import Tabletop
@@ -315,9 +317,10 @@ def test_the_command_prints_what_the_issue_asks_for(tmp_path):
 
 
 def test_the_command_knows_all_arms_and_conditions():
-    told = get_type_hints(policy_command, include_extras=True)
-    assert get_args(told["condition"].__origin__) == CONDITIONS
-    assert f"Of {', '.join(ARMS)};" in told["arms"].__metadata__[0].help
+    command = get_command(app).commands["eval"].commands["policy"]
+    options = {option.name: option for option in command.get_params(Context(command))}
+    assert get_args(options["condition"].type_descriptor.annotation) == CONDITIONS
+    assert f"Of {', '.join(ARMS)};" in options["arms"].help
 
 
 def test_an_arm_that_is_none_is_named(tmp_path):

@@ -14,14 +14,15 @@ import torch
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 
+import demos
+from backbone import Reader, batches, loss_of, off_by, train
+from editor_vae import round_trip
+from fit import ARMS, bank, batch_of, fit, home, misses, save
+
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.image import Image
 from goalreel.tabletop.lessons.composition import PAIRS
-from goalreel.tabletop.policy import demos
 from goalreel.tabletop.policy.acting import GoalCue, LeRobotActor
-from goalreel.tabletop.policy.backbone import Reader, batches, loss_of, off_by, train
-from goalreel.tabletop.policy.editor_vae import round_trip
-from goalreel.tabletop.policy.fit import ARMS, bank, batch_of, fit, home, misses, save
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.policy_tasks import ENVIRONMENT, NEW_WORD, sub_task

@@ -15,11 +15,11 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 import typer
+from fit import PICK_NEAR, PLACE_NEAR
+from pooled import difference, pooled
 
 from goalreel.cli.options import SPLITS
 from goalreel.evaluation.statistics import Measurement
-from goalreel.tabletop.policy.fit import PICK_NEAR, PLACE_NEAR
-from goalreel.tabletop.policy.pooled import difference, pooled
 from goalreel.tabletop.policy.rollout import Rolled
 from goalreel.tabletop.policy.study import PolicyReport
 from goalreel.tabletop.sim.policy_tasks import CONDITIONS

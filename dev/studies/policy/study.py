@@ -18,9 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import demos
 import numpy as np
 import torch
 import typer
+from backbone import Reader, off_by, train
+from editor_vae import round_trip
+from fit import ARMS, Bank, TrainedArm, bank, fit, home, misses, save
 
 from goalreel.cli.console import progress_bars
 from goalreel.cli.errors import one_line_errors
@@ -29,11 +33,7 @@ from goalreel.errors import InputError
 from goalreel.files import exclusive, write_bytes
 from goalreel.models import presets
 from goalreel.progress import OnProgress
-from goalreel.tabletop.policy import demos
 from goalreel.tabletop.policy.arms import GoalArm
-from goalreel.tabletop.policy.backbone import Reader, off_by, train
-from goalreel.tabletop.policy.editor_vae import round_trip
-from goalreel.tabletop.policy.fit import ARMS, Bank, TrainedArm, bank, fit, home, misses, save
 from goalreel.tabletop.policy.rollout import Bounds
 from goalreel.tabletop.policy.study import PolicyOrder, measure
 from goalreel.tabletop.sim.policy_tasks import CONDITIONS, Condition

@@ -1,1 +1,1 @@
-"""Does a sub-goal picture help a policy? LeRobot policies on the tabletop, under several kinds of goals."""
+"""LeRobot policies on the tabletop under several kinds of goals: what `goalreel eval policy` measures."""

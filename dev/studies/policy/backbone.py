@@ -12,13 +12,13 @@ import cv2
 import numpy as np
 import torch
 import torchvision
+from demos import POSE, THINGS, Demos
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torchvision.models._utils import IntermediateLayerGetter
 
 from goalreel.subgoal_camera import in_form
-from goalreel.tabletop.policy.demos import POSE, THINGS, Demos
 from goalreel.training.precision import half
 
 MEAN, STD = 0.5, 0.25

@@ -12,6 +12,9 @@ from typing import Literal, get_args
 
 import numpy as np
 import torch
+from backbone import MEAN, STD, Reader, as_input, device, resnet, worn
+from demos import CAMERA, Demos
+from editor_vae import Pictures
 from lerobot.configs.types import FeatureType, PolicyFeature
 from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.act.modeling_act import ACTPolicy
@@ -22,9 +25,6 @@ from torchvision.ops.misc import FrozenBatchNorm2d
 
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.subgoal_camera import in_form
-from goalreel.tabletop.policy.backbone import MEAN, STD, Reader, as_input, device, resnet, worn
-from goalreel.tabletop.policy.demos import CAMERA, Demos
-from goalreel.tabletop.policy.editor_vae import Pictures
 from goalreel.tabletop.sim.env import STATE_NAMES, Tabletop
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.keyposes import KEY_POSE_NAMES
