@@ -17,14 +17,15 @@ from goalreel.cli.checks import Check
 
 PROFILES = module.PROFILES
 LOOK = """
-import json, sys
+import json, os, sys
 from dataclasses import asdict
 from pathlib import Path
 from goalreel import checkpoints
 from goalreel.cli import checks as doctor
-{first}
-checks = doctor.run_checks()
-print(json.dumps({{"checks": [asdict(check) for check in checks], "loaded": sorted(sys.modules)}}))
+for first in json.loads(sys.argv[1]):
+    exec(first)
+    checks = doctor.run_checks()
+    print(json.dumps({"checks": [asdict(check) for check in checks], "loaded": sorted(sys.modules)}))
 """
 HEAVY = {"torch", "torchcodec", "lerobot", "mujoco", "av", "rclpy", "cv2", "PIL", "jinja2"}
 
@@ -58,19 +59,21 @@ class Machine:
         (self.bin / name).write_text(f"#!/bin/sh\necho '{prints}'\n")
         (self.bin / name).chmod(0o755)
 
-    def look(self, first: str = "", **environment: str) -> dict[str, Check]:
-        """What the doctor finds there; `first` is run before it looks."""
-        given = {"PYTHONPATH": str(self.site), "PATH": str(self.bin)} | environment
-        return look(["-S", "-P"], first, given)[0]
+    def look(self, *changes: str) -> list[dict[str, Check]]:
+        """What the doctor finds there after each change, a line of code, in one process."""
+        environment = {"PYTHONPATH": str(self.site), "PATH": str(self.bin)}
+        return [checks for checks, _ in look(["-S", "-P"], environment, *changes)]
 
 
-def look(options: list[str], first: str, environment: dict[str, str]) -> tuple[dict[str, Check], set[str]]:
-    """The checks by their names, and the modules that the doctor itself has loaded."""
-    command = [sys.executable, *options, "-c", LOOK.format(first=first)]
+def look(
+    options: list[str], environment: dict[str, str], *changes: str
+) -> list[tuple[dict[str, Check], set[str]]]:
+    """After each change the checks by their names, and the modules that the doctor itself has loaded."""
+    command = [sys.executable, *options, "-c", LOOK, json.dumps(changes)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
-    return {one["name"]: Check(**one) for one in seen["checks"]}, set(seen["loaded"])
+    seen = map(json.loads, done.stdout.splitlines())
+    return [({c["name"]: Check(**c) for c in one["checks"]}, set(one["loaded"])) for one in seen]
 
 
 @pytest.fixture
@@ -80,7 +83,7 @@ def machine(tmp_path) -> Machine:
 
 @pytest.fixture(scope="module")
 def real() -> tuple[dict[str, Check], set[str]]:
-    return look([], "import goalreel.annotator.report", dict(os.environ))
+    return look([], dict(os.environ), "import goalreel.annotator.report")[0]
 
 
 @pytest.fixture
@@ -168,7 +171,7 @@ def test_a_program_that_is_not_there_is_no_error():
 
 @pytest.mark.process
 def test_on_a_bare_machine_all_is_missing_and_named(machine):
-    found = machine.look()
+    [found] = machine.look("")
     assert (found["goalreel"].status, found["goalreel"].found) == ("missing", "not installed in this Python")
     for name, missing, extra in (
         ("rendering: MuJoCo", "mujoco", "sim"),
@@ -203,7 +206,7 @@ def test_what_is_broken_is_a_warning(machine):
     machine.library("mujoco", "import os; os.kill(os.getpid(), 6)")
     machine.library("torch", "raise ImportError('libcudart.so.13 is missing')")
     machine.program("nvidia-smi", "NVIDIA H200, 143771 MiB, 570.1")
-    found = machine.look("doctor.SCARCE_GIB = 1e12")
+    [found] = machine.look("doctor.SCARCE_GIB = 1e12")
     renders = found["rendering: MuJoCo"]
     assert (renders.status, renders.found) == ("warning", "crashed: Aborted")
     assert "libegl1" in renders.fix
@@ -218,22 +221,23 @@ def test_what_is_broken_is_a_warning(machine):
 @pytest.mark.process
 def test_the_profile_for_raw_frames_is_looked_for(machine, tmp_path):
     machine.library("goalreel_ros")
-    unset = machine.look()["ROS 2: raw frames"]
+    gone_file, here = str(tmp_path / "gone.xml"), f"os.environ[{PROFILES!r}] = "
+    looks = machine.look("", f"{here}{gone_file!r}", f"{here}{__file__!r}")
+    unset, gone, there = (found["ROS 2: raw frames"] for found in looks)
     assert unset.status == "missing"
     assert unset.fix == f"export {PROFILES}={machine.site / 'fastdds_shm.xml'}"
-    gone = machine.look(**{PROFILES: str(tmp_path / "gone.xml")})["ROS 2: raw frames"]
     assert (gone.status, gone.fix) == ("warning", unset.fix)
     assert "gone.xml" in gone.found
-    assert machine.look(**{PROFILES: __file__})["ROS 2: raw frames"].status == "ok"
+    assert there.status == "ok"
 
 
 @pytest.mark.process
 def test_the_shipped_checkpoints_are_named_with_their_size(machine, tmp_path):
     here = f"checkpoints.NANO = Path({str(tmp_path / 'nano')!r})"
-    check = machine.look(here)["checkpoints: nano"]
-    assert (check.status, check.found) == ("missing", f"none in {tmp_path / 'nano'}")
-    assert check.fix.endswith('"goalreel"'), "it lies in no checkout there"
-    (tmp_path / "nano" / "planner").mkdir(parents=True)
-    (tmp_path / "nano" / "planner" / "model.safetensors").write_bytes(bytes(2_100_000))
-    check = machine.look(here)["checkpoints: nano"]
-    assert (check.status, check.found, check.fix) == ("ok", "nano-planner (2 MB)", "")
+    planner = tmp_path / "nano" / "planner"
+    write = f"p = Path({str(planner)!r}); p.mkdir(parents=True); "
+    looks = machine.look(here, f"{write}(p / 'model.safetensors').write_bytes(bytes(2_100_000))")
+    none, one = (found["checkpoints: nano"] for found in looks)
+    assert (none.status, none.found) == ("missing", f"none in {tmp_path / 'nano'}")
+    assert none.fix.endswith('"goalreel"'), "it lies in no checkout there"
+    assert (one.status, one.found, one.fix) == ("ok", "nano-planner (2 MB)", "")

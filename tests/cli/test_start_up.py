@@ -12,53 +12,61 @@ HEAVY = ("torch", "transformers", "diffusers", "lerobot", "datasets", "pandas")
 SCRIPT = """
 import json, sys
 from goalreel.cli.main import app
-try:
-    app(sys.argv[1:])
-except SystemExit as e:
-    assert e.code in (0, None, 130), e
-print(json.dumps([name for name in {heavy} if name in sys.modules]))
+for words in json.loads(sys.argv[1]):
+    try:
+        app(words)
+    except SystemExit as e:
+        assert e.code in (0, None, 130), (words, e)
+    print(json.dumps([words[0], *(name for name in {heavy} if name in sys.modules)]))
 """
 
 
 pytestmark = pytest.mark.process
 
 
-def start(*words: object, **pipes: int) -> subprocess.Popen[str]:
-    """`goalreel WORDS...` in a process that ends with a line of the heavy packages it has loaded."""
-    command = [sys.executable, "-c", SCRIPT.format(heavy=HEAVY), *map(str, words)]
+def start(*commands: tuple[object, ...], **pipes: int) -> subprocess.Popen[str]:
+    """Start a process that runs commands in turn, and prints a line after each: what is loaded by then."""
+    words = json.dumps([[str(word) for word in words] for words in commands])
+    command = [sys.executable, "-c", SCRIPT.format(heavy=HEAVY), words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **pipes)
 
 
-def loaded(*words: object) -> list[str]:
-    """The heavy packages that a command has loaded when it ends."""
-    process = start(*words)
+def loaded(printed: str) -> list[list[str]]:
+    """Each command with the heavy packages that were loaded when it ended."""
+    return [json.loads(line) for line in printed.splitlines() if line.startswith('["')]
+
+
+def test_annotate_build_show_and_export_load_nothing_heavy(video_dataset, image_dataset, tmp_path):
+    out, images = tmp_path / "out", tmp_path / "images"
+    first = (
+        ("annotate", video_dataset, "--out", out),
+        ("annotate", image_dataset, "--out", images),
+        ("build", out),
+        ("build", images),
+        ("show", out, "--out", tmp_path / "report"),
+        ("show", images, "--out", tmp_path / "reports"),
+    )
+    exports = [
+        ("export", source, "--to", form, "--out", tmp_path / f"{source.name}-{form}{end}")
+        for source, forms in ((out, ("table", "sarm", "groot")), (images, ("table", "sarm")))
+        for form, end in zip(forms, (".csv", "", ""), strict=False)
+    ]
+    process = start(*first, *exports)
     printed, _ = process.communicate()
     assert process.returncode == 0
-    return json.loads(printed.splitlines()[-1])
-
-
-@pytest.mark.parametrize("kind", ["video", "image"])
-def test_annotate_build_show_and_export_load_nothing_heavy(kind, request, tmp_path):
-    source, out = request.getfixturevalue(f"{kind}_dataset"), tmp_path / "out"
-    assert loaded("annotate", source, "--out", out) == []
-    assert loaded("build", out) == []
-    assert loaded("show", out, "--out", tmp_path / "report") == []
-    for form, path in {"table": tmp_path / "steps.csv", "sarm": tmp_path / "sarm"}.items():
-        assert set(loaded("export", out, "--to", form, "--out", path)) <= {"pandas"}, form
-
-
-def test_the_export_for_groot_loads_nothing_heavy(video_dataset, annotated, tmp_path):
-    out = annotated(video_dataset, tmp_path / "out", {0: {}})
-    assert set(loaded("export", out, "--to", "groot", "--out", tmp_path / "groot")) <= {"pandas"}
+    lines = loaded(printed)
+    assert lines[: len(first)] == [[words[0]] for words in first]
+    assert len(lines) == len(first) + len(exports)
+    assert {name for _, *names in lines for name in names} <= {"pandas"}
 
 
 def test_review_loads_nothing_heavy(video_dataset, annotated, tmp_path):
     out = annotated(video_dataset, tmp_path / "out", {0: {}})
-    process = start("review", out, "--port", 0, stderr=subprocess.PIPE)
+    process = start(("review", out, "--port", 0), stderr=subprocess.PIPE)
     address = next(word for line in process.stderr for word in line.split() if word.startswith("http"))
     for path in ("", "api/dataset", "api/episodes/0"):
         with urllib.request.urlopen(f"{address}{path}") as answer:
             assert answer.status == 200
     process.send_signal(signal.SIGINT)
     printed, _ = process.communicate()
-    assert json.loads(printed.splitlines()[-1]) == []
+    assert loaded(printed) == [["review"]]

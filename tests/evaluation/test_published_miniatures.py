@@ -3,9 +3,6 @@
 import json
 
 import pytest
-
-pytest.importorskip("diffusers", reason="needs diffusers: pip install 'goalreel[gpu]'")
-
 from support.chat_server import ChatServer, said
 from support.cli import fails, goalreel
 from support.miniatures import COMM_ROW, RISE_ROWS, comm_clone, comm_data, rise_clone, rise_data
@@ -18,6 +15,7 @@ from goalreel.storyboard_io import load_storyboard
 
 @pytest.fixture(scope="module")
 def editor(tmp_path_factory):
+    pytest.importorskip("diffusers", reason="needs diffusers: pip install 'goalreel[gpu]'")
     return tiny_editor(tmp_path_factory.mktemp("editor") / "klein-tiny")
 
 

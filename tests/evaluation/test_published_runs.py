@@ -8,23 +8,30 @@ import sys
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("diffusers", reason="needs diffusers: pip install 'goalreel[gpu]'")
-
 from support import published as bench
 from support.chat_server import ChatServer, said
 from support.cli import fails, goalreel, invoke
+from support.serving_models import TintEditor, serving
 
 from goalreel.image import Image
 from goalreel.planners.chat.openai import OpenAIChat
+from goalreel.serving.settings import Models
 from goalreel.storyboard_io import load_storyboard
 
 RUN = "from goalreel.cli.main import app; app()"
 
 
 @pytest.fixture(scope="module")
-def editor(tmp_path_factory):
-    return bench.editor(tmp_path_factory.mktemp("editor") / "klein-tiny")
+def klein(tmp_path_factory):
+    pytest.importorskip("diffusers", reason="needs diffusers: pip install 'goalreel[gpu]'")
+    return f"diffusers:{bench.editor(tmp_path_factory.mktemp('editor') / 'klein-tiny')}"
+
+
+@pytest.fixture
+def editor():
+    """Behind a server: no command, and no process of its own, loads a pipeline for it."""
+    with serving(Models(editor=TintEditor())) as url:
+        yield f"server:{url}"
 
 
 @pytest.fixture
@@ -41,7 +48,7 @@ def at_once(monkeypatch):
 
 def words(name, agents, editor, data, out, *more):
     chat = f"openai:agent@{agents.url}"
-    models = ("--preset", "klein", "--planner", chat, "--critic", chat, "--editor", f"diffusers:{editor}")
+    models = ("--preset", "klein", "--planner", chat, "--critic", chat, "--editor", editor)
     return ("eval", name, *models, "--data", data, "--out", out, *more)
 
 
@@ -61,11 +68,11 @@ def last_line(text):
 
 
 @pytest.mark.long
-def test_ueval_from_data_to_scores_and_a_second_run_asks_nobody(tmp_path, agents, editor):
+def test_ueval_from_data_to_scores_and_a_second_run_asks_nobody(tmp_path, agents, klein):
     data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
     clone = bench.ueval_clone(tmp_path / "clone")
     with ChatServer(ueval_judge) as judge:
-        run = words("ueval", agents, editor, data, out, *judging(judge), "--clone", clone, "--json")
+        run = words("ueval", agents, klein, data, out, *judging(judge), "--clone", clone, "--json")
         report = last_line(goalreel(*run))
         asked, judged = len(agents.requests), len(judge.requests)
         again = last_line(goalreel(*run))
@@ -113,7 +120,7 @@ def test_ueval_is_exported_for_its_own_script(tmp_path, agents, editor):
     assert shown == [step.goal_image for step in board.steps]
 
 
-def test_wise_from_data_to_scores(tmp_path, agents, editor):
+def test_wise_from_data_to_scores(tmp_path, agents, klein):
     clone, out = bench.wise_clone(tmp_path / "WISE"), tmp_path / "out"
 
     def judge_(request):
@@ -122,7 +129,7 @@ def test_wise_from_data_to_scores(tmp_path, agents, editor):
 
     with ChatServer(judge_) as judge:
         data = clone / "WISE_legacy" / "data"
-        run = words("wise", agents, editor, data, out, *judging(judge, "gpt-4o"), "--clone", clone)
+        run = words("wise", agents, klein, data, out, *judging(judge, "gpt-4o"), "--clone", clone)
         report = last_line(goalreel(*run, "--json"))
     assert report["cultural"] == pytest.approx((0.7 * 2 + 0.2) / 2)
     assert report["time"] == report["chemistry"] == pytest.approx((0.2 * 2 + 0.1 * 2) / 2)
@@ -257,9 +264,9 @@ def test_missing_data_say_where_they_are_to_be_had(tmp_path, agents, editor):
     assert "lacks text_rubrics" in fails(*words("ueval", agents, editor, tmp_path, tmp_path / "out"))
 
 
-def test_the_papers_row_can_be_chosen(tmp_path, agents, editor):
+def test_the_papers_row_can_be_chosen(tmp_path, agents, klein):
     data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
-    run = words("ueval", agents, editor, data, out, "--limit", 1, "--json", "--paper-row")
+    run = words("ueval", agents, klein, data, out, "--limit", 1, "--json", "--paper-row")
     assert last_line(goalreel(*run, "Emu3.5"))["avg_tasks_paper"] == 49.1
     assert "there are" in fails(*run, "nobody")
     notes = last_line(goalreel(*run[:-1]))["notes"]
@@ -272,7 +279,8 @@ def test_a_kill_while_answers_are_made_and_while_they_are_judged_asks_nothing_tw
     data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
     planning, judging_ = bench.Gate(bench.agents, 5), bench.Gate(ueval_judge, 3)
     with ChatServer(planning) as agents, ChatServer(judging_) as judge:
-        run = words("ueval", agents, editor, data, out, *judging(judge), "--concurrency", 1, "--json")
+        more = (*judging(judge), "--concurrency", 1, "--json")
+        run = words("ueval", agents, editor, data, out, *more)
         kill_at(planning, run)
         assert len(list((out / "samples").iterdir())) == 1
         kill_at(judging_, run)

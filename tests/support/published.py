@@ -5,7 +5,6 @@ import threading
 from pathlib import Path
 
 from support.chat_server import Reply, Request, said
-from support.tiny_pipelines import tiny_pipeline
 
 ROWS = {
     "space": ("1", ["It names a planet."], ["A planet is to be seen."]),
@@ -18,6 +17,8 @@ PROMPTS = {7: "a tree in the season of sowing", 450: "noon in a desert", 950: "r
 
 def editor(folder: Path) -> Path:
     """A random klein pipeline that draws 64 x 64 in one step."""
+    from support.tiny_pipelines import tiny_pipeline
+
     tiny_pipeline("Flux2KleinPipeline", folder)
     settings = {
         "pipeline": "Flux2KleinPipeline",

@@ -1,4 +1,4 @@
-"""GRPO of a Critic: the rollouts that TRL makes of critiques, its runs, what stops them, and what is left."""
+"""GRPO of a Critic: what it is asked, its runs, what stops them, and what is left."""
 
 import json
 import logging
@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,46 +19,26 @@ pytest.importorskip("trl", reason="needs trl: pip install 'goalreel[train]'")
 import torch
 import yaml
 from safetensors.torch import load_file
+from support.grpo_runs import SMALL, config, corpus, history, run
 from typer.testing import CliRunner
 
 from goalreel.checkpoints import NANO
 from goalreel.cli.train import app
-from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
-from goalreel.datasets.corpora.write import Corpus, write_corpus
+from goalreel.datasets.corpora.critiques import CritiqueRow
 from goalreel.errors import BackendError, InputError
-from goalreel.image import Image
 from goalreel.planners.agents.dialects import OWN
 from goalreel.planners.chat.hf import HfChat
 from goalreel.tabletop.lessons.critiques import critique_rows
-from goalreel.tabletop.sim.scoring import SimulatorScorer
 from goalreel.tabletop.sim.task_ids import held_out_split, task_id_of
 from goalreel.training import grpo
-from goalreel.training.config import read_config
 from goalreel.training.critiques import Critiques, asked_of
-from goalreel.training.grpo_card import curve
-from goalreel.training.grpo_config import CollapseSettings, GrpoConfig, cost
 from goalreel.training.results import last_checkpoint
 from goalreel.training.rewards import Marks
-from goalreel.types import Edit, Failure
 
 if not NANO.is_dir():
     pytest.skip("no goalreel/checkpoints/nano in this checkout", allow_module_level=True)
 
-SMALL = {
-    "model": "nano-critic",
-    "editor": "diffusers:nano-editor",
-    "scorer": "simulator",
-    "steps": 2,
-    "prompts_per_rollout": 2,
-    "group": 3,
-    "batch_size": 6,
-    "max_completion_length": 96,
-    "learning_rate": 1e-4,
-    "bf16": False,
-    "log_every": 1,
-    "save_every": 1,
-    "outage": {"waits": []},
-}
+pytestmark = pytest.mark.lab
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -76,42 +55,14 @@ def rows() -> list[CritiqueRow]:
     return list(critique_rows(range(400, 402), lambda sources, prompts: [None] * len(prompts)))
 
 
-def corpus(folder: Path, rows: Sequence[CritiqueRow]) -> Path:
-    made = Corpus(CRITIQUES, "train", {"train-00000": range(1)}, lambda part: rows, {"test": 1}, "test")
-    write_corpus(made, folder, text=False)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def folder(rows, tmp_path_factory) -> Path:
     return corpus(tmp_path_factory.mktemp("rl") / "rl", rows)
 
 
-def config(folder: Path, **changes: object) -> GrpoConfig:
-    return GrpoConfig.model_validate({**SMALL, "corpus": [folder], **changes})
-
-
-class Copier:
-    """Gives the source back."""
-
-    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
-        return [edit.image for edit in edits if edit.image is not None]
-
-
-def run(settings: GrpoConfig, out: Path) -> None:
-    models = {"editor": Copier(), "scorer": SimulatorScorer(), "local": True}
-    grpo.train(settings, out, False, held_out=held_out_split, **models)
-
-
-def history(out: Path, step: int) -> list[dict[str, float]]:
-    state = json.loads((out / f"checkpoints/checkpoint-{step}/trainer_state.json").read_text())
-    return state["log_history"]
-
-
 # -- what is asked
 
 
-@pytest.mark.lab
 def test_critiques_are_right_and_wrong_and_of_training_scenes(rows):
     right = sum(row.success for row in rows)
     assert 0.3 * len(rows) < right < 0.7 * len(rows)
@@ -120,7 +71,6 @@ def test_critiques_are_right_and_wrong_and_of_training_scenes(rows):
         assert row.success == (row.semantics == 10 and row.quality > 7)
 
 
-@pytest.mark.lab
 def test_trap_13_every_row_asks_about_two_pictures(folder, rows):
     read = Critiques([folder], held_out_split)
     again = [read.row(n) for n in range(len(read))]
@@ -137,7 +87,6 @@ def test_trap_13_every_row_asks_about_two_pictures(folder, rows):
     assert len(asked["images"]) == 2
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize("seed", [900_000, 950_000])
 def test_trap_15_rows_of_held_out_episodes_are_refused(rows, tmp_path, seed):
     held = corpus(tmp_path / "held", [*rows, replace(rows[0], task_id=task_id_of(seed))])
@@ -147,88 +96,9 @@ def test_trap_15_rows_of_held_out_episodes_are_refused(rows, tmp_path, seed):
     assert len(Critiques([real], held_out_split)) == 1
 
 
-# -- settings
-
-
-def test_trap_14_the_form_of_the_reward_is_said_and_the_repository_s_is_the_default():
-    eight = read_config("critic-8b-grpo", GrpoConfig)
-    assert (eight.reward.form, eight.kl, eight.group, eight.prompts_per_rollout) == (
-        "repository",
-        1e-3,
-        8,
-        16,
-    )
-    assert eight.passes(devices=8) == (16, 8)
-    assert read_config("nano-critic-grpo", GrpoConfig).passes(devices=1) == (2, 2)
-    with pytest.raises(InputError, match="form"):
-        read_config("critic-8b-grpo", GrpoConfig, reward={"form": "other"})
-
-
-def test_trap_5_advantages_are_not_divided_by_a_group_s_own_spread():
-    for name in ("critic-8b-grpo", "nano-critic-grpo"):
-        assert read_config(name, GrpoConfig).scale_rewards == "batch"
-
-
-def test_settings_that_do_not_fit_are_refused(folder):
-    with pytest.raises(ValueError, match="do not divide"):
-        config(folder, batch_size=4).passes(1)
-    with pytest.raises(InputError, match="do not divide over 1 device"):
-        run(config(folder, batch_size=4), folder / "out")
-    assert not (folder / "out").exists()
-    with pytest.raises(ValueError, match="either steps or epochs"):
-        config(folder, epochs=1)
-    with pytest.raises(ValueError, match="both 0"):
-        config(folder, reward={"accuracy": 0, "step": 0})
-
-
-def test_the_cost_is_told_before(folder):
-    told = cost(config(folder, steps=300), [True, True, False, False])
-    assert (told.rollouts, told.completions, told.edits) == (300, 1800, 1200)
-    eight = read_config("critic-8b-grpo", GrpoConfig)
-    told = cost(eight, [False] * 13_000)
-    assert (told.rollouts, told.completions, told.edits) == (812, 812 * 128, 812 * 144)
-
-
-def test_a_reply_that_arrives_parsed_is_put_together():
-    whole = "<think>No.</think>\n<answer>{}</answer>"
-    assert grpo.text_of([{"role": "assistant", "content": whole}]) == whole
-    for key in grpo.THOUGHTS:
-        parsed = [{"role": "assistant", "content": "<answer>{}</answer>", key: "No."}]
-        assert grpo.text_of(parsed) == whole
-
-
-def test_trap_7_a_run_that_says_the_same_of_every_picture_is_stopped():
-    from transformers import TrainerControl, TrainerState, TrainingArguments
-
-    def after(*rates: float) -> tuple[grpo._Collapse, TrainerControl]:
-        guard, control = grpo._Collapse(CollapseSettings(rollouts=3), updates=1), TrainerControl()
-        for step, rate in enumerate(rates, 1):
-            state = TrainerState(global_step=step)
-            guard.on_log(TrainingArguments(), state, control, {"critic/true_rate": rate})
-        return guard, control
-
-    guard, control = after(0.5, 1.0, 0.99, 0.98)
-    assert "accepted 99 %" in guard.found
-    assert control.should_training_stop
-    assert control.should_save
-    assert after(0.01, 0.02, 0.0)[0].found
-    assert after(0.99, 0.99)[0].found is None
-    assert not after(0.5, 1.0, 0.5, 1.0)[1].should_training_stop
-
-
-def test_the_card_shows_the_curve_and_the_silent_groups():
-    logged = [{"step": i + 1, "reward": i / 30, "silent_groups": 0.25} for i in range(30)]
-    lines = curve(logged).splitlines()
-    assert len(lines) == 2 + 10
-    assert "silent groups" in lines[0]
-    assert lines[2].startswith("| to 3 | 0.033 |")
-    assert "| 0.250 |" in lines[-1]
-
-
 # -- runs
 
 
-@pytest.mark.lab
 def test_an_outage_ends_the_run_with_its_last_step_kept(folder, tmp_path, caplog):
     settings = config(folder, steps=3, save_every=100, outage={"waits": [0, 0]}, temperature=2.0)
     caplog.set_level(logging.WARNING)
@@ -248,7 +118,6 @@ def test_an_outage_ends_the_run_with_its_last_step_kept(folder, tmp_path, caplog
     assert not any("images" in record.getMessage() for record in caplog.records)
 
 
-@pytest.mark.lab
 def test_an_outage_from_the_start_has_nothing_to_resume(folder, tmp_path, monkeypatch):
     async def unknown(self, rows, replies):
         return [None] * len(rows)
@@ -258,7 +127,6 @@ def test_an_outage_from_the_start_has_nothing_to_resume(folder, tmp_path, monkey
         run(config(folder), tmp_path / "out")
 
 
-@pytest.mark.lab
 def test_trap_6_the_share_of_silent_groups_is_logged(folder, tmp_path, monkeypatch):
     """Three groups of four: all alike; one reply apart; alike but for one that is unknown."""
     steps = (0.5, 0.5, 0.5, 0.5), (0.5, 0.5, 0.9, 0.5), (0.5, 0.5, None, 0.5)
@@ -312,18 +180,3 @@ def test_a_killed_run_resumes_to_what_the_unkilled_is(folder, tmp_path):
     assert list((tmp_path / "killed/logs").glob("events.*"))
     assert {"critic/true_rate", "silent_groups", "critic/unknown"} <= history(tmp_path / "whole", 2)[0].keys()
     HfChat.load(tmp_path / "killed", device="cpu")
-
-
-def test_options_of_the_other_method_are_refused(tmp_path):
-    def said(*words: str) -> str:
-        result = CliRunner().invoke(app, ["critic", "--out", str(tmp_path / "out"), *words])
-        assert result.exit_code == 1
-        return result.stderr
-
-    assert "for --method grpo" in said("--config", "nano-critic", "--editor", "nano-editor")
-    assert "give --editor and --scorer" in said("--config", "critic-8b-grpo", "--method", "grpo")
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/train-00000.parquet").touch()
-    assert "no scorer 'odd'" in said(
-        *("--config", "nano-critic-grpo", "--method", "grpo", "--scorer", "odd", "--corpus", str(tmp_path))
-    )

@@ -15,7 +15,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 from torch._dynamo.utils import counters
-from transformers import AutoModelForImageTextToText, AutoProcessor
+from transformers import AutoModelForImageTextToText, AutoProcessor, TrainerCallback
 from typer.testing import CliRunner
 
 from goalreel.checkpoints import located
@@ -265,26 +265,48 @@ app()
 """
 
 
-@pytest.mark.process
-def test_a_killed_run_resumes_to_the_same_weights(tmp_path, verdicts):
-    settings = {"role": "critic", "corpus": [str(verdicts[0])], "steps": 8, "batch_size": 2, "save_every": 2}
+def kill_at_first_checkpoint(arguments: list[str]) -> None:
+    """Run the command in a process that ends by SIGKILL as soon as it has saved."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], env=environment, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+
+
+def interrupt_at_first_checkpoint(arguments: list[str]) -> None:
+    """Run the command here until Ctrl-C comes as soon as it has saved."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainerCallback, "on_save", interrupt)
+        assert CliRunner().invoke(app, arguments).exit_code == 130
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [
+        interrupt_at_first_checkpoint,
+        pytest.param(kill_at_first_checkpoint, marks=[pytest.mark.lab, pytest.mark.process]),
+    ],
+)
+def test_a_stopped_run_resumes_to_the_same_weights(stop, tmp_path, verdicts):
+    settings = {"role": "critic", "corpus": [str(verdicts[0])], "steps": 4, "batch_size": 2, "save_every": 2}
     settings |= FAST | {"betas": [0.9, 0.98]}
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(settings))
     config = read_config(str(path), NanoAgentConfig)
     train(config, tmp_path / "whole", False)
-    arguments = ["critic", "--config", str(path), "--out", str(tmp_path / "killed")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], env=environment, capture_output=True)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert last_checkpoint(tmp_path / "killed/checkpoints").endswith("checkpoint-2")
-    assert not (tmp_path / "killed/model.safetensors").exists()
+    arguments = ["critic", "--config", str(path), "--out", str(tmp_path / "stopped")]
+    stop(arguments)
+    assert last_checkpoint(tmp_path / "stopped/checkpoints").endswith("checkpoint-2")
+    assert not (tmp_path / "stopped/model.safetensors").exists()
     assert "is not empty" in one_line(arguments)
     # What a kill while a checkpoint is written leaves behind.
-    (tmp_path / "killed/checkpoints/checkpoint-15").mkdir()
-    (tmp_path / "killed/checkpoints/checkpoint-15/trainer_state.json").write_text('{"global_step": 1')
-    train(config, tmp_path / "killed", True)
-    whole, resumed = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "killed"))
+    (tmp_path / "stopped/checkpoints/checkpoint-15").mkdir()
+    (tmp_path / "stopped/checkpoints/checkpoint-15/trainer_state.json").write_text('{"global_step": 1')
+    train(config, tmp_path / "stopped", True)
+    whole, resumed = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "stopped"))
     for name, value in whole.items():
         torch.testing.assert_close(resumed[name], value, rtol=0, atol=1e-6, msg=name)
 

@@ -1,0 +1,58 @@
+"""A small corpus of critiques, and runs of GRPO on it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
+from goalreel.datasets.corpora.write import Corpus, write_corpus
+from goalreel.image import Image
+from goalreel.training.grpo_config import GrpoConfig
+from goalreel.types import Edit, Failure
+
+SMALL = {
+    "model": "nano-critic",
+    "editor": "diffusers:nano-editor",
+    "scorer": "simulator",
+    "steps": 2,
+    "prompts_per_rollout": 2,
+    "group": 3,
+    "batch_size": 6,
+    "max_completion_length": 96,
+    "learning_rate": 1e-4,
+    "bf16": False,
+    "log_every": 1,
+    "save_every": 1,
+    "outage": {"waits": []},
+}
+
+
+def corpus(folder: Path, rows: Sequence[CritiqueRow]) -> Path:
+    made = Corpus(CRITIQUES, "train", {"train-00000": range(1)}, lambda part: rows, {"test": 1}, "test")
+    write_corpus(made, folder, text=False)
+    return folder
+
+
+def config(folder: Path, **changes: object) -> GrpoConfig:
+    return GrpoConfig.model_validate({**SMALL, "corpus": [folder], **changes})
+
+
+class Copier:
+    """Gives the source back."""
+
+    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
+        return [edit.image for edit in edits if edit.image is not None]
+
+
+def run(settings: GrpoConfig, out: Path) -> None:
+    from goalreel.tabletop.sim.scoring import SimulatorScorer
+    from goalreel.tabletop.sim.task_ids import held_out_split
+    from goalreel.training import grpo
+
+    models = {"editor": Copier(), "scorer": SimulatorScorer(), "local": True}
+    grpo.train(settings, out, False, held_out=held_out_split, **models)
+
+
+def history(out: Path, step: int) -> list[dict[str, float]]:
+    state = json.loads((out / f"checkpoints/checkpoint-{step}/trainer_state.json").read_text())
+    return state["log_history"]

@@ -1,0 +1,148 @@
+"""GRPO of a Critic: its settings, its cost, its card, and one small run."""
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+from support.grpo_runs import SMALL, config, corpus, history, run
+from typer.testing import CliRunner
+
+from goalreel.checkpoints import NANO
+from goalreel.cli.train import app
+from goalreel.errors import InputError
+from goalreel.training.config import read_config
+from goalreel.training.grpo_card import curve
+from goalreel.training.grpo_config import CollapseSettings, GrpoConfig, cost
+
+
+@pytest.fixture(scope="module")
+def grpo() -> ModuleType:
+    """The trainer, which loads for seconds."""
+    pytest.importorskip("trl", reason="needs trl: pip install 'goalreel[train]'")
+    from goalreel.training import grpo
+
+    return grpo
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
+    from goalreel.tabletop.lessons.critiques import critique_rows
+
+    rows = list(critique_rows(range(400, 401), lambda sources, prompts: [None] * len(prompts)))
+    return corpus(tmp_path_factory.mktemp("rl") / "rl", rows)
+
+
+def test_trap_14_the_form_of_the_reward_is_said_and_the_repository_s_is_the_default():
+    eight = read_config("critic-8b-grpo", GrpoConfig)
+    assert (eight.reward.form, eight.kl, eight.group, eight.prompts_per_rollout) == (
+        "repository",
+        1e-3,
+        8,
+        16,
+    )
+    assert eight.passes(devices=8) == (16, 8)
+    assert read_config("nano-critic-grpo", GrpoConfig).passes(devices=1) == (2, 2)
+    with pytest.raises(InputError, match="form"):
+        read_config("critic-8b-grpo", GrpoConfig, reward={"form": "other"})
+
+
+def test_trap_5_advantages_are_not_divided_by_a_group_s_own_spread():
+    for name in ("critic-8b-grpo", "nano-critic-grpo"):
+        assert read_config(name, GrpoConfig).scale_rewards == "batch"
+
+
+def test_settings_that_do_not_fit_are_refused(grpo, folder):
+    with pytest.raises(ValueError, match="do not divide"):
+        config(folder, batch_size=4).passes(1)
+    with pytest.raises(InputError, match="do not divide over 1 device"):
+        run(config(folder, batch_size=4), folder / "out")
+    assert not (folder / "out").exists()
+    with pytest.raises(ValueError, match="either steps or epochs"):
+        config(folder, epochs=1)
+    with pytest.raises(ValueError, match="both 0"):
+        config(folder, reward={"accuracy": 0, "step": 0})
+
+
+def test_the_cost_is_told_before(tmp_path):
+    told = cost(config(tmp_path, steps=300), [True, True, False, False])
+    assert (told.rollouts, told.completions, told.edits) == (300, 1800, 1200)
+    eight = read_config("critic-8b-grpo", GrpoConfig)
+    told = cost(eight, [False] * 13_000)
+    assert (told.rollouts, told.completions, told.edits) == (812, 812 * 128, 812 * 144)
+
+
+def test_a_reply_that_arrives_parsed_is_put_together(grpo):
+    whole = "<think>No.</think>\n<answer>{}</answer>"
+    assert grpo.text_of([{"role": "assistant", "content": whole}]) == whole
+    for key in grpo.THOUGHTS:
+        parsed = [{"role": "assistant", "content": "<answer>{}</answer>", key: "No."}]
+        assert grpo.text_of(parsed) == whole
+
+
+def test_trap_7_a_run_that_says_the_same_of_every_picture_is_stopped(grpo):
+    from transformers import TrainerControl, TrainerState, TrainingArguments
+
+    def after(*rates: float) -> tuple[Any, TrainerControl]:
+        guard, control = grpo._Collapse(CollapseSettings(rollouts=3), updates=1), TrainerControl()
+        for step, rate in enumerate(rates, 1):
+            state = TrainerState(global_step=step)
+            guard.on_log(TrainingArguments(), state, control, {"critic/true_rate": rate})
+        return guard, control
+
+    guard, control = after(0.5, 1.0, 0.99, 0.98)
+    assert "accepted 99 %" in guard.found
+    assert control.should_training_stop
+    assert control.should_save
+    assert after(0.01, 0.02, 0.0)[0].found
+    assert after(0.99, 0.99)[0].found is None
+    assert not after(0.5, 1.0, 0.5, 1.0)[1].should_training_stop
+
+
+def test_the_card_shows_the_curve_and_the_silent_groups():
+    logged = [{"step": i + 1, "reward": i / 30, "silent_groups": 0.25} for i in range(30)]
+    lines = curve(logged).splitlines()
+    assert len(lines) == 2 + 10
+    assert "silent groups" in lines[0]
+    assert lines[2].startswith("| to 3 | 0.033 |")
+    assert "| 0.250 |" in lines[-1]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not NANO.is_dir(), reason="no goalreel/checkpoints/nano in this checkout")
+def test_one_rollout_trains_a_critic(grpo, folder, tmp_path):
+    """The whole command, small. `test_grpo.py` looks at longer runs."""
+    from safetensors.torch import load_file
+
+    from goalreel.planners.chat.hf import HfChat
+
+    path, out = tmp_path / "config.yaml", tmp_path / "out"
+    tiny = {"steps": 1, "prompts_per_rollout": 1, "group": 2, "batch_size": 2, "temperature": 1.5}
+    path.write_text(yaml.safe_dump({**SMALL, **tiny, "corpus": [str(folder)]}))
+    arguments = ["critic", "--method", "grpo", "--config", str(path), "--out", str(out), "--json"]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["steps"] > 0
+    assert "1 rollouts: 2 completions, at most" in result.stderr
+    assert {"critic/true_rate", "silent_groups", "critic/unknown"} <= history(out, 1)[0].keys()
+    assert "## How training went" in (out / "README.md").read_text()
+    assert load_file(out / "model.safetensors").keys() == load_file(NANO / "critic/model.safetensors").keys()
+    HfChat.load(out, device="cpu")
+
+
+def test_options_of_the_other_method_are_refused(grpo, tmp_path):
+    def said(*words: str) -> str:
+        result = CliRunner().invoke(app, ["critic", "--out", str(tmp_path / "out"), *words])
+        assert result.exit_code == 1
+        return result.stderr
+
+    assert "for --method grpo" in said("--config", "nano-critic", "--editor", "nano-editor")
+    assert "give --editor and --scorer" in said("--config", "critic-8b-grpo", "--method", "grpo")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/train-00000.parquet").touch()
+    assert "no scorer 'odd'" in said(
+        *("--config", "nano-critic-grpo", "--method", "grpo", "--scorer", "odd", "--corpus", str(tmp_path))
+    )
