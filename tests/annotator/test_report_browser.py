@@ -65,7 +65,7 @@ def reports(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory):
-    yield from browser_of(tmp_path_factory.mktemp("profile"))
+    yield from browser_of(tmp_path_factory.mktemp("profile"), "performance")
 
 
 @pytest.fixture(params=WIDTHS.values(), ids=WIDTHS.keys())

@@ -189,9 +189,11 @@ def test_a_type_the_bag_does_not_define(tmp_path, robot):
     assert "of type goalreel_interfaces/msg/SubGoal, which the bag does not define: record it to MCAP" in line
 
 
-@pytest.mark.long
+@pytest.mark.parametrize("truncations", [6, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
-def test_damaged_files_are_refused_or_read_but_never_end_in_a_traceback(tmp_path, robot, storage):
+def test_damaged_files_are_refused_or_read_but_never_end_in_a_traceback(
+    tmp_path, robot, storage, truncations
+):
     """Truncations and flipped bits, in the file that holds the messages and in metadata.yaml."""
     small = [s for s in robot if s.topic != "/image"] + [
         b.image(i * 100 * MS, np.full((16, 16, 3), 9, np.uint8)) for i in range(12)
@@ -202,8 +204,8 @@ def test_damaged_files_are_refused_or_read_but_never_end_in_a_traceback(tmp_path
     refusals, read = [], 0
     for file in sorted(bag.iterdir()):
         whole = file.read_bytes()
-        damaged = [whole[: chance.randrange(len(whole))] for _ in range(15)]
-        for _ in range(100):
+        damaged = [whole[: chance.randrange(len(whole))] for _ in range(truncations)]
+        for _ in range(4 * truncations):
             data = bytearray(whole)
             data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
             damaged.append(bytes(data))
@@ -216,7 +218,7 @@ def test_damaged_files_are_refused_or_read_but_never_end_in_a_traceback(tmp_path
             else:
                 read += 1
         file.write_bytes(whole)
-    assert min(len(refusals), read) > 20
+    assert min(len(refusals), read) > 2 * truncations
     assert not [line for line in refusals if "\n" in line]
 
 

@@ -17,15 +17,15 @@ needs_chromium = pytest.mark.skipif(
 )
 
 
-def chromium(profile: Path) -> Iterator:
-    """A browser of its own, and its end."""
+def chromium(profile: Path, *logs: str) -> Iterator:
+    """A browser of its own, and its end; it logs what pages say, and what else is in `logs`."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for switch in [*SWITCHES.split(), f"--user-data-dir={profile}"]:
         options.add_argument(switch)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    options.set_capability("goog:loggingPrefs", dict.fromkeys(("browser", *logs), "ALL"))
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(CHROMEDRIVER))
     driver.set_script_timeout(60)
     yield driver

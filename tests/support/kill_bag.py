@@ -4,13 +4,13 @@ A run is forked from this process, which has everything imported, so that a kill
 Prints one JSON object.
 """
 
+import importlib
 import json
 import shutil
 import sys
 from pathlib import Path
 
 import av  # noqa: F401  (imported before forking)
-import lerobot.datasets.lerobot_dataset  # noqa: F401
 
 from goalreel.datasets.bags.convert import convert, read_bags
 from goalreel.datasets.bags.goals import write_goals
@@ -27,12 +27,22 @@ def work(bag: Path, folder: Path) -> None:
     write_goals(folder / "out-recorded", folder / "out", cuts, REQUEST)
 
 
+def load_lerobot() -> None:
+    """Import it without what only its policies need, which takes five seconds."""
+    absent = dict.fromkeys(("diffusers", "transformers"))
+    sys.modules.update(absent)
+    importlib.import_module("lerobot.datasets.lerobot_dataset")
+    for name in absent:
+        del sys.modules[name]
+
+
 def main() -> None:
+    load_lerobot()
     bag, folder, kills, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     for name in ("warm", "unkilled"):
         events = finish(work, bag, folder / name)
     want = tree(folder / "unkilled")
-    killer = Killer(work, events, seed)
+    killer = Killer(work, events, kills, seed)
     report = {"kills": 0, "before_done": 0, "while_converting": 0, "half": 0, "wrong": []}
     report["wrong"] = [k for k in want if tree(folder / "warm").get(k) != want[k]]
     for i in range(kills):

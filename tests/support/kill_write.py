@@ -36,7 +36,7 @@ def main() -> None:
     finish(annotate, source, folder / "warm")
     events = finish(annotate, source, folder / "unkilled")
     want = tree(folder / "unkilled")
-    killer = Killer(annotate, events, seed)
+    killer = Killer(annotate, events, kills, seed)
     report = {"kills": 0, "before_done": 0, "stages": [], "wrong": [], "half_datasets": 0}
     for i in range(kills):
         out = folder / f"killed{i}"

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from itertools import cycle, pairwise
 from pathlib import Path
 
 EVENTS = {"open", "os.link", "os.mkdir", "os.rename", "os.remove", "os.rmdir"}
@@ -56,19 +57,24 @@ def finish(work: Work, source: Path, out: Path) -> int:
 
 
 class Killer:
-    """Kills runs at random ones of their events, of which there are `events` in a whole run."""
+    """Kills runs at random ones of their events, of which there are `events` in a whole run.
 
-    def __init__(self, work: Work, events: int, seed: int) -> None:
+    They are in `parts` equal parts, and each new run is killed in the next: few kills meet every stage.
+    """
+
+    def __init__(self, work: Work, events: int, parts: int, seed: int) -> None:
         self.work, self.events, self.random = work, events, random.Random(seed)
+        self.parts = cycle(pairwise(1 + events * part // parts for part in range(parts + 1)))
 
-    def kill(self, source: Path, out: Path) -> bool:
+    def kill(self, source: Path, out: Path, part: tuple[int, int] | None = None) -> bool:
         """Start a run and kill it; whether that came before its end."""
-        status, _ = run(self.work, source, out, self.random.randint(1, self.events))
+        status, _ = run(self.work, source, out, self.random.randrange(*part or (1, self.events + 1)))
         return os.WIFSIGNALED(status)
 
     def kill_new(self, source: Path, out: Path) -> None:
         """Kill a run that begins with nothing, before its end."""
-        while not self.kill(source, out):
+        part = next(self.parts)
+        while not self.kill(source, out, part):
             shutil.rmtree(out)
 
 

@@ -2,8 +2,8 @@
 
     shard_annotate.py DATASET OUT
 
-The runs are forked from a process that has imported everything. The last shard kills itself after its first
-record.
+The runs are forked from one process, which has imported what takes long. The last shard kills itself after
+its first record.
 """
 
 import os
@@ -11,9 +11,10 @@ import signal
 import sys
 from pathlib import Path
 
-import datasets  # noqa: F401
-import lerobot.datasets.lerobot_dataset  # noqa: F401
+import av  # noqa: F401
+import pyarrow.parquet  # noqa: F401
 
+import goalreel.datasets.writing.pipeline  # noqa: F401
 from goalreel.cli.main import app
 from goalreel.datasets.records import Records
 

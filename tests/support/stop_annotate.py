@@ -2,8 +2,8 @@
 
     stop_annotate.py DATASET FOLDER SIGNAL...
 
-Prints a JSON line a run. The runs are forked from a process that has imported everything: a Ctrl-C in the
-middle of a C extension's import is that library's to tell.
+Prints a JSON line a run. The runs are forked from a process that has imported the C extensions: a Ctrl-C in
+the middle of such an import is that library's to tell.
 """
 
 import json
@@ -12,9 +12,10 @@ import sys
 import time
 from pathlib import Path
 
-import datasets  # noqa: F401
-import lerobot.datasets.lerobot_dataset  # noqa: F401
+import av  # noqa: F401
+import pyarrow.parquet  # noqa: F401
 
+import goalreel.datasets.writing.pipeline  # noqa: F401
 from goalreel.cli.main import app
 from goalreel.datasets.records import FOLDER
 
