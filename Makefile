@@ -9,6 +9,8 @@ export HF_HUB_OFFLINE := 1
 export HF_HUB_DISABLE_PROGRESS_BARS := 1
 export DIFFUSERS_VERBOSITY := error
 export MUJOCO_GL ?= egl
+# Tests start hundreds of processes; without bytecode each compiles again what it imports of goalreel.
+unexport PYTHONDONTWRITEBYTECODE
 
 INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* msg/* srv/* action/*))
 .venv/.ready: pyproject.toml setup.py constraints.txt scripts/bootstrap.sh $(INTERFACES) \
