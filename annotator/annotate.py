@@ -190,7 +190,7 @@ def _commit(records: Records, index: int, board: Storyboard, accepted_before: in
 
 
 def _accepted(board: Storyboard) -> int:
-    return sum(step.status == "verified" for step in board.steps)
+    return sum(step.accepted for step in board.steps)
 
 
 def _facts(models: Trio, options: Options, camera: str) -> dict[str, object]:

@@ -45,7 +45,7 @@ def spoiled(board: Storyboard, rules: Collection[Role]) -> str | None:
     if board.failure is not None:
         return board.failure.message
     for number, step in enumerate(board.steps, start=1):
-        for attempt in step.attempts if step.status != "verified" else ():
+        for attempt in step.attempts if not step.accepted else ():
             failure = attempt.failure
             if failure is not None and ROLE_OF_STAGE[failure.stage] not in rules:
                 return f"step {number}: the {ROLE_OF_STAGE[failure.stage]} failed: {failure.message}"

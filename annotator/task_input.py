@@ -99,8 +99,8 @@ def continue_task(
 
 
 def accepted(board: Storyboard) -> int:
-    """How many steps from the start need nothing more: they are verified, or words alone."""
-    open_steps = (i for i, step in enumerate(board.steps) if step.status not in ("verified", "text"))
+    """How many steps from the start need nothing more: their picture is accepted, or they are words alone."""
+    open_steps = (i for i, step in enumerate(board.steps) if not step.usable)
     return next(open_steps, len(board.steps))
 
 

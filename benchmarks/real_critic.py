@@ -63,8 +63,8 @@ def row(root: Path, granularity: Granularity, episodes: Collection[int] | None =
         "granularity": granularity,
         "steps": len(steps),
         "first": sum(verdict is not None and verdict.success for verdict in first),
-        "accepted": sum(s.status == "verified" for _, s in steps),
-        "rejected": [rejection(episode, s) for episode, s in steps if s.status != "verified"],
+        "accepted": sum(s.accepted for _, s in steps),
+        "rejected": [rejection(episode, s) for episode, s in steps if not s.accepted],
     }
 
 

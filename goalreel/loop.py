@@ -18,7 +18,6 @@ from goalreel.types import (
     Plan,
     Request,
     Segment,
-    Status,
     Step,
     Storyboard,
     StoryboardStep,
@@ -55,7 +54,7 @@ def storyboard(
     image = task.image
     for index, step in enumerate(plan.steps):
         segment = plan.segments[index] if plan.segments else None
-        if on_unverified == "stop" and done and done[-1].status not in ("verified", "text"):
+        if on_unverified == "stop" and done and not done[-1].usable:
             done.append(StoryboardStep(step=step, segment=segment))
             continue
         result = yield from render_step(task, index, step, segment, image, max_attempts, keep)
@@ -88,7 +87,11 @@ def render_step(
         prompt = made.verdict.refined_prompt or prompt
     chosen = _choose(attempts, keep)
     return StoryboardStep(
-        step=step, segment=segment, attempts=tuple(attempts), status=_status(attempts, chosen), chosen=chosen
+        step=step,
+        segment=segment,
+        attempts=tuple(attempts),
+        status="failed" if chosen is None else attempts[chosen].status,
+        chosen=chosen,
     )
 
 
@@ -160,13 +163,6 @@ def _choose(attempts: list[Attempt], keep: Keep) -> int | None:
         )
 
     return max((n for n, a in enumerate(attempts) if a.image is not None), key=rank, default=None)
-
-
-def _status(attempts: list[Attempt], chosen: int | None) -> Status:
-    if chosen is None:
-        return "failed"
-    verdict = attempts[chosen].verdict
-    return "verified" if verdict is not None and verdict.success else "unverified"
 
 
 def _expect[T](kind: type[T], answer: Answer) -> T | Failure:

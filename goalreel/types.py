@@ -6,6 +6,7 @@ Images travel inline as PNG unless the caller passes `put_image` / `get_image` i
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Literal, Protocol
 
@@ -159,6 +160,11 @@ class Candidate(Frozen):
     """The plan's own prompt for the step (the paper's p_i); None where it is `prompt`."""
 
 
+_PICTURE_CHECK = re.compile(
+    r"[\d.,]+% of the picture changed, at [\d.]+ of the source's sharpness\.$|The picture is well exposed; "
+)
+
+
 class Verdict(Frozen):
     """The Critic's answer. `semantics` and `quality` are 0-10."""
 
@@ -169,6 +175,15 @@ class Verdict(Frozen):
     """How sure the Critic is that the step succeeded, 0-1; None where it does not tell."""
     semantics: Score | None = None
     quality: Score | None = None
+    pictures_only: bool = False
+    """Rules checked the picture; nobody compared it with the words."""
+
+    @model_validator(mode="after")
+    def _of_an_old_record(self) -> "Verdict":
+        """Verdicts of picture checks did not always say so; their reasoning did."""
+        if "pictures_only" not in self.model_fields_set and _PICTURE_CHECK.match(self.reasoning):
+            object.__setattr__(self, "pictures_only", True)
+        return self
 
     @property
     def score(self) -> float | None:
@@ -194,6 +209,17 @@ class Attempt(Frozen):
             raise ValueError("a verdict needs the image it judged")
         return self
 
+    @property
+    def status(self) -> "Status":
+        """What a step is worth that this attempt was chosen for."""
+        if self.image is None:
+            return "failed"
+        if self.verdict is None or not self.verdict.success:
+            return "unverified"
+        if not self.verdict.pictures_only:
+            return "verified"
+        return "unverified" if self.image.frame is None else "observed"
+
 
 class Alignment(Frozen):
     """How well a step of a predicted storyboard matches a recording, or why it does not."""
@@ -205,15 +231,22 @@ class Alignment(Frozen):
     """Why the step has no segment; None where it has one."""
 
 
-type Status = Literal["verified", "unverified", "failed", "skipped", "text"]
+type Status = Literal["observed", "verified", "unverified", "failed", "skipped", "text"]
+ACCEPTED: tuple[Status, ...] = ("observed", "verified")
+"""The statuses of a step with a goal image that may be used."""
 
 
 class StoryboardStep(Frozen):
     """A step with every attempt at it.
 
-    `verified`: the Critic accepted attempt `chosen`. `unverified`: the Critic accepted no attempt, and
-    `chosen` is the best or the last. `failed`: no attempt gave a picture. `skipped`: nothing was attempted.
-    `text`: a step in words alone, without a picture.
+    - `observed`: attempt `chosen` is a real frame of the recording, and passed the picture checks. Nobody
+      compared it with the words.
+    - `verified`: a model or a person compared the picture of attempt `chosen` with the words, and accepted.
+    - `unverified`: nobody accepted a picture, or only picture checks did of a picture that was made; `chosen`
+      is the best or the last.
+    - `failed`: no attempt gave a picture.
+    - `skipped`: nothing was attempted.
+    - `text`: a step in words alone, without a picture.
     """
 
     step: Step
@@ -232,7 +265,7 @@ class StoryboardStep(Frozen):
 
     @model_validator(mode="after")
     def _consistent(self) -> "StoryboardStep":
-        pictured = self.status in ("verified", "unverified")
+        pictured = self.status in (*ACCEPTED, "unverified")
         untried = self.status in ("skipped", "text")
         if pictured != (self.chosen is not None) or untried != (not self.attempts):
             raise ValueError(f"status {self.status} does not fit the attempts")
@@ -243,14 +276,31 @@ class StoryboardStep(Frozen):
         if self.chosen is not None:
             if self.chosen >= len(self.attempts) or self.attempts[self.chosen].image is None:
                 raise ValueError("the chosen attempt has no image")
-            verdict = self.attempts[self.chosen].verdict
-            if (self.status == "verified") != (verdict is not None and verdict.success):
+            chosen = self.attempts[self.chosen]
+            if self.status == "verified" and chosen.verdict is not None and chosen.verdict.pictures_only:
+                object.__setattr__(self, "status", chosen.status)  # of an old record
+            if self.status != chosen.status:
                 raise ValueError(f"status {self.status} does not fit the chosen attempt's verdict")
         return self
 
     @property
+    def accepted(self) -> bool:
+        """The goal image was accepted, by picture checks, a model or a person."""
+        return self.status in ACCEPTED
+
+    @property
+    def usable(self) -> bool:
+        """The step has an accepted goal image, or is in words alone."""
+        return self.accepted or self.status == "text"
+
+    @property
+    def failure(self) -> Failure | None:
+        """What a model failed at last, where the step has no accepted picture; None where none failed."""
+        return None if self.accepted or not self.attempts else self.attempts[-1].failure
+
+    @property
     def goal_image(self) -> Image | None:
-        """The chosen attempt's picture, verified or not, in the size that the editor works in."""
+        """The chosen attempt's picture, accepted or not, in the size that the editor works in."""
         return None if self.chosen is None else self.attempts[self.chosen].image
 
 
@@ -280,9 +330,25 @@ class Storyboard(Frozen):
         return tuple(goal if goal is None or size is None else goal.resized(size) for goal in goals)
 
     @property
+    def degraded(self) -> str:
+        """Which models failed, in one line; empty where none did."""
+        if self.failure is not None:
+            return f"no plan: {_first_line(self.failure.message)}"
+        reasons: dict[str, None] = {}
+        for step in self.steps:
+            if (failure := step.failure) is not None:
+                role = ROLE_OF_STAGE[failure.stage]
+                reasons[f"the {role} failed: {_first_line(failure.message)}"] = None
+        return "; ".join(reasons)
+
+    @property
     def complete(self) -> bool:
-        """Every step with a picture is verified."""
-        return bool(self.steps) and all(s.status in ("verified", "text") for s in self.steps)
+        """Every step with a picture has an accepted one."""
+        return bool(self.steps) and all(step.usable for step in self.steps)
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0]
 
 
 type Request = Task | Edit | Candidate

@@ -86,7 +86,7 @@ class EpisodeCard:
     instruction: str
     status: Status
     tally: str
-    """How many steps are verified, in words; empty without steps."""
+    """How many steps are observed, verified, or in words alone; empty without steps."""
     seconds: str | None
     length: int
     fps: str
@@ -104,7 +104,7 @@ def span(segment: Segment, fps: float) -> str:
 
 
 def told(step: StoryboardStep) -> str:
-    """A step's status, with a note if it failed in the recording, though its picture may be verified."""
+    """A step's status, with a note if it failed in the recording, though its picture may be accepted."""
     return f"{step.status}, tried in vain" if step.step.outcome == "failed" else step.status
 
 
@@ -187,7 +187,9 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
 def _tally(statuses: Iterable[Status]) -> str:
     counts = Counter(statuses)
     pictured = counts.total() - counts["text"]
-    parts = [f"{counts['verified']} of {pictured} steps verified"] if pictured else []
+    parts = [f"{counts['observed']} of {pictured} steps observed"] if counts["observed"] else []
+    if counts["verified"] or (pictured and not parts):
+        parts.append(f"{counts['verified']} of {pictured} steps verified")
     if worded := counts["text"]:
         parts.append(f"{worded} in words alone")
     return ", ".join(parts)

@@ -35,7 +35,7 @@ class Line:
 class Mark:
     """Drawn as shapes, so that it needs no font."""
 
-    shape: Literal["tick", "exclamation", "cross", "dash", "lines"]
+    shape: Literal["tick", "dot", "exclamation", "cross", "dash", "lines"]
     colour: str
 
 
@@ -160,6 +160,7 @@ def _mark(draw: PIL.ImageDraw.ImageDraw, x: int, y: int, mark: Mark) -> None:
     draw.ellipse((x - 12, y - 12, x + 12, y + 12), fill=mark.colour, outline="white", width=2)
     strokes = {
         "tick": [((x - 5, y), (x - 1, y + 4), (x + 6, y - 5))],
+        "dot": [((x - 2, y), (x + 2, y)), ((x, y - 2), (x, y + 2))],
         "exclamation": [((x, y - 6), (x, y + 2)), ((x, y + 5), (x, y + 7))],
         "cross": [((x - 4, y - 4), (x + 4, y + 4)), ((x - 4, y + 4), (x + 4, y - 4))],
         "dash": [((x - 5, y), (x + 5, y))],

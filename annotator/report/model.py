@@ -70,4 +70,6 @@ class EpisodeView:
         for status in order:
             if status in statuses:
                 return status
+        if "observed" in statuses:
+            return "observed"
         return "text" if statuses == {"text"} else "verified"

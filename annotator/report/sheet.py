@@ -10,6 +10,7 @@ from goalreel.image import Image
 CELL: Final = 300
 """Width, in pixels, that a picture gets at least where the sheet allows it."""
 MARKS: Final = {
+    "observed": Mark("dot", "#2b5d86"),
     "verified": Mark("tick", "#17603c"),
     "unverified": Mark("exclamation", "#8a5a00"),
     "failed": Mark("cross", "#9a2323"),

@@ -179,4 +179,6 @@ def _status(board: Storyboard) -> str:
     if board.failure is not None:
         return "failed"
     statuses = {step.status for step in board.steps}
-    return next((s for s in ("failed", "unverified", "skipped", "verified") if s in statuses), "text")
+    return next(
+        (s for s in ("failed", "unverified", "skipped", "observed", "verified") if s in statuses), "text"
+    )

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from goalreel.datasets.bags.first_pass import Track
 
-VERIFIED, UNVERIFIED = 3, 4
+VERIFIED, UNVERIFIED, TEXT = 3, 4, 6
 ACCEPTED, REJECTED = 1, 2
 PENDING = 0
 
@@ -28,15 +28,17 @@ class StreamedGoal:
     verified: bool
     jpeg: bytes
     """Empty: words only."""
-
-    @property
-    def in_words(self) -> bool:
-        """It was planned without a picture: a node verifies nothing else that has none."""
-        return self.verified and not self.jpeg and bool(self.auxiliary.strip())
+    in_words: bool
+    """It was planned without a picture."""
 
     @classmethod
     def read(cls, m: Any) -> "StreamedGoal":
-        """Take over the fields of a goalreel_interfaces/msg/SubGoal."""
+        """Take over the fields of a goalreel_interfaces/msg/SubGoal.
+
+        Nodes before IMAGE_TEXT called a step without a picture verified where it was planned so.
+        """
+        jpeg = bytes(m.goal_image.data)
+        worded = not jpeg and bool(m.auxiliary_text.strip())
         return cls(
             id=UUID(bytes=bytes(m.storyboard_id.uuid)),
             revision=m.revision,
@@ -47,7 +49,8 @@ class StreamedGoal:
             instruction=m.instruction.strip(),
             auxiliary=m.auxiliary_text,
             verified=m.image_status == VERIFIED,
-            jpeg=bytes(m.goal_image.data),
+            jpeg=jpeg,
+            in_words=worded and m.image_status in (VERIFIED, TEXT),
         )
 
 

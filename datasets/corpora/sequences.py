@@ -16,7 +16,7 @@ from goalreel.planners.agents.planner import question
 from goalreel.planners.agents.reply_format import plan_reply, verdict_reply
 from goalreel.planners.chat.conversation import Message
 from goalreel.planners.chat.interleave import plain
-from goalreel.types import Failure, Storyboard, Verdict
+from goalreel.types import ACCEPTED, Failure, Storyboard, Verdict
 
 EASY, REFLECTION = talks("easy"), talks("reflection")
 
@@ -35,9 +35,9 @@ def easy_fault(outline: Outline) -> SequenceFault | None:
     """Why a storyboard is no sequence; None where every step was accepted, and the scorer agrees."""
     if not outline.statuses:
         return "no_plan"
-    if not all(status in ("verified", "text") for status in outline.statuses):
+    if not all(status in (*ACCEPTED, "text") for status in outline.statuses):
         return "incomplete"
-    if "verified" not in outline.statuses:
+    if not set(ACCEPTED) & set(outline.statuses):
         return "words_only"
     if not outline.askable:
         return "marks_without_pictures"

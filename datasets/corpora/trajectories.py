@@ -15,7 +15,17 @@ from goalreel.datasets.corpora.critiques import CritiqueRow
 from goalreel.image import Image
 from goalreel.planners.agents.planner import question
 from goalreel.scoring import PictureScores
-from goalreel.types import Candidate, Failure, Frozen, Plan, Status, Storyboard, StoryboardStep, Verdict
+from goalreel.types import (
+    ACCEPTED,
+    Candidate,
+    Failure,
+    Frozen,
+    Plan,
+    Status,
+    Storyboard,
+    StoryboardStep,
+    Verdict,
+)
 
 type Reason = Literal[
     "damaged",
@@ -90,7 +100,7 @@ class Outline(Frozen):
     @property
     def accepted(self) -> int:
         """How many steps from the first on were accepted, or are words alone."""
-        undone = (i for i, status in enumerate(self.statuses) if status not in ("verified", "text"))
+        undone = (i for i, status in enumerate(self.statuses) if status not in (*ACCEPTED, "text"))
         return next(undone, len(self.statuses))
 
 

@@ -118,8 +118,7 @@ def _reason(review: Review, step: ReviewStep) -> str | None:
 
 def _status(wording: Step, attempts: tuple[Attempt, ...], chosen: int | None) -> Status:
     if chosen is not None:
-        verdict = attempts[chosen].verdict
-        return "verified" if verdict is not None and verdict.success else "unverified"
+        return attempts[chosen].status
     if attempts:
         return "failed"
     return "text" if wording.prompt is None else "skipped"

@@ -101,13 +101,13 @@ def _goals(records: Records, episode: int, length: int, use_unverified: bool) ->
     board = records.outline(episode)
     if board.failure is not None and not corrected:
         return None
-    usable = ("verified", "unverified") if use_unverified else ("verified",)
     spans = []
     for step in board.steps:
         if step.segment is None:
             continue
         done = use_unverified or step.step.outcome == "done"
-        picture = step.goal_image.frame if step.goal_image and done and step.status in usable else None
+        shown = step.goal_image if step.accepted or use_unverified else None
+        picture = shown.frame if shown and done else None
         name = intern(step.step.name) if _may_be_named(step, use_unverified) else None
         spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture))
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
@@ -143,5 +143,5 @@ def _phase_edges(
 
 def _may_be_named(step: StoryboardStep, use_unverified: bool) -> bool:
     """Whether a policy may be told that this is what happened."""
-    done = step.step.outcome == "done" and step.status in ("verified", "text")
+    done = step.step.outcome == "done" and step.usable
     return not step.unaligned and (use_unverified or done)

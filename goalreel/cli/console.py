@@ -97,7 +97,7 @@ def show_summary(summary: "Summary") -> None:
         table.add_row("episodes failed", str(len(summary.failures)), style="red")
     if summary.not_begun:
         table.add_row("episodes not begun", str(summary.not_begun), style="red")
-    for status in ("verified", "unverified", "failed", "skipped", "text"):
+    for status in ("observed", "verified", "unverified", "failed", "skipped", "text"):
         if summary.steps[status]:
             table.add_row(f"steps {status}", str(summary.steps[status]))
     if summary.unaligned:

@@ -124,8 +124,9 @@ def _print_result(board: "Storyboard", report: Path, json_output: bool) -> None:
 
     if json_output:
         counts = Counter(step.status for step in board.steps)
-        typer.echo(json.dumps({"report": str(report), "complete": board.complete, "steps": counts}))
+        result = {"report": str(report), "complete": board.complete, "steps": counts}
+        typer.echo(json.dumps(result | {"degraded": board.degraded}))
     elif board.failure is None:
         typer.echo(f"Look at {report}")
-    if board.failure is not None:
-        fail(f"no plan: {board.failure.message}")
+    if board.degraded:
+        fail(board.degraded)

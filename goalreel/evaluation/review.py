@@ -116,13 +116,13 @@ class _Judged:
                 continue
             replaced = "goal" in opinion.edited and opinion.goal != step.goal_image.frame
             if replaced or "wrong_picture" in opinion.issues:
-                yield False, step.status == "verified"
+                yield False, step.accepted
             elif (
                 opinion.goal == step.goal_image.frame
                 and self.review.verdict == "accept"
                 and not opinion.issues
             ):
-                yield True, step.status == "verified"
+                yield True, step.accepted
 
     def boundaries(self) -> tuple[int, int]:
         recorded_segments = [step.segment for step in self.record.steps if step.segment]

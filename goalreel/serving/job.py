@@ -97,7 +97,10 @@ class Job:
         self._editor = service.editor()
 
     async def run(self, task: Task, max_attempts: int, on_unverified: OnUnverified) -> None:
-        """Make the storyboard; `status` says how it ended."""
+        """Make the storyboard; `status` says how it ended.
+
+        A storyboard that lost a model on the way is `failed`, and can be fetched all the same.
+        """
         status: JobStatus = "failed"
         try:
             board = await drive(
@@ -109,7 +112,7 @@ class Job:
                 observe=self._observe,
             )
             self.body = await asyncio.to_thread(lambda: board.model_dump_json().encode())
-            status = "done"
+            status = "failed" if board.degraded else "done"
         except asyncio.CancelledError:
             status = "cancelled"
             raise
@@ -117,7 +120,7 @@ class Job:
             for chat in self._chats:
                 chat.cancel()
             self.status = status
-            self.owed = self._service.draining and status == "done"
+            self.owed = self._service.draining and self.body is not None
             self._tell("finished", {"status": status})
 
     async def follow(self, start: int) -> AsyncIterator[bytes]:

@@ -53,7 +53,10 @@ class Submission(BaseModel):
 
 
 class JobState(BaseModel):
-    """`storyboard` is the complete record once `status` is done, with its pictures inline as PNG."""
+    """`storyboard` is the complete record, with its pictures inline as PNG, once `status` is done.
+
+    It is there, too, where `status` is failed since there is no plan, or a model failed on the way.
+    """
 
     id: str
     status: JobStatus

@@ -5,14 +5,14 @@ Times are nanoseconds of the node's clock, 0 before the event. The values of the
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Literal, Self
 from uuid import UUID
 
 from goalreel.image import Image
-from goalreel.types import Attempt, Step, StoryboardStep
+from goalreel.types import ROLE_OF_STAGE, Attempt, Role, Step, StoryboardStep
 
 type BoardState = Literal[
     "empty",
@@ -27,7 +27,7 @@ type BoardState = Literal[
     "unverified",
 ]
 type StepStatus = Literal["pending", "completed", "skipped", "failed", "active"]
-type ImageStatus = Literal["none", "generating", "validating", "verified", "unverified", "failed"]
+type ImageStatus = Literal["none", "generating", "validating", "verified", "unverified", "failed", "text"]
 type PhaseName = Literal["waiting_for_image", "loading_models", "planning", "generating", "validating"]
 
 NO_ID = UUID(int=0)
@@ -84,7 +84,7 @@ class Frame:
 class StepPanel:
     """The state of one step. `attempt` made `goal_image`, or is the latest failed one.
 
-    A step in words alone becomes `verified` without an attempt: there is nothing to check.
+    A step in words alone becomes `text` without an attempt: there is nothing to check.
     """
 
     index: int
@@ -115,7 +115,7 @@ class StepPanel:
     @property
     def picture_is_final(self) -> bool:
         """Whether no further attempt follows. Where it `failed`, the task ends when the step is due."""
-        return self.image_status in ("verified", "unverified", "failed")
+        return self.image_status in ("verified", "unverified", "failed", "text")
 
     def as_step(self, longest: int) -> StoryboardStep:
         """Give the step with its picture, if one is shown, whose longer side is at most `longest` pixels."""
@@ -133,11 +133,13 @@ class StepPanel:
         attempt = attempts[result.chosen if result.chosen is not None else -1] if attempts else None
         if attempt is not None and attempt.image is not None:
             attempt = attempt.model_copy(update={"image": attempt.image.resized(size)})
-        status: ImageStatus
-        if result.status == "text":
-            status = "verified"
-        else:
-            status = "failed" if result.status == "skipped" else result.status
+        match result.status:
+            case "skipped":
+                status = "failed"
+            case "observed":  # nobody compared it with the words
+                status = "unverified"
+            case "verified" | "unverified" | "failed" | "text" as status:
+                pass
         return replace(self, image_status=status, attempts=len(attempts), attempt=attempt, created=created)
 
 
@@ -162,6 +164,23 @@ class Board:
     source: Frame | None = None
     steps: tuple[StepPanel, ...] = ()
     models: ModelNames = field(default_factory=ModelNames)
+    planner_failure: str = ""
+    """Why the plan is the task itself, in words: the planner could not be asked. Empty: it was."""
+
+    @property
+    def failures(self) -> Mapping[Role, str]:
+        """The models that failed in this plan, each with its first reason in one line."""
+        failures: dict[Role, str] = {"planner": self.planner_failure} if self.planner_failure else {}
+        for panel in self.steps:
+            failure = None if panel.attempt is None else panel.attempt.failure
+            if failure is not None and panel.picture_is_final:
+                failures.setdefault(ROLE_OF_STAGE[failure.stage], failure.message.splitlines()[0])
+        return failures
+
+    @property
+    def degraded(self) -> str:
+        """Which models failed, in one line; empty where none did. Such a plan is worth less than it looks."""
+        return "; ".join(f"the {role} failed: {reason}" for role, reason in self.failures.items())
 
     @property
     def active(self) -> StepPanel | None:

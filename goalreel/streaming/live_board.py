@@ -15,6 +15,7 @@ class BoardChanges(TypedDict, total=False):
     revision: int
     source: Frame
     steps: tuple[StepPanel, ...]
+    planner_failure: str
 
 
 class LiveBoard:

@@ -126,13 +126,15 @@ class Renderer:
     def _finish(self, panel: StepPanel, end: TaskEnded | None) -> None:
         if end is not None:
             panel = replace(panel, image_status="failed")
-        elif panel.image_status == "failed":  # the step continues in words
+        elif panel.image_status == "failed" or (
+            panel.image_status == "text" and self._live.board.planner_failure
+        ):  # the step continues in words that nobody checked
             panel = replace(panel, image_status="unverified")
         self._live.put_panel(panel)
         self._live.report_phase("validating", panel)
 
 
 def _as_text(panel: StepPanel, now: int) -> StepPanel:
-    """The panel without a picture: verified where it was planned so, else unverified."""
+    """The panel without a picture: `text` where it was planned so, else unverified."""
     planned_as_text = panel.step.prompt is None
-    return replace(panel, image_status="verified" if planned_as_text else "unverified", created=now)
+    return replace(panel, image_status="text" if planned_as_text else "unverified", created=now)

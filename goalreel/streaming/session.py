@@ -31,6 +31,7 @@ FINAL_STATES: dict[ErrorCode, BoardState] = {
     ErrorCode.PREEMPTED: "canceled",
     ErrorCode.UNVERIFIED: "unverified",
 }
+_SOLE_JUDGES = {"planner", "critic"}
 SLOW_CALL_SECONDS = 1.0
 """A model call that takes longer is mentioned in the progress message."""
 
@@ -95,6 +96,10 @@ class Session:
         finally:
             if self._renderer is not None:
                 self._renderer.cancel()
+        # A robot reaches the steps without an editor, but nobody else stands in for planner and critic.
+        failures = self._live.board.failures
+        if self._verdict is None and (failures if not self.executes else failures.keys() & _SOLE_JUDGES):
+            return self.end(ErrorCode.UNVERIFIED, self._live.board.degraded)
         return self.end(ErrorCode.NONE, "")
 
     def progress(self) -> BoardProgress:
@@ -153,6 +158,7 @@ class Session:
         plan = await self._caller.ask(self._task(self._first_image))
         self._planning_time = time.monotonic() - start
         if not isinstance(plan, Plan):
+            self._live.update(planner_failure=plan.message.splitlines()[0])
             plan = single_step_plan(plan, self._request.task, self._settings)
         self._live.update(state="rendering", steps=self._panels(plan, ()))
 
@@ -236,6 +242,7 @@ class Session:
         if isinstance(plan, Failure):
             if self._settings.on_model_failure == "fail":
                 raise end_from_failure(plan)
+            self._live.update(planner_failure=plan.message.splitlines()[0])
             plan = Plan(steps=tuple(p.step for p in board.steps[index:]))
         steps = self._panels(plan, board.steps[:index])
         self._live.update(state="executing", revision=board.revision + 1, source=frame, steps=steps)

@@ -4,7 +4,7 @@ from textwrap import shorten
 
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.settings import EngineSettings
-from goalreel.types import Failure, Plan, StoryboardStep, Verdict
+from goalreel.types import Failure, Plan, Step, StoryboardStep, Verdict
 
 _STAGES = {
     "plan": ErrorCode.PLANNER_FAILED,
@@ -35,19 +35,19 @@ def end_from_failure(failure: Failure) -> TaskEnded:
 
 
 def single_step_plan(failure: Failure, task: str, settings: EngineSettings) -> Plan:
-    """Make the task itself the only sub-goal, where the planner cannot be asked and text will do.
+    """Make the task itself the only sub-goal, in words, where the planner cannot be asked and text will do.
 
     Raises:
         TaskEnded: `on_model_failure` is "fail", or the planner answered without giving a plan.
     """
     if settings.on_model_failure == "fail" or failure.reply is not None:
         raise end_from_failure(failure)
-    return Plan.model_validate({"steps": [{"name": task, "instruction": task, "prompt": task}]})
+    return Plan(steps=(Step(name=task, instruction=task, prompt=None, auxiliary_text=task),))
 
 
 def end_from_step(result: StoryboardStep, settings: EngineSettings) -> TaskEnded | None:
     """Give the exception with which a rendered step ends the task under these settings, or None."""
-    if result.status in ("verified", "text"):
+    if result.usable:
         return None
     attempt = result.attempts[-1]
     if attempt.failure is not None:

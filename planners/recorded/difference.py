@@ -52,11 +52,10 @@ class DifferenceCritic:
     def _judge(self, candidate: Candidate) -> Verdict:
         image = candidate.image.pixels
         if fault := self._exposure_fault(image):
-            return Verdict(success=False, reasoning=fault, semantics=0.0, quality=0.0)
+            return Verdict(success=False, reasoning=fault, semantics=0.0, quality=0.0, pictures_only=True)
         if candidate.source is None:
-            return Verdict(
-                success=True, reasoning="The picture is well exposed; there is no source to compare."
-            )
+            reasoning = "The picture is well exposed; there is no source to compare."
+            return Verdict(success=True, reasoning=reasoning, pictures_only=True)
         source, image = _alike(candidate.source.pixels, image)
         changed, sharp = self.changed(source, image), _relative_sharpness(source, image)
         semantics = 10 * changed / (changed + self._min_changed)
@@ -75,7 +74,9 @@ class DifferenceCritic:
                 f"Blurred: {sharp:.2f} of the source's sharpness, {self._min_sharpness:.2f} asked.",
                 False,
             )
-        return Verdict(success=success, reasoning=reasoning, semantics=semantics, quality=quality)
+        return Verdict(
+            success=success, reasoning=reasoning, semantics=semantics, quality=quality, pictures_only=True
+        )
 
     def shows_change(self, source: Pixels, image: Pixels) -> bool:
         """Whether enough of the picture differs; both have one size."""

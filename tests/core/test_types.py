@@ -68,8 +68,7 @@ def board_steps(draw: st.DrawFn) -> StoryboardStep:
     step = draw(pictured if tried else steps)
     status = "failed" if tried else draw(st.sampled_from(["skipped", *(["text"] * (step.prompt is None))]))
     if chosen is not None:
-        verdict = tried[chosen].verdict
-        status = "verified" if verdict is not None and verdict.success else "unverified"
+        status = tried[chosen].status
     return StoryboardStep(
         step=step, segment=draw(st.none() | segments), attempts=tried, status=status, chosen=chosen
     )
@@ -250,6 +249,59 @@ PICTURE = Image(np.zeros((2, 2, 3), np.uint8))
 def test_impossible_records_are_refused(build):
     with pytest.raises(ValidationError):
         build()
+
+
+SEEN = "12.9% of the picture changed, at 1.01 of the source's sharpness."
+FRAME = Image(PICTURE.pixels, frame="camera#3")
+
+
+@pytest.mark.parametrize(
+    ("image", "verdict", "status"),
+    [
+        (PICTURE, Verdict(success=True), "verified"),
+        (FRAME, Verdict(success=True), "verified"),
+        (FRAME, Verdict(success=True, pictures_only=True), "observed"),
+        (PICTURE, Verdict(success=True, pictures_only=True), "unverified"),
+        (FRAME, Verdict(success=False, pictures_only=True), "unverified"),
+    ],
+)
+def test_only_who_compares_picture_and_words_verifies(image, verdict, status):
+    attempt = Attempt(prompt="p", seed=0, image=image, verdict=verdict)
+    assert attempt.status == status
+    step = StoryboardStep(step=STEP, attempts=(attempt,), status=status, chosen=0)
+    assert step.accepted is (status in ("verified", "observed"))
+    for other in {"observed", "unverified", "failed"} - {status}:
+        with pytest.raises(ValidationError):
+            StoryboardStep(step=STEP, attempts=(attempt,), status=other, chosen=0)
+
+
+@pytest.mark.parametrize(("image", "status"), [(FRAME, "observed"), (PICTURE, "unverified")])
+def test_an_old_record_of_picture_checks_is_read_as_what_it_was(image, status):
+    """It says verified, and its verdict does not say that only the picture was looked at."""
+    old = {
+        "step": STEP.model_dump(),
+        "attempts": [
+            {"prompt": "p", "seed": 0, "image": image, "verdict": {"success": True, "reasoning": SEEN}}
+        ],
+        "status": "verified",
+        "chosen": 0,
+    }
+    step = StoryboardStep.model_validate(old)
+    assert step.status == status
+    assert step.attempts[0].verdict.pictures_only
+
+
+def test_a_storyboard_says_which_models_it_lost():
+    lost = Failure(stage="edit", message="server gone\nlong story")
+    tried = Attempt(prompt="p", seed=0, failure=lost)
+    steps = tuple(StoryboardStep(step=STEP, attempts=(tried,), status="failed") for _ in range(2))
+    board = Storyboard(task=Task(id="t", instruction="go"), steps=steps)
+    assert board.degraded == "the editor failed: server gone"
+    rejected = Attempt(prompt="p", seed=0, image=PICTURE, verdict=Verdict(success=False))
+    refused = StoryboardStep(step=STEP, attempts=(tried, rejected), status="unverified", chosen=1)
+    assert board.model_copy(update={"steps": (refused,)}).degraded == "", "a rejection is an answer"
+    none = Storyboard(task=board.task, failure=Failure(stage="plan", message="no words"))
+    assert none.degraded == "no plan: no words"
 
 
 def test_the_score_is_the_geometric_mean_of_what_was_given():

@@ -103,7 +103,7 @@ def test_on_real_frames_it_accepts_what_shows_and_rejects_what_the_arm_hides(mon
         pytest.skip(f"no real episodes at {root}")
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     steps = importlib.import_module("real_critic").judged_steps(root, "event", (0, 5, 9, 11))
-    reasons = [(episode, s.status == "verified" or s.attempts[0].verdict.reasoning) for episode, s in steps]
+    reasons = [(episode, s.status == "observed" or s.attempts[0].verdict.reasoning) for episode, s in steps]
     hidden, told = "the hand has not left what it let go of.", "the arm cannot be told from what it changed."
     assert reasons == [
         *[(0, True)] * 2,

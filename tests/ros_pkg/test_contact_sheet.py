@@ -96,7 +96,7 @@ def test_state_in_words():
 
 def in_words(step_words: str) -> Board:
     step = Step(name="wait", instruction="dry", prompt=None, auxiliary_text=step_words)
-    return under_way().with_panel(StepPanel(2, step, 3, image_status="verified"))
+    return under_way().with_panel(StepPanel(2, step, 3, image_status="text"))
 
 
 def test_a_step_in_words_shows_them_in_place_of_a_picture():

@@ -174,10 +174,10 @@ WORDS = Step(name="wait", instruction="the glue is dry", prompt=None, auxiliary_
 
 
 def test_a_step_in_words_has_no_prompt_and_no_picture(board, jpegs):
-    panel = StepPanel(0, WORDS, 3, status="active", image_status="verified", created=6)
+    panel = StepPanel(0, WORDS, 3, status="active", image_status="text", created=6)
     message = wired(convert.step(panel, "", jpegs))
     assert (message.prompt, message.auxiliary_text) == ("", "Wait for the glue.")
-    assert (message.image_status, message.attempts) == (StoryboardStep.IMAGE_VERIFIED, 0)
+    assert (message.image_status, message.attempts) == (StoryboardStep.IMAGE_TEXT, 0)
     assert not message.goal_image.data
     assert message.critic.verdict == CriticVerdict.NOT_EVALUATED
     assert math.isnan(message.critic.probability)

@@ -75,7 +75,7 @@ def test_each_step_has_its_state_and_its_own_words():
 
 def test_a_step_in_words_says_so():
     step = Step(name="wait", instruction="dry", prompt=None, auxiliary_text="Wait.")
-    board = under_way().with_panel(StepPanel(2, step, 3, image_status="verified"))
+    board = under_way().with_panel(StepPanel(2, step, 3, image_status="text"))
     texts = [m.text for m in build(board, frame_id=FRAME).markers]
     assert "3 pending, in words" in texts
 

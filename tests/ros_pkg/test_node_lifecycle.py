@@ -15,6 +15,7 @@ from support.ros_bench import BLUE, GREEN, RED, Robot, command, node
 from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
+from goalreel.types import ROLE_OF_STAGE
 from goalreel_interfaces.action import AnnotateTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, GetStoryboard, SetActiveStep, StartAnnotateTask
@@ -152,9 +153,9 @@ def test_a_model_that_cannot_be_reached(served, robot):
             begin(robot, task)
             until(lambda: goals and goals[-1].active and goals[-1].task == task)  # noqa: B023
             assert task in goals[-1].instruction
-            verified = stage == "plan"
-            assert (goals[-1].image_status == StoryboardStep.IMAGE_VERIFIED) == verified
-            assert bool(goals[-1].goal_image.data) == (stage != "edit")
+            assert goals[-1].image_status == StoryboardStep.IMAGE_UNVERIFIED
+            assert bool(goals[-1].goal_image.data) == (stage == "judge")
+            assert goals[-1].degraded.startswith(f"the {ROLE_OF_STAGE[stage]} failed: ")
             # ... or a clear failure, by parameter.
             on_failure("fail")
             status, result = robot.result(robot.send(AnnotateTask, "annotate_task", task=task))

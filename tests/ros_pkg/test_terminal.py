@@ -37,7 +37,8 @@ def test_the_critics_numbers_are_shown_as_far_as_there_are_any(score, probabilit
 
 def test_a_step_in_words_has_no_picture_to_wait_for():
     verified = StoryboardStep.IMAGE_VERIFIED
-    assert "no picture: planned in words" in printed(auxiliary_text="Wait.", image_status=verified)
+    words = StoryboardStep.IMAGE_TEXT
+    assert "no picture: planned in words" in printed(auxiliary_text="Wait.", image_status=words)
     assert "picture verified" in printed(auxiliary_text="Wait.", prompt="p", image_status=verified)
     assert "picture none" in printed(auxiliary_text="Wait.", image_status=StoryboardStep.IMAGE_NONE)
 

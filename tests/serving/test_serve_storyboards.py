@@ -82,9 +82,9 @@ def events_of(response: httpx.Response) -> list[tuple[int, str, dict]]:
     return [(int(e["id"]), e["event"], json.loads(e["data"])) for e in lines]
 
 
-def fetch(client: httpx.Client, job: str) -> Storyboard:
+def fetch(client: httpx.Client, job: str, status: str = "done") -> Storyboard:
     answer = client.get(f"/v1/storyboards/{job}").json()
-    assert (answer["id"], answer["status"]) == (job, "done")
+    assert (answer["id"], answer["status"]) == (job, status)
     return Storyboard.model_validate(answer["storyboard"])
 
 
@@ -108,6 +108,12 @@ def test_a_storyboard_equals_the_offline_drivers(client):
     board = fetch(client, job)
     assert board == expected(image=picture(), seed=7)
     assert board.complete
+
+
+def test_a_storyboard_without_a_plan_has_failed_and_can_be_fetched(client):
+    job = submit(client, instruction="say no reply")
+    assert watch(client, job)[-1][2] == {"status": "failed"}
+    assert "too long" in fetch(client, job, "failed").degraded
 
 
 def test_storyboards_side_by_side_share_batches_with_each_other_and_with_chats(client, models):
@@ -155,10 +161,10 @@ def test_a_cancelled_storyboard_leaves_the_queue_and_is_forgotten(client, models
 def test_what_goes_wrong_is_a_failure_in_the_storyboard(client):
     events = watch(client, job := submit(client, instruction="#no..."))
     assert events[0][1] == "failure"
-    assert fetch(client, job).failure.stage == "plan"
+    assert fetch(client, job, "failed").failure.stage == "plan"
     events = watch(client, job := submit(client, instruction="no backend"))
     assert events[0][2]["message"].startswith("the card fell off the bus")
-    assert fetch(client, job).failure is not None
+    assert fetch(client, job, "failed").failure is not None
 
 
 class Wordy(EchoChat):
@@ -183,7 +189,7 @@ def test_of_a_plan_longer_than_the_server_makes_the_planner_is_told(models):
         assert len(wordy.batches) == 2
         wordy.heeds = False
         watch(client, job := submit(client))
-        assert "it has 2 steps: give at most 1" in fetch(client, job).failure.message
+        assert "it has 2 steps: give at most 1" in fetch(client, job, "failed").failure.message
 
 
 def test_pictures_in_the_instruction_and_steps_behind_us(standing):
@@ -296,7 +302,7 @@ def test_a_storyboard_that_took_longest_is_not_forgotten_as_it_finishes(models):
             models.critic.entered.acquire()
             quick = [submit(client, instruction="#no...") for _ in range(2)]
             for job in quick:
-                assert watch(client, job)[-1][2] == {"status": "done"}
+                assert watch(client, job)[-1][2] == {"status": "failed"}
             models.critic.gate.set()
             assert events_of(response)[-1][2] == {"status": "done"}
         assert fetch(client, slow) == expected()

@@ -223,7 +223,10 @@ def test_a_dead_planner_leaves_the_task_itself_in_words(start):
     world.fails["plan"] = "server gone"
     engine, _ = start(world)
     outcome = result(engine.submit(TaskRequest("move it", "generate")))
-    assert [p.step.instruction for p in outcome.board.steps] == ["move it"]
+    (panel,) = outcome.board.steps
+    assert (panel.step.instruction, panel.image_status, panel.goal_image) == ("move it", "unverified", None)
+    assert (outcome.error, outcome.board.state) == (ErrorCode.UNVERIFIED, "unverified")
+    assert outcome.message == outcome.board.degraded == "the planner failed: server gone"
     engine, _ = start(world, on_model_failure="fail")
     outcome = result(engine.submit(TaskRequest("move it")))
     assert (outcome.error, outcome.message) == (ErrorCode.PLANNER_FAILED, "server gone")
@@ -240,8 +243,14 @@ def test_a_dead_editor_leaves_words(start):
     world.scene = picture(1)
     until(lambda: heard.told == [0, 1])
     world.scene = picture(2)
-    assert result(ticket).error is ErrorCode.NONE
+    outcome = result(ticket)
+    assert (outcome.error, outcome.board.degraded) == (ErrorCode.NONE, "the editor failed: server gone")
     assert sum(kind == "edit" for kind, _ in world.calls) == 1, "a dead model is not asked again at once"
+    world = World(2)
+    world.fails["edit"] = "server gone"
+    engine, _ = start(world)
+    generated = result(engine.submit(TaskRequest("move it", "generate")))
+    assert generated.error is ErrorCode.UNVERIFIED, "its pictures are what was asked for"
 
 
 def test_orders_about_a_plan_that_is_made_anew_are_refused(start):

@@ -35,7 +35,11 @@ def test_a_step_in_words_is_on_the_board_without_a_picture(worded, start):
     phases = []
     board = result(engine.submit(TaskRequest("move it", "generate"), phases.append)).board
     assert board.state == "ready"
-    assert [(p.image_status, p.attempts) for p in board.steps] == [("verified", n) for n in (1, 0, 1)]
+    assert [(p.image_status, p.attempts) for p in board.steps] == [
+        ("verified", 1),
+        ("text", 0),
+        ("verified", 1),
+    ]
     assert [p.goal_image is None for p in board.steps] == [False, True, False]
     assert board.steps[1].created
     assert [p.as_step(1280).status for p in board.steps] == ["verified", "text", "verified"]
@@ -89,7 +93,7 @@ def test_after_words_the_next_goal_is_imagined_from_the_scene_that_they_led_to(w
 def test_where_all_is_in_words_only_what_lost_its_picture_is_unverified(worded, start):
     engine, _ = start(worded)
     board = result(engine.submit(TaskRequest("move it", "generate", text_only=True))).board
-    assert [p.image_status for p in board.steps] == ["unverified", "verified", "unverified"]
+    assert [p.image_status for p in board.steps] == ["unverified", "text", "unverified"]
     assert not edits(worded)
 
 

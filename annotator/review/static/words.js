@@ -1,7 +1,7 @@
 // How things are told: the same words for eyes and for screen readers.
 
 export const MARK = {
-  accept: "✓", accepted: "✓", verified: "✓", person: "✓", unsure: "?", unverified: "!", reject: "✕",
+  accept: "✓", accepted: "✓", observed: "◉", verified: "✓", person: "✓", unsure: "?", unverified: "!", reject: "✕",
   rejected: "✕", failed: "✕", skipped: "–", text: "≡", edited: "✎",
 };
 export const VERDICT = { accept: "accepted", reject: "rejected", unsure: "unsure" };

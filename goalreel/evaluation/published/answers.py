@@ -15,6 +15,7 @@ from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
 from goalreel.storyboard_io import load_storyboard, save_storyboard
+from goalreel.types import ACCEPTED
 
 FOLDER = "samples"
 
@@ -125,7 +126,7 @@ def _finished(folder: Path) -> bool:
     with _damage(folder) as data:
         if data["failure"] is not None:
             return False
-        tried = [attempt for s in data["steps"] if s["status"] != "verified" for attempt in s["attempts"]]
+        tried = [attempt for s in data["steps"] if s["status"] not in ACCEPTED for attempt in s["attempts"]]
         failures = [attempt["failure"] for attempt in tried if attempt.get("failure")]
         return all(failure.get("refused") or failure.get("reply") is not None for failure in failures)
 

@@ -25,7 +25,7 @@ _NOTES = {
     "none": "not rendered yet",
     "generating": "rendering …",
     "validating": "being checked …",
-    "verified": "no picture: words only",
+    "text": "no picture: words only",
     "unverified": "no picture: words only",
     "failed": "no picture came about",
 }

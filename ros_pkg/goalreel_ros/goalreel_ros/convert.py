@@ -49,6 +49,7 @@ def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
         planner_model=board.models.planner,
         editor_model=board.models.editor,
         critic_model=board.models.critic,
+        degraded=board.degraded,
     )
     if jpegs is not None and board.source is not None:
         source_header = header(board.source.stamp, board.frame_id)
@@ -88,6 +89,7 @@ def subgoal(goal: Goal, jpegs: Jpegs, now: int) -> SubGoal:
         num_steps=len(board.steps),
         active=goal.active,
         task=board.task,
+        degraded=board.degraded,
     )
     if panel is None:
         message.goal_image = jpegs.message(None, message.header)

@@ -25,10 +25,11 @@ class Diagnostics:
 
     def publish(self, counts: FrameCounts, max_age: float, engine: Engine, refusal: str) -> None:
         """Publish one status each. `refusal` is why the last instruction was refused, or empty."""
+        progress = engine.progress()
         statuses = {
             "camera": camera(counts, max_age),
-            "models": models(*engine.loading),
-            "task": task(engine.progress(), refusal),
+            "models": models(*engine.loading, progress.board.degraded),
+            "task": task(progress, refusal),
         }
         status = [self._status(name, diagnosis) for name, diagnosis in statuses.items()]
         self._publisher.publish(DiagnosticArray(header=header(self._now(), ""), status=status))
@@ -68,10 +69,15 @@ def camera(counts: FrameCounts, max_age: float) -> Diagnosis:
     return OK, "frames arrive", values
 
 
-def models(loading: Loading, reason: str) -> Diagnosis:
-    """Diagnose the models: whether they are loaded, which one is being loaded, or why one cannot be."""
+def models(loading: Loading, reason: str, degraded: str) -> Diagnosis:
+    """Diagnose the models: whether they are loaded, which one is being loaded, or why one cannot be.
+
+    `degraded` says which of them failed in the present task.
+    """
     if loading == "failed":
         return ERROR, f"cannot be loaded: {reason}", {"state": loading}
+    if degraded:
+        return WARN, degraded, {"state": loading}
     return OK, reason or loading, {"state": loading}
 
 
@@ -88,6 +94,8 @@ def task(progress: BoardProgress, refusal: str) -> Diagnosis:
     }
     if board.state in ("failed", "unverified"):
         return WARN, progress.message or board.state, values
+    if board.degraded:
+        return WARN, board.degraded, values
     if refusal:
         return WARN, f"instruction refused: {refusal}", values
     return OK, progress.message or board.state, values

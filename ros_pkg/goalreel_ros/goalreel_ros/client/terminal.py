@@ -38,8 +38,7 @@ UNDER_WAY = (Storyboard.STATE_PLANNING, Storyboard.STATE_RENDERING, Storyboard.S
 def panel(step: StoryboardStep) -> Panel:
     """Draw one step: what must become true, its state, and the critic's verdict."""
     status = STATUSES[step.status]
-    verified = step.image_status == StoryboardStep.IMAGE_VERIFIED
-    text_only = verified and bool(step.auxiliary_text) and not step.prompt
+    text_only = step.image_status == StoryboardStep.IMAGE_TEXT
     picture = "no picture: planned in words" if text_only else f"picture {IMAGES[step.image_status].lower()}"
     lines = [step.instruction, picture]
     if step.attempts:
