@@ -47,23 +47,24 @@ COMMANDS = ("annotate", "build", "show", "review", "export")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure both sides and print the result; `--smoke` records a dataset and starts each process once."""
+    """Measure both sides and print the result; `--smoke` records a dataset and starts four processes."""
     parser = argument_parser(__doc__)
     parser.add_argument("--dataset", type=Path, default=DATASET, help="a LeRobot dataset with videos")
     parser.add_argument("--turns", type=int, default=7, help="processes of each kind")
-    options = parse(parser, argv, turns=1)
+    parser.add_argument("--commands", nargs="+", default=COMMANDS, help="those whose --help is timed")
+    options = parse(parser, argv, turns=1, commands=["annotate"])
     with tempfile.TemporaryDirectory(prefix="goalreel-startup-") as work:
         dataset = make(Path(work) / "data", episodes=2, block=2) if options.smoke else options.dataset
-        result = measure(dataset, Path(work), options.turns)
+        result = measure(dataset, Path(work), options.turns, options.commands)
     report(result, options.json)
 
 
-def measure(dataset: Path, work: Path, turns: int) -> dict[str, Any]:
+def measure(dataset: Path, work: Path, turns: int, commands: Sequence[str]) -> dict[str, Any]:
     """Time both sides and the start of the commands in turn."""
     workload = record_workload(dataset, work / "recorded")
     (work / "workload.json").write_text(json.dumps(workload))
     annotate, floor = [], []
-    start: dict[str, list[float]] = {"goalreel": [], **{name: [] for name in COMMANDS}}
+    start: dict[str, list[float]] = {"goalreel": [], **{name: [] for name in commands}}
     for turn in range(turns):
         out = work / f"out{turn}"
         annotate.append(seconds("-c", GOALREEL, "annotate", dataset, "--out", out))
