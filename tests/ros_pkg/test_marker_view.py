@@ -57,8 +57,17 @@ def panel_width(array: MarkerArray) -> int:
     return int(np.median(row[row > 50]))
 
 
-def test_the_goal_images_stand_upright_in_order_and_in_their_own_colours(film):
-    picture, width = render(film), panel_width(film)
+@pytest.fixture(scope="module")
+def picture(film) -> Image:
+    return render(film)
+
+
+@pytest.fixture(scope="module")
+def width(film) -> int:
+    return panel_width(film)
+
+
+def test_the_goal_images_stand_upright_in_order_and_in_their_own_colours(picture, width):
     found = [place(picture, p.goal_image, width) for p in under_way(512).steps[:2]]
     assert all(score > 0.95 for score, _ in found), found
     (first, second) = (at for _, at in found)
@@ -70,7 +79,7 @@ def test_the_goal_images_stand_upright_in_order_and_in_their_own_colours(film):
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_a_texture_laid_the_wrong_way_round_looks_it(film, axis):
+def test_a_texture_laid_the_wrong_way_round_looks_it(film, width, axis):
     """So that the picture above proves something: swap u or v and the reader shows another one."""
     wrong = copy.deepcopy(film)
     for quad in quads(wrong):
@@ -78,35 +87,35 @@ def test_a_texture_laid_the_wrong_way_round_looks_it(film, axis):
             c.u, c.v = (1 - c.u, c.v) if axis == 0 else (c.u, 1 - c.v)
     goal = under_way(512).steps[0].goal_image
     flipped = Image(np.ascontiguousarray(goal.pixels[:, ::-1] if axis == 0 else goal.pixels[::-1]))
-    width = panel_width(film)
-    assert place(render(wrong), flipped, width)[0] > 0.95 > place(render(wrong), goal, width)[0]
+    seen = render(wrong)
+    assert place(seen, flipped, width)[0] > 0.95 > place(seen, goal, width)[0]
 
 
-def test_a_quad_that_turns_its_back_is_black(film):
+def test_a_quad_that_turns_its_back_is_black(film, picture):
     wrong = copy.deepcopy(film)
     for quad in quads(wrong):
         quad.points = [quad.points[i] for i in (0, 2, 1, 3, 5, 4)]
         quad.uv_coordinates = [quad.uv_coordinates[i] for i in (0, 2, 1, 3, 5, 4)]
     dark = (render(wrong).pixels == 0).all(axis=2).mean()
-    assert (render(film).pixels == 0).all(axis=2).mean() < 0.01 < 0.2 < dark
+    assert (picture.pixels == 0).all(axis=2).mean() < 0.01 < 0.2 < dark
 
 
 @pytest.mark.parametrize(("field", "value"), [("texture_resource", "file:///a.png"), ("uv_coordinates", [])])
-def test_a_texture_that_rviz_does_not_load_is_not_seen(film, field, value):
+def test_a_texture_that_rviz_does_not_load_is_not_seen(film, width, field, value):
     wrong = copy.deepcopy(film)
     for quad in quads(wrong):
         setattr(quad, field, value)
-    assert place(render(wrong), under_way(512).steps[0].goal_image, panel_width(film))[0] < 0.5
+    assert place(render(wrong), under_way(512).steps[0].goal_image, width)[0] < 0.5
 
 
-def test_what_is_nearer_hides_what_is_behind_and_poses_are_kept(film):
+def test_what_is_nearer_hides_what_is_behind_and_poses_are_kept(film, width):
     front = copy.deepcopy(quads(film)[0])
     front.id, front.texture_resource = 99, ""
     front.pose.position.z = -0.5
     front.color.g = front.color.b = 0.0
     for c in front.colors:
         c.g = c.b = 0.0
-    goal, width = under_way(512).steps[0].goal_image, panel_width(film)
+    goal = under_way(512).steps[0].goal_image
     assert place(render(MarkerArray(markers=[*film.markers, front])), goal, width)[0] < 0.9
     front.pose.position.z = 0.5
     assert place(render(MarkerArray(markers=[*film.markers, front])), goal, width)[0] > 0.9
@@ -118,28 +127,27 @@ def test_what_is_nearer_hides_what_is_behind_and_poses_are_kept(film):
     assert place(render(turned), upside, panel_width(turned))[0] > 0.95
 
 
-def test_a_scene_follows_its_arrays(film):
+def test_a_scene_follows_its_arrays(film, picture):
     scene = MarkerScene()
     empty = scene.render(WIDTH)
     scene.apply(film)
-    full = scene.render(WIDTH)
-    assert full != empty
+    assert picture != empty
     gone = [Marker(ns=m.ns, id=m.id, action=Marker.DELETE) for m in quads(film)]
     scene.apply(MarkerArray(markers=gone))
-    assert scene.render(WIDTH) not in (full, empty)
+    assert scene.render(WIDTH) not in (picture, empty)
     scene.apply(MarkerArray(markers=[Marker(action=Marker.DELETEALL)]))
     assert scene.render(WIDTH) == empty
 
 
 @pytest.mark.process
-def test_the_sheet_and_the_markers_of_another_process_are_shown_to_a_late_joiner(film):
+def test_the_sheet_and_the_markers_of_another_process_are_shown_to_a_late_joiner(picture):
     with other(SHOW, "film"):
         sheet, markers = receive()
     assert MarkerRules().problems(markers) == []
-    picture, below = picture_of(sheet, markers, WIDTH), render(film)
-    assert picture.size[0] == WIDTH
-    assert (picture.pixels[-below.size[1] :] == below.pixels).all(), "not what the messages say"
-    above = Image(np.ascontiguousarray(picture.pixels[: -below.size[1]]))
+    display, height = picture_of(sheet, markers, WIDTH), picture.size[1]
+    assert display.size[0] == WIDTH
+    assert (display.pixels[-height:] == picture.pixels).all(), "not what the messages say"
+    above = Image(np.ascontiguousarray(display.pixels[:-height]))
     assert (above.pixels[:10] == 255).all()
     for panel in under_way(512).steps[:2]:
         assert place(above, panel.goal_image, 114)[0] > 0.9

@@ -5,7 +5,6 @@ from array import array
 import cv2
 import numpy as np
 import pytest
-from lerobot_camera_goalreel import GoalreelCamera, GoalreelCameraConfig
 from support.recordings import make_dataset, moving_square, storyboard
 from support.ros_bench import RED, Robot, painted
 from support.wait import until
@@ -70,6 +69,8 @@ def coarse(picture: np.ndarray) -> np.ndarray:
 
 
 def test_the_camera_shows_what_the_policy_was_trained_on(form, trained_on, client, robot):
+    from lerobot_camera_goalreel import GoalreelCamera, GoalreelCameraConfig
+
     known = {0: trained_on[0], LATER: trained_on[LATER], "black": np.zeros((48, 48, 3))}
     with GoalreelCamera(GoalreelCameraConfig(width=48, height=48, timeout_s=60, warmup_s=0)) as camera:
 

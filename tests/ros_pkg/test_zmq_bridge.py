@@ -5,8 +5,6 @@ import socket
 
 import numpy as np
 import pytest
-from lerobot.cameras.utils import make_cameras_from_configs
-from lerobot.cameras.zmq import ZMQCameraConfig
 from support.places import SUPPORT
 from support.ros import other
 from support.wait import until
@@ -25,7 +23,7 @@ def free_port() -> int:
         return s.getsockname()[1]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def bridge():
     """(publisher, bridge, port)"""
     port = free_port()
@@ -36,7 +34,18 @@ def bridge():
         yield publisher, it, port
 
 
+def test_an_address_in_use_is_one_clear_line(bridge):
+    port = bridge[2]
+    second = CliRunner().invoke(app, ["--width=64", "--height=48", f"--address=tcp://127.0.0.1:{port}"])
+    assert second.exit_code == 2
+    assert "cannot serve at" in second.stderr
+
+
 def test_lerobots_zmq_camera_shows_the_goal_in_its_colours(bridge):
+    """Last in this file: it ends both processes."""
+    from lerobot.cameras.utils import make_cameras_from_configs
+    from lerobot.cameras.zmq import ZMQCameraConfig
+
     publisher, process, port = bridge
     config = ZMQCameraConfig(
         server_address="127.0.0.1",
@@ -74,10 +83,3 @@ def test_lerobots_zmq_camera_shows_the_goal_in_its_colours(bridge):
         until(lambda: process.lines[-1].endswith("is gone: silent"))
     assert process.stop(signal.SIGINT) == 0
     assert not any("Traceback" in line for line in process.lines)
-
-
-def test_an_address_in_use_is_one_clear_line(bridge):
-    port = bridge[2]
-    second = CliRunner().invoke(app, ["--width=64", "--height=48", f"--address=tcp://127.0.0.1:{port}"])
-    assert second.exit_code == 2
-    assert "cannot serve at" in second.stderr
