@@ -56,21 +56,28 @@ class Made(dict):
 
 
 @pytest.fixture(scope="module")
-def rows():
-    """The rows of each kind."""
-    return Made(lambda kind: list(LESSONS[kind][1](SEEDS, 64)))
-
-
-@pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """A corpus of each kind, in two shards: its folder and what `make_corpus` returned. Read only."""
+    """A corpus of each kind, in two shards: folder, what `make_corpus` returned, and rows. Read only."""
     folder = tmp_path_factory.mktemp("corpora")
 
     def write(kind):
-        order = CorpusOrder(kind, "validation", 4, size=64, first=30, shard=3)
-        return folder / kind, make_corpus(order, folder / kind)
+        rows = []
+
+        def make(part, size):
+            for row in LESSONS[kind][1](part, size):
+                rows.append(row)
+                yield row
+
+        order = CorpusOrder(kind, "validation", len(SEEDS), size=64, first=30, shard=3)
+        return folder / kind, make_corpus(order, folder / kind, make=make), rows
 
     return Made(write)
+
+
+@pytest.fixture(scope="module")
+def rows(written):
+    """The rows of each kind, as they were made."""
+    return Made(lambda kind: written[kind][2])
 
 
 def test_a_planner_asks_and_reads_what_it_is_trained_on(rows):
@@ -86,7 +93,7 @@ def test_a_planner_asks_and_reads_what_it_is_trained_on(rows):
 @pytest.mark.long
 def test_a_planner_under_way_asks_and_reads_what_it_is_trained_on():
     """With and without the earlier plan for the rest; it says where everything stands now, not at first."""
-    rows = list(continuation_rows(seeds("validation", 12), 64))
+    rows = list(continuation_rows(seeds("validation", 6), 64))
     told = set()
     for row in rows:
         reply, done = row.lesson[1], row.origin.done
@@ -151,16 +158,22 @@ def test_a_critic_asks_and_reads_what_it_is_trained_on(rows, mode):
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind in ("live", "wholes"))) for kind in LESSONS]
 )
-def test_rows_come_back_from_disk(kind, rows, written):
-    folder, count = written[kind]
-    assert list(read_rows(folder, LESSONS[kind][0])) == rows[kind]
-    assert len(rows[kind]) == count > 2
+def test_rows_come_back_from_disk(kind, written):
+    folder, count, rows = written[kind]
+    assert list(read_rows(folder, LESSONS[kind][0])) == rows
+    assert len(rows) == count > 2
+
+
+@pytest.mark.parametrize("kind", ["plans", "edits", "verdicts"])
+def test_rows_are_the_same_in_any_shards(kind, rows, tmp_path):
+    make_corpus(CorpusOrder(kind, "validation", len(SEEDS), size=64, first=30), tmp_path, text=False)
+    assert list(read_rows(tmp_path, LESSONS[kind][0])) == rows[kind]
 
 
 def test_hugging_face_datasets_reads_a_corpus(rows, written, tmp_path):
     import datasets
 
-    folder, _ = written["edits"]
+    folder = written["edits"][0]
     loaded = datasets.load_dataset(str(folder), split="validation", cache_dir=str(tmp_path / "cache"))
     assert [r["prompt"] for r in loaded] == [row.prompt for row in rows["edits"]]
     assert loaded[0]["target"].size == (64, 64)
@@ -222,12 +235,12 @@ app()
 
 @pytest.mark.process
 def test_a_killed_run_goes_on_and_keeps_what_was_finished(tmp_path):
-    out, episodes = tmp_path / "c", 6
+    out, episodes = tmp_path / "c", 4
     order = f"make --kind edits --split validation --episodes {episodes} --shard 1 --size 64 --out"
     kill_at_gate([sys.executable, "-c", GATE + MAKING, *order.split(), out])
     kept = {p: p.stat().st_mtime_ns for p in out.glob("data/validation-*.parquet")}
     assert len(kept) == 2
-    (out / "data" / ".goalreel-tmp-validation-00005.parquet").write_bytes(b"half")
+    (out / "data" / ".goalreel-tmp-validation-00003.parquet").write_bytes(b"half")
     assert {r.origin.seed for r in read_rows(out, EDITS)} == set(seeds("validation", len(kept)))
     told = []
     order = CorpusOrder("edits", "validation", episodes, size=64, shard=1)
