@@ -167,8 +167,9 @@ def test_what_a_model_cannot_do_fails_that_item_alone(load):
     assert refused.refused
 
 
-def klein(checkpoints, call, **options: object) -> tuple[DiffusersEditor, list[int]]:
-    """FLUX.2-klein whose call is wrapped: `call(prompts)` may raise; and the sizes of its calls."""
+@pytest.fixture(scope="module")
+def wrapped(checkpoints):
+    """FLUX.2-klein whose call is wrapped: its `call(prompts)` may raise; and the sizes of its calls."""
     sizes = []
 
     class Wrapped(Flux2KleinPairs):
@@ -176,22 +177,34 @@ def klein(checkpoints, call, **options: object) -> tuple[DiffusersEditor, list[i
         def __call__(self, *args, **named):
             prompts = [named["prompt"]] if isinstance(named["prompt"], str) else named["prompt"]
             sizes.append(len(prompts))
-            call(prompts)
+            self.call(prompts)
             output = super().__call__(*args, **named)
             for i, prompt in enumerate(prompts):
                 output.images[i] *= {"nan": np.nan, "black": 0.0}.get(prompt, 1.0)
             return output
 
-    pipeline = Wrapped.from_pretrained(checkpoints("Flux2KleinPipeline"))
-    return DiffusersEditor(pipeline, small("flux2-klein-4b", steps=1), **options), sizes
+    return Wrapped.from_pretrained(checkpoints("Flux2KleinPipeline")), sizes
 
 
-def test_out_of_memory_halves_the_batch_and_goes_on(checkpoints):
+@pytest.fixture
+def klein(wrapped):
+    """An editor of that pipeline, klein(call, **options), and the sizes of its calls."""
+    pipeline, sizes = wrapped
+    sizes.clear()
+
+    def editor(call, **options: object) -> tuple[DiffusersEditor, list[int]]:
+        pipeline.call = call
+        return DiffusersEditor(pipeline, small("flux2-klein-4b", steps=1), **options), sizes
+
+    return editor
+
+
+def test_out_of_memory_halves_the_batch_and_goes_on(klein):
     def call(prompts):
         if len(prompts) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
-    editor, sizes = klein(checkpoints, call, batch_size=8)
+    editor, sizes = klein(call, batch_size=8)
     answers = editor.edit([edit(i) for i in range(8)])
     assert all(isinstance(a, Image) for a in answers)
     assert sizes == [8, 4, 2, 2, 4, 2, 2]
@@ -200,12 +213,12 @@ def test_out_of_memory_halves_the_batch_and_goes_on(checkpoints):
     assert sizes == [2, 2]
 
 
-def test_out_of_memory_for_one_edit_is_its_failure(checkpoints):
+def test_out_of_memory_for_one_edit_is_its_failure(klein):
     def call(prompts):
         if "huge" in prompts:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
-    editor, _ = klein(checkpoints, call)
+    editor, _ = klein(call)
     first, huge, last = editor.edit([edit(), edit(1, prompt="huge"), edit(2)])
     assert huge.message.startswith("out of memory for a single edit: use offload")
     assert not huge.refused
@@ -213,12 +226,12 @@ def test_out_of_memory_for_one_edit_is_its_failure(checkpoints):
     assert isinstance(last, Image)
 
 
-def test_a_bad_item_never_fails_its_batch(checkpoints):
+def test_a_bad_item_never_fails_its_batch(klein):
     def call(prompts):
         if "bad" in prompts:
             raise ValueError("no such thing\nand more")
 
-    editor, sizes = klein(checkpoints, call)
+    editor, sizes = klein(call)
     prompts = ("a", "b", "bad", "nan", "black", "c")
     answers = editor.edit([edit(i, prompt=p) for i, p in enumerate(prompts)])
     failed = {p: a.message for p, a in zip(prompts, answers, strict=True) if isinstance(a, Failure)}
@@ -231,11 +244,11 @@ def test_a_bad_item_never_fails_its_batch(checkpoints):
 
 
 @pytest.mark.parametrize("error", [ValueError, RuntimeError, TypeError, IndexError])
-def test_what_the_pipeline_breaks_on_is_no_refusal_but_what_it_does_not_take_is(checkpoints, error):
+def test_what_the_pipeline_breaks_on_is_no_refusal_but_what_it_does_not_take_is(klein, error):
     def call(prompts):
         raise error("no such thing")
 
-    editor, _ = klein(checkpoints, call)
+    editor, _ = klein(call)
     (failure,) = editor.edit([edit()])
     assert (failure.message, failure.refused) == (f"{error.__name__}: no such thing", error is ValueError)
 
