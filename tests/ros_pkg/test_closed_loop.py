@@ -24,7 +24,7 @@ from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep
 from goalreel_ros.client import GoalreelClient
 
-pytestmark = [pytest.mark.process, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.process]
 
 SEED = 950_000
 """Two sub-goals: one block onto another, one into a bowl."""

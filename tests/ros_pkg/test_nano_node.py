@@ -19,7 +19,7 @@ from goalreel_interfaces.msg import Storyboard, SubGoal
 from goalreel_ros.client import GoalreelClient, NodeGoneError
 from goalreel_ros.pictures import decode
 
-pytestmark = [pytest.mark.process, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.process]
 
 if not NANO.is_dir():
     pytest.skip("no goalreel/checkpoints/nano in this checkout", allow_module_level=True)

@@ -122,6 +122,7 @@ def test_an_order_that_was_misread_is_rejected_and_the_refined_one_is_right(worl
     assert right.prompt == wrong.verdict.refined_prompt
 
 
+@pytest.mark.lab
 def test_only_what_does_not_hold_is_planned_again(world, live):
     planner, editor, _ = trio(world)
     (plan,) = planner.plan([task(world, live)])
@@ -133,6 +134,7 @@ def test_only_what_does_not_hold_is_planned_again(world, live):
     assert undone.steps == plan.steps
 
 
+@pytest.mark.lab
 def test_a_plan_puts_back_what_an_earlier_step_undoes():
     world = World(950_006, size=64)  # a block is behind another that has to be taken out of a bowl first
     goals = world.episode.goals
@@ -148,6 +150,7 @@ def test_an_instruction_of_another_scene_is_a_failure_that_keeps_the_reply(world
     assert "cannot make out 'make tea'" in failure.reply
 
 
+@pytest.mark.lab
 def test_a_plainer_instruction_works_as_well(world, live):
     goal = world.episode.goals[1]
     (board,) = run_batch([task(world, live, goal.text)], *trio(world), max_attempts=1)
@@ -155,6 +158,7 @@ def test_a_plainer_instruction_works_as_well(world, live):
     assert board.complete
 
 
+@pytest.mark.lab
 def test_the_editor_says_what_it_cannot_do(world, live):
     goal = world.episode.goals[2]
     answers = SimulatorEditor(world).edit(
@@ -165,6 +169,7 @@ def test_the_editor_says_what_it_cannot_do(world, live):
     assert isinstance(answers[1], Image)
 
 
+@pytest.mark.lab
 def test_a_picture_keeps_its_moment_while_the_robot_works_on(world, live):
     goal = world.episode.goals[0]
     before = SimulatorEditor(world).edit([edit(live, order_of(goal, world.names))])[0]
@@ -176,6 +181,7 @@ def test_a_picture_keeps_its_moment_while_the_robot_works_on(world, live):
     assert SimulatorEditor(world).edit([edit(live, order_of(goal, world.names))])[0] == before
 
 
+@pytest.mark.lab
 def test_the_critic_waits_until_the_arm_is_out_of_the_way(world, live):
     goal = world.episode.goals[0]
     wanted = SimulatorEditor(world).edit([edit(live, order_of(goal, world.names))])[0]
@@ -195,6 +201,7 @@ def test_the_critic_waits_until_the_arm_is_out_of_the_way(world, live):
     assert judge(world, goal, live, tick.picture).success
 
 
+@pytest.mark.lab
 def test_a_picture_it_never_took_is_judged_by_the_table_as_it_is(world, live):
     goal = world.episode.goals[0]
     wanted = SimulatorEditor(world).edit([edit(live, order_of(goal, world.names))])[0]
@@ -211,7 +218,8 @@ def test_a_picture_it_never_took_is_judged_by_the_table_as_it_is(world, live):
     assert judge(world, goal, None, compressed(tick.picture)).success
 
 
-@pytest.mark.parametrize("seed", [950_000, pytest.param(950_009, marks=pytest.mark.long)])
+@pytest.mark.lab
+@pytest.mark.parametrize("seed", [950_000, 950_009])
 def test_goal_images_alone_are_followed_to_the_end(seed):
     """The follower's brain without ROS: JPEG goal images, every sub-goal, none the wrong block."""
     world = World(seed)

@@ -30,7 +30,7 @@ from goalreel.tabletop.sim.reach import HOME_TIP
 from goalreel_interfaces.msg import SubGoal
 from goalreel_ros.qos import GOAL
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.lab, pytest.mark.process]
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 TABLETOP = ("-m", "goalreel_ros.tabletop.simulator", "--ros-args", "-p", "port:=0", "-p", "seed:=1")
