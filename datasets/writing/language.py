@@ -30,17 +30,21 @@ def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = Fa
     rows = []
     if task_aug:
         rows += [
-            _row("task_aug", text, timestamps[0], role="user") for text in paraphrases(goals.instruction)
+            language_row("task_aug", text, timestamps[0], role="user")
+            for text in paraphrases(goals.instruction)
         ]
     if goals.plan:
         text = "\n".join(f"{i}. {name}" for i, name in enumerate(goals.plan, start=1))
-        rows.append(_row("plan", text, timestamps[0]))
+        rows.append(language_row("plan", text, timestamps[0]))
     edges = [("subtask", *edge) for edge in goals.edges(len(timestamps))]
     edges += [("motion", *edge) for edge in goals.phase_edges]
-    return rows + [_row(style, text or goals.instruction, timestamps[at]) for style, at, text in edges]
+    return rows + [
+        language_row(style, text or goals.instruction, timestamps[at]) for style, at, text in edges
+    ]
 
 
-def _row(style: str, content: str, timestamp: np.float32, role: str = "assistant") -> LanguageRow:
+def language_row(style: str, content: str, timestamp: np.float32, role: str = "assistant") -> LanguageRow:
+    """Make a row of `language_persistent`, in the order of its fields."""
     return {
         "role": role,
         "content": content,
