@@ -28,7 +28,6 @@ from pathlib import Path
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
-import numpy as np
 from common import argument_parser, parse, report
 from parts import handover
 from rich.console import Console
@@ -44,17 +43,14 @@ from goalreel.streaming.board import Board, ErrorCode, Frame, Goal
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import TaskOutcome, TaskRequest
 from goalreel.streaming.settings import EngineSettings
+from goalreel.tabletop.bench.closed import go_home
 from goalreel.tabletop.sim.env import Tabletop
-from goalreel.tabletop.sim.expert import OPEN
 from goalreel.tabletop.sim.grammar import TabletopEpisode, sample_episode
-from goalreel.tabletop.sim.reach import Reacher, at_home, homeward
+from goalreel.tabletop.sim.reach import Reacher
 from goalreel.tabletop.sim.splits import seeds
 from goalreel.types import ROLES
 
 SIZE = 128
-HOLD = np.array([0, 0, 0, 0, OPEN], np.float32)
-SETTLE, HOMING = 5, 20
-"""Actions that the arm has to come to rest, and home."""
 CALLED = (ErrorCode.NONE, ErrorCode.UNVERIFIED)
 QUICK = {
     "confirm": True,
@@ -93,7 +89,7 @@ class Table:
         return self._picture
 
     def newest(self) -> Frame:
-        """The last picture that was taken."""
+        """Give the last picture that was taken."""
         return Frame(self._picture, received=time.monotonic())
 
     # -- called by the engine, on its own thread
@@ -131,18 +127,9 @@ class Table:
             self.env.step(action)
             if number % 5 == 0:
                 self.render()
-        self._go_home()
-        return motion is not None
-
-    def _go_home(self) -> None:
-        for _ in range(SETTLE):
-            self.env.step(HOLD)
-        for _ in range(HOMING):
-            state = self.env.observation().astype(np.float64)
-            if at_home(state):
-                break
-            self.env.step(homeward(state))
+        go_home(self.env)
         self.render()
+        return motion is not None
 
 
 type Models = Callable[[int], tuple[Trio, str]]
@@ -150,12 +137,12 @@ type Models = Callable[[int], tuple[Trio, str]]
 
 
 def shipped_models(trio: Trio) -> Models:
-    """The same models for every scene."""
+    """Give every scene the same models."""
     return lambda seed: (trio, sample_episode(seed).instruction)
 
 
 def known_models(seed: int) -> tuple[Trio, str]:
-    """Models that know the scene; the critic believes that every step is done."""
+    """Make models that know the scene; the critic believes that every step is done."""
     scene = handover.film_scene(seed)
     models = handover.SceneModels([scene], handover.Latency(0.0, 0.0, 0.0, 0.0))
     return Trio(models, models, models), scene.tagged_instruction(None, "critic")
@@ -187,7 +174,7 @@ def play(seed: int, models: Models, settings: EngineSettings) -> TaskRecord:
 
 
 def summary(records: Sequence[TaskRecord]) -> dict[str, object]:
-    """The keys that the module's docstring lists."""
+    """Compute the keys that the module's docstring lists."""
     called = [r for r in records if ErrorCode[r.error] in CALLED]
     confirmed = [r for r in called if ErrorCode[r.error] is ErrorCode.NONE]
     return {

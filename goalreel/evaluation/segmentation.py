@@ -15,27 +15,16 @@ from goalreel.types import Segment
 
 @dataclass(frozen=True, slots=True)
 class BoundaryCounts:
-    """How many boundaries one episode or many have: predicted, true, and matched one to one."""
+    """How many boundaries an episode has: predicted, true, and matched one to one."""
 
     matched: int
     predicted: int
     true: int
 
-    def __add__(self, other: "BoundaryCounts") -> "BoundaryCounts":
-        return BoundaryCounts(
-            self.matched + other.matched, self.predicted + other.predicted, self.true + other.true
-        )
-
     @property
     def pair(self) -> tuple[int, int]:
         """Numerator and denominator of the F1, to be summed over episodes."""
         return 2 * self.matched, self.predicted + self.true
-
-    @property
-    def f1(self) -> float:
-        """F1, 0-1; it is 1 where there is nothing to find and nothing was found."""
-        hits, total = self.pair
-        return hits / total if total else 1.0
 
 
 def boundary_counts(
@@ -45,8 +34,8 @@ def boundary_counts(
 
     >>> two = [Segment(start=0, end=10), Segment(start=10, end=30)]
     >>> late = [Segment(start=0, end=14), Segment(start=14, end=30)]
-    >>> boundary_counts(late, two, tolerance_s=0.5, fps=10).f1
-    1.0
+    >>> boundary_counts(late, two, tolerance_s=0.5, fps=10).pair
+    (2, 2)
     """
     slack = tolerance_s * fps + 1e-9
     a, b = ([s.start for s in segments[1:]] for segments in (pred, true))

@@ -62,6 +62,17 @@ def share_with_interval(answers: Iterable[tuple[int, bool]]) -> Measurement:
     return with_interval(list(counts.values()), share)
 
 
+def balanced_accuracy_with_interval(answers: Iterable[tuple[int, bool, bool]]) -> Measurement:
+    """Compute the balanced accuracy over (seed of the episode, positive, answered rightly)."""
+    counts: dict[int, list[int]] = {}
+    for seed, positive, right in answers:
+        row = counts.setdefault(seed, [0, 0, 0, 0])
+        first = 0 if positive else 2
+        row[first] += right
+        row[first + 1] += 1
+    return with_interval(list(counts.values()), balanced_accuracy)
+
+
 def share(sums: Sums) -> Sums:
     """Divide column 0 by column 1; NaN where column 1 is 0."""
     return _ratio(sums[..., 0], sums[..., 1])
@@ -99,7 +110,7 @@ def _ratio(dividend: Sums, divisor: Sums) -> Sums:
 
 
 def flatten(report: BaseModel) -> dict[str, object]:
-    """A report's fields, a measurement as KEY, KEY_low and KEY_high."""
+    """List a report's fields, a measurement as KEY, KEY_low and KEY_high."""
     flat: dict[str, object] = {}
     for key in type(report).model_fields:
         value = getattr(report, key)

@@ -20,7 +20,6 @@ from goalreel.tabletop.bench import scenes as walking
 from goalreel.tabletop.bench.bench import PARTS, Bench
 from goalreel.tabletop.bench.closed import (
     Course,
-    CourseFollower,
     TersePlanner,
     follow,
     measure_closed_loop,
@@ -371,18 +370,18 @@ def test_a_plan_said_tersely_wants_the_same(scenes):
 
 @pytest.mark.lab
 def test_terse_orders_are_what_the_editor_of_a_closed_loop_gets(scenes, journal):
-    few, follower = scenes[:2], CourseFollower(journal)
+    few = scenes[:2]
     trio = Trio(models.Planner(few), models.Editor(few, terse=1.0), models.Critic(few))
     for register, success in (("explicit", 1), ("terse", 0)):
-        assert values(measure_closed_loop(few, trio, 1, follower, quiet, register))["success"] == success
+        assert values(measure_closed_loop(few, trio, 1, journal, quiet, register))["success"] == success
 
 
 @pytest.mark.lab
 def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
-    few, follower = scenes[:3], CourseFollower(journal)
+    few = scenes[:3]
     for how, success, gap in (("true", 1, 0), ("drop", 0, 100)):
         trio = Trio(models.Planner(few, how), models.Editor(few), models.Critic(few))
-        found = values(measure_closed_loop(few, trio, 1, follower, quiet))
+        found = values(measure_closed_loop(few, trio, 1, journal, quiet))
         assert found == {"success": success, "truth": 1, "gap": gap}
 
 
@@ -430,11 +429,11 @@ def test_all_parts_together_have_the_headlines(scenes, journal):
 
 
 @pytest.mark.lab
-def test_one_register_is_measured_alone(scenes):
+def test_one_register_is_measured_alone(scenes, journal):
     few = scenes[:1]
     trio = Trio(models.Planner(few), models.Editor(few), models.Critic(few))
     for register, name in (("explicit", "loop"), ("terse", "loop_terse")):
-        found = Bench(few, trio, 2, None, quiet, unasked, [register]).run(["loop"])
+        found = Bench(few, trio, 2, journal, quiet, unasked, [register]).run(["loop"])
         assert {key.split(".")[0] for key in found} == {name}
 
 

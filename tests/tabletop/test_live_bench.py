@@ -12,6 +12,7 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from goalreel.errors import InputError
 from goalreel.models import presets
+from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
 from goalreel.streaming.replay import critic_query_frames
 from goalreel.streaming.settings import EngineSettings
@@ -103,11 +104,11 @@ def test_a_critic_that_accepts_everything_is_early_and_fooled(courses):
 
 
 @pytest.mark.slow
-def test_the_bench_asks_who_is_asked_about_live_frames():
+def test_the_bench_asks_who_is_asked_about_live_frames(tmp_path):
     (scene,) = walks(SOME, quiet)
     live_critic = Says(True)
     trio = Trio(Says(False), Says(False), Says(False), live_critic=live_critic)
-    found = values(Bench([scene], trio, 1, None, quiet, ASKS).run(["live"]))
+    found = values(Bench([scene], trio, 1, Journal(tmp_path), quiet, ASKS).run(["live"]))
     assert live_critic.asked
     assert trio.critic.asked == []
     assert found["live.false_success"] == found["live.words_early"] == 1

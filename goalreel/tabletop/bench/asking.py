@@ -10,7 +10,7 @@ BATCH = 16
 def in_batches[Q, A](
     model: Callable[[Sequence[Q]], Sequence[A]], requests: Sequence[Q], stage: str, progress: OnProgress
 ) -> list[A]:
-    """Answer i belongs to question i.
+    """Ask for all answers, a batch at a time; answer i belongs to question i.
 
     Raises:
         ValueError: the model did not give one answer a question.

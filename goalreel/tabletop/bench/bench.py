@@ -19,7 +19,7 @@ from goalreel.models.provenance import Provenance
 from goalreel.models.recording_context import RecordingContext
 from goalreel.models.trio import Trio
 from goalreel.progress import OnProgress
-from goalreel.tabletop.bench.closed import CourseFollower, measure_closed_loop
+from goalreel.tabletop.bench.closed import measure_closed_loop
 from goalreel.tabletop.bench.critic import judge_all, measure_critic, measure_rewriting
 from goalreel.tabletop.bench.edit import edit_all, measure_edits
 from goalreel.tabletop.bench.live import (
@@ -150,14 +150,16 @@ class Bench:
     walks: Sequence[Walk]
     trio: Trio
     attempts: int
-    journal: Journal | None
+    journal: Journal
     progress: OnProgress
     asks: Asks
     orders: Sequence[Register] = ORDERS
 
     def run(self, parts: Sequence[BenchPart]) -> dict[str, Measurement]:
-        """PART.MEASURE -> value, for those of the parts that ask the models directly; PART_terse.MEASURE
-        where the orders are terse."""
+        """Measure the parts that ask the models directly: PART.MEASURE -> value.
+
+        Where the orders are terse, the name is PART_terse.MEASURE.
+        """
         calls: Mapping[str, Callable[[], dict[str, Measurement]]] = {
             "plan": lambda: measure_plans(self.walks, self.trio.planner, self.progress),
             "edit": self._edit,
@@ -193,8 +195,9 @@ class Bench:
         return measure_loops(self.walks, hits)
 
     def _closed_loop(self, register: Register) -> dict[str, Measurement]:
-        follower = CourseFollower(self.journal)
-        return measure_closed_loop(self.walks, self.trio, self.attempts, follower, self.progress, register)
+        return measure_closed_loop(
+            self.walks, self.trio, self.attempts, self.journal, self.progress, register
+        )
 
     def _live(self) -> dict[str, Measurement]:
         critic, seeds, view = (

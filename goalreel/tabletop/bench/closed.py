@@ -28,6 +28,8 @@ SETTLE = 5
 """Actions that the arm has to come to rest."""
 HOMING = 20
 """Actions that the arm has to come home."""
+FOLLOWER = "follower, a block a goal"
+"""The follower's name in the journal."""
 
 
 class Course(BaseModel):
@@ -82,27 +84,17 @@ def go_home(env: Tabletop) -> None:
         env.step(homeward(state))
 
 
-@dataclass(frozen=True)
-class CourseFollower:
-    """Follows courses, and remembers how each ended."""
-
-    journal: Journal | None = None
-
-    def follow(self, courses: Sequence[Course], stage: str, progress: OnProgress) -> list[CourseEnd]:
-        ended = []
-        for course in courses:
-            ended.append(self._one(course))
-            progress(stage, len(ended), len(courses))
-        return ended
-
-    def _one(self, course: Course) -> CourseEnd:
-        if self.journal is None:
-            return follow(course)
-        (answer,) = self.journal.ask(
-            "follower, a block a goal", CourseEnd, lambda courses: [follow(c) for c in courses], [course]
-        )
-        assert not isinstance(answer, Failure)
-        return answer
+def follow_all(
+    courses: Sequence[Course], journal: Journal, stage: str, progress: OnProgress
+) -> list[CourseEnd]:
+    """Follow the courses whose ends the journal does not know."""
+    ends = []
+    for course in courses:
+        (end,) = journal.ask(FOLLOWER, CourseEnd, lambda asked: [*map(follow, asked)], [course])
+        assert not isinstance(end, Failure)
+        ends.append(end)
+        progress(stage, len(ends), len(courses))
+    return ends
 
 
 @dataclass(frozen=True)
@@ -121,14 +113,14 @@ def measure_closed_loop(
     walks: Sequence[Walk],
     trio: Trio,
     attempts: int,
-    follower: CourseFollower,
+    journal: Journal,
     progress: OnProgress,
     register: Register = "explicit",
 ) -> dict[str, Measurement]:
-    """`success` on predicted goal images and `truth` on true ones: shares of episodes that end with all
-    predicates true. `gap`: how many points (0-100) the predicted ones are behind.
+    """Measure `success` on predicted goal images, `truth` on true ones, and the `gap` between them.
 
-    With `register` terse the Planner's orders are said tersely; else they stay as it gave them.
+    The first two are shares of episodes that end with all predicates true; the gap is in points (0-100). With
+    `register` terse the Planner's orders are said tersely; else they stay as it gave them.
     """
     planner = TersePlanner(trio.planner, {w.task.id: w for w in walks})
     storyboards = boards(
@@ -144,8 +136,9 @@ def measure_closed_loop(
         for w, b in zip(walks, storyboards, strict=True)
     ]
     true = [Course(seed=w.seed, images=tuple(m.picture for m in w.moments[1:]), view=w.view) for w in walks]
-    ours = [all(e.held) for e in follower.follow(predicted, f"follow predicted, {register} orders", progress)]
-    best = [all(e.held) for e in follower.follow(true, "follow truth", progress)]
+    stage = f"follow predicted, {register} orders"
+    ours = [all(e.held) for e in follow_all(predicted, journal, stage, progress)]
+    best = [all(e.held) for e in follow_all(true, journal, "follow truth", progress)]
     seeds = [w.seed for w in walks]
     return {
         "success": share_with_interval(zip(seeds, ours, strict=True)),

@@ -1,11 +1,11 @@
 """The Critic on made mistakes and on the editor's real ones, and what its rewritten prompts are worth."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from goalreel.evaluation.statistics import (
     Measurement,
-    balanced_accuracy,
+    balanced_accuracy_with_interval,
     roc_area,
     share_with_interval,
     with_interval,
@@ -89,32 +89,25 @@ def _real(edited: Edited) -> Candidate:
 
 
 def measure_critic(judged: Sequence[Judged]) -> dict[str, Measurement]:
-    """`accuracy`, `balanced_accuracy` and `auc` of all, of made ones and of the editor's, and the share of
-    mistakes of every kind that were rejected."""
+    """Measure `accuracy`, `balanced_accuracy` and `auc`, and how many mistakes of every kind were rejected.
+
+    The first three are of all candidates, of made ones (`_made`) and of the editor's (`_editor`).
+    """
     result: dict[str, Measurement] = {}
     for end, rows in (
         ("", judged),
         *((f"_{source}", [j for j in judged if j.source == source]) for source in (MADE, REAL)),
     ):
         result[f"accuracy{end}"] = share_with_interval((j.seed, j.right) for j in rows)
-        result[f"balanced_accuracy{end}"] = with_interval(_halves(rows), balanced_accuracy)
+        result[f"balanced_accuracy{end}"] = balanced_accuracy_with_interval(
+            (j.seed, j.good, j.right) for j in rows
+        )
         result[f"auc{end}"] = with_interval(_histograms(rows), roc_area)
     for mistake in sorted({j.mistake for j in judged if j.mistake}):
         result[f"rejected_{mistake}"] = share_with_interval(
             (j.seed, j.right) for j in judged if j.mistake == mistake
         )
     return result
-
-
-def _halves(rows: Iterable[Judged]) -> list[list[int]]:
-    """Make a row an episode: good ones accepted, good ones, bad ones rejected, bad ones."""
-    counts: dict[int, list[int]] = {}
-    for j in rows:
-        row = counts.setdefault(j.seed, [0, 0, 0, 0])
-        first = 0 if j.good else 2
-        row[first] += j.right
-        row[first + 1] += 1
-    return list(counts.values())
 
 
 def _histograms(rows: Sequence[Judged]) -> list[list[int]]:
@@ -130,8 +123,10 @@ def _histograms(rows: Sequence[Judged]) -> list[list[int]]:
 def measure_rewriting(
     judged: Sequence[Judged], editor: Editor, progress: OnProgress
 ) -> dict[str, Measurement]:
-    """Of the editor's failures that the Critic rejected: how often its prompt (`rewrite`), and the old prompt
-    with the same new seed (`reseed`), gives a right picture."""
+    """Measure how often a new prompt mends a failure of the editor that the Critic rejected.
+
+    `rewrite` has the Critic's prompt, `reseed` the old one with the same new seed.
+    """
     rejected = [
         (j.edited, j.answer)
         for j in judged

@@ -94,8 +94,11 @@ def edit_all(walks: Sequence[Walk], editor: Editor, progress: OnProgress) -> lis
 
 
 def measure_edits(walks: Sequence[Walk], edited: Sequence[Edited]) -> dict[str, Measurement]:
-    """`score`, `reached` and `untouched` of explicit prompts, the terse ones' as `_terse`; scores by kind and
-    composition. `readable`: the score of the true goal images, which no editor can be expected to pass."""
+    """Measure `score`, `reached` and `untouched` of explicit prompts, and of terse ones with `_terse`.
+
+    Scores are also by kind and composition. `readable` is the score of the true goal images, which no editor
+    can be expected to pass.
+    """
     result: dict[str, Measurement] = {}
     for register in REGISTERS:
         end = "" if register == "explicit" else f"_{register}"

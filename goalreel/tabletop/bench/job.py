@@ -62,8 +62,11 @@ def annotated(
 def score_job(
     walks: Sequence[Walk], truth: Sequence[TrueEpisode], boards: Sequence[Storyboard | None], fps: float
 ) -> dict[str, Measurement]:
-    """`boundary_f1`, `labels` (share of true sub-tasks whose best match says the same) and `goal_images`
-    (share of true sub-tasks whose best match shows them reached and everything else untouched)."""
+    """Measure `boundary_f1`, `labels` and `goal_images`.
+
+    `labels` is the share of true sub-tasks whose best match says the same. `goal_images` is the share whose
+    best match shows them reached and everything else untouched.
+    """
     boundaries, labels, images = [], [], []
     for walk, true, board in zip(walks, truth, boards, strict=True):
         spans = [Segment(start=s.start, end=s.end) for s in true.segments]
@@ -87,7 +90,7 @@ def score_job(
 
 
 def _covering(board: Storyboard | None, frames: int) -> list[tuple[Segment, StoryboardStep | None]]:
-    """Steps with their segments, and None for the frames that no step has: an end is a boundary, too."""
+    """List steps with their segments, and None for frames that no step has: an end is a boundary, too."""
     covering: list[tuple[Segment, StoryboardStep | None]] = []
     at = 0
     for step in board.steps if board else ():
@@ -105,7 +108,7 @@ def _goal(segment: TrueSegment) -> SubGoal:
 
 
 def _label(step: StoryboardStep, walk: Walk) -> str:
-    """The sub-task's canonical sentence where the step's words can be made out, else its name."""
+    """Say the sub-task's canonical sentence where the step's words can be made out, else its name."""
     goal = read_step(step.step, walk.names)
     return step.step.name if goal is None else goal.text
 

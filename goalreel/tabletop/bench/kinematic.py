@@ -29,9 +29,11 @@ from goalreel.tabletop.sim.truth import TrueEpisode, TrueSegment, read_truth
 from goalreel.types import Failure, Plan, Segment, Task
 
 _GRASPED = -2
-"""The column of `predicates` (tabletop/record.py) that says that both fingers touch the block."""
+"""The column of `predicates` (`sim/record.py`) that says that both fingers touch the block."""
 
 type MakePlanner = Callable[[Mapping[str, Episode], Granularity], KinematicPlanner]
+type Counts = Mapping[str, tuple[float, float]]
+"""Measure -> numerator and denominator that one episode adds to it."""
 
 
 class SegmentationReport(BaseModel):
@@ -86,34 +88,20 @@ def evaluate(root: Path, tolerance_s: float = 0.5, layout: Layout | None = None)
     return _report(scores, splits, tolerance_s)
 
 
-class _Score(BaseModel):
-    """What one episode adds to every measure, as pairs of numerator and denominator."""
-
-    failed: bool
-    boundaries: tuple[float, float]
-    overlap: tuple[float, float]
-    explicit: tuple[float, float]
-    underspecified: tuple[float, float]
-    event_boundaries: tuple[float, float]
-    phase_boundaries: tuple[float, float]
-    phase_frames: tuple[float, float]
-    even_boundaries: tuple[float, float]
-    even_overlap: tuple[float, float]
-
-
 def _score(
     episode: Episode, true: TrueEpisode, phases: Sequence[str], tolerance_s: float, planner: MakePlanner
-) -> _Score:
-    n = len(episode)
+) -> Counts:
+    n, fps = len(episode), episode.fps
     plan = _plan(episode, "subtask", planner)
     pred, labels = _spans(plan, n)
     spans = [Segment(start=s.start, end=s.end) for s in true.segments]
     hits = label_hits(pred, labels, spans, [s.text for s in true.segments])
-    explicit = [named_by_instruction(true, s) for s in true.segments]
+    named = [named_by_instruction(true, s) for s in true.segments]
+    explicit = sum(hit for hit, is_named in zip(hits, named, strict=True) if is_named)
     even = even_split(n, len(spans))
-    phase_pred, phase_names = _spans(_plan(episode, "phase", planner), n)
     frames = _read_frames(episode)
-    event_pred, _ = _spans(_plan(episode, "event", planner), n)
+    events, _ = _spans(_plan(episode, "event", planner), n)
+    phase_pred, phase_names = _spans(_plan(episode, "phase", planner), n)
     frame_labels = [
         name.split()[0]
         for name, s in zip(phase_names, phase_pred, strict=True)
@@ -121,21 +109,19 @@ def _score(
     ]
     at = _true_phases(frames, phases)
     right = sum(a == phases[b] for a, b in zip(frame_labels, at[:, 1], strict=True))
-    return _Score(
-        failed=isinstance(plan, Failure),
-        boundaries=boundary_counts(pred, spans, tolerance_s, episode.fps).pair,
-        overlap=(segment_iou(pred, spans) * len(spans), len(spans)),
-        explicit=(sum(h for h, e in zip(hits, explicit, strict=True) if e), sum(explicit)),
-        underspecified=(
-            sum(h for h, e in zip(hits, explicit, strict=True) if not e),
-            len(explicit) - sum(explicit),
-        ),
-        event_boundaries=boundary_counts(event_pred, _true_events(frames), tolerance_s, episode.fps).pair,
-        phase_boundaries=boundary_counts(phase_pred, _runs(at), tolerance_s, episode.fps).pair,
-        phase_frames=(right, n),
-        even_boundaries=boundary_counts(even, spans, tolerance_s, episode.fps).pair,
-        even_overlap=(segment_iou(even, spans) * len(spans), len(spans)),
-    )
+    return {
+        "failures": (isinstance(plan, Failure), 1),
+        "boundary_f1": boundary_counts(pred, spans, tolerance_s, fps).pair,
+        "segment_iou": (segment_iou(pred, spans) * len(spans), len(spans)),
+        "label_accuracy": (sum(hits), len(hits)),
+        "label_accuracy_explicit": (explicit, sum(named)),
+        "label_accuracy_underspecified": (sum(hits) - explicit, len(named) - sum(named)),
+        "event_boundary_f1": boundary_counts(events, _true_events(frames), tolerance_s, fps).pair,
+        "phase_boundary_f1": boundary_counts(phase_pred, _runs(at), tolerance_s, fps).pair,
+        "phase_accuracy": (right, n),
+        "even_boundary_f1": boundary_counts(even, spans, tolerance_s, fps).pair,
+        "even_segment_iou": (segment_iou(even, spans) * len(spans), len(spans)),
+    }
 
 
 def named_by_instruction(episode: TrueEpisode, segment: TrueSegment) -> bool:
@@ -172,8 +158,11 @@ def _read_frames(episode: Episode) -> dict[str, NDArray[np.float64]]:
 
 
 def _true_phases(frames: Mapping[str, NDArray[np.float64]], phases: Sequence[str]) -> NDArray[np.int64]:
-    """Sub-goal and phase (n, 2) of every frame. The expert calls its way down to the block a part of the
-    grasp; to the planner that is reaching, until the hand is told to close."""
+    """Give sub-goal and phase (n, 2) of every frame.
+
+    The expert calls its way down to the block a part of the grasp. To the planner that is reaching, until the
+    hand is told to close.
+    """
     phase = frames["phase"].astype(np.int64)
     open_hand = frames["action"][:, -1] > 0
     phase[(phase == phases.index("grasp")) & open_hand] = phases.index("reach")
@@ -195,25 +184,19 @@ def _runs(frames: NDArray[np.int64]) -> list[Segment]:
     return [Segment(start=a, end=b) for a, b in itertools.pairwise(edges)]
 
 
-def _report(scores: Sequence[_Score], splits: tuple[str, ...], tolerance_s: float) -> SegmentationReport:
-    labels = [(s.explicit[0] + s.underspecified[0], s.explicit[1] + s.underspecified[1]) for s in scores]
-    explicit, under = [s.explicit for s in scores], [s.underspecified for s in scores]
+def _report(scores: Sequence[Counts], splits: tuple[str, ...], tolerance_s: float) -> SegmentationReport:
+    def total(measure: str, place: int) -> int:
+        return int(sum(counts[measure][place] for counts in scores))
+
+    fields = SegmentationReport.model_fields.items()
+    measures = [name for name, field in fields if field.annotation is Measurement]
     return SegmentationReport(
         episodes=len(scores),
-        subtasks=int(sum(count for _, count in labels)),
-        failures=sum(s.failed for s in scores),
+        subtasks=total("label_accuracy", 1),
+        failures=total("failures", 0),
         splits=splits,
         tolerance_s=tolerance_s,
-        boundary_f1=with_interval([s.boundaries for s in scores], share),
-        segment_iou=with_interval([s.overlap for s in scores], share),
-        label_accuracy=with_interval(labels, share),
-        label_accuracy_explicit=with_interval(explicit, share),
-        label_accuracy_underspecified=with_interval(under, share),
-        explicit=int(sum(count for _, count in explicit)),
-        underspecified=int(sum(count for _, count in under)),
-        event_boundary_f1=with_interval([s.event_boundaries for s in scores], share),
-        phase_boundary_f1=with_interval([s.phase_boundaries for s in scores], share),
-        phase_accuracy=with_interval([s.phase_frames for s in scores], share),
-        even_boundary_f1=with_interval([s.even_boundaries for s in scores], share),
-        even_segment_iou=with_interval([s.even_overlap for s in scores], share),
+        explicit=total("label_accuracy_explicit", 1),
+        underspecified=total("label_accuracy_underspecified", 1),
+        **{name: with_interval([counts[name] for counts in scores], share) for name in measures},
     )

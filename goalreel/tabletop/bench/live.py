@@ -5,10 +5,10 @@ The scripted expert carries every sub-goal out, once well and once badly. The si
 it reached (`goalreel/tabletop/lessons/executions.py`).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from goalreel.evaluation.statistics import Measurement, balanced_accuracy, share_with_interval, with_interval
+from goalreel.evaluation.statistics import Measurement, balanced_accuracy_with_interval, share_with_interval
 from goalreel.image import Image
 from goalreel.progress import OnProgress
 from goalreel.tabletop.bench.asking import in_batches
@@ -163,18 +163,23 @@ def _yes(answer: Verdict | Failure) -> bool:
 
 
 def measure_frames(answers: Sequence[LiveAnswer], prefix: str = "") -> dict[str, Measurement]:
-    """`false_success`: of frames that do not show it reached, the share called so. `missed`: of those that
-    do, the share not called so. `balanced_accuracy`."""
+    """Measure `false_success`, `missed` and `balanced_accuracy`.
+
+    `false_success` is the share called a success of frames that do not show it. `missed` is the share not
+    called so of frames that do.
+    """
     wrong, right = ([a for a in answers if a.reached == reached] for reached in (False, True))
     return {
         f"{prefix}false_success": share_with_interval((a.seed, a.said) for a in wrong),
         f"{prefix}missed": share_with_interval((a.seed, not a.said) for a in right),
-        f"{prefix}balanced_accuracy": with_interval(_halves(answers), balanced_accuracy),
+        f"{prefix}balanced_accuracy": balanced_accuracy_with_interval(
+            (a.seed, a.reached, a.said == a.reached) for a in answers
+        ),
     }
 
 
 def measure_kinds(answers: Sequence[LiveAnswer]) -> dict[str, Measurement]:
-    """`false_success` apart: the robot still at work (`_underway`), or done in vain (`_failed`)."""
+    """Measure `false_success` apart: of robots at work (`_underway`), and done in vain (`_failed`)."""
     wrong = [a for a in answers if not a.reached]
     kinds = {"underway": True, "failed": False}
     return {
@@ -188,8 +193,11 @@ def measure_kinds(answers: Sequence[LiveAnswer]) -> dict[str, Measurement]:
 def measure_courses(
     courses: Sequence[LiveCourse], answers: Sequence[Sequence[bool]]
 ) -> dict[str, Measurement]:
-    """`gated_`: as `measure_frames`, of the frames that the node asks about; then `measure_calls`. The same
-    with `words_` before it for steps in words alone, whose frames no goal image filters."""
+    """Measure the frames that the node asks about as `measure_frames` does, then `measure_calls`.
+
+    `gated_` stands before the first. `words_` stands before both for steps in words alone, whose frames no
+    goal image filters.
+    """
     result: dict[str, Measurement] = {}
     for pictured in (True, False):
         pairs = [(c, row) for c, row in zip(courses, answers, strict=True) if c.pictured == pictured]
@@ -207,8 +215,11 @@ def measure_courses(
 def measure_calls(
     pairs: Sequence[tuple[LiveCourse, Sequence[bool]]], count: int, prefix: str = ""
 ) -> dict[str, Measurement]:
-    """`early`: sub-goals called reached before they are; `noticed`: called so once they are, and not before;
-    `fooled`: called so where the robot failed. `_COUNT`: only after so many successes in a row."""
+    """Measure the share of sub-goals called reached: `early`, `noticed` and `fooled`.
+
+    `early` ones are called so before they are, `noticed` ones once they are and not before, and `fooled` ones
+    where the robot failed. `_COUNT` needs so many successes in a row.
+    """
     called = [(course, course.called(row, count)) for course, row in pairs]
     well = [(c, i) for c, i in called if c.ends_well]
     badly = [(c, i) for c, i in called if not c.ends_well]
@@ -218,14 +229,3 @@ def measure_calls(
         "fooled": share_with_interval((c.seed, i is not None) for c, i in badly),
     }
     return {f"{prefix}{key}{'' if count == 1 else f'_{count}'}": value for key, value in calls.items()}
-
-
-def _halves(answers: Iterable[LiveAnswer]) -> list[list[int]]:
-    """Make a row an episode: reached and called so, reached, not reached and not called so, not reached."""
-    counts: dict[int, list[int]] = {}
-    for a in answers:
-        row = counts.setdefault(a.seed, [0, 0, 0, 0])
-        first = 0 if a.reached else 2
-        row[first] += a.said == a.reached
-        row[first + 1] += 1
-    return list(counts.values())

@@ -90,7 +90,7 @@ class OracleCritic:
 
 
 def _mended(walk: Walk, index: int, layout: SceneLayout, drawn_layout: SceneLayout | None) -> str:
-    """The explicit order, with a warning of what a layout read off a picture has wrong."""
+    """Write the explicit order, with a warning of what a layout read off a picture has wrong."""
     goal, goal_layout = walk.goals[index], walk.moments[index + 1].layout
     warning = ""
     if drawn_layout is not None:
@@ -163,8 +163,10 @@ def run_loops(
     arms: Sequence[LoopArm] = ARMS,
     attempts: Sequence[int] = ATTEMPTS,
 ) -> Hits:
-    """Run arms with every T, the steps' first orders in one register. With T = 1 a Critic changes nothing, so
-    all arms are one."""
+    """Run arms with every T, the first orders of the steps in one register.
+
+    With T = 1 a Critic changes nothing, so all arms are one.
+    """
     walk_by_task = {walk.task.id: walk for walk in walks}
     planner = TruePlanner(walk_by_task, register)
     judges: Mapping[LoopArm, Critic] = {
@@ -189,8 +191,11 @@ def run_loops(
 
 
 def measure_loops(walks: Sequence[Walk], hits: Hits) -> dict[str, Measurement]:
-    """`steps_T` and `boards_T` of ours, with `_ARM` of the others; beside an oracle `gap_closed_T` of right
-    steps, and as `gap_closed` that of the largest T; beside a control `over_control` in points, likewise."""
+    """Measure `steps_T` and `boards_T` of ours, and of the others with `_ARM`.
+
+    Beside an oracle there is `gap_closed_T` of right steps, beside a control `over_control_T` in points.
+    Without `_T` both are of the largest T.
+    """
     result: dict[str, Measurement] = {}
     for (arm, attempts), rows in hits.items():
         end = f"_{attempts}" if arm == "ours" else f"_{attempts}_{arm}"

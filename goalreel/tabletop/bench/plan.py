@@ -69,15 +69,19 @@ def _reaches(walk: Walk, goals: Sequence[SubGoal]) -> bool:
 
 
 def chance_of_order(episode: TabletopEpisode) -> float:
-    """Compute the chance to name the true order for a planner that knows all but the order: "clear all the
-    bowls" names none, and the picture shows none."""
+    """Compute the chance to name the true order for a planner that knows all but the order.
+
+    "Clear all the bowls" names none, and the picture shows none.
+    """
     sizes = (len(m.goals) for m in episode.missions if not all(g.object in m.text for g in m.goals))
     return 1 / prod(map(factorial, sizes))
 
 
 def measure_plans(walks: Sequence[Walk], planner: Planner, progress: OnProgress) -> dict[str, Measurement]:
-    """Ask for all plans. Keys: `exact`, `exact_most`, `reaches`, `f1`, `exact` by composition, and `places`,
-    the share of orders that say a true place, also by kind."""
+    """Ask for all plans, and measure `exact`, `exact_most`, `reaches`, `f1` and `places`.
+
+    `exact` is also by composition. `places`, also by kind, is the share of orders that say a true place.
+    """
     answers = in_batches(planner.plan, [walk.task for walk in walks], "plan", progress)
     scores = [score_plan(walk, answer) for walk, answer in zip(walks, answers, strict=True)]
     new = [bool(held_out(s.walk.goals)) for s in scores]

@@ -88,8 +88,9 @@ def walk_through(episode: TabletopEpisode, view: View = PLAIN) -> Walk:
 
 
 def walks(seeds: Sequence[int], progress: OnProgress, view: View = PLAIN) -> list[Walk]:
-    """Teleport through the episodes of all seeds; rare ones in which the solver throws a block off are left
-    out, with a warning.
+    """Teleport through the episodes of all seeds.
+
+    Rare ones in which the solver throws a block off are left out, with a warning.
 
     Raises:
         InputError: none is left.
@@ -129,8 +130,10 @@ NOTHING = GoalOutcome(False, False)
 def look(
     picture: Image | Failure | None, scene: TabletopScene, layout: SceneLayout, moved: str
 ) -> SceneLayout | None:
-    """Read the layout off a picture that should show one block moved from `layout`; None where
-    there is no picture, or it is not of this camera."""
+    """Read the layout off a picture that should show one block moved from `layout`.
+
+    None where there is no picture, or where it is not of this camera.
+    """
     if not isinstance(picture, Image):
         return None
     return _read(picture, scene, tuple((name, tuple(at)) for name, at in layout.items()), moved)

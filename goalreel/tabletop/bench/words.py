@@ -18,12 +18,12 @@ _STREAM = 11
 
 
 def step_of(walk: Walk, index: int, register: Register = "explicit") -> Step:
-    """Sub-goal `index` as a Planner says it; always in the same words."""
+    """Make sub-goal `index` as a Planner says it, always in the same words."""
     return prompts.step_of(walk.goals[index], prompt_of(walk, index, register))
 
 
 def tersely(plan: Plan, walk: Walk) -> Plan:
-    """The same steps with terse orders; one whose words name no sub-goal keeps its own."""
+    """Make the same steps with terse orders; one whose words name no sub-goal keeps its own."""
     step_goals = zip(plan.steps, read_plan(plan, walk.names), strict=True)
     return plan.model_copy(
         update={
@@ -38,7 +38,7 @@ def tersely(plan: Plan, walk: Walk) -> Plan:
 
 
 def prompt_of(walk: Walk, index: int, register: Register) -> str:
-    """The order to an editor for sub-goal `index`."""
+    """Write the order to an editor for sub-goal `index`."""
     if register == "terse":
         return prompts.terse(walk.goals[index], _choice(walk, index))
     layout, next_layout = walk.moments[index].layout, walk.moments[index + 1].layout
@@ -50,12 +50,12 @@ def _choice(walk: Walk, index: int) -> np.random.Generator:
 
 
 def read_plan(plan: Plan, names: Sequence[str]) -> list[SubGoal | None]:
-    """The sub-goal of every step; None where its words name none, or more than one."""
+    """Read the sub-goal of every step; None where its words name none, or more than one."""
     return [read_step(step, names) for step in plan.steps]
 
 
 def read_step(step: Step, names: Sequence[str]) -> SubGoal | None:
-    """What a step wants, by the first of its texts that can be made out: state, prompt, name."""
+    """Read what a step wants, by the first of its texts that can be made out: state, prompt, name."""
     readers: list[tuple[Callable[[str, Sequence[str]], SubGoal | None], str | None]] = [
         (_one, step.instruction),
         (read_order, step.prompt),
