@@ -7,6 +7,7 @@ al., arXiv 2109.01903). It costs seconds; whether it is better is for a validati
     python dev/average_weights.py nano-editor runs/editor/editor --share 0.3 --out runs/averaged-editor
 """
 
+import re
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -20,8 +21,8 @@ from torch import Tensor
 from goalreel.checkpoints import located
 from goalreel.cli.errors import one_line_errors
 from goalreel.errors import InputError
-from goalreel.files import atomic_folder
-from goalreel.training.card import add_fact, file_facts
+from goalreel.files import atomic_folder, write_bytes
+from goalreel.training.card import MADE, TABLE, file_facts
 
 CARD = "README.md"
 RESUMING = ("checkpoints", "logs", "training.yaml")
@@ -73,8 +74,11 @@ def average(start: Path, end: Path, out: Path, share: float) -> None:
 
 
 def _tell(card: Path, weights: Path, share: float) -> None:
-    facts = file_facts(weights)
-    add_fact(card, "averaged with", f"{share:.2g} of {facts.name}, sha256 `{facts.sha256}`")
+    """Add a line to the card's table of facts; a card of another's gets a table for it."""
+    facts, text = file_facts(weights), card.read_text(encoding="utf-8")
+    line = f"| averaged with | {share:.2g} of {facts.name}, sha256 `{facts.sha256}` |\n"
+    new_text, count = re.subn(rf"{MADE}\n\n(?:\|.*\n)+", lambda table: table[0] + line, text, count=1)
+    write_bytes(card, (new_text if count else f"{text}\n{MADE}\n\n{TABLE}{line}").encode())
 
 
 def _weights(folder: Path) -> list[Path]:

@@ -1,7 +1,6 @@
 """Model cards: what a checkpoint is, what it was made from, what it scores and what it cannot do."""
 
 import hashlib
-import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,10 +9,10 @@ from pathlib import Path
 import yaml
 
 import goalreel
-from goalreel.files import write_bytes
 
 LICENSE = "apache-2.0"
-_MADE, _TABLE = "## How it was made", "| | |\n|---|---|\n"
+MADE, TABLE = "## How it was made", "| | |\n|---|---|\n"
+"""Heading and head of the table of facts."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +57,6 @@ def went_on_from(weights: Path) -> dict[str, str]:
     return {"went on from": f"{facts.name}, sha256 `{facts.sha256}`"}
 
 
-def add_fact(card: Path, name: str, value: str) -> None:
-    """Add a line to what a card tells of how its model was made; a card of another's gets a table for it."""
-    text, line = card.read_text(encoding="utf-8"), f"| {name} | {value} |\n"
-    new_text, count = re.subn(rf"{_MADE}\n\n(?:\|.*\n)+", lambda m: m[0] + line, text, count=1)
-    write_bytes(card, (new_text if count else f"{text}\n{_MADE}\n\n{_TABLE}{line}").encode())
-
-
 def commit() -> str:
     """Name the checkout's commit, `-dirty` where tracked files differ; without a checkout, the version."""
     root = Path(goalreel.__file__).parents[1]
@@ -90,8 +82,8 @@ def write_card(folder: Path, card: Card) -> Path:
         f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n",
         f"# {card.title}\n\n{card.summary}\n",
         f"```sh\n{card.use}\n```\n",
-        f"{_MADE}\n",
-        _TABLE + "".join(f"| {name} | {value} |\n" for name, value in facts),
+        f"{MADE}\n",
+        TABLE + "".join(f"| {name} | {value} |\n" for name, value in facts),
         *([f"## How training went\n\n{card.curve}\n"] if card.curve else []),
         f"## What it cannot do\n\n{card.limits}\n",
     ]

@@ -19,12 +19,14 @@ from goalreel.progress import OnProgress
 from goalreel.tabletop.sim.env import Tabletop
 from goalreel.tabletop.sim.grammar import Mission, sample_missions
 from goalreel.tabletop.sim.keyposes import key_poses
-from goalreel.tabletop.sim.policy_tasks import LONGEST_TRAINED, SIZE, instruction, sub_task, trained
+from goalreel.tabletop.sim.policy_tasks import LONGEST_TRAINED, instruction, sub_task, trained
 from goalreel.tabletop.sim.predicates import SubGoal
 from goalreel.tabletop.sim.scene import COLOURS, HALF, sample_scene
 from goalreel.tabletop.sim.teleport import teleport
 
 CAMERA = "front"
+SIZE = 128
+"""Pixels of a picture's side."""
 WALK = 12
 """Sub-goals in a scene."""
 PART = 50

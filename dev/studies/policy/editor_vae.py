@@ -8,7 +8,7 @@ from diffusers import AutoModel  # pyright: ignore[reportPrivateImportUsage]  (e
 from numpy.typing import NDArray
 
 from goalreel.checkpoints import located
-from goalreel.tabletop.nano.editor import redraw
+from goalreel.tabletop.nano.editor import latent_means
 from goalreel.training.precision import half
 
 type Pictures = NDArray[np.uint8]
@@ -16,12 +16,15 @@ type Pictures = NDArray[np.uint8]
 
 
 def round_trip() -> Callable[[Pictures], Pictures]:
-    """Load it; a function that encodes pictures and decodes them again."""
+    """Load it, and make a function that encodes pictures and decodes them again."""
     vae = AutoModel.from_pretrained(located("nano-editor"), subfolder="vae").eval()
 
+    @torch.no_grad()
     def again(pictures: Pictures) -> Pictures:
         with half(torch.device("cpu")):
-            drawn = redraw(vae, torch.from_numpy(pictures).permute(0, 3, 1, 2))
-        return drawn.permute(0, 2, 3, 1).numpy()
+            means = latent_means(vae, torch.from_numpy(pictures).permute(0, 3, 1, 2))
+            decoded = vae.decode(means, return_dict=False)[0]
+        pixels = ((decoded.float() + 1) * 127.5).round().clamp(0, 255).byte()
+        return pixels.permute(0, 2, 3, 1).numpy()
 
     return again

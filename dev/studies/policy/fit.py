@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 from backbone import MEAN, STD, Reader, as_input, device, resnet, worn
-from demos import CAMERA, Demos
+from demos import CAMERA, SIZE, Demos
 from editor_vae import Pictures
 from lerobot.configs.types import FeatureType, PolicyFeature
 from lerobot.policies.act.configuration_act import ACTConfig
@@ -28,7 +28,7 @@ from goalreel.subgoal_camera import in_form
 from goalreel.tabletop.sim.env import STATE_NAMES, Tabletop
 from goalreel.tabletop.sim.grammar import sample_episode
 from goalreel.tabletop.sim.keyposes import KEY_POSE_NAMES
-from goalreel.tabletop.sim.policy_tasks import ENVIRONMENT, IMAGES, SIZE, STATE, WORDS
+from goalreel.tabletop.sim.policy_tasks import ENVIRONMENT, IMAGES, STATE, WORDS
 from goalreel.training.precision import half
 
 type TrainedArm = Literal["instruction", "text", "picture"]

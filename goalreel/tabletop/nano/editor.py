@@ -90,12 +90,12 @@ class NanoEditor:
 
     @property
     def denoiser(self) -> nn.Module:
-        """The part that is called at every step."""
+        """Give the part that is called at every step."""
         return self.pipeline.unet
 
     @property
     def cell(self) -> int:
-        """Pixels along the side of what one weight of the loss stands for."""
+        """Give the side, in pixels, of what one weight of the loss stands for."""
         return self.config.shape.stride
 
     def entry(self) -> Entry:
@@ -110,7 +110,7 @@ class NanoEditor:
         )
 
     def token_ids(self, prompts: Iterable[str]) -> Tensor:
-        """Token ids (n, length) of prompts, as the pipeline makes them: it has no mask.
+        """Tokenize prompts as the pipeline does, which has no mask: ids (n, length).
 
         Raises:
             InputError: a prompt is longer than the configuration's `prompt_tokens`.
@@ -130,18 +130,13 @@ class NanoEditor:
 
     @torch.no_grad()
     def encode(self, pictures: Tensor) -> Tensor:
-        """The latents' means (b, channels, h, w), float32, of pictures (b, 3, size, size) uint8."""
+        """Encode pictures (b, 3, size, size) uint8 to the latents' means (b, channels, h, w), float32."""
         vae = self.vae
         with half(vae.device, enabled=self.config.precision == "bf16"):
             return latent_means(vae, pictures).float()
 
-    def redraw(self, pictures: Tensor) -> Tensor:
-        """Pictures (b, 3, size, size) uint8 as they come out of the VAE."""
-        with half(self.vae.device, enabled=self.config.precision == "bf16"):
-            return redraw(self.vae, pictures)
-
     def loss(self) -> "DenoisingLoss":
-        """The loss whose parameters are the denoiser's and the text encoder's."""
+        """Make the loss whose parameters are the denoiser's and the text encoder's."""
         if self.config.precision == "bf16" and fused_attention_is_slow():
             self.pipeline.unet.set_attn_processor(AttnProcessor())
         return DenoisingLoss(self.pipeline, self.config)
@@ -198,17 +193,10 @@ def _sizes(part: nn.Module) -> dict[str, torch.Size]:
 
 
 def latent_means(vae: Any, pictures: Tensor) -> Tensor:
-    """The means of a VAE's latents (b, channels, h, w) of pictures (b, 3, size, size) uint8."""
+    """Compute the means (b, channels, h, w) of a VAE's latents for pictures (b, 3, size, size) uint8."""
     return vae.encode(to_model(pictures, vae.device), return_dict=False)[0].mean
 
 
-@torch.no_grad()
-def redraw(vae: Any, pictures: Tensor) -> Tensor:
-    """Pictures (b, 3, size, size) uint8 after encoding and decoding."""
-    decoded = vae.decode(latent_means(vae, pictures), return_dict=False)[0]
-    return ((decoded.float() + 1) * 127.5).round().clamp(0, 255).byte().cpu()
-
-
 def to_model(pictures: Tensor, device: torch.device) -> Tensor:
-    """Pixels as the VAE takes them, float32 from -1 to 1."""
+    """Scale pixels as the VAE takes them, float32 from -1 to 1."""
     return pictures.to(device).float() / 127.5 - 1

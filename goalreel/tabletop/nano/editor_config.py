@@ -29,12 +29,12 @@ class EditorShape(TrainingConfig):
 
     @property
     def stride(self) -> int:
-        """Pixels along the side of what one latent shows."""
+        """Give the side, in pixels, of what one latent shows."""
         return 2 ** (len(self.vae_encoder) - 1)
 
     @property
     def multiple(self) -> int:
-        """What the side of a picture is a multiple of (px): the UNet halves the latents at least once."""
+        """Give the number (px) that divides a picture's side: the UNet halves the latents at least once."""
         return 2 * self.stride
 
     @model_validator(mode="after")
@@ -81,9 +81,6 @@ class DenoiserTraining(Schedule):
     """Share of explicit rows in a batch, where the data has rows of both registers."""
     balance: Portion = 0.0
     """How far rare kinds of goals are drawn more often: 0 as they come, 1 all kinds equally often."""
-    redrawn: Portion = 0.0
-    """Share of the sources that are edited as the VAE draws them, half of these drawn twice: every step of a
-    storyboard but the first goes on from a drawn picture."""
     change_weight: Annotated[float, Field(ge=1)] = 5.0
     """Weight of the cells that an explicit edit changes; terse rows have none (see `Edits.weights`)."""
 

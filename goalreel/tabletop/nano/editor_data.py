@@ -1,7 +1,7 @@
 """Edits as tensors: every picture once, as pixels and as latents."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,9 +49,11 @@ class Edits:
         return hashlib.blake2b(self.pictures.numpy(), digest_size=16).hexdigest()
 
     def chances(self, explicit: float, balance: float) -> Tensor:
-        """How often each row is to be drawn, (n,), summing to 1: explicit rows have the share `explicit`,
-        where there are terse ones. In each register `balance` 0 draws every row equally often, 1 every kind
-        of goal, between them something between."""
+        """Compute how often each row is to be drawn, (n,), summing to 1.
+
+        Explicit rows have the share `explicit`, where there are terse ones. In each register `balance` 0
+        draws every row equally often, 1 every kind of goal, and a number between them something between.
+        """
         chances = torch.zeros(len(self.prompts), dtype=torch.double)
         for rows, share in ((self.explicit, explicit), (~self.explicit, 1 - explicit)):
             _, kinds, counts = self.kinds[rows].unique(return_inverse=True, return_counts=True)
@@ -60,12 +62,11 @@ class Edits:
         return chances
 
     def weights(self, cell: int, change: float) -> Tensor:
-        """Of every cell of so many pixels a side, (n, (size / cell)^2): `change` where an explicit row's
-        pictures differ, else 1.
+        """Weigh every cell of `cell` pixels a side, (n, (size / cell)^2).
 
-        A terse prompt may have several answers. Were its changed cells weighted, every place where something
-        MAY appear would weigh more with than without it, and the editor would learn to draw all answers at
-        once instead of choosing one.
+        The weight is `change` where an explicit row's pictures differ, else 1. A terse prompt may have
+        several answers. Were its changed cells weighted, every place where something MAY appear would weigh
+        more with than without it. The editor would learn to draw all answers at once instead of choosing one.
         """
         parts = []
         for rows in torch.arange(len(self.prompts)).split(1024):
@@ -154,66 +155,30 @@ def _edits(
     return Edits(pixels, source, target, prompts, explicit, torch.tensor([numbers[k] for k in kinds]))
 
 
+@torch.no_grad()
 def latents(
     editor: NanoEditor,
     edits: Edits,
     cache: Path | None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> Tensor:
-    """Latents (m, ...) as the editor's loss takes them, float16, of every picture; kept in the file `cache`,
-    if one is given."""
+    """Encode every picture as the editor's loss takes it, (m, ...) float16.
 
-    def make() -> Tensor:
-        codes, parts = [], edits.pictures.split(BATCH)
-        for part in parts:
-            codes.append(editor.encode(part).half().cpu())
-            progress("latents", len(codes), len(parts))
-        return torch.cat(codes).contiguous()
-
-    return _kept(editor, edits, "", cache, make)
-
-
-def sources(
-    editor: NanoEditor,
-    edits: Edits,
-    codes: Tensor,
-    share: float,
-    cache: Path | None,
-    progress: OnProgress = lambda stage, done, total: None,
-) -> Tensor:
-    """Latents (m, ...) to edit from: `codes`, but a `share` of the sources as the VAE draws them, half of
-    these drawn twice. They are kept as `latents` keeps its own."""
-
-    def make() -> Tensor:
-        redrawn_codes, numbers = codes.clone(), edits.source.unique()
-        order = torch.randperm(len(numbers), generator=torch.Generator().manual_seed(0))
-        halves = numbers[order[: round(share * len(numbers))]].tensor_split(2)
-        parts = [(times, rows) for times, half in enumerate(halves, 1) for rows in half.split(BATCH)]
-        for done, (times, rows) in enumerate(parts, start=1):
-            pictures = edits.pictures[rows]
-            for _ in range(times):
-                pictures = editor.redraw(pictures)
-            redrawn_codes[rows] = editor.encode(pictures).half().cpu()
-            progress("redrawn", done, len(parts))
-        return redrawn_codes
-
-    return _kept(editor, edits, f"redrawn {share}", cache, make) if share else codes
-
-
-@torch.no_grad()
-def _kept(
-    editor: NanoEditor, edits: Edits, what: str, cache: Path | None, make: Callable[[], Tensor]
-) -> Tensor:
-    """What `cache` holds, if it is of these edits and this VAE; else what `make` makes, kept there."""
-    key = hashlib.blake2b((edits.digest + what).encode(), digest_size=16)
+    The file `cache`, if one is given, keeps them for these pictures and this VAE.
+    """
+    key = hashlib.blake2b(edits.digest.encode(), digest_size=16)
     for value in editor.vae.state_dict().values():
         key.update(value.cpu().numpy().tobytes())
     if cache is not None and cache.exists():
         with safe_open(cache, "pt") as file:
             if (file.metadata() or {}).get("key") == key.hexdigest():
                 return file.get_tensor("latents")
-    tensor = make()
+    parts, codes = edits.pictures.split(BATCH), list[Tensor]()
+    for part in parts:
+        codes.append(editor.encode(part).half().cpu())
+        progress("latents", len(codes), len(parts))
+    tensor = torch.cat(codes).contiguous()
     if cache is not None:
-        with atomic(cache) as part:
-            save_file({"latents": tensor}, part, metadata={"key": key.hexdigest()})
+        with atomic(cache) as path:
+            save_file({"latents": tensor}, path, metadata={"key": key.hexdigest()})
     return tensor

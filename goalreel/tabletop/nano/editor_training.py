@@ -1,9 +1,8 @@
 """Trains the nano editor: first its VAE, then denoiser and text encoder.
 
-Velocities are learnt from independent noise (never the picture itself), and at sampling the noise
-levels are crowded where a choice between answers is made. That is meant to let seeds lead to different
-answers where a prompt leaves room, as the data's terse ones do, and to one where it does not; docs/nano.md
-says what came of it.
+Velocities are learnt from independent noise, never from the picture itself. At sampling the noise levels are
+crowded where a choice between answers is made. So seeds should lead to different answers where a prompt
+leaves room, as the data's terse ones do, and to one where it does not. docs/nano.md says what came of it.
 """
 
 import logging
@@ -19,7 +18,7 @@ from goalreel.progress import OnProgress
 from goalreel.tabletop.lessons.rows import EditRow
 from goalreel.tabletop.nano.editor import NanoEditor
 from goalreel.tabletop.nano.editor_config import DenoiserTraining, EditorConfig
-from goalreel.tabletop.nano.editor_data import Edits, latents, read_edits, sources
+from goalreel.tabletop.nano.editor_data import Edits, latents, read_edits
 from goalreel.tabletop.nano.vae import train_vae
 from goalreel.training.card import Card, file_facts, went_on_from, write_card
 from goalreel.training.compiling import compile_parts
@@ -120,18 +119,15 @@ def train_denoiser(
     config = editor.config
     with processes().main_process_first():  # the others find them kept
         codes = latents(editor, edits, out / "latents.safetensors", progress)
-        share, cache = config.denoiser.redrawn, out / "sources.safetensors"
-        starts = sources(editor, edits, codes, share, cache, progress)
     if config.compile:
         compile_parts([editor.denoiser])
-    batch = batches(editor, edits, codes, starts, ids)
+    batch = batches(editor, edits, codes, ids)
     training, seed = config.denoiser, config.seed + 1
     fit(editor.loss(), batch, training, out, seed=seed, resume=resume, progress=progress)
 
 
-def batches(editor: NanoEditor, edits: Edits, codes: Tensor, starts: Tensor, ids: Tensor) -> MakeBatch:
-    """Draws rows as the editor's loss takes them. `codes`, `starts`: the pictures' latents (m, ...), as
-    targets and as sources."""
+def batches(editor: NanoEditor, edits: Edits, codes: Tensor, ids: Tensor) -> MakeBatch:
+    """Draw rows as the editor's loss takes them, from the pictures' latents `codes` (m, ...)."""
     training = editor.config.denoiser
     weights = edits.weights(editor.cell, training.change_weight)
     chances = edits.chances(training.explicit, training.balance)
@@ -139,7 +135,7 @@ def batches(editor: NanoEditor, edits: Edits, codes: Tensor, starts: Tensor, ids
     def batch(step: int, count: int, generator: torch.Generator) -> Batch:
         device = generator.device
         at = torch.multinomial(chances.to(device), count, replacement=True, generator=generator).cpu()
-        source = starts[edits.source[at]].to(device).float()
+        source = codes[edits.source[at]].to(device).float()
         target = codes[edits.target[at]].to(device).float()
         noise = torch.randn(target.shape, generator=generator, device=device)
         level = noise_levels(count, training, generator)

@@ -1,12 +1,10 @@
 """What the nano tokenizers hold as one token each: the tabletop's names and places, and the words between."""
 
-from collections.abc import Iterator
 from itertools import product
 from typing import TYPE_CHECKING
 
 from goalreel.tabletop.lessons.grounding import COLUMNS, ROWS
 from goalreel.tabletop.lessons.prompts import FIXED
-from goalreel.tabletop.sim.phrases import PARAPHRASES
 from goalreel.tabletop.sim.scene import COLOURS
 
 if TYPE_CHECKING:
@@ -19,16 +17,6 @@ def tabletop_words() -> tuple[str, ...]:
     objects = [form.format(name) for form in ("{}", " {}", ", the {}") for name in names]
     cells = [*(f" c{n}" for n in range(COLUMNS)), *(f" r{n}" for n in range(ROWS))]
     return (*objects, *cells, f", the {FIXED} as they are.")
-
-
-def phrases() -> Iterator[str]:
-    """Yield the tabletop's sub-goal phrases, alone and with what must stay."""
-    for templates in PARAPHRASES.values():
-        for template, first, second, kind in product(templates, COLOURS, COLOURS, ("block", "bowl")):
-            names = {"object": f"{first} block", "target": f"{second} {kind}"}
-            parts = dict.fromkeys(("objects", "base", "middle", "top"), f"{second} block")
-            text = template.format(**names, **parts)
-            yield f"{text}. Keep the {second} {kind} and all other objects where they are."
 
 
 def token_id(tokenizer: "PreTrainedTokenizerBase", token: str) -> int:

@@ -22,16 +22,14 @@ LONGEST, LONGEST_TRAINED = 5, 3
 UNNAMED = ("sort", "clear_all")
 """Missions whose plainest words name no block."""
 
-SIZE = 128
-"""Pixels of a side of what policies are trained on."""
 IMAGES, STATE = "observation.images.", "observation.state"
 ENVIRONMENT = "observation.environment_state"
 """Words as a vector, for policies that read no text."""
 
-_SAID = (*KINDS, *UNNAMED)
+_PHRASES = (*KINDS, *UNNAMED)
 _OBJECTS = tuple(f"{c} block" for c in COLOURS)
 _TARGETS = (*_OBJECTS, *(f"{c} bowl" for c in COLOURS))
-_SLOT = len(_SAID) + len(_OBJECTS) + len(_TARGETS)
+_SLOT = len(_PHRASES) + len(_OBJECTS) + len(_TARGETS)
 WORDS = LONGEST * _SLOT
 """Numbers in a vector of words."""
 
@@ -65,7 +63,7 @@ def _fits(condition: Condition, missions: Sequence[Mission]) -> bool:
 
 
 def trained(goals: Sequence[SubGoal]) -> bool:
-    """Whether demonstrations may have these sub-goals: no pair and no word that is held out."""
+    """Tell whether demonstrations may have these sub-goals: no pair and no word that is held out."""
     return not any(g in PAIRS or _speaks_of_new(g) for g in goals)
 
 
@@ -74,13 +72,12 @@ def _speaks_of_new(goal: SubGoal) -> bool:
 
 
 def sub_task(goal: SubGoal) -> NDArray[np.float32]:
-    """One sub-goal in words, (WORDS,): what, which block, where to, each one-hot, in the first of LONGEST
-    slots."""
+    """Encode one sub-goal, (WORDS,): what, which block, where to, one-hot in the first of LONGEST slots."""
     return _vector([_slot(goal.kind, goal)])
 
 
 def instruction(missions: Sequence[Mission]) -> NDArray[np.float32]:
-    """All that is asked for, (WORDS,), a slot a clause, in order; a mission of UNNAMED names nothing."""
+    """Encode all that is asked for, (WORDS,), a slot a clause; a mission of UNNAMED names nothing."""
     slots = []
     for mission in missions:
         names_objects = mission.kind not in UNNAMED
@@ -96,8 +93,8 @@ def _vector(slots: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
 
 def _slot(phrase: str, goal: SubGoal | None) -> NDArray[np.float32]:
     slot = np.zeros(_SLOT, np.float32)
-    slot[_SAID.index(phrase)] = 1
+    slot[_PHRASES.index(phrase)] = 1
     if goal is not None:
-        slot[len(_SAID) + _OBJECTS.index(goal.object)] = 1
-        slot[len(_SAID) + len(_OBJECTS) + _TARGETS.index(goal.target)] = 1
+        slot[len(_PHRASES) + _OBJECTS.index(goal.object)] = 1
+        slot[len(_PHRASES) + len(_OBJECTS) + _TARGETS.index(goal.target)] = 1
     return slot
