@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from goalreel.datasets.corpora.conversations import TALK, decode_lesson, encode_lesson
-from goalreel.datasets.corpora.kind import PICTURE, Column, Lesson, RowKind
+from goalreel.datasets.corpora.kind import PICTURE, Column, RowKind
 from goalreel.tabletop.lessons.conversations import plan_lesson, verdict_lesson
 from goalreel.tabletop.lessons.rows import ContinuationRow, EditRow, Origin, PlanRow, VerdictRow
 from goalreel.tabletop.sim.predicates import SubGoal
@@ -13,6 +15,7 @@ from goalreel.tabletop.sim.variety import View
 from goalreel.types import Plan, Verdict
 
 _GOAL: Column = {"kind": "string", "object": "string", "target": "string"}
+_VERDICT: dict[str, Column] = {"success": "bool", "reasoning": "string", "refined_prompt": "string"}
 _ORIGIN: dict[str, Column] = {
     "seed": "int64",
     "done": "int32",
@@ -22,94 +25,52 @@ _ORIGIN: dict[str, Column] = {
 }
 
 
-def _encode_origin(origin: Origin) -> dict[str, Any]:
-    return {
-        "seed": origin.seed,
-        "done": origin.done,
-        "held_out": list(origin.held_out),
-        "look": origin.view.look,
-        "camera": origin.view.camera,
-    }
+type CorpusRow = PlanRow | ContinuationRow | EditRow | VerdictRow
 
 
-def _decode_origin(values: Mapping[str, Any]) -> Origin:
-    view = View(values["look"], values["camera"])
-    return Origin(values["seed"], values["done"], tuple(values["held_out"]), view)
+def _encode(row: CorpusRow) -> dict[str, Any]:
+    """Store each field in the column of its name, but the verdict, the lesson and the origin in several."""
+    return {k: v for field, value in vars(row).items() for k, v in _columns(field, value).items()}
 
 
-def _encode_plan(row: PlanRow) -> dict[str, Any]:
-    return {
-        "image": row.image,
-        "instruction": row.instruction,
-        "plan": row.plan.model_dump_json(),
-        "thinking": row.thinking,
-        "goals": [vars(goal) for goal in row.goals],
-        **_encode_origin(row.origin),
-    }
+def _columns(field: str, value: Any) -> dict[str, Any]:
+    match field:
+        case "origin":
+            view = {"look": value.view.look, "camera": value.view.camera}
+            return {"seed": value.seed, "done": value.done, "held_out": list(value.held_out), **view}
+        case "verdict":
+            return {name: getattr(value, name) for name in _VERDICT}
+        case "lesson":
+            return encode_lesson(value)
+        case "plan":
+            return {field: value.model_dump_json()}
+        case "goal":
+            return {field: vars(value)}
+        case "goals":
+            return {field: [vars(goal) for goal in value]}
+    return {field: value}
 
 
-def _decode_plan(values: Mapping[str, Any]) -> PlanRow:
-    return PlanRow(
-        image=values["image"],
-        instruction=values["instruction"],
-        plan=Plan.model_validate_json(values["plan"]),
-        thinking=values["thinking"],
-        goals=tuple(SubGoal(**goal) for goal in values["goals"]),
-        origin=_decode_origin(values),
-    )
+def _decode[R](row: type[R], values: Mapping[str, Any]) -> R:
+    return row(**{field: _field(field, values) for field in row.__annotations__})
 
 
-def _encode_edit(row: EditRow) -> dict[str, Any]:
-    columns = {name: getattr(row, name) for name in ("source", "target", "instruction", "prompt", "register")}
-    return {**columns, "goal": vars(row.goal), **_encode_origin(row.origin)}
-
-
-def _decode_edit(values: Mapping[str, Any]) -> EditRow:
-    return EditRow(
-        source=values["source"],
-        prompt=values["prompt"],
-        register=values["register"],
-        instruction=values["instruction"],
-        goal=SubGoal(**values["goal"]),
-        target=values["target"],
-        origin=_decode_origin(values),
-    )
-
-
-def _encode_verdict(row: VerdictRow) -> dict[str, Any]:
-    columns = {
-        name: getattr(row, name) for name in ("source", "candidate", "instruction", "prompt", "mistake")
-    }
-    verdict = {name: getattr(row.verdict, name) for name in ("success", "reasoning", "refined_prompt")}
-    return {**columns, **verdict, "goal": vars(row.goal), **_encode_origin(row.origin)}
-
-
-def _decode_verdict(values: Mapping[str, Any]) -> VerdictRow:
-    verdict = {name: values[name] for name in ("success", "reasoning", "refined_prompt")}
-    return VerdictRow(
-        source=values["source"],
-        candidate=values["candidate"],
-        instruction=values["instruction"],
-        prompt=values["prompt"],
-        goal=SubGoal(**values["goal"]),
-        verdict=Verdict(**verdict),
-        mistake=values["mistake"],
-        origin=_decode_origin(values),
-    )
-
-
-def _encode_continuation(row: ContinuationRow) -> dict[str, Any]:
-    goals = [vars(goal) for goal in row.goals]
-    return {**encode_lesson(row.lesson), "goals": goals, **_encode_origin(row.origin)}
-
-
-def _decode_continuation(values: Mapping[str, Any]) -> ContinuationRow:
-    goals = tuple(SubGoal(**goal) for goal in values["goals"])
-    return ContinuationRow(decode_lesson(values), goals, _decode_origin(values))
-
-
-def _continuation_lesson(row: ContinuationRow) -> Lesson:
-    return row.lesson
+def _field(field: str, values: Mapping[str, Any]) -> Any:
+    match field:
+        case "origin":
+            view = View(values["look"], values["camera"])
+            return Origin(values["seed"], values["done"], tuple(values["held_out"]), view)
+        case "verdict":
+            return Verdict(**{name: values[name] for name in _VERDICT})
+        case "lesson":
+            return decode_lesson(values)
+        case "plan":
+            return Plan.model_validate_json(values[field])
+        case "goal":
+            return SubGoal(**values[field])
+        case "goals":
+            return tuple(SubGoal(**goal) for goal in values[field])
+    return values[field]
 
 
 PLANS = RowKind(
@@ -122,18 +83,18 @@ PLANS = RowKind(
         "goals": (_GOAL,),
         **_ORIGIN,
     },
-    encode=_encode_plan,
-    decode=_decode_plan,
+    encode=_encode,
+    decode=partial(_decode, PlanRow),
     json_columns=tuple(_ORIGIN),
     lesson=plan_lesson,
 )
 CONTINUATIONS = RowKind(
     name="continuations",
     columns={**TALK, "goals": (_GOAL,), **_ORIGIN},
-    encode=_encode_continuation,
-    decode=_decode_continuation,
+    encode=_encode,
+    decode=partial(_decode, ContinuationRow),
     json_columns=tuple(_ORIGIN),
-    lesson=_continuation_lesson,
+    lesson=attrgetter("lesson"),
 )
 EDITS = RowKind(
     name="edits",
@@ -146,8 +107,8 @@ EDITS = RowKind(
         "goal": _GOAL,
         **_ORIGIN,
     },
-    encode=_encode_edit,
-    decode=_decode_edit,
+    encode=_encode,
+    decode=partial(_decode, EditRow),
     json_columns=("source", "target", "prompt", "register", *_ORIGIN),
 )
 VERDICTS = RowKind(
@@ -158,14 +119,12 @@ VERDICTS = RowKind(
         "instruction": "string",
         "prompt": "string",
         "goal": _GOAL,
-        "success": "bool",
-        "reasoning": "string",
-        "refined_prompt": "string",
+        **_VERDICT,
         "mistake": "string",
         **_ORIGIN,
     },
-    encode=_encode_verdict,
-    decode=_decode_verdict,
+    encode=_encode,
+    decode=partial(_decode, VerdictRow),
     json_columns=tuple(_ORIGIN),
     lesson=verdict_lesson,
 )
