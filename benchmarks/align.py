@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def measure(data: Path, limit: int | None) -> list[dict[str, Any]]:
-    """A row for each way to make goal images, over at most `limit` episodes."""
+    """Measure each way to make goal images, over at most `limit` episodes, a row each."""
     counts = {name: [0, 0, 0, 0] for name in GOALS}
     costs: dict[str, list[float]] = {name: [] for name in GOALS}
     for episode, label, other in itertools.islice(episodes(data), limit):
@@ -135,7 +135,7 @@ def measure(data: Path, limit: int | None) -> list[dict[str, Any]]:
 
 
 def episodes(data: Path) -> Iterator[tuple[Episode, LabelledEpisode, Image]]:
-    """Each labelled episode, and the last frame of the one before."""
+    """Yield each labelled episode, and the last frame of the one before."""
     for name, labels in read_labels(LABELS).datasets.items():
         if not (data / name).is_dir():
             continue
@@ -151,7 +151,7 @@ def episodes(data: Path) -> Iterator[tuple[Episode, LabelledEpisode, Image]]:
 def score(
     episode: Episode, label: LabelledEpisode, other: Image
 ) -> Iterator[tuple[str, list[int], list[float]]]:
-    """For each way to make goal images: its name, counts (steps, found, true, matched) and costs."""
+    """Score each way to make goal images: its name, counts (steps, found, true, matched) and costs."""
     camera = Source.open(episode.root).camera(None)
     chunks = itertools.batched(range(len(episode)), CHUNK)
     recording = np.concatenate([features(episode.frames(camera, chunk)) for chunk in chunks])

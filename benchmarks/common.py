@@ -67,14 +67,14 @@ class ScriptedModels:
         return [self.verdict_of(candidate) for candidate in candidates]
 
     def plan_of(self, task: Task) -> Plan:
-        """Two to four steps, by the task's id."""
+        """Plan two to four steps, by the task's id."""
         steps = range(2 + zlib.crc32(task.id.encode()) % 3)
         return Plan(
             steps=tuple(Step(name=f"step {i}", instruction=f"{task.id} {i}", prompt=f"do {i}") for i in steps)
         )
 
     def image_of(self, edit: Edit) -> Image:
-        """A small picture of one grey level, by the seed."""
+        """Draw a small picture of one grey level, by the seed."""
         return Image(np.full((8, 8, 3), edit.seed % 256, np.uint8))
 
     def verdict_of(self, candidate: Candidate) -> Verdict:
@@ -101,7 +101,7 @@ class JsonServer:
 
     @property
     def url(self) -> str:
-        """Its address, without a path."""
+        """Give the address, without a path."""
         return f"http://127.0.0.1:{self._http.server_port}"
 
     def __enter__(self) -> Self:
@@ -114,7 +114,7 @@ class JsonServer:
 
 
 def chat_completion(text: str) -> dict[str, Any]:
-    """A reply in the format of OpenAI's chat API."""
+    """Make a reply in the format of OpenAI's chat API."""
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     return {"id": "1", "object": "chat.completion", "created": 0, "model": "stand-in", "choices": [choice]}
 

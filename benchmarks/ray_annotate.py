@@ -110,7 +110,7 @@ def time_annotate(root: Path, out: Path, scale: float, workers: int | None) -> t
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    """Every file of a folder, by its path in it."""
+    """Read every file of a folder, by its path in it."""
     return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 

@@ -71,7 +71,7 @@ def row(root: Path, granularity: Granularity, episodes: Collection[int] | None =
 def judged_steps(
     root: Path, granularity: Granularity, episodes: Collection[int] | None = None
 ) -> Iterator[tuple[int, StoryboardStep]]:
-    """Every step with its episode (None: of all), as `goalreel annotate` has it before it is written."""
+    """Yield every step of some episodes (None: of all), as `goalreel annotate` has it unwritten."""
     source = Source.open(root)
     context = Options(granularity=granularity).recorded(source)
     models = load("hindsight", recordings=context)
@@ -85,7 +85,7 @@ def judged_steps(
 
 
 def rejection(episode: int, step: StoryboardStep) -> dict[str, object]:
-    """Where a step without an accepted picture lies, and why."""
+    """Say where a step without an accepted picture lies, and why."""
     reasons = [a.verdict.reasoning for a in step.attempts if a.verdict]
     segment = step.segment
     return {

@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def measure(tolerance: float, granularities: Sequence[Granularity]) -> list[dict[str, Any]]:
-    """A row for each dataset, granularity and way to count retreats."""
+    """Measure each dataset, granularity and way to count retreats, a row each."""
     rows = []
     for name, labels in read_labels(REAL / "labels.json").datasets.items():
         for granularity in granularities:
@@ -69,7 +69,7 @@ def measure(tolerance: float, granularities: Sequence[Granularity]) -> list[dict
 
 
 def flatten(score: BoundaryScore, names: Measurement) -> dict[str, Any]:
-    """The counts and measures of a row."""
+    """List the counts and measures of a row."""
     row: dict[str, Any] = {"matched": score.matched, "predicted": score.predicted, "true": score.true}
     for key, value in zip(MEASURES, (score.precision, score.recall, score.f1, names), strict=True):
         row |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
@@ -77,7 +77,7 @@ def flatten(score: BoundaryScore, names: Measurement) -> dict[str, Any]:
 
 
 def cell(row: Mapping[str, Any], key: str) -> str:
-    """A measure with its interval."""
+    """Write a measure with its interval."""
     if row[key] is None:
         return "-"
     return f"{row[key]:.2f} ({row[f'{key}_low']:.2f} - {row[f'{key}_high']:.2f})"

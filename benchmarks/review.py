@@ -70,7 +70,7 @@ if (field) {
 
 
 def annotate_all(folder: Path, episodes: int, block: int) -> Path:
-    """Records of all the episodes; those behind the first `block` are copies."""
+    """Write records of all the episodes; those behind the first `block` are copies."""
     root, out = make(folder / "in", episodes, block=block), folder / "out"
     source, options = open_dataset(root), Options()
     models = load("hindsight", recordings=options.recorded(source))
@@ -81,7 +81,7 @@ def annotate_all(folder: Path, episodes: int, block: int) -> Path:
 
 @contextmanager
 def review_server(dataset: Path) -> Iterator[str]:
-    """Run `goalreel review` on a free port; its address, once it answers."""
+    """Run `goalreel review` on a free port, and yield its address once it answers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -116,7 +116,7 @@ class ReviewPage:
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": ON_NEW_DOCUMENT})
 
     def first_paint(self) -> float:
-        """From opening the page until its first lines are painted."""
+        """Time the page from its opening until its first lines are painted."""
         self._driver.get("about:blank")
         self._driver.get(self._url)
         return self._driver.execute_async_script(WAIT_FOR_PAINT)
@@ -131,11 +131,11 @@ class ReviewPage:
         self._wait_for_saved()
 
     def press(self, key: str, selector: str) -> float:
-        """From a key until the elements at `selector` change."""
+        """Time a key until the elements at `selector` change."""
         return self._driver.execute_async_script(PRESS_KEY, key, selector)
 
     def set_boundary(self, step: str, selector: str) -> float:
-        """From `]` until the elements at `selector` change, a frame further (`.`) or back (`,`)."""
+        """Time `]` until the elements at `selector` change, a frame further (`.`) or back (`,`)."""
         self._wait_for_saved()
         self.press(step, ".playhead")
         return self.press("]", selector)

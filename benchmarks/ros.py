@@ -68,7 +68,7 @@ class Usage:
         self.memory.append(pages * PAGE / 2**20)
 
     def cpu(self) -> float:
-        """The share of one core since the start."""
+        """Compute the share of one core since the start."""
         return (self._cpu_seconds() - self._cpu_at_start) / (time.monotonic() - self._start)
 
     def growth(self) -> float:
@@ -159,7 +159,7 @@ def measure(size: str, options: argparse.Namespace, folder: Path) -> dict[str, f
     logs = {name: json.loads(file.read_text()) for name, file in files.items()}
 
     def measured(rows: list[list[int]]) -> NDArray[np.int64]:
-        """(stamp, clock) in ns, (n, 2), of the time that is measured."""
+        """Keep (stamp, clock) in ns, (n, 2), of the time that is measured."""
         return np.array([r for r in rows if start <= r[0] and r[1] <= end], np.int64).reshape(-1, 2)
 
     arrivals, bare_arrivals = measured(logs["node"]["arrivals"]), measured(logs["bare"]["arrivals"])
@@ -190,7 +190,7 @@ def measure(size: str, options: argparse.Namespace, folder: Path) -> dict[str, f
 
 
 def age(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Milliseconds between stamp and clock, (n,)."""
+    """Compute the milliseconds between stamp and clock, (n,)."""
     return (rows[:, 1] - rows[:, 0]) / 1e6
 
 

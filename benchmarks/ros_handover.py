@@ -89,7 +89,7 @@ class Policy:
             self._arrivals.clear()
 
     def wait(self, index: int) -> tuple[float, bool]:
-        """When sub-goal `index` became active, and whether it was in the first message about it."""
+        """Wait for sub-goal `index`: when it became active, and whether its first message said so."""
         with self._changed:
             if not self._changed.wait_for(lambda: any(g.active for _, g in self._about(index)), PATIENCE):
                 sys.exit(f"sub-goal {index} did not come")
@@ -211,7 +211,7 @@ def measure(options: argparse.Namespace, latency: Latency) -> dict[str, object]:
 
 
 def summary(waits: dict[Observer, Waits], on_demand: list[float], scale: float) -> dict[str, object]:
-    """The keys that the module's docstring lists, without the settings."""
+    """Compute the keys that the module's docstring lists, without the settings."""
 
     def spread(seconds: list[float]) -> list[float]:
         return [round(float(p) / scale, 3) for p in np.percentile(seconds, (50, 95))]

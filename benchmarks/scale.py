@@ -105,7 +105,7 @@ def build_all(out: Path) -> float:
 
 
 def median_build(out: Path, count: int) -> float:
-    """The median CPU seconds of so many builds, each from the records alone."""
+    """Take the median CPU seconds of so many builds, each from the records alone."""
     seconds = [build_all(out)]
     for i in range(1, count):
         copy = out.parent / f"copy-{i}"
@@ -124,7 +124,7 @@ def measure(
     repeats: int = REPEATS,
     block: int = BLOCK,
 ) -> dict[str, float | int]:
-    """One row of the table; the peak is this process's."""
+    """Measure one row of the table; the peak is this process's."""
     once, each = annotate_samples(root, out, sample, repeats)
     annotate_mb = _peak_mb()
     fill(root, out, block)
@@ -141,7 +141,7 @@ def measure(
 
 
 def _peak_mb() -> int:
-    """Of this program alone: `ru_maxrss` would be that of its parent process, if larger."""
+    """Read the peak of this program alone: `ru_maxrss` would be that of its parent process, if larger."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
@@ -205,7 +205,7 @@ def write_index(episodes: int, out: Path) -> Path:
 
 
 def table(sizes: Sequence[tuple[int, int]], show: Callable[[str], object]) -> list[dict[str, Any]]:
-    """A row for each (episodes, files), each measured in a process of its own."""
+    """Measure each (episodes, files) in a process of its own, a row each."""
     rows = []
     for episodes, files in sizes:
         with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as name:
@@ -219,7 +219,7 @@ def table(sizes: Sequence[tuple[int, int]], show: Callable[[str], object]) -> li
 
 
 def smallest_row(episodes: int = 6, block: int = 3) -> dict[str, Any]:
-    """A row measured in this process, one import for all."""
+    """Measure a row in this process, one import for all."""
     with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as name:
         root = make(Path(name) / "in", episodes, files=1, block=block)
         row = measure(root, Path(name) / "out", episodes, sample=episodes, repeats=1, block=block)

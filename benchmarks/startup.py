@@ -122,7 +122,7 @@ def record_workload(dataset: Path, out: Path) -> dict[str, Any]:
 
 
 def episode_runs(build: BuildPlan, source: Source, index: int) -> list[tuple[str | None, int | None, int]]:
-    """(video, presentation time, frames) of each picture of the goal video in one episode."""
+    """List (video, presentation time, frames) of each picture of the goal video in one episode."""
     length = build.clock[index].frames
     goals = build.goals.get(index)
     runs: list[tuple[str | None, int | None, int]] = []

@@ -30,7 +30,7 @@ POLICIES = ("expert", "never_closing", "random")
 
 
 def policy_of(name: str, seed: int) -> Policy:
-    """One of POLICIES, for the episode of a seed."""
+    """Make one of POLICIES, for the episode of a seed."""
     return {"expert": pick_and_place, "never_closing": never_closing, "random": random_actions(seed)}[name]
 
 

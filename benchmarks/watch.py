@@ -57,7 +57,7 @@ def record_tabletop(root: Path, episodes: int, size: int) -> Path:
 
 
 def contents(root: Path) -> dict[str, Any]:
-    """The language and the goal images of a dataset."""
+    """Count the language and the goal images of a dataset."""
     styles: Counter[str] = Counter()
     without = []
     source = Source.open(root)

@@ -48,7 +48,7 @@ class Loss:
 
 
 def goal_pictures(editor: DiffusersEditor, frame: Image, *, back: bool) -> Iterator[Image]:
-    """The picture that is handed out after each step, at the frame's size."""
+    """Yield the picture that is handed out after each step, at the frame's size."""
     source = frame
     for step in range(STEPS):
         edit = Edit(task_id="t", step=step, attempt=0, image=source, prompt="keep it", seed=0)
@@ -60,13 +60,13 @@ def goal_pictures(editor: DiffusersEditor, frame: Image, *, back: bool) -> Itera
 
 
 def psnr(a: Image, b: Image) -> float | None:
-    """Peak signal-to-noise ratio in dB; None where the pictures are the same."""
+    """Compute the peak signal-to-noise ratio in dB; None where the pictures are the same."""
     error = float(np.square(a.pixels.astype(float) - b.pixels).mean())
     return round(10 * math.log10(255**2 / error), 2) if error else None
 
 
 def cut(picture: Image, size: tuple[int, int]) -> Image:
-    """The middle of a picture in the shape of `size` (width, height), resampled to it."""
+    """Cut the middle of a picture in the shape of `size` (width, height), resampled to it."""
     width, height = picture.size
     scale = min(width / size[0], height / size[1])
     wide, high = round(size[0] * scale), round(size[1] * scale)
@@ -75,13 +75,13 @@ def cut(picture: Image, size: tuple[int, int]) -> Image:
 
 
 def simulated_picture() -> Image:
-    """The first scene of the validation split."""
+    """Render the first scene of the validation split."""
     with Tabletop(sample_episode(seeds("validation", 1)[0]).scene) as table:
         return Image(table.render("front", RENDERED).copy())
 
 
 def measure(picture: Image, cameras: Sequence[str], side: int) -> dict[str, Loss]:
-    """The loss by camera and by what the next step starts from, at a working area of `side` squared."""
+    """Measure the loss by camera and by what the next step starts from, at an area of `side` squared."""
     editor = same_picture_editor((side, side))
     losses: dict[str, Loss] = {}
     for camera in cameras:

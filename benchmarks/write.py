@@ -100,21 +100,21 @@ def record_with_lerobot(
 
 
 def frame(dataset: LeRobotDataset, index: int) -> dict[str, Any]:
-    """One frame of a dataset, by feature."""
+    """Read one frame of a dataset, by feature."""
     item = dataset[index]
     assert isinstance(item, dict)
     return item
 
 
 def segments(board: Storyboard) -> Iterator[tuple[StoryboardStep, Segment]]:
-    """Each step with its segment."""
+    """Yield each step with its segment."""
     for step in board.steps:
         assert step.segment is not None
         yield step, step.segment
 
 
 def goal_pictures(board: Storyboard) -> Iterator[NDArray[np.uint8]]:
-    """The goal image of each frame, (h, w, 3)."""
+    """Yield the goal image of each frame, (h, w, 3)."""
     for step, segment in segments(board):
         assert step.goal_image is not None
         for _ in range(segment.start, segment.end):
@@ -122,7 +122,7 @@ def goal_pictures(board: Storyboard) -> Iterator[NDArray[np.uint8]]:
 
 
 def as_array(value: object, feature: Mapping[str, Any]) -> NDArray[Any]:
-    """A value that lerobot read, in the shape in which it records it."""
+    """Give a value that lerobot read the shape in which it records it."""
     array = np.asarray(value)
     if feature["dtype"] in ("image", "video"):
         return array.transpose(1, 2, 0)
@@ -143,7 +143,7 @@ def write_rows(out: Path, boards: Mapping[int, Storyboard]) -> None:
 
 
 def language_rows(board: Storyboard, timestamps: Sequence[float]) -> list[dict[str, Any]]:
-    """The plan and each sub-task of a storyboard, as lerobot's rows."""
+    """List the plan and each sub-task of a storyboard as lerobot's rows."""
     plan = "\n".join(f"{i}. {s.step.name}" for i, s in enumerate(board.steps, start=1))
     texts = [("plan", plan, 0)]
     texts += [("subtask", step.step.name, segment.start) for step, segment in segments(board)]

@@ -61,7 +61,7 @@ def candidates() -> Iterator[int]:
 
 
 def search(tried: Iterable[int], trio: Trio, attempts: int) -> tuple[int, Storyboard]:
-    """The first of the seeds with a storyboard to show.
+    """Find the first of the seeds with a storyboard to show.
 
     Raises:
         InputError: none of them has one.
@@ -82,7 +82,7 @@ def search(tried: Iterable[int], trio: Trio, attempts: int) -> tuple[int, Storyb
 
 
 def objection(scene: Walk, board: Storyboard) -> str | None:
-    """Why a storyboard is not for the picture; None if it is."""
+    """Say why a storyboard is not for the picture; None if it is."""
     if board.failure is not None:
         return board.failure.message
     plan = Plan(steps=tuple(step.step for step in board.steps))
@@ -100,7 +100,7 @@ def objection(scene: Walk, board: Storyboard) -> str | None:
 
 
 def hides(scene: Walk) -> bool:
-    """Whether in one of a scene's true pictures a block stands before another."""
+    """Tell whether a block stands before another in one of a scene's true pictures."""
     camera = np.array(FIXED[scene.episode.scene.camera].position)
     for moment in scene.moments:
         blocks = [at for name, at in moment.layout.items() if not is_bowl(name)]
@@ -113,7 +113,7 @@ def hides(scene: Walk) -> bool:
 
 
 def smudged(scene: Walk, board: Storyboard) -> set[str]:
-    """The colours of which a goal image shows too little."""
+    """Name the colours of which a goal image shows too little."""
     names = set()
     for moment, goal in zip(scene.moments[1:], board.goal_images(), strict=True):
         assert goal is not None, "the board is complete"
@@ -169,13 +169,13 @@ def _cell(number: int, count: int, attempt: Attempt, step: StoryboardStep) -> Ce
 
 
 def reason(verdict: Verdict) -> str:
-    """What the Critic finds wrong: its words but for the first sentence, which only says where things are."""
+    """Say what the Critic finds wrong, without its first sentence, which only says where things are."""
     places, _, faults = verdict.reasoning.partition(". ")
     return faults or places
 
 
 def png(seed: int, picture: Image) -> bytes:
-    """The picture with its seed in the file, for the README's test."""
+    """Encode the picture with its seed, for the README's test."""
     about, data = PngInfo(), io.BytesIO()
     about.add_text("seed", str(seed))
     PIL.Image.fromarray(picture.pixels).save(data, "PNG", pnginfo=about, optimize=True)

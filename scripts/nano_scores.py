@@ -70,7 +70,7 @@ SHORT = (
 
 
 def rows(scores: dict[str, float | None], names: list[str]) -> str:
-    """A table of the measures that were made."""
+    """Make a table of the measures that were made."""
     lines = ["| | test split | 95 % interval | aim | episodes |", "|---|---|---|---|---|"]
     for name in names:
         value, (label, aim) = scores.get(name), MEASURES[name]
@@ -105,7 +105,7 @@ def card(path: Path, table: str) -> None:
 
 
 def read(files: list[Path]) -> dict[str, float | None]:
-    """The measures of several runs, each with its interval and, as `NAME_episodes`, how many episodes.
+    """Read the measures of several runs, with intervals and, as `NAME_episodes`, how many episodes.
 
     Raises:
         InputError: a run on another split than test, or under another view than the plain one.

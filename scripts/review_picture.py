@@ -42,19 +42,19 @@ def until(ready: Callable[[], object], seconds: float = 120.0) -> None:
 
 
 def listens(port: int) -> bool:
-    """Whether the page is there."""
+    """Tell whether the page is there."""
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def ask(url: str) -> dict[str, Any]:
-    """What the page itself is told."""
+    """Ask the server what the page asks."""
     with urllib.request.urlopen(url) as answer:
         return json.load(answer)
 
 
 def richest(url: str) -> tuple[int, int]:
-    """The episode and the step with the most attempts; of equal ones the last of the longest storyboard."""
+    """Find the episode and step with most attempts; of equal ones the last of the longest storyboard."""
     counts: list[tuple[int, int, int, int]] = []
     for row in ask(f"{url}/api/episodes")["rows"]:
         steps = ask(f"{url}/api/episodes/{row['episode']}")["steps"]
@@ -64,7 +64,7 @@ def richest(url: str) -> tuple[int, int]:
 
 
 def look(url: str, profile: Path) -> bytes:
-    """What a person sees, as PNG: a step some way on."""
+    """Take the picture that a person sees, as PNG: a step some way on."""
     episode, number = richest(url)
     options = webdriver.ChromeOptions()
     for switch in ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"):

@@ -19,7 +19,7 @@ HEAD = """\
 
 
 def text() -> str:
-    """The file: every declared parameter with its description and range."""
+    """Write every declared parameter with its description and range."""
     return HEAD + "\n".join(_entries())
 
 

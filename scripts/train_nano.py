@@ -72,7 +72,7 @@ def main(
 
 
 def _stages(out: Path, workers: int, share: float, install: bool) -> None:
-    """What is done already stays as it is."""
+    """Run every stage that is not done yet."""
     corpora, runs = out / "corpora", out / "runs"
     for kind, episodes in CORPORA.items():
         some = ("--episodes", _some(episodes, share), "--workers", workers)
@@ -106,7 +106,7 @@ def _some(count: int, share: float) -> int:
 
 
 def _preset(folder: Path, share: float, name: str) -> str | Path:
-    """A preset, or one in `folder` whose steps and warm-up are a share of its own."""
+    """Name a preset, or write one in `folder` whose steps and warm-up are a share of its own."""
     if share == 1:
         return name
     settings = yaml.safe_load(config_file(name).read_text(encoding="utf-8"))
@@ -124,12 +124,12 @@ def _corpus(kind: str, out: Path, *options: object) -> None:
 
 
 def _corpora(*files: Path) -> list[str | Path]:
-    """The options that name them all."""
+    """List the options that name them all."""
     return [word for file in files for word in ("--corpus", file)]
 
 
 def _only(word: str, source: Path) -> Path:
-    """The rows of a ShareGPT file whose reply has the word, in a file beside it."""
+    """Write the rows of a ShareGPT file whose reply has the word to a file beside it."""
     rows = json.loads(source.read_text(encoding="utf-8"))
     target = source.with_name(f"{word.replace(' ', '_')}.json")
     target.write_text(json.dumps([row for row in rows if word in row["messages"][-1]["content"]]))
@@ -147,7 +147,7 @@ def _train(role: str, config: str | Path, out: Path, *options: object, done: str
 
 
 def _install(source: Path, target: Path) -> None:
-    """The checkpoint without what only resuming needs."""
+    """Copy the checkpoint without what only resuming needs."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("checkpoints", "logs", "training.yaml"))
 

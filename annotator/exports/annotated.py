@@ -51,7 +51,7 @@ class Annotated:
 
     @contextmanager
     def folder(self, out: Path) -> Iterator[Path]:
-        """An empty folder that becomes `out` on a clean exit: see `atomic_folder`."""
+        """Make an empty folder that becomes `out` on a clean exit: see `atomic_folder`."""
         check_apart(self.source.root, out)
         with atomic_folder(out) as part:
             yield part

@@ -39,8 +39,8 @@ def export_groot(
 ) -> Exported:
     """Write the annotated `dataset` into the new folder `out` for GR00T.
 
-    Videos are copied without encoding them anew where that can be (`cut_video`); stored pictures become
-    videos; depth maps, language columns and records are left out. Of all frames the numbers are held in
+    Videos are copied without encoding them anew where that can be (`cut_video`), and stored pictures become
+    videos. Depth maps, language columns and records are left out. The numbers of all frames are held in
     memory, for exact quantiles.
 
     Raises:
@@ -62,7 +62,7 @@ def export_groot(
 
 
 def _texts(source: Source, goals: Mapping[int, Goals]) -> dict[str, int]:
-    """Text -> task index, for all texts that a frame may have."""
+    """Give each text that a frame may have its task index."""
     indices = task_indices(source.tasks, goals.values())
     for text in (goals[episode].instruction for episode in sorted(goals)):
         indices.setdefault(text, max(*indices.values(), *source.tasks) + 1)

@@ -41,7 +41,7 @@ class GrootMeta:
         self._chunk = int(source.info.get("chunks_size", 1000))
 
     def path(self, template: str, episode: int, camera: str = "") -> Path:
-        """The path of a file of an episode, relative to the dataset."""
+        """Name the file of an episode, relative to the dataset."""
         where = {"episode_chunk": episode // self._chunk, "episode_index": episode, "video_key": camera}
         return Path(template.format(**where))
 
@@ -118,7 +118,7 @@ class GrootMeta:
 
 
 def _features(source: Source, annotations: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """As v2.1 describes them; GR00T's loader of N1.5 wants `channels` beside `info`."""
+    """Describe the features as v2.1 does; GR00T's loader of N1.5 wants `channels` beside `info`."""
     features: dict[str, dict[str, Any]] = {}
     for name, feature in source.features.items():
         if name in source.cameras:

@@ -44,7 +44,10 @@ class FrameNumbers:
         return stats
 
     def total(self) -> EpisodeStats:
-        """The statistics of all frames, with quantiles; no count, as GR00T's loader indexes by dimension."""
+        """Compute the statistics of all frames, with quantiles.
+
+        There is no count, since GR00T's loader indexes by dimension.
+        """
         stats: EpisodeStats = {}
         for name, columns in self._kept.items():
             values = np.concatenate(columns)
@@ -61,7 +64,7 @@ class FrameNumbers:
 
 
 def camera_stats(source: Source, cameras: Sequence[str]) -> dict[int, EpisodeStats]:
-    """Episode -> the statistics of its cameras in meta/episodes."""
+    """Map each episode to the statistics of its cameras in meta/episodes."""
     stats: dict[int, EpisodeStats] = {}
     names = {
         f"stats/{camera}/{name}": (camera, name)
@@ -81,7 +84,7 @@ def camera_stats(source: Source, cameras: Sequence[str]) -> dict[int, EpisodeSta
 
 
 def _array(column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """(rows, dims)."""
+    """Give an array (rows, dims)."""
     rows, values = len(column), column.combine_chunks()
     if not isinstance(values, (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)):
         return np.asarray(values.to_numpy(zero_copy_only=False), np.float64).reshape(rows, 1)

@@ -19,11 +19,11 @@ _UNSIDED = {"neck", "waist"}
 
 
 def parts(names: Any, dims: int) -> dict[str, tuple[int, int]]:
-    """Part -> its dimensions, from and to (exclusive), of a vector whose feature has these `names`.
+    """Map each part to its dimensions, from and to (exclusive), of a vector whose feature has these `names`.
 
-    A dictionary of several lists tells them. Else each name does, by what is known of joints and sides; what
-    is not known is the arm where others are, as `x` beside `gripper`. Where nothing is known, or a part lies
-    in two places, all is one part.
+    A dictionary of several lists names the parts. Else each name does, by what is known of joints and sides.
+    A name that is not known is the arm where others are, as `x` beside `gripper`. Where nothing is known, or
+    a part lies in two places, all is one part.
 
     >>> parts(["x", "y", "z", "gripper"], 4)
     {'arm': (0, 3), 'gripper': (3, 4)}
@@ -48,7 +48,7 @@ def parts(names: Any, dims: int) -> dict[str, tuple[int, int]]:
 
 
 def _groups(names: Any) -> list[tuple[str, list[str]]]:
-    """The names as lerobot's datasets hold them: a list, a list in a list, or a dictionary of lists."""
+    """Group names as lerobot's datasets hold them: a list, a list in a list, or a dictionary of lists."""
     if isinstance(names, dict):
         return [
             (str(key), list(group) if isinstance(group, list) else [str(group)])

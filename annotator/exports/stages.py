@@ -19,7 +19,7 @@ class SarmStage:
 
 
 def stages(goals: Goals, length: int) -> tuple[SarmStage, ...]:
-    """The stages of an episode of `length` frames: its spans with a name.
+    """List the stages of an episode of `length` frames: its spans with a name.
 
     lerobot's reader (`find_stage_and_tau`) takes a span's `end` as its last frame, on which the stage is
     complete: the same target as the next stage's beginning. On frames between two spans the stage before
@@ -35,7 +35,7 @@ def stages(goals: Goals, length: int) -> tuple[SarmStage, ...]:
 
 
 def proportions(episodes: Sequence[Sequence[SarmStage]]) -> dict[str, float]:
-    """Name -> share of an episode, in the order of the stages; they add up to 1.
+    """Map each name to its share of an episode, in the order of the stages; they add up to 1.
 
     As lerobot's `compute_temporal_proportions`: the mean share of a stage in the episodes that have it, then
     scaled. The times are exact, and a stage that an episode has twice counts with both.
@@ -53,7 +53,7 @@ def proportions(episodes: Sequence[Sequence[SarmStage]]) -> dict[str, float]:
 
 
 def in_order(episodes: Iterable[Sequence[str]]) -> list[str]:
-    """The names of all episodes, each once, in the order of most episodes.
+    """List the names of all episodes, each once, in the order of most episodes.
 
     >>> in_order([["reach", "grasp", "place"], ["grasp", "lift", "place"]])
     ['reach', 'grasp', 'lift', 'place']

@@ -12,13 +12,13 @@ from goalreel.annotator.review.curves import Points
 from goalreel.annotator.rrd.scene import (
     CURVES,
     PHASE,
+    attempt_text,
     camera_entity,
     log,
     log_subgoal,
     log_verdict,
     picture,
-    told_attempt,
-    told_step,
+    step_text,
 )
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.writing.cut import cut_video
@@ -68,11 +68,11 @@ def log_storyboard(stream: rr.RecordingStream, board: Storyboard) -> None:
     tick = 0
     for number, (step, goal) in enumerate(zip(board.steps, board.goal_images(), strict=True), start=1):
         stream.set_time(ATTEMPT, sequence=tick)
-        text = told_step(number, step, 1.0)
+        text = step_text(number, step, 1.0)
         log_subgoal(stream, f"{number}. {step.step.name}", text, None if goal is None else picture(goal))
         for at, attempt in enumerate(step.attempts):
             stream.set_time(ATTEMPT, sequence=tick + at)
-            log_verdict(stream, *told_attempt(at + 1, attempt, f"{number}. {step.step.name}"))
+            log_verdict(stream, *attempt_text(at + 1, attempt, f"{number}. {step.step.name}"))
             entity = rr.Clear(recursive=False) if attempt.image is None else picture(attempt.image)
             log(stream, CANDIDATE, entity)
         tick += max(1, len(step.attempts))
@@ -115,7 +115,7 @@ def _log_steps(stream: rr.RecordingStream, episode: Episode, view: EpisodeView) 
             _at(stream, episode, end)
             log_subgoal(stream, "", "", None)
         _at(stream, episode, cut.start)
-        name, text = f"{number}. {step.step.name}", told_step(number, step, view.fps)
+        name, text = f"{number}. {step.step.name}", step_text(number, step, view.fps)
         log_subgoal(stream, name, text, None if goal is None else picture(goal))
         _log_verdicts(stream, number, step)
         end = cut.end
@@ -132,7 +132,7 @@ def _log_phases(stream: rr.RecordingStream, episode: Episode, board: Storyboard)
 
 def _log_verdicts(stream: rr.RecordingStream, number: int, step: StoryboardStep) -> None:
     for at, attempt in enumerate(step.attempts, start=1):
-        log_verdict(stream, *told_attempt(at, attempt, f"{number}. {step.step.name}"))
+        log_verdict(stream, *attempt_text(at, attempt, f"{number}. {step.step.name}"))
 
 
 def _at(stream: rr.RecordingStream, episode: Episode, frame: int) -> None:

@@ -22,7 +22,7 @@ LEVELS = {"accepted": "INFO", "rejected": "WARN", "failed": "ERROR"}
 
 
 def camera_entity(name: str) -> str:
-    """The entity of a camera, by its name in a dataset or in ROS."""
+    """Name the entity of a camera, by its name in a dataset or in ROS."""
     return f"camera/{rr.escape_entity_path_part(name.removeprefix('observation.images.'))}"
 
 
@@ -48,16 +48,16 @@ def log_verdict(stream: rr.RecordingStream, text: str, outcome: str) -> None:
     log(stream, CRITIC, rr.TextLog(text, level=LEVELS[outcome]))
 
 
-def told_step(number: int, step: StoryboardStep, fps: float) -> str:
-    """The full text of a step and of the Critic on it, which the log cuts; `number` counts from 1."""
+def step_text(number: int, step: StoryboardStep, fps: float) -> str:
+    """Write the full text of a step and of the Critic on it, which the log cuts; `number` is from 1."""
     label = f"{number}. {step.step.name}"
     lines = (label, step.step.instruction, when(step, fps), step.step.auxiliary_text, step.status)
-    attempts = (told_attempt(at, attempt, label)[0] for at, attempt in enumerate(step.attempts, start=1))
+    attempts = (attempt_text(at, attempt, label)[0] for at, attempt in enumerate(step.attempts, start=1))
     return "\n\n".join(filter(None, [*lines, *attempts]))
 
 
-def told_attempt(number: int, attempt: Attempt, label: str) -> tuple[str, str]:
-    """The full text of an attempt, and its outcome; `number` counts from 1."""
+def attempt_text(number: int, attempt: Attempt, label: str) -> tuple[str, str]:
+    """Write the full text of an attempt, and its outcome; `number` counts from 1."""
     card = attempt_card(number, attempt, label, pictured=False)
     scores = f" ({card.scores})" if card.scores else ""
     refined = f"Next prompt: {card.refined}" if card.refined else ""

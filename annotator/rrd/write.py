@@ -76,7 +76,7 @@ def write_storyboard_rrd(folder: Path, out: Path) -> list[Path]:
 
 @contextmanager
 def _recording(path: Path, name: str, laid: rrb.Blueprint) -> Iterator[rr.RecordingStream]:
-    """A stream that becomes `path`, whole: Rerun's own writing of files says nothing of a full disk."""
+    """Make a stream that becomes `path`, whole: Rerun's own writing of files ignores a full disk."""
     stream = rr.RecordingStream(APPLICATION)
     sink = stream.binary_stream()
     stream.send_blueprint(laid)

@@ -16,7 +16,7 @@ from av.video.stream import VideoStream
 
 
 def decode(path: str, wanted: list[int]) -> dict[int, np.ndarray]:
-    """Presentation time -> picture of each frame, in one pass, jumping to keyframes on the way."""
+    """Map presentation times to pictures, decoded in one pass that jumps to keyframes on the way."""
     pictures = {}
     with av.open(path) as container:
         stream = container.streams.video[0]
@@ -37,7 +37,7 @@ def decode(path: str, wanted: list[int]) -> dict[int, np.ndarray]:
 
 
 def encode(path: str, workload: dict, pictures: dict[str, dict[int, np.ndarray]]) -> None:
-    """Each run is one picture that stands still, and begins with a keyframe."""
+    """Encode runs; each is one picture that stands still, and begins with a keyframe."""
     settings, (width, height) = workload["settings"], workload["size"]
     set_libav_level(ERROR)
     with av.open(path, "w", format="mp4") as container:

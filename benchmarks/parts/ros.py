@@ -34,7 +34,7 @@ QOS.depth = 1
 
 
 def stamp_of(message: ImageMessage) -> int:
-    """Nanoseconds."""
+    """Give a message's stamp in nanoseconds."""
     return message.header.stamp.sec * 10**9 + message.header.stamp.nanosec
 
 
@@ -93,7 +93,7 @@ class SlowModels(ScriptedModels):
         time.sleep(self._seconds[stage])
 
     def plan_of(self, task: Task) -> Plan:
-        """Four steps."""
+        """Plan four steps."""
         return Plan(
             steps=tuple(
                 Step(name=f"step {i}", instruction=f"state {i}", prompt=f"edit {i}") for i in range(4)
@@ -101,7 +101,7 @@ class SlowModels(ScriptedModels):
         )
 
     def image_of(self, edit: Edit) -> Image:
-        """The source upside down."""
+        """Turn the source upside down."""
         assert edit.image is not None
         return Image(edit.image.pixels[::-1].copy())
 

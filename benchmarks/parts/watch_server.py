@@ -44,7 +44,7 @@ _LEROBOT: dict[str, dict[str, Any]] = {
 
 
 def answer(text: str) -> tuple[str, str]:
-    """The kind of question in a conversation, and the reply."""
+    """Tell the kind of question in a conversation, and the reply to it."""
     if "You watch a recorded robot episode" in text:
         return "watch", _watch(text)
     if "Reconstruct the sequence" in text:
@@ -106,7 +106,7 @@ class StandIn:
 
     @property
     def url(self) -> str:
-        """The base URL of the API."""
+        """Give the base URL of the API."""
         return f"{self._server.url}/v1"
 
     def __enter__(self) -> Self:
@@ -142,7 +142,7 @@ class StandIn:
 
 
 def _read(messages: list[dict[str, Any]]) -> tuple[str, list[int]]:
-    """All text, and the size of each picture in bytes."""
+    """Join all text, and list the size of each picture in bytes."""
     texts: list[str] = []
     pictures: list[int] = []
     for message in messages:

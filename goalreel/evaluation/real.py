@@ -163,7 +163,7 @@ def cuts_of(plans: Mapping[int, Plan]) -> Cuts:
 
 
 def names_right(plans: Mapping[int, Plan], labels: LabelledDataset) -> Measurement:
-    """Share of the labelled segments, retreats joined, whose best overlapping step says what was done.
+    """Measure the share of labelled segments, retreats joined, whose best match says what was done.
 
     That is a grasp for a reach, a step tried in vain for a try, and for a move anything else; the last move
     of an episode whose instruction was not done must not be told as done.

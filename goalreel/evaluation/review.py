@@ -102,14 +102,14 @@ class _Judged:
         self.all_accepted = record.complete
 
     def pictures(self) -> tuple[int, int, int, int]:
-        """How often person and Critic say yes and yes, yes and no, no and yes, no and no."""
+        """Count how often person and Critic say yes and yes, yes and no, no and yes, no and no."""
         counts = [0, 0, 0, 0]
         for right, accepted in self._opinions():
             counts[2 * (not right) + (not accepted)] += 1
         return counts[0], counts[1], counts[2], counts[3]
 
     def _opinions(self) -> Iterator[tuple[bool, bool]]:
-        """(the person calls it right, the Critic accepted it) of each goal image that both judged."""
+        """Yield (the person calls it right, the Critic accepted it) for each goal image that both judged."""
         for number, step in enumerate(self.record.steps):
             opinion = self._steps.get(str(number))
             if opinion is None or step.goal_image is None:

@@ -81,7 +81,7 @@ def _checked(row: Any, path: Path, index: int) -> dict[str, Any]:
 
 
 def prompt(row: TrainingRow) -> list[dict[str, Any]]:
-    """What the model is asked, in the form `apply_chat_template` takes, with its pictures read."""
+    """Make what the model is asked, as `apply_chat_template` takes it, with its pictures read."""
     pictures = iter(row["images"])
     return [
         {"role": m["role"], "content": [_part(p) for p in _parts(m["content"], pictures)]}
@@ -147,7 +147,7 @@ class Collator:
         return {**inputs}  # pyright: ignore[reportGeneralTypeIssues]  (typed as str, a mapping with return_dict)
 
     def _answer(self, text: str) -> tuple[list[int], list[float]]:
-        """Tokens of a reply with its end, and the weight of each."""
+        """Tokenize a reply with its end, and weigh each token."""
         tokenizer = self.processor.tokenizer
         encoded = tokenizer(text + tokenizer.eos_token, add_special_tokens=False, return_offsets_mapping=True)
         spans = [

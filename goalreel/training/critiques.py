@@ -55,11 +55,11 @@ class Critiques:
 
     @property
     def successes(self) -> list[bool]:
-        """What is true of each row."""
+        """Tell for each row whether its picture is right."""
         return list(self._stored["success"])
 
     def as_dataset(self, dialect: Dialect, mode: Mode) -> datasets.Dataset:
-        """What TRL takes: `prompt` with places for two images, `images`, and the row's number."""
+        """Make what TRL takes: `prompt` with places for two images, `images`, and the row's number."""
 
         def asked(batch: Mapping[str, list[int]]) -> dict[str, list[Any]]:
             conversations = [asked_of(self.row(number), dialect, mode) for number in batch["number"]]
@@ -75,7 +75,7 @@ class Critiques:
 def asked_of(
     row: CritiqueRow, dialect: Dialect, mode: Mode
 ) -> tuple[list[dict[str, Any]], list[PIL.Image.Image]]:
-    """The conversation of the Critic agent about a row, and its pictures in order: always two."""
+    """Make the conversation of the Critic agent about a row, and list its two pictures in order."""
     conversation = question(candidate_of(row), mode=mode, dialect=dialect).conversation
     pictures: list[PIL.Image.Image] = []
     messages = []
@@ -92,7 +92,7 @@ def asked_of(
 
 
 def shards_of(folder: Path) -> list[Path]:
-    """The files of a corpus of critiques, in order.
+    """List the files of a corpus of critiques, in order.
 
     Raises:
         InputError: there are none.

@@ -208,7 +208,10 @@ def _run(trainer: _Trainer, collapse: _Collapse, last: str | None, out: Path) ->
 
 
 def reward_function(reward: CriticReward, rows: Critiques, config: GrpoConfig) -> Callable[..., Any]:
-    """The one reward as TRL calls it; its parts are metrics, since a part that is None would count as 0."""
+    """Make the one reward as TRL calls it.
+
+    Its parts are metrics, since a part that is None would count as 0.
+    """
     weights = RewardWeights(config.reward.format, config.reward.accuracy, config.reward.step)
 
     async def critic(
@@ -224,7 +227,7 @@ def reward_function(reward: CriticReward, rows: Critiques, config: GrpoConfig) -
 
 
 def text_of(completion: Any) -> str:
-    """The whole reply, also where the tokenizer has taken it apart into thinking and answer."""
+    """Join the whole reply, also where the tokenizer has parted thinking and answer."""
     if isinstance(completion, str):
         return completion
     message = completion[-1]
@@ -280,7 +283,10 @@ def _arguments(config: GrpoConfig, out: Path, model: "PreTrainedModel", devices:
 
 
 def _never(model: "PreTrainedModel") -> dict[str, list[int]]:
-    """Tokens of pictures: one that was sampled would stand for a picture that there is not (trl#3847)."""
+    """Name the tokens of pictures.
+
+    One that was sampled would stand for a picture that there is not (trl#3847).
+    """
     ids = {getattr(model.config, name, None) for name in _PICTURES}
     return {"suppress_tokens": sorted(i for i in ids if i is not None)}
 

@@ -32,7 +32,7 @@ BASE = "What the base model cannot do, and whatever lies outside the corpus."
 
 
 def card(config: GrpoConfig, *, rows: int, history: Sequence[Mapping[str, float]]) -> Card:
-    """What a run made, from what, and how it went."""
+    """Say what a run made, from what, and how it went."""
     nano, source = is_nano(config.model), Path(located(config.model))
     weights_before = source / "model.safetensors"
     shards = [shard for folder in config.corpus for shard in sorted((folder / "data").glob("*.parquet"))]
@@ -56,7 +56,7 @@ def card(config: GrpoConfig, *, rows: int, history: Sequence[Mapping[str, float]
 
 
 def curve(history: Sequence[Mapping[str, float]]) -> str:
-    """A table of means over at most POINTS stretches of the run; empty for a run without steps.
+    """Make a table of means over at most POINTS stretches of the run; empty for a run without steps.
 
     A silent group is one whose replies all earn the same: nothing is learned from it.
     """

@@ -144,7 +144,7 @@ class GrpoConfig(ModelSettings):
         return every, every // self.updates
 
     def optimizer_steps(self, rows: int) -> int:
-        """How many optimizer steps the run makes; rows that do not fill a rollout wait for the next epoch."""
+        """Count the optimizer steps of the run; rows that do not fill a rollout wait for the next epoch."""
         if self.steps is not None:
             return self.steps
         return int((self.epochs or 0) * (rows // self.prompts_per_rollout) * self.updates)

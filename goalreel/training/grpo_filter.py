@@ -63,7 +63,7 @@ def filter_groups(
         kind=CRITIQUES,
         split="train",
         shards={f"train-{i:05d}": range(part[0], part[-1] + 1) for i, part in enumerate(parts)},
-        make=partial(_kept, rows.row, sampling),
+        make=partial(_teaching_rows, rows.row, sampling),
         request={
             "kind": "teaching critiques",
             "source": digest(*(file_digest(shard) for shard in shards_of(source))),
@@ -83,7 +83,7 @@ def filter_groups(
     return summary, len(rows)
 
 
-def _kept(
+def _teaching_rows(
     row_of: Callable[[int], CritiqueRow], sampling: GroupSampling, part: range
 ) -> Iterator[CritiqueRow]:
     torch.manual_seed(part.start)  # a resumed run ends with the rows of an unbroken one
@@ -98,7 +98,7 @@ def _kept(
 
 
 def _replies(chat: Chat, conversations: Sequence[Conversation]) -> list[Reply]:
-    """A reply to each conversation; those without one are asked once more.
+    """Ask for a reply to each conversation; those without one are asked once more.
 
     Raises:
         BackendError: the Critic cannot be called, or no longer.
@@ -120,7 +120,10 @@ def _is_silent(reply: Reply) -> bool:
 
 
 def _teaches(row: CritiqueRow, replies: Sequence[Reply]) -> bool:
-    """Whether some replies are right and some are not. What a server failed to answer tells nothing."""
+    """Tell whether some replies are right and some are not.
+
+    What a server failed to answer tells nothing.
+    """
     return len(set(_passes(row, replies))) == 2
 
 

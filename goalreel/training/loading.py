@@ -30,7 +30,7 @@ class _Patches(torch.nn.Conv3d):
 
 
 def load(source: str | Path, config: ModelSettings) -> "tuple[PreTrainedModel, ProcessorMixin]":
-    """The checkpoint to train, read from safetensors and without code of its own.
+    """Load the checkpoint to train from safetensors, without code of its own.
 
     Raises:
         InputError: not such a checkpoint.
@@ -63,7 +63,7 @@ def quicken(model: torch.nn.Module) -> None:
 
 
 def freeze(model: "PreTrainedModel", config: ModelSettings) -> frozenset[str]:
-    """Stop gradients where the configuration says so; the names of the parameters that are frozen.
+    """Stop gradients where the configuration says so, and name the parameters that are frozen.
 
     Raises:
         InputError: the model has no such part.

@@ -36,7 +36,7 @@ def _gains() -> bool:
 
 
 def product_seconds(dtype: torch.dtype, side: int = _SIDE) -> float:
-    """How long a product of two square matrices takes on the CPU: the least of some rounds."""
+    """Time a product of two square matrices on the CPU: the least of some rounds, in seconds."""
     a, b = torch.ones(2, side, side, dtype=dtype)
     seconds = []
     for _ in range(1 + _ROUNDS):

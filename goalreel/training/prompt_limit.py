@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def fits_in(editor: Editor, processor: "ProcessorMixin", tokens: int) -> Callable[[str], bool]:
-    """What tells whether the editor reads all of a prompt.
+    """Make a function that tells whether the editor reads all of a prompt.
 
     An editor in this process counts with its own tokenizer and limit. Of any other, `tokens` is the limit,
     and the Critic's tokenizer counts.
@@ -34,7 +34,7 @@ def _limit(editor: DiffusersEditor) -> int | None:
 
 
 def _count(tokenizer: Any, prompt: str) -> int:
-    """Tokens of a prompt as a pipeline with a chat model for its text encoder writes it."""
+    """Count the tokens of a prompt as a pipeline with a chat model for its text encoder writes it."""
     if not tokenizer.chat_template:
         return len(tokenizer(prompt)["input_ids"])
     turn = [{"role": "user", "content": prompt}]

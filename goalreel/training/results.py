@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def last_checkpoint(folder: Path) -> str | None:
-    """The newest checkpoint that was written to its end; a killed run may leave one that was not."""
+    """Find the newest checkpoint that was written to its end; a killed run may leave one that was not."""
     steps = [int(c.name.removeprefix("checkpoint-")) for c in folder.glob("checkpoint-*") if _complete(c)]
     return str(folder / f"checkpoint-{max(steps)}") if steps else None
 
 
 def _complete(checkpoint: Path) -> bool:
-    """The Trainer writes its own state last."""
+    """Tell whether the Trainer wrote its own state, which comes last."""
     try:
         json.loads((checkpoint / TRAINER_STATE_NAME).read_text())
     except (OSError, ValueError):
@@ -35,7 +35,7 @@ def _complete(checkpoint: Path) -> bool:
 
 
 def tensorboard(out: Path) -> list[TrainerCallback]:
-    """What writes a run's curves to `out/logs`; in the main process alone."""
+    """Make what writes a run's curves to `out/logs`, in the main process alone."""
     if not processes().is_main_process:
         return []
     board = TensorBoardCallback()

@@ -56,7 +56,7 @@ class Marks:
     the seed alone. None where the reply's prompt was not drawn, or the control's scores are not known."""
 
     def total(self, weights: RewardWeights) -> float:
-        """The reward."""
+        """Compute the reward."""
         rest = weights.accuracy * self.accuracy + weights.step * self.step
         return weights.format * self.format + (1 - weights.format) * rest
 
@@ -74,7 +74,7 @@ class _Key:
         return int(self.row[:8], 16)
 
     def control(self, row: CritiqueRow) -> "_Key":
-        """The same re-edit by the order that the candidate was made with."""
+        """Make the same re-edit by the order that the candidate was made with."""
         return replace(self, prompt=row.prompt)
 
 
@@ -146,7 +146,7 @@ class CriticReward:
         return replace(marks, step=form.step(old, new), edited=True, control=control)
 
     async def _find(self, rows_by_key: Mapping[_Key, CritiqueRow]) -> _Found:
-        """Scores of the re-edits, those of earlier calls from memory."""
+        """Score the re-edits, those of earlier calls from memory."""
         scores = {key: self._known[key] for key in rows_by_key if key in self._known}
         new = [(key, row) for key, row in rows_by_key.items() if key not in scores]
         editing, scoring = asyncio.Semaphore(1), asyncio.Semaphore(1)
@@ -199,9 +199,9 @@ class CriticReward:
 
 
 def summary(rows: Sequence[CritiqueRow], marks: Sequence[Marks | None]) -> dict[str, float]:
-    """What to watch of a rollout, by name; what cannot be told, as a share of nothing, is left out.
+    """Compute what to watch of a rollout, by name; what is a share of nothing is left out.
 
-    `unknown` and `unread`, `edited` and `refused` are shares of all replies; `true_rate` and the accuracies
+    `unknown` and `unread`, `edited` and `refused` are shares of all replies. `true_rate` and the accuracies
     are of the replies that can be read. `edited_step` and `control_step` are of the same replies, those that
     were drawn: what their prompts are worth is the difference.
     """
@@ -233,7 +233,7 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _key(row: CritiqueRow, verdict: Verdict | Problem) -> _Key | None:
-    """The re-edit that a reply asks for: it rejects what is wrong, and says how to mend it; else None.
+    """Make the re-edit that a reply asks for; None unless it rejects a wrong picture and says how to mend it.
 
     A prompt beside an acceptance is never used, and what mends a right picture has nothing to gain.
     """
@@ -251,7 +251,7 @@ def _key(row: CritiqueRow, verdict: Verdict | Problem) -> _Key | None:
 
 
 def _strict(reply: str, verdict: Verdict) -> bool:
-    """Whether a reply that can be read is in the form asked for, thinking first and nothing around it."""
+    """Tell whether a readable reply has the form asked for: thinking first, and nothing around it."""
     return bool(verdict.reasoning.strip()) and _STRICT.fullmatch(reply) is not None
 
 
@@ -267,7 +267,7 @@ def _edit(key: _Key, row: CritiqueRow) -> Edit:
 
 
 def _candidate(row: CritiqueRow, picture: Image) -> Candidate:
-    """What the scorer is asked. It never sees the reply's prompt, which could speak to it."""
+    """Make the scorer's question. It never sees the reply's prompt, which could speak to it."""
     return Candidate(
         task_id=row.task_id,
         step=row.step,

@@ -76,7 +76,7 @@ def hold(out: Path) -> None:
 
 
 def _leave() -> None:
-    """In a forked child, which may outlive a killed run for a moment."""
+    """Let go in a forked child, which may outlive a killed run for a moment."""
     for handle in _HELD.values():
         os.close(handle)
     _HELD.clear()

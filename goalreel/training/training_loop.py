@@ -105,7 +105,7 @@ class _TrainingState:
                 parameter.copy_(mean)
 
     def save(self, step: int) -> None:
-        """Replaces the last checkpoint in one move: being killed leaves a whole one."""
+        """Replace the last checkpoint in one move: being killed leaves a whole one."""
         state = {
             "step": step,
             "schedule": self.schedule.model_dump_json(),
@@ -158,7 +158,7 @@ class _Log:
 
 
 def _rate(step: int, schedule: Schedule) -> float:
-    """Share of the highest rate: up over the warm-up, flat, then down to 1 % at the end."""
+    """Compute the share of the highest rate: up over the warm-up, flat, then down to 1 % at the end."""
     remaining = (schedule.steps - step) / max(1.0, schedule.decay * schedule.steps)
     return min(1.0, (step + 1) / schedule.warmup) * min(1.0, max(0.01, remaining))
 

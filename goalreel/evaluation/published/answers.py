@@ -49,7 +49,7 @@ class Answers(Sequence[tuple[Sample, BenchAnswer]]):
         return sample, BenchAnswer.of(load_storyboard(_folder(self._out, sample)))
 
     def unplanned(self) -> dict[str, str]:
-        """The samples that the Planner gave no plan for -> why.
+        """Map each sample that the Planner gave no plan for to the reason.
 
         Raises:
             DatasetError: a storyboard is damaged.
@@ -105,7 +105,7 @@ def _folder(out: Path, sample: Sample) -> Path:
 
 
 def _failure(folder: Path) -> str | None:
-    """Why a sample's storyboard has no plan, without reading its pictures.
+    """Say why a sample's storyboard has no plan, without reading its pictures.
 
     Raises:
         DatasetError: the storyboard is damaged.
@@ -116,7 +116,7 @@ def _failure(folder: Path) -> str | None:
 
 
 def _finished(folder: Path) -> bool:
-    """Whether a sample's storyboard is there, with a plan, and lacks no picture for want of an answer.
+    """Tell whether a sample's storyboard has a plan, and lacks no picture for want of an answer.
 
     Raises:
         DatasetError: the storyboard is damaged.

@@ -33,7 +33,7 @@ class Sample:
     """The row as published, for export and judging."""
 
     def task(self, seed: int) -> Task:
-        """The task of a storyboard; the first step is edited from the last picture given, if any."""
+        """Make the task of a storyboard; the first step is edited from the last picture given, if any."""
         images, done = tuple(self.images), tuple(self.done)  # read once
         pictures = [*images, *(step.image for step in done if step.image is not None)]
         return Task(
@@ -62,7 +62,7 @@ class BenchAnswer:
 
     @classmethod
     def of(cls, board: Storyboard) -> "BenchAnswer":
-        """The answer that a storyboard is; empty where there is no plan."""
+        """Take the answer that a storyboard is; empty where there is no plan."""
         return cls(
             tuple(
                 AnswerPart(step.step.auxiliary_text or step.step.instruction, step.goal_image)
@@ -76,12 +76,12 @@ class BenchAnswer:
 
     @property
     def text(self) -> str:
-        """All texts, one a line."""
+        """Join all texts, one a line."""
         return "\n".join(part.text for part in self.parts)
 
     @property
     def images(self) -> tuple[Image, ...]:
-        """All pictures, in order."""
+        """List all pictures, in order."""
         return tuple(part.image for part in self.parts if part.image is not None)
 
 
@@ -140,7 +140,7 @@ class Benchmark(Protocol):
         ...
 
     def inquiries(self, sample: Sample, answer: BenchAnswer, marks: Mapping[str, Any]) -> list[Inquiry]:
-        """What to ask the judge next, given the marks so far; nothing when all is asked.
+        """Make the next questions to the judge, given the marks so far; none when all is asked.
 
         Raises:
             goalreel.errors.InputError: the judge's prompts are in a clone of the benchmark that is not there.

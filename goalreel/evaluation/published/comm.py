@@ -135,10 +135,10 @@ class Comm:
         return inquiries
 
     def scores(self, marked: Sequence[Marked]) -> dict[str, Measurement]:
-        """Means 0-10 of `sty`, `enti`, `tren`, `comp`, `imgq`, `irs`, each of what is marked in it; counts.
+        """Measure `sty`, `enti`, `tren`, `comp`, `imgq` and `irs`, means 0-10, and two counts.
 
-        `unjudged`: answers without one of the six. `unanswered`: samples without any answer, in no mean, as
-        their script leaves out what it cannot judge.
+        A mean is of what is marked in it. `unjudged`: answers without one of the six. `unanswered`: samples
+        without any answer, in no mean, as their script leaves out what it cannot judge.
         """
         answered = [m for m in marked if m.answer.parts]
         tables = [six(m.marks) for m in answered]
@@ -151,7 +151,7 @@ class Comm:
         return measures
 
     def _sample(self, row: Mapping[str, Any], wording: Wording, data: Path) -> Sample | str:
-        """The sample of a row, or why there is none."""
+        """Make the sample of a row, or say why there is none."""
         steps, title = row["step_info"], (row.get("title") or "").strip()
         if not any(item["type"] == "image" for step in steps for item in step):
             return "without pictures"
@@ -198,7 +198,7 @@ def _steps(answer: BenchAnswer) -> Sequel:
 
 
 def _given(sample: Sample) -> Sequel:
-    """The given steps, whose pictures lie in `sample.done`."""
+    """List the given steps, whose pictures lie in `sample.done`."""
     images = iter([step.image for step in sample.done if step.image is not None])
     return [
         [
@@ -211,7 +211,10 @@ def _given(sample: Sample) -> Sequel:
 
 
 def _done(input_steps: Found) -> Unread[DoneStep]:
-    """One a picture, with the text before it, as a DoneStep holds one; what follows the last is one more."""
+    """Make a DoneStep for each picture, with the text before it.
+
+    Text that follows the last picture makes one more.
+    """
     done: list[Callable[[], DoneStep]] = []
     for number, step in enumerate(input_steps, 1):
         texts: list[str] = []
@@ -231,7 +234,7 @@ def _done_step(instruction: str, path: Path | None = None) -> DoneStep:
 
 
 def _cut(steps: Sequel, limit: int) -> Sequel:
-    """The steps up to picture number `limit`, which ends them, as in their `data_format`."""
+    """Keep the steps up to picture number `limit`, which ends them, as in their `data_format`."""
     cut_steps: Sequel = []
     room = limit
     for step in steps:
@@ -245,13 +248,13 @@ def _cut(steps: Sequel, limit: int) -> Sequel:
 
 
 def _written(steps: Sequel | Found, first: int) -> str:
-    """Steps as one text: `(1) text <IMAGE> (2) ...`."""
+    """Write steps as one text: `(1) text <IMAGE> (2) ...`."""
     texts = [" ".join(item if isinstance(item, str) else "<IMAGE>" for item in step) for step in steps]
     return " ".join(f"({number}) {text}" for number, text in enumerate(texts, first))
 
 
 def _document(sample: Sample, input_steps: Sequel, output_steps: Sequel, *, hide: bool) -> list[MessagePart]:
-    """Input and output for the judge; `hide` leaves the marks of the output's pictures without these."""
+    """Show input and output to the judge; `hide` leaves the output's pictures out, but not their marks."""
     input_parts = _shown(input_steps, 0, hide=False) if input_steps else [sample.row["model_input"]]
     rest = [sample.row["rest"]] if input_steps else []
     output_parts = _shown(output_steps, len(_pictures(input_steps)), hide=hide)
@@ -273,7 +276,7 @@ def _shown(steps: Sequel, number: int, *, hide: bool) -> list[MessagePart]:
 
 
 def _pairs(descriptions: Sequence[str], images: Sequence[Image]) -> list[MessagePart]:
-    """Description and picture in turn, from 0; the prompt tells the judge that either may be missing."""
+    """Show description and picture in turn, from 0; the prompt tells the judge that either may be missing."""
     parts: list[MessagePart] = []
     for number, (text, image) in enumerate(zip_longest(descriptions, images)):
         if text is not None:

@@ -111,7 +111,7 @@ def read_given(path: Path) -> Image:
 
 
 def _readable(path: Path) -> bool:
-    """A dead link leaves a web page in a picture's place."""
+    """Tell whether a picture can be read: a dead link leaves a web page in its place."""
     try:
         read_picture(path)
     except InputError:

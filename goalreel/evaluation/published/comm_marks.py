@@ -54,7 +54,7 @@ def read_fidelity(reply: str) -> float | None:
 
 
 def six(marks: Mapping[str, Any]) -> dict[str, float | None]:
-    """The six measures of a sample, None where the judge gave none."""
+    """Give the six measures of a sample, None where the judge gave none."""
     document = marks.get("document") or {}
     return {**{key: document.get(key) for key in _SCORES}, "irs": marks.get("irs")}
 
@@ -70,7 +70,7 @@ def _json(reply: str) -> Any:
 
 
 def _at(value: Any, path: tuple[str, ...]) -> Any:
-    """What lies under the keys of `path`; an empty text where one of them is not there."""
+    """Look up the keys of `path`; an empty text where one of them is not there."""
     for key in path:
         if not isinstance(value, dict) or key not in value:
             return ""

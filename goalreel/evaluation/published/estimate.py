@@ -31,7 +31,7 @@ class Estimate:
         return (self.prompt_tokens * price_in + self.calls * REPLY_TOKENS * price_out) / 1e6
 
     def text(self, price_in: float | None = None, price_out: float | None = None) -> str:
-        """One line."""
+        """Write one line."""
         text = f"about {self.calls:,} calls with {self.prompt_tokens:,} prompt tokens in all"
         if price_in is None and price_out is None:
             return text
@@ -59,7 +59,7 @@ def estimate(benchmark: Benchmark, answers: Sequence[tuple[Sample, BenchAnswer]]
 def _new(
     benchmark: Benchmark, answers: Sequence[tuple[Sample, BenchAnswer]], index: int, asker: Asker
 ) -> list[Conversation]:
-    """What is to be asked about one answer, as far as the journal's marks tell."""
+    """List what is to be asked about one answer, as far as the journal's marks tell."""
     sample, answer = answers[index]
     marks: dict[str, Any] = {}
     while True:

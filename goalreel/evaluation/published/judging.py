@@ -49,7 +49,7 @@ class BenchJudge:
 
 
 def build_judge(name: str, facts: JudgeFacts, *, concurrency: int = 16) -> BenchJudge:
-    """The chat model `name` as the paper's judge was asked, where the name does not say otherwise.
+    """Build the chat model `name`, asked as the paper's judge where the name does not say otherwise.
 
     Raises:
         UserError, OSError, ModuleNotFoundError: it cannot be built (see `goalreel.models.load`).
@@ -102,7 +102,7 @@ def judge_all(
 def _open(
     benchmark: Benchmark, some: Sequence[tuple[Any, Any]], marks: Sequence[dict[str, Any]]
 ) -> list[tuple[str, dict[str, Any], Inquiry]]:
-    """What is still to be asked: (the sample's id, its marks, the inquiry)."""
+    """List what is still to be asked: (the sample's id, its marks, the inquiry)."""
     return [
         (sample.id, sample_marks, inquiry)
         for (sample, answer), sample_marks in zip(some, marks, strict=True)
@@ -167,7 +167,7 @@ class Asker:
             pool.shutdown(cancel_futures=True)
 
     def _call(self, items: Sequence[tuple[Path, tuple[str, Inquiry]]]) -> list[tuple[Path, str | None]]:
-        """One call; what it answers is on disk before it returns."""
+        """Make one call; what it answers is on disk before it returns."""
         try:
             replies = self.judge.chat.complete([inquiry.conversation for _, (_, inquiry) in items])
         except BackendError as e:

@@ -52,7 +52,7 @@ class PaperTable(BaseModel):
     alias: dict[str, str] = Field(default_factory=dict)
 
     def row(self, name: str) -> dict[str, float]:
-        """Measure -> number of a row; empty where the table has none of that name."""
+        """Map measures to the numbers of a row; empty where the table has none of that name."""
         name = name if name in self.rows else self.alias.get(name, name)
         measures = (*self.measures[:-1], self.average.get(name, self.measures[-1]))
         return dict(zip(measures, self.rows.get(name, ()), strict=False))
@@ -60,7 +60,7 @@ class PaperTable(BaseModel):
 
 @cache
 def tables() -> tuple[PaperTable, ...]:
-    """All tables, as the paper prints them."""
+    """Read all tables, as the paper prints them."""
     import yaml
 
     text = (files(__package__ or __name__.rpartition(".")[0]) / "paper.yaml").read_text()
@@ -68,7 +68,7 @@ def tables() -> tuple[PaperTable, ...]:
 
 
 def tables_of(benchmark: str, task: int | None = None) -> list[PaperTable]:
-    """The tables about a benchmark."""
+    """Find the tables about a benchmark."""
     return [t for t in tables() if t.benchmark == benchmark and t.task in (None, task)]
 
 
@@ -84,7 +84,7 @@ def check_row(benchmark: str, task: int | None, name: str) -> None:
 
 
 def row_for(editor: str) -> str | None:
-    """The row of the paper's own system with the editor; None where it ran no such editor."""
+    """Name the row of the paper's own system with the editor; None where it ran no such editor."""
     name = ModelName.parse(editor).public().lower()
     if "klein" in name:
         return KLEIN

@@ -22,7 +22,7 @@ BENCHMARKS: Mapping[str, Opener] = {
 
 
 def open_benchmark(name: str, clone: Path | None = None, task: int = 3) -> Benchmark:
-    """The benchmark `name`.
+    """Make the benchmark `name`.
 
     Args:
         clone: the user's clone of its repository, which the judge's prompts are read from.

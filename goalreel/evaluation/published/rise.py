@@ -96,12 +96,12 @@ class Rise:
         ]
 
     def scores(self, marked: Sequence[Marked]) -> dict[str, Measurement]:
-        """Per cent complete by category and `overall`, under both rules; the dimensions' means; counts.
+        """Measure the per cent complete by category and `overall`, under both rules, and means.
 
-        `_prefix`: the rule before commit ce8cba3 of 2026-04-13, that of the paper's table: an item whose
-        consistency is not asked for cannot be complete. `reasoning`, `consistency`, `plausibility`: 0-100, as
-        RISE's README prints them.
-        An answer without a picture has failed, as in their results, and is counted as `unanswered`.
+        `_prefix`: the rule before commit ce8cba3 of 2026-04-13, that of the paper's table. By it an item
+        whose consistency is not asked for cannot be complete. `reasoning`, `consistency`, `plausibility`:
+        0-100, as RISE's README prints them. An answer without a picture has failed, as in their results, and
+        is counted as `unanswered`.
         """
         judged = [_Judged.of(m) for m in marked if _is_judged(m)]
         measures: dict[str, Measurement] = {}

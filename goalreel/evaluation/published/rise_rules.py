@@ -10,7 +10,7 @@ _SCORE = re.compile(r"final scores?(?:\W{0,8}|\s+is\W{1,8})(\d+)", re.IGNORECASE
 
 
 def asked(row: Mapping[str, Any]) -> tuple[Dimension, ...]:
-    """The dimensions that a row is marked in."""
+    """List the dimensions that a row is marked in."""
     if row["category"] == "logical_reasoning":
         return ("consistency", "reasoning")
     free = given(row.get("consistency_free"))
@@ -35,12 +35,12 @@ def read_binary(reply: str) -> int | None:
 
 
 def given(value: object) -> bool:
-    """Whether pandas has a value there; NaN is none."""
+    """Tell whether pandas has a value there; NaN is none."""
     return value is not None and value == value
 
 
 def has_reference(row: Mapping[str, Any]) -> bool:
-    """Whether a reference picture stands in for the input before the judge."""
+    """Tell whether a reference picture stands in for the input before the judge."""
     match row["category"]:
         case "spatial_reasoning":
             return given(row.get("reference_img"))
@@ -50,14 +50,14 @@ def has_reference(row: Mapping[str, Any]) -> bool:
 
 
 def sees_first(row: Mapping[str, Any]) -> bool:
-    """Whether the judge of reasoning is shown the input, or the reference picture, too."""
+    """Tell whether the judge of reasoning is shown the input, or the reference picture, too."""
     if has_reference(row):
         return True
     return row["category"] != "logical_reasoning" and given(row.get("reasoning_img"))
 
 
 def prompt_name(dimension: Dimension, row: Mapping[str, Any]) -> str:
-    """The name of the judge's prompt in `utils.py`."""
+    """Name the judge's prompt in `utils.py`."""
     picture = has_reference(row)
     with_input = sees_first(row)
     match row["category"], dimension:

@@ -36,7 +36,7 @@ from goalreel.types import ROLES
 type Only = Literal["generate", "judge"]
 type Confirm = Callable[[Estimate], bool]
 
-_SAID = {"data": "data, or questions from another --clone"}
+_DESCRIPTIONS = {"data": "data, or questions from another --clone"}
 _PROBE = BenchAnswer((AnswerPart("text", Image(np.zeros((8, 8, 3), np.uint8))),))
 
 
@@ -140,7 +140,7 @@ def _settle(order: PublishedOrder, models: Trio | None, every: Sequence[Sample])
         raise DatasetError(f"{path}: damaged: choose another --out") from e
     for key, value in facts.items():
         if stored_facts.get(key) != value:
-            change = f"{_SAID.get(key, key)} ({stored_facts.get(key)}, now {value})"
+            change = f"{_DESCRIPTIONS.get(key, key)} ({stored_facts.get(key)}, now {value})"
             raise InputError(f"{order.out} was made with another {change}: choose another --out")
     return stored_facts
 
@@ -153,7 +153,7 @@ def _facts(models: Trio, seed: int) -> dict[str, Any]:
 
 
 def _fingerprint(every: Sequence[Sample]) -> str:
-    """What tells these data from others; holds the pictures of one sample at a time."""
+    """Tell these data from others; only the pictures of one sample are held at a time."""
     return digest(*map(_digest, every))[:16]
 
 
@@ -196,7 +196,7 @@ def _notes(
     unplanned: dict[str, str],
     row: str | None,
 ) -> list[str]:
-    """What differs from the paper, then what must be known of the benchmark."""
+    """Say what differs from the paper, then what must be known of the benchmark."""
     notes = [f"The {role}: {note}." for role, note in settings.get("notes", {}).items()]
     facts = order.benchmark.judge
     paper_samples = next((t.samples for t in tables_of(order.benchmark.name, order.task)), None)
@@ -225,6 +225,6 @@ def _notes(
 
 
 def _same_model(name: str, model: str) -> bool:
-    """Whether a judge's name is the model, or a dated snapshot of it."""
+    """Tell whether a judge's name is the model, or a dated snapshot of it."""
     short_name = ModelName.parse(name).brief()
     return re.fullmatch(rf"{re.escape(model)}(-\d{{4}}-\d\d-\d\d)?", short_name) is not None

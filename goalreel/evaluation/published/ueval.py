@@ -48,7 +48,7 @@ OURS = {
     "IMAGE_RUBRIC_TEMPLATE": "Criterion:\n<<rubric_item>>",
 }
 _MET = re.compile(r'"criteria_met"\s*:\s*(true|false|"[^"]*")', re.IGNORECASE)
-_SAID = {
+_ANSWERS = {
     "true": True,
     "yes": True,
     "false": False,
@@ -71,7 +71,7 @@ class UEval:
 
     @property
     def judge(self) -> JudgeFacts:
-        """The official script leaves temperature and length to Gemini, whose temperature is then 1."""
+        """Describe the judge; the official script leaves temperature, then 1, and length to Gemini."""
         return JudgeFacts("gemini-2.5-pro", 1.0, 8192, official_prompts=self.clone is not None)
 
     def samples(self, data: Path) -> list[Sample]:
@@ -104,7 +104,7 @@ class UEval:
         write_bytes(out / "outputs.json", json.dumps(rows, ensure_ascii=False, indent=1).encode())
 
     def inquiries(self, sample: Sample, answer: BenchAnswer, marks: Mapping[str, Any]) -> list[Inquiry]:
-        """One question a criterion; none about an empty answer, which meets no criterion."""
+        """Ask one question a criterion; none about an empty answer, which meets no criterion."""
         if marks or not answer.parts:
             return []
         return [
@@ -114,7 +114,7 @@ class UEval:
         ]
 
     def scores(self, marked: Sequence[Marked]) -> dict[str, Measurement]:
-        """Per cent: a value a task, `text` and `image` rates, and both averages.
+        """Measure per cent: a value a task, `text` and `image` rates, and both averages.
 
         An item's score is the mean of its text rate and its image rate, the shares of criteria that are met.
         """
@@ -158,12 +158,12 @@ def read_met(reply: str) -> bool | str | None:
     >>> read_met('```json {"criteria_met": "Not sure"} ```')
     'not sure'
     """
-    verdicts = {_SAID.get(word.strip('"').strip().lower()) for word in _MET.findall(reply)}
+    verdicts = {_ANSWERS.get(word.strip('"').strip().lower()) for word in _MET.findall(reply)}
     return verdicts.pop() if len(verdicts) == 1 else None
 
 
 def _files(data: Path) -> list[Path]:
-    """All test files below `data`, but for what the download tool keeps for itself."""
+    """List all test files below `data`, except what the download tool keeps for itself."""
     kinds = (".parquet", ".json", ".jsonl")
     paths = sorted(p for p in data.rglob("*") if p.suffix in kinds and p.is_file())
     return [p for p in paths if not any(part.startswith(".") for part in p.relative_to(data).parts)]
@@ -186,7 +186,7 @@ def _read(path: Path) -> Iterable[Mapping[str, Any]]:
 
 
 def _parquet(path: Path) -> list[Mapping[str, Any]]:
-    """The rows without the reference pictures."""
+    """Read the rows without the reference pictures."""
     import pyarrow.parquet
 
     file = pyarrow.parquet.ParquetFile(path)
@@ -212,7 +212,7 @@ def _sample(row: Mapping[str, Any], data: Path) -> Sample:
 
 
 def _criteria(rubrics: object) -> list[str] | None:
-    """Each rubric is a text, or an object that has one; None for anything else."""
+    """List rubrics, each a text or an object that has one; None for anything else."""
     if rubrics is None:
         return []
     if not isinstance(rubrics, list):
@@ -223,7 +223,7 @@ def _criteria(rubrics: object) -> list[str] | None:
 
 
 def _rate(judged: Marked, side: str) -> float | None:
-    """Share of the judged criteria that are met; "not sure" is no. None where none was judged."""
+    """Compute the share of the judged criteria that are met; "not sure" is no. None where none was judged."""
     count = len(judged.sample.row[f"{side}_rubrics"])
     if not judged.answer.parts:
         return 0.0 if count else None
@@ -233,7 +233,7 @@ def _rate(judged: Marked, side: str) -> float | None:
 
 
 def _counts(task: str, score: float, rates: Mapping[str, float | None]) -> list[float]:
-    """(sum, count) of each task, of the text rates, of the image rates."""
+    """List (sum, count) of each task, of the text rates and of the image rates."""
     pairs = [(score, 1.0) if name == task else (0.0, 0.0) for name in TASKS]
     pairs += [(0.0, 0.0) if rate is None else (rate, 1.0) for rate in (rates[side] for side in SIDES)]
     return [value for pair in pairs for value in pair]
@@ -244,12 +244,12 @@ def _percent(at: int) -> Any:
 
 
 def _tasks(sums: Sums) -> Sums:
-    """The mean of the tasks that there are."""
+    """Compute the mean of the tasks that there are."""
     values = np.stack([_percent(i)(sums) for i in range(len(TASKS))], axis=-1)
     present = ~np.isnan(values)
     return share(np.stack([np.nan_to_num(values).sum(-1), present.sum(-1)], axis=-1))
 
 
 def _items(sums: Sums) -> Sums:
-    """(Text + image) / 2 over items, as in the paper's own rows."""
+    """Compute (text + image) / 2 over items, as in the paper's own rows."""
     return (_percent(len(TASKS))(sums) + _percent(len(TASKS) + 1)(sums)) / 2

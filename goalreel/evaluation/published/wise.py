@@ -91,7 +91,7 @@ class Wise:
                 write_bytes(out / f"{sample.id}.png", answer.images[-1].png())
 
     def inquiries(self, sample: Sample, answer: BenchAnswer, marks: Mapping[str, Any]) -> list[Inquiry]:
-        """One question on the last picture; none where there is no picture.
+        """Ask one question on the last picture; none where there is no picture.
 
         Raises:
             InputError: there is no clone, or its prompt is not where it was.
@@ -104,7 +104,7 @@ class Wise:
         return [Inquiry("scores", turns, read_scores)]
 
     def scores(self, marked: Sequence[Marked]) -> dict[str, Measurement]:
-        """WiScore, 0-1, by column and overall. An answer without a picture scores 0."""
+        """Measure WiScore, 0-1, by column and overall. An answer without a picture scores 0."""
         rows, unjudged = [], 0
         for judged in marked:
             score = _wiscore(judged)
@@ -121,7 +121,7 @@ class Wise:
 
     @cached_property
     def _prompts(self) -> tuple[str, str]:
-        """The judge's system turn, and its user turn with places for prompt and explanation."""
+        """Read the judge's system turn, and its user turn with places for prompt and explanation."""
         path = Clone(self.clone, REPOSITORY).file("WISE_legacy/gpt_eval.py")
         texts = strings_under(path, "text")
         at = next((i for i, t in enumerate(texts) if len(set(_PLACE.findall(t))) == 2), 0)

@@ -24,20 +24,20 @@ NAMES = (*PAIRS.values(), *FOLLOWS.values())
 
 
 def held_out(goals: Sequence[SubGoal]) -> tuple[str, ...]:
-    """Names of the held-out compositions in a sequence of sub-goals, each once, in the order of NAMES."""
+    """Name the held-out compositions in a sequence of sub-goals, each once, in the order of NAMES."""
     names = {name for i in range(len(goals)) for name in held_out_step(goals, i)}
     return tuple(name for name in NAMES if name in names)
 
 
 def held_out_step(goals: Sequence[SubGoal], index: int) -> tuple[str, ...]:
-    """Those that sub-goal `index` completes: by itself, or by coming right after the one before."""
+    """Name those that sub-goal `index` completes, by itself or right after the one before."""
     names = [PAIRS[goals[index]]] if goals[index] in PAIRS else []
     pair = (goals[index - 1].kind, goals[index].kind) if index else None
     return (*names, FOLLOWS[pair]) if pair in FOLLOWS else tuple(names)
 
 
 def skipped(seed: int, goals: Sequence[SubGoal]) -> bool:
-    """Whether an episode gives no rows: it is for training and has a held-out composition.
+    """Tell whether an episode gives no rows: it is for training and has a held-out composition.
 
     Raises:
         ValueError: the seed belongs to no split.

@@ -24,10 +24,10 @@ _STREAM = 7
 def continuation_rows(
     seeds: Iterable[int], size: int = 128, variety: Variety = 0.0
 ) -> Iterator[ContinuationRow]:
-    """One row an episode of two sub-goals or more, cut at a random one.
+    """Make one row for each episode of two sub-goals or more, cut at a random one.
 
-    None for a training seed with a held-out composition, nor for an episode that cannot be teleported to its
-    end.
+    A training seed with a held-out composition gives none. Neither does an episode that cannot be teleported
+    to its end.
     """
     for episode, walked in completed(walk(seeds, size, _STREAM, variety, roomy=True)):
         if len(walked) > 1:

@@ -9,7 +9,7 @@ from goalreel.types import Candidate, Failure, Task
 
 
 def plan_lesson(row: PlanRow) -> Lesson:
-    """The conversation of `ChatPlanner`; the reply first says where everything stands and goes.
+    """Make the conversation of `ChatPlanner`; the reply first says where everything stands and goes.
 
     Raises:
         ValueError: the row is no question, such as an instruction with an image mark.
@@ -21,7 +21,7 @@ def plan_lesson(row: PlanRow) -> Lesson:
 
 
 def verdict_lesson(row: VerdictRow, mode: critic.Mode = "strict", dialect: Dialect = OWN) -> Lesson:
-    """The conversation of `ChatCritic` in a mode; the reply is the true verdict."""
+    """Make the conversation of `ChatCritic` in a mode; the reply is the true verdict."""
     question = critic.question(candidate_of(row), mode=mode, dialect=dialect)
     return question.conversation, verdict_reply(row.verdict)
 

@@ -80,7 +80,7 @@ class CorpusOrder:
 
     @property
     def shards(self) -> dict[str, range]:
-        """Every shard's name and seeds."""
+        """Name every shard, and give its seeds."""
         every = seeds(self.split, self.episodes, self.first)
         starts = range(0, len(every), self.shard)
         return {f"{self.split}-{i:05d}": every[at : at + self.shard] for i, at in enumerate(starts)}

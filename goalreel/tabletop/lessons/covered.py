@@ -20,7 +20,7 @@ _RIM = np.stack([BOWL_RADIUS * np.cos(_ANGLES), BOWL_RADIUS * np.sin(_ANGLES), n
 
 
 def hidden(env: Tabletop, layout: SceneLayout, in_hand: Collection[str]) -> tuple[str, ...]:
-    """The objects that the arm, or what it holds, hides from the scene's camera, in the order of `layout`."""
+    """Name the objects that the arm, or what it holds, hides from the scene's camera, in layout order."""
     camera = np.array(FIXED[env.scene.camera].position)
     arm = _arm(env) | {env.model.body(name).id for name in in_hand}
     return tuple(
@@ -36,13 +36,13 @@ def _points(name: str) -> Floats:
 
 
 def _arm(env: Tabletop) -> frozenset[int]:
-    """The arm's bodies: all that hang from its base."""
+    """List the arm's bodies: all that hang from its base."""
     root = env.model.body_rootid[env.model.site_bodyid[env.model.site("tcp").id]]
     return frozenset(np.flatnonzero(env.model.body_rootid == root).tolist())
 
 
 def _behind(env: Tabletop, camera: Floats, point: Floats, arm: frozenset[int]) -> bool:
-    """Whether the first thing between camera and point is one of the bodies `arm`."""
+    """Tell whether the first thing between camera and point is one of the bodies `arm`."""
     geom = np.array([-1], np.int32)
     distance = mujoco.mj_ray(env.model, env.data, camera, point - camera, None, 1, -1, geom)
     return 0 <= distance < 1 and int(env.model.geom_bodyid[geom[0]]) in arm

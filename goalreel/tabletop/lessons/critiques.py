@@ -23,10 +23,11 @@ _STREAM = 8
 def critique_rows(
     seeds: Iterable[int], draw: Draw, size: int = 128, batch: int = 32, variety: float = 0.0
 ) -> Iterator[CritiqueRow]:
-    """Up to four rows a sub-goal: what the editor made of its terse and of its explicit order, as a first and
-    a second attempt, and made candidates of whichever kind, right or wrong, there are fewer of.
+    """Make up to four rows for each sub-goal.
 
-    None for a training seed with a held-out composition. Made candidates have one order or the other.
+    Two are what the editor made of its terse and of its explicit order, as a first and a second attempt. The
+    others are made candidates, of whichever kind, right or wrong, there are fewer of. They have one order or
+    the other. A training seed with a held-out composition gives no rows.
 
     Raises:
         ValueError: the editor did not give one picture a prompt.
@@ -61,7 +62,7 @@ def _made(done: Done, success: bool) -> Made | None:
 
 
 def _row(done: Done, orders: tuple[str, str], attempt: int, picture: Image) -> CritiqueRow | None:
-    """The row of a picture, which the order of its attempt made; None where its truth is in doubt."""
+    """Make the row of a picture from the order of its attempt; None where its truth is in doubt."""
     row = CritiqueRow(
         task_id=task_id_of(done.origin.seed, done.origin.view),
         step=done.origin.done,

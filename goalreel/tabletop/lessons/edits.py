@@ -16,7 +16,9 @@ _STREAM = 2
 
 
 def edit_rows(seeds: Iterable[int], size: int = 128, variety: float = 0.0) -> Iterator[EditRow]:
-    """A terse and an explicit row a sub-goal; none for a training seed with a held-out composition.
+    """Make a terse and an explicit row for each sub-goal.
+
+    A training seed with a held-out composition gives none.
 
     A block that leaves its bowl goes to any zone that has room: an editor has to draw where the order says.
     """
@@ -27,7 +29,7 @@ def edit_rows(seeds: Iterable[int], size: int = 128, variety: float = 0.0) -> It
 
 
 def _anywhere(done: Done) -> Done:
-    """The step to a zone drawn from those that have room; on a full table to where the expert finds some."""
+    """Draw a zone that has room and make the step lead there; a full table leaves the step as it is."""
     goal, layout = done.goal, done.layout
     places = list(zones(layout, goal).values())
     if not places:
@@ -38,7 +40,7 @@ def _anywhere(done: Done) -> Done:
 
 
 def order(done: Done) -> str:
-    """The explicit order for a step, half of the time with a warning."""
+    """Write the explicit order for a step, half of the time with a warning."""
     others = [name for name in done.layout if name != done.goal.object]
     warning = ""
     if done.rng.random() < WARNED:

@@ -63,17 +63,20 @@ class LiveFrame:
     stage: LiveStage
 
     def success(self, goal: SubGoal) -> bool:
-        """The sub-goal is reached: it holds, nothing else moved, the hand let go and the arm is home."""
+        """Tell whether the goal holds, nothing else moved, the hand let go and the arm is home."""
         return self.change.success(goal)
 
     @property
     def made(self) -> Made:
-        """The frame as a candidate."""
+        """Give the frame as a candidate."""
         return Made(self.image, self.layout)
 
 
 def carried_out(done: Done, *, precise: bool) -> list[LiveMoment]:
-    """The expert at its best; not `precise`: anywhere within the sub-goal's tolerance where there is room."""
+    """Let the expert carry the sub-goal out.
+
+    Unless `precise`, it aims anywhere within the sub-goal's tolerance where there is room.
+    """
     done.env.set_state(done.before)
     goal = done.goal
     places = () if precise else hits(done.rng, done.layout, goal, TRIES)
@@ -84,7 +87,7 @@ def carried_out(done: Done, *, precise: bool) -> list[LiveMoment]:
 
 
 def failed(done: Done, fault: Fault) -> list[LiveMoment] | None:
-    """An execution with this fault; None where the scene does not offer one."""
+    """Carry the sub-goal out with this fault; None where the scene does not offer one."""
     done.env.set_state(done.before)
     moves = _FAILING[fault](done)
     return None if moves is None else _run(done, moves)
@@ -123,7 +126,7 @@ def _dropped(done: Done) -> Iterator[Move]:
 
 
 def _letting_go(moves: Iterator[Move], after: int) -> Iterator[Move]:
-    """The same with a hand that opens `after` actions of lifting and carrying, or never closes."""
+    """Open the hand `after` actions of lifting and carrying; with 0 it never closes."""
     frames_in_hand = 0
     for action, phase in moves:
         frames_in_hand += phase in ("lift", "move")
@@ -143,7 +146,7 @@ def _wrong_place(done: Done) -> Iterator[Move] | None:
 
 
 def _instead(done: Done, goals: Iterator[SubGoal] | list[SubGoal]) -> Iterator[Move] | None:
-    """The first of other sub-goals that can be carried out."""
+    """Carry out the first of other sub-goals that can be."""
     for goal in goals:
         possible = free(done.layout, goal.object) and find_spot(done.layout, goal)[1] >= 0
         if possible and not held_out([goal]):
@@ -161,7 +164,7 @@ def _carried_to(done: Done, place: BlockPlace) -> Iterator[Move]:
 
 
 def _also_moved(done: Done) -> Iterator[Move] | None:
-    """The sub-goal is carried out, but a neighbour was pushed aside on the way."""
+    """Push a neighbour aside, then carry the sub-goal out."""
     env, layout = done.env, done.layout
     others = [b for b in env.blocks if b not in (done.goal.object, done.goal.target)]
     for block in map(str, done.rng.permutation(others)):

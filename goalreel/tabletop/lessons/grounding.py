@@ -41,19 +41,19 @@ class Change:
     """The arm is out of the way, and its hand is empty."""
 
     def success(self, goal: SubGoal) -> bool:
-        """The sub-goal holds, nothing else is other than it was, and the arm is out of the way."""
+        """Tell whether the sub-goal holds, all else is as it was, and the arm is out of the way."""
         whole = not self.gone and not self.misshapen
         return self.reached and not self.others(goal) and whole and self.away
 
     def others(self, goal: SubGoal) -> tuple[str, ...]:
-        """The objects that moved and should not have."""
+        """Name the objects that moved and should not have."""
         return tuple(name for name in self.moved if name != goal.object)
 
 
 def compare(
     layout_before: SceneLayout, now: SceneLayout, goal: SubGoal, misshapen: Sequence[str] = ()
 ) -> Change:
-    """The change between two layouts; an object left out of `now` is gone."""
+    """Compare two layouts; an object left out of `now` is gone."""
     both = [name for name in layout_before if name in now]
     return Change(
         reached=goal.object in now and goal.target in now and shows(now, goal),
@@ -66,9 +66,10 @@ def compare(
 def verdict_of(
     layout_before: SceneLayout, now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change
 ) -> Verdict:
-    """The Critic's true answer. `after` is the layout wanted; a rejection carries an explicit order.
+    """Write the Critic's true answer; `after` is the layout wanted.
 
-    While the arm is at work there is nothing to mend: the rejection only says so.
+    A rejection carries an explicit order. While the arm is at work there is nothing to mend, and the
+    rejection only says so.
     """
     if not change.away:
         return Verdict(success=False, reasoning=f"{_places(layout_before, now, change)} {AT_WORK}")
@@ -86,7 +87,7 @@ def verdict_of(
 def whole_verdict(
     layout_before: SceneLayout, now: SceneLayout, after: SceneLayout, goals: Sequence[SubGoal], change: Change
 ) -> Verdict:
-    """The true answer about a frame at the end of a whole task, for each sub-goal in turn.
+    """Write the true answer about a frame at the end of a whole task, for each sub-goal in turn.
 
     Of several sub-goals of one block the last counts. `change` is what happened since `layout_before`, the
     layout at the task's start. `after` is the target layout. A rejection has no order: no picture is redrawn.
@@ -104,12 +105,12 @@ def whole_verdict(
 
 
 def advice(now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change) -> str:
-    """What to mind when a picture is drawn again, as sentences; `after` is the layout wanted."""
+    """Say in sentences what to mind when a picture is drawn again; `after` is the layout wanted."""
     return " ".join(against for _, against in _faults(now, after, goal, change))
 
 
 def warnings_for(goal: SubGoal, others: Sequence[str], start: NDArray[np.float64]) -> list[str]:
-    """Every warning an order may carry: about the block itself, and about each of the others."""
+    """List every warning that an order may carry: about the block itself, and about each of the others."""
     templates = [_REALLY.format(goal.object), _SHAPE.format(goal.object), _LOSE.format(goal.object)]
     about = [form.format(name) for name in others for form in (_STAY, _LOSE, _SHAPE)]
     return [*templates, _NOT_AT.format(zone(start)), *about]
@@ -125,7 +126,7 @@ _NEAR = "Go all the way: it only just missed."
 
 
 def _faults(now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change) -> list[tuple[str, str]]:
-    """Every fault of a picture in words, each with the advice against it."""
+    """Say every fault of a picture, each with the advice against it."""
     block = goal.object
     faults = [(f"The {name} is gone.", _LOSE.format(name)) for name in change.gone]
     faults += [(f"The {name} is misshapen.", _SHAPE.format(name)) for name in change.misshapen]
@@ -135,7 +136,7 @@ def _faults(now: SceneLayout, after: SceneLayout, goal: SubGoal, change: Change)
 
 
 def _missed(now: SceneLayout, after: SceneLayout, block: str, change: Change) -> tuple[str, str]:
-    """What is wrong with a block that is not where its sub-goal wants it, and the advice against it."""
+    """Say what is wrong with a block that misses its place, and the advice against it."""
     if block not in change.moved:
         return f"The {block} did not move.", _REALLY.format(block)
     if displacement(now, after, block) < _CLOSE:
@@ -148,7 +149,7 @@ def _touched(names: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _places(layout_before: SceneLayout, now: SceneLayout, change: Change) -> str:
-    """`red block c3 r5 -> c9 r4 in blue bowl; green block c1 r1 stays.`, blocks first, in colour order."""
+    """Say `red block c3 r5 -> c9 r4 in blue bowl; green block c1 r1 stays.`, blocks first, by colour."""
     sentences = (
         f"{name} {place(layout_before, name)} {_fate(now, name, change)}" for name in in_order(layout_before)
     )
@@ -156,7 +157,7 @@ def _places(layout_before: SceneLayout, now: SceneLayout, change: Change) -> str
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Names as they are told: blocks first, in the order of colours."""
+    """Sort names as they are told: blocks first, in the order of colours."""
     return sorted(names, key=lambda name: (is_bowl(name), list(COLOURS).index(colour(name))))
 
 
@@ -170,7 +171,7 @@ def _fate(now: SceneLayout, name: str, change: Change) -> str:
 
 
 def place(layout: SceneLayout, name: str) -> str:
-    """The cell, and what the block is in or on, such as `c9 r4 in blue bowl`."""
+    """Name the cell, and what the block is in or on, such as `c9 r4 in blue bowl`."""
     x, y, _ = layout[name]
     column = int(np.clip((y - _LEFT) // CELL, 0, COLUMNS - 1))
     row = int(np.clip((x - _BACK) // CELL, 0, ROWS - 1))

@@ -41,7 +41,7 @@ _STREAM = 4
 def editor_rows(
     seeds: Iterable[int], draw: Draw, size: int = 128, batch: int = 32, variety: float = 0.0
 ) -> Iterator[VerdictRow]:
-    """Two rows a sub-goal at most, one a register: what the editor made of it, right or wrong.
+    """Make a row for each register of a sub-goal: what the editor made of it, right or wrong.
 
     Raises:
         ValueError: the editor did not give one picture a prompt.
@@ -58,7 +58,9 @@ def editor_rows(
 
 
 def drawn_by(editor: Editor) -> Draw:
-    """How an editor draws. A prompt has its own seed, so that rows do not depend on their order.
+    """Make a function by which an editor draws.
+
+    A prompt has its own seed, so that rows do not depend on their order.
 
     Raises (when called):
         goalreel.errors.BackendError: it cannot be called at all.
@@ -91,7 +93,7 @@ class Judge:
         return cls(done, _fits(done.target, layout, done.env.scene.camera))
 
     def read(self, picture: Image) -> Made | None:
-        """What a picture shows; None where that is in doubt: hidden, on a limit, or of odd shape."""
+        """Read what a picture shows; None where that is in doubt: hidden, on a limit, or of odd shape."""
         layout, goal = self.done.layout, self.done.goal
         reading = _look(self.done, picture)
         shifts = [displacement(reading, layout, name) for name in reading if name != goal.object]
@@ -104,7 +106,7 @@ class Judge:
         return None if odd is None else Made(picture, now, odd)
 
     def _odd(self, picture: Image, layout: SceneLayout) -> tuple[str, ...] | None:
-        """The blocks whose colour covers far more or less than in the target; None where one is in doubt."""
+        """Name blocks whose colour covers far more or less than in the target; None where one is in doubt."""
         picture_masks, target_masks = segment(picture.pixels), segment(self.done.target.pixels)
         shares = {
             b: picture_masks[colour(b)].sum() / max(target_masks[colour(b)].sum(), 1) for b in self.fits
@@ -117,7 +119,10 @@ class Judge:
         return None if doubt or self._strays(picture_masks, target_masks) else ()
 
     def _strays(self, picture_masks: dict[str, PixelMask], target_masks: dict[str, PixelMask]) -> bool:
-        """Whether a block that was to stay has another outline, edges and what the moved one hides aside."""
+        """Tell whether a block that should stay has another outline.
+
+        Edges do not count, nor does what the moved block hides.
+        """
         moved = colour(self.done.goal.object)
         near = (
             cv2.dilate(
@@ -141,7 +146,7 @@ def _fits(picture: Image, layout: SceneLayout, camera: str) -> dict[str, float]:
 
 
 def sure(layout: SceneLayout, goal: SubGoal) -> bool:
-    """Whether the sub-goal's answer is the same all around where the block was read."""
+    """Tell whether the sub-goal's answer is the same all around where the block was read."""
     if goal.object not in layout or goal.target not in layout:
         return True
     return len(possible(layout, goal)) == 1

@@ -36,9 +36,9 @@ _STREAM = 5
 
 
 def live_rows(seeds: Iterable[int], size: int = 128, variety: Variety = 0.0) -> Iterator[VerdictRow]:
-    """Every sub-goal once, carried out well or badly: two moments on the way there, or one, and the end.
+    """Carry every sub-goal out once, well or badly: a row for one or two moments on the way, and the end.
 
-    None for a training seed with a held-out composition. An end that a picture cannot tell, such as a block
+    A training seed with a held-out composition gives none. An end that a picture cannot tell, such as a block
     shifted a little, is left out.
     """
     for done in walk(seeds, size, _STREAM, variety):
@@ -67,7 +67,7 @@ def _rows(done: Done, moments: Sequence[LiveMoment], fault: Fault, underway: int
 
 
 def plain(layout_before: SceneLayout, now: SceneLayout, goals: Sequence[SubGoal]) -> bool:
-    """Whether a picture can tell what has moved, and which of the sub-goals hold.
+    """Tell whether a picture can show what has moved, and which of the sub-goals hold.
 
     Stricter than for an editor's pictures: what is to be learned has moved by CLEARLY, as made mistakes have.
     """

@@ -46,7 +46,7 @@ class Made:
 
 
 def make(done: Done, mistake: Mistake) -> Made | None:
-    """A candidate with this mistake; None where the scene does not offer one."""
+    """Make a candidate with this mistake; None where the scene does not offer one."""
     picture = _MAKERS[mistake](done)
     if picture is None or not _visible(picture.image, done.target):
         return None
@@ -55,7 +55,7 @@ def make(done: Done, mistake: Mistake) -> Made | None:
 
 
 def fits(mistake: Mistake, change: Change, goal: SubGoal) -> bool:
-    """Whether a change is this mistake and no other."""
+    """Tell whether a change is this mistake and no other."""
     moved, others = goal.object in change.moved, change.others(goal)
     whole = not change.gone and not change.misshapen
     if mistake == "vanished":
@@ -72,7 +72,7 @@ def fits(mistake: Mistake, change: Change, goal: SubGoal) -> bool:
 
 
 def relabel(done: Done) -> Done | None:
-    """Another sub-goal of the same scene, which the true target of this one does not show.
+    """Find another sub-goal of the same scene, which the true target of this one does not show.
 
     It differs in one word alone: the relation, the target or the block (counterfactual relabelling,
     RoboReward, arXiv 2601.00675). None where no such sub-goal can be reached, or the two targets look alike.
@@ -92,7 +92,7 @@ def relabel(done: Done) -> Done | None:
 
 
 def vary(done: Done) -> Made:
-    """A right picture, the block elsewhere within the sub-goal's tolerance; the target if none is found."""
+    """Make a right picture with the block elsewhere within tolerance; the target if none is found."""
     for spot, yaw in hits(done.rng, done.layout, done.goal, TRIES):
         picture = _put(done, done.before, spot, yaw)
         if picture and compare(done.layout, picture.layout, done.goal).success(done.goal):
@@ -168,12 +168,12 @@ MADE: tuple[Mistake, ...] = tuple(_MAKERS)
 
 
 def _culprit(done: Done, names: tuple[str, ...] | list[str]) -> str:
-    """The block of the sub-goal half of the time, else any."""
+    """Choose the block of the sub-goal half of the time, else any."""
     return done.goal.object if done.rng.random() < 0.5 else str(done.rng.choice(names))
 
 
 def _elsewhere(done: Done, start: TabletopState, blocks: list[str]) -> Made | None:
-    """One of the blocks somewhere it was not asked to go, as if by another sub-goal."""
+    """Move one of the blocks somewhere it was not asked to go, as if by another sub-goal."""
     for goal in alternatives(done, blocks):
         if picture := _teleported(done, start, goal):
             return picture
@@ -181,7 +181,7 @@ def _elsewhere(done: Done, start: TabletopState, blocks: list[str]) -> Made | No
 
 
 def alternatives(done: Done, blocks: list[str]) -> Iterator[SubGoal]:
-    """Sub-goals that nobody asked for, of these blocks."""
+    """Yield sub-goals of these blocks that nobody asked for."""
     every = [
         goal
         for goal in _sub_goals(done, blocks)
@@ -193,7 +193,7 @@ def alternatives(done: Done, blocks: list[str]) -> Iterator[SubGoal]:
 
 
 def _neighbours(done: Done) -> list[SubGoal]:
-    """Sub-goals one word away that hold neither before this one nor after it."""
+    """List sub-goals one word away that hold neither before this one nor after it."""
     goal_names = vars(done.goal).values()
     return [
         goal
@@ -205,7 +205,7 @@ def _neighbours(done: Done) -> list[SubGoal]:
 
 
 def _sub_goals(done: Done, blocks: Sequence[str]) -> Iterator[SubGoal]:
-    """Every sub-goal that makes sense for these blocks."""
+    """Yield every sub-goal that makes sense for these blocks."""
     for block, target, kind in product(blocks, (*done.env.blocks, *done.env.bowls), KINDS):
         bowl = is_bowl(target)
         if target != block and not (kind == "on" if bowl else kind in ("inside", "out_of")):
@@ -213,7 +213,7 @@ def _sub_goals(done: Done, blocks: Sequence[str]) -> Iterator[SubGoal]:
 
 
 def _teleported(done: Done, start: TabletopState, goal: SubGoal) -> Made | None:
-    """The picture after another sub-goal; None where it cannot be, hardly moves, or shifts anything else."""
+    """Take the picture after another sub-goal; None if it cannot be, hardly moves, or shifts other things."""
     done.env.set_state(start)
     layout_before = done.env.layout()
     try:
@@ -224,7 +224,7 @@ def _teleported(done: Done, start: TabletopState, goal: SubGoal) -> Made | None:
 
 
 def _put(done: Done, start: TabletopState, spot: NDArray[np.float64], yaw: float) -> Made | None:
-    """The picture with the sub-goal's block at a spot, if it stays there and shifts nothing else."""
+    """Take the picture with the sub-goal's block at a spot, if it stays there and shifts nothing else."""
     env, block = done.env, done.goal.object
     env.set_state(start)
     layout_before = env.layout()

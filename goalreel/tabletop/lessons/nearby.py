@@ -26,13 +26,13 @@ type BlockPlace = tuple[Floats, float]
 
 
 def hits(rng: np.random.Generator, layout: SceneLayout, goal: SubGoal, count: int) -> Iterator[BlockPlace]:
-    """Places where the sub-goal holds, not only where the expert would put the block."""
+    """Yield places where the sub-goal holds, not only where the expert would put the block."""
     for _ in range(count):
         yield _hit(rng, layout[goal.target], goal), float(rng.uniform(-0.6, 0.6))
 
 
 def misses(rng: np.random.Generator, layout: SceneLayout, goal: SubGoal, count: int) -> Iterator[BlockPlace]:
-    """Places where it just does not hold; none for `out_of`, which has no near side."""
+    """Yield places where it just does not hold; none for `out_of`, which has no near side."""
     if goal.kind == "out_of":
         return
     for _ in range(count):
@@ -81,5 +81,5 @@ def _beside(target: Floats, goal: SubGoal, along: float, across: float) -> Float
 
 
 def _on_table(spot: Floats) -> bool:
-    """Where objects may stand, and the front camera sees all of them."""
+    """Tell whether objects may stand there, in full view of the front camera."""
     return all(low - SURE <= v <= high + SURE for v, (low, high) in zip(spot[:2], WORKSPACE, strict=True))

@@ -13,8 +13,10 @@ _STREAM = 1
 
 
 def plan_rows(seeds: Iterable[int], size: int = 128, variety: float = 0.0) -> Iterator[PlanRow]:
-    """One row an episode; none for a training seed with a held-out composition, nor for an episode that
-    cannot be teleported to its end.
+    """Make one row for each episode.
+
+    A training seed with a held-out composition gives none. Neither does an episode that cannot be teleported
+    to its end.
 
     An order says from where to where its block goes, on the table that the orders before it leave behind.
     """
@@ -25,7 +27,7 @@ def plan_rows(seeds: Iterable[int], size: int = 128, variety: float = 0.0) -> It
 
 
 def thinking(walked: Sequence[Done]) -> str:
-    """What the Planner says before its plan: where everything stands, and where each step's block goes.
+    """Write what the Planner says first: where everything stands, and where each step's block goes.
 
     Such as `red block c3 r5; blue block c9 r4 in red bowl; red bowl c9 r4. 2 steps: blue block -> c9 r9; red
     block -> c9 r9 on blue block.` Without the places the orders contradict each other, or the table.
@@ -38,6 +40,6 @@ def thinking(walked: Sequence[Done]) -> str:
 
 
 def explicit_step(done: Done) -> Step:
-    """The step of a sub-goal as a Planner says it."""
+    """Make the step of a sub-goal as a Planner says it."""
     layout_before = {name: done.layout[name] for name in in_order(done.layout)}
     return step_of(done.goal, explicit(done.goal, layout_before, done.reached))

@@ -86,19 +86,19 @@ _ROW_EDGES, _COLUMN_EDGES = (0.47, 0.57), (-0.18, -0.06, 0.06, 0.18)
 
 
 def step_of(goal: SubGoal, prompt: str) -> Step:
-    """The step as a Planner says it, with an order of either register."""
+    """Make the step as a Planner says it, with an order of either register."""
     name = NAMES[goal.kind].format(object=goal.object, target=goal.target)
     return Step(name=name, instruction=state_of(goal), prompt=prompt)
 
 
 def terse(goal: SubGoal, rng: np.random.Generator) -> str:
-    """A short order, one of several; it may leave open which block, which place or which side."""
+    """Draw one of several short orders; it may leave open which block, which place or which side."""
     template = str(rng.choice(TERSE[goal.kind]))
     return sentence(template.format(object=goal.object, target=goal.target))
 
 
 def explicit(goal: SubGoal, layout_before: SceneLayout, after: SceneLayout, warning: str = "") -> str:
-    """An order that leaves nothing open: what, from where to where, and what must stay.
+    """Write an order that leaves nothing open: what, from where to where, and what must stay.
 
     `layout_before` and `after` hold the block's place now and wanted. `warning`: what to mind, as sentences.
     """
@@ -110,13 +110,13 @@ def explicit(goal: SubGoal, layout_before: SceneLayout, after: SceneLayout, warn
 
 
 def zone(at: NDArray[np.float64]) -> str:
-    """A fifteenth of the table in words, such as `front far left`, from a position (3,) in m."""
+    """Name a fifteenth of the table, such as `front far left`, from a position (3,) in m."""
     row, column = np.searchsorted(_ROW_EDGES, at[0]), np.searchsorted(_COLUMN_EDGES, at[1])
     return f"{ROWS[row]} {COLUMNS[column]}"
 
 
 def zones(layout: SceneLayout, goal: SubGoal) -> dict[str, NDArray[np.float64]]:
-    """The zones in which the goal's block finds room, the roomiest first, each with its roomiest place (3,).
+    """Find the zones with room for the goal's block, the roomiest first, each with its roomiest place (3,).
 
     No place is nearer than a centimetre to its zone's border.
     """
@@ -129,5 +129,5 @@ def zones(layout: SceneLayout, goal: SubGoal) -> dict[str, NDArray[np.float64]]:
 
 
 def sentence(clause: str) -> str:
-    """The clause with a capital and a full stop."""
+    """Add a capital and a full stop."""
     return f"{clause[0].upper()}{clause[1:]}."

@@ -43,13 +43,16 @@ class Done:
 def walk(
     seeds: Iterable[int], size: int, stream: int, variety: Variety = 0.0, roomy: bool = False
 ) -> Iterator[Done]:
-    """Every sub-goal of every episode, arm at home. `stream` sets one corpus's random numbers apart,
-    `variety` is the share of episodes that look other than plain (`variety.view_of`), or the view of all.
-    `roomy`: a block that leaves its bowl goes where most room is, which a Planner can see, and not to the
-    first place that the expert finds.
+    """Teleport to every sub-goal of every episode, the arm at home.
 
-    A training seed with a held-out composition is passed over, and so is the rest of an episode from a
-    sub-goal on that cannot be teleported to.
+    A training seed with a held-out composition is passed over. So is the rest of an episode, from a sub-goal
+    on that cannot be teleported to.
+
+    Args:
+        stream: sets the random numbers of one corpus apart.
+        variety: the share of episodes that look other than plain (`variety.view_of`), or the view of all.
+        roomy: put a block that leaves its bowl where most room is, which a Planner can see. Else it goes to
+            the first place that the expert finds.
     """
     with Studio(size) as studio:
         for seed in seeds:
@@ -60,7 +63,7 @@ def walk(
 
 
 def completed(steps: Iterable[Done]) -> Iterator[tuple[TabletopEpisode, list[Done]]]:
-    """Each episode whose walk came to its end, with its steps."""
+    """Yield each episode whose walk came to its end, with its steps."""
     for seed, group in groupby(steps, key=lambda done: done.origin.seed):
         walked, episode = list(group), sample_episode(seed)
         if len(walked) == len(episode.goals):
@@ -88,7 +91,7 @@ def _episode(
 
 
 def _most_room(layout: SceneLayout, goals: Sequence[SubGoal]) -> NDArray[np.float64] | None:
-    """Where the first goal's block has most room and leaves some for the goals after it; None if nowhere."""
+    """Find most room for the first goal's block that leaves some for the goals after it; None if nowhere."""
     for place in zones(layout, goals[0]).values():
         after = layout | {goals[0].object: place}
         for goal in goals[1:]:

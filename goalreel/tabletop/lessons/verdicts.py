@@ -17,7 +17,9 @@ _STREAM = 3
 def verdict_rows(
     seeds: Iterable[int], size: int = 128, variety: Variety = 0.0, relabelled: float = 0.0
 ) -> Iterator[VerdictRow]:
-    """A right and a wrong candidate a sub-goal; none for a training seed with a held-out composition.
+    """Make a right and a wrong candidate for each sub-goal.
+
+    A training seed with a held-out composition gives none.
 
     Half of the right ones are the target, the others have the block elsewhere within tolerance. The wrong one
     has the first mistake, in random order, that the scene offers. With `relabelled`, that share of the wrong
@@ -35,7 +37,7 @@ def verdict_rows(
 
 
 def _wrong(done: Done) -> tuple[Made, Mistake] | None:
-    """A candidate with the first mistake, in random order, that the scene offers."""
+    """Make a candidate with the first mistake, in random order, that the scene offers."""
     for i in done.rng.permutation(len(MADE)):
         if mistake := make(done, MADE[i]):
             return mistake, MADE[i]
@@ -49,9 +51,11 @@ def verdict_row(
     prompt: str | None = None,
     change: Change | None = None,
 ) -> VerdictRow:
-    """The row of a candidate with what its picture shows; the prompt is drawn from both registers if None.
+    """Make the row of a candidate.
 
-    `change` is what its layout tells, if None.
+    Args:
+        prompt: drawn from both registers if None.
+        change: what the candidate shows; told by its layout if None.
 
     Raises:
         ValueError: the candidate is right and should not be, or the other way round.
@@ -78,5 +82,5 @@ def verdict_row(
 
 
 def prompt_for(done: Done) -> str:
-    """An order for the step, in either register."""
+    """Write an order for the step, in either register."""
     return terse(done.goal, done.rng) if done.rng.random() < 0.5 else order(done)

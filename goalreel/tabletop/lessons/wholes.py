@@ -62,12 +62,12 @@ class Whole:
 def whole_rows(
     seeds: Iterable[int], size: int = 128, variety: Variety = 0.0, relabelled: float = 0.0
 ) -> Iterator[VerdictRow]:
-    """A right end of every episode, and one that is wrong in one way.
+    """Make a right end of every episode, and one that is wrong in one way.
 
-    None for a training seed with a held-out composition, nor for an episode that cannot be teleported to its
-    end, nor where a picture of the right or of the wrong end would not tell. `relabelled`: that share of the
-    wrong ones are the right end, asked about sub-goals of which some hold and some do not. One wrong way in
-    many teaches slowly to look at every sub-goal; for training alone.
+    A training seed with a held-out composition gives none. Neither does an episode that cannot be teleported
+    to its end, or one where a picture of either end would not tell. `relabelled` is the share of the wrong
+    ones that are the right end, asked about sub-goals of which some hold and some do not. One wrong way in
+    many teaches slowly to look at every sub-goal. It is for training alone.
     """
     for episode, walked in completed(walk(seeds, size, _STREAM, variety)):
         rng = np.random.default_rng([episode.seed, _STREAM])
@@ -86,7 +86,7 @@ def _right(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | Non
 
 
 def _wrong(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | None:
-    """The first mistake, in random order, that the episode offers."""
+    """Make the first mistake, in random order, that the episode offers."""
     if rng.random() < WORKING:
         return _at_work(walked, rng)
     mistakes: tuple[Fault | Literal["undone"], ...] = (*FAULTS, "undone")
@@ -102,7 +102,7 @@ def _wrong(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | Non
 def _end(
     walked: Sequence[Done], rng: np.random.Generator, at: int = -1, fault: Fault | None = None
 ) -> LiveMoment | None:
-    """The end of the episode, sub-goal `at` carried out with a fault; None where it does not get there."""
+    """Go to the end of the episode, sub-goal `at` with a fault; None where it does not get there."""
     env, moments = walked[0].env, [LiveMoment(walked[0].before, "retreat")]
     for number, done in enumerate(walked):
         env.set_state(moments[-1].state)
@@ -124,7 +124,7 @@ def _done(now: Done, rng: np.random.Generator) -> list[LiveMoment] | None:
 
 
 def _undone(walked: Sequence[Done], at: int) -> LiveMoment | None:
-    """All was done; then sub-goal `at` was undone."""
+    """Do everything, then undo sub-goal `at`."""
     last = walked[-1]
     moments = failed(replace(walked[at], before=last.after, layout=last.reached), "wrong_place")
     return None if moments is None else moments[-1]
@@ -133,11 +133,11 @@ def _undone(walked: Sequence[Done], at: int) -> LiveMoment | None:
 def _at_work(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | None:
     moments = carried_out(walked[-1], precise=False)[:-LAST]
     frame = _frame(walked, moments[int(rng.integers(len(moments)))])
-    return None if frame.stage == "home" else _told(walked, frame, frame.stage, Whole.of(walked))
+    return None if frame.stage == "home" else _verdict_row(walked, frame, frame.stage, Whole.of(walked))
 
 
 def _relabelled(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow | None:
-    """The exact end, asked about other sub-goals; None where it is right all the same, or cannot be told."""
+    """Ask other sub-goals about the exact end; None where that is right, or cannot be told."""
     frame = _frame(walked, LiveMoment(walked[-1].after, "retreat"))
     goals = _others(walked, frame.layout, rng)
     if not goals or held_out(goals) or not plain(walked[0].layout, frame.layout, goals):
@@ -145,13 +145,16 @@ def _relabelled(walked: Sequence[Done], rng: np.random.Generator) -> VerdictRow 
     sentences = [str(rng.choice(PARAPHRASES[g.kind])).format(object=g.object, target=g.target) for g in goals]
     targets = {g.object: find_spot(frame.layout, g)[0] for g in goals if not shows(frame.layout, g)}
     task = join(sentences, int(rng.integers(JOINS)))
-    row = _told(walked, frame, "relabelled", Whole(task, goals, walked[-1].reached | targets))
+    row = _verdict_row(walked, frame, "relabelled", Whole(task, goals, walked[-1].reached | targets))
     return None if row.verdict.success else row
 
 
 def _others(walked: Sequence[Done], layout: SceneLayout, rng: np.random.Generator) -> tuple[SubGoal, ...]:
-    """The episode's sub-goals in another order: some kept, some left out, some with another place for the
-    block; now and then one for a block that stayed."""
+    """List the episode's sub-goals in another order.
+
+    Some stay, some are left out, and some have another place for the block. Now and then there is one for a
+    block that stayed.
+    """
     moved = [walked[i] for i in rng.permutation(len(walked))]
     stayed = [b for b in walked[0].env.blocks if b not in {done.goal.object for done in walked}]
     goals: list[SubGoal | None] = []
@@ -171,19 +174,21 @@ def _false(done: Done, block: str, layout: SceneLayout) -> SubGoal | None:
 
 
 def _row(walked: Sequence[Done], moment: LiveMoment, mistake: Mistake | None) -> VerdictRow | None:
-    """The row of an end; None where a picture cannot tell, or where the end is not the one that was meant."""
+    """Make the row of an end; None if a picture cannot tell, or the end is not the one that was meant."""
     frame = _frame(walked, moment)
     is_plain = frame.stage == "home" and plain(walked[0].layout, frame.layout, [done.goal for done in walked])
-    row = _told(walked, frame, mistake, Whole.of(walked)) if is_plain else None
+    row = _verdict_row(walked, frame, mistake, Whole.of(walked)) if is_plain else None
     return row if row is not None and row.verdict.success == (mistake is None) else None
 
 
 def _frame(walked: Sequence[Done], moment: LiveMoment) -> LiveFrame:
-    """What has changed counts from the episode's start."""
+    """Take the frame, with changes counted from the episode's start."""
     return frame_of(replace(walked[-1], layout=walked[0].layout), moment)
 
 
-def _told(walked: Sequence[Done], frame: LiveFrame, mistake: Mistake | None, whole: Whole) -> VerdictRow:
+def _verdict_row(
+    walked: Sequence[Done], frame: LiveFrame, mistake: Mistake | None, whole: Whole
+) -> VerdictRow:
     first = walked[0]
     return VerdictRow(
         source=first.source,

@@ -103,7 +103,7 @@ class LeRobotActor:
 
     @property
     def sees_goals(self) -> bool:
-        """Whether the policy has a camera for goal images."""
+        """Tell whether the policy has a camera for goal images."""
         return SUBGOAL in self._cameras
 
     def reset(self) -> None:
@@ -112,7 +112,7 @@ class LeRobotActor:
 
     @torch.inference_mode()
     def act(self, env: Tabletop, cue: GoalCue) -> NDArray[np.float32]:
-        """The next action, (5,) or (6,), for what the cameras show now.
+        """Choose the next action, (5,) or (6,), for what the cameras show now.
 
         Raises:
             InputError: it is not finite.

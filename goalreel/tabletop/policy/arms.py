@@ -25,7 +25,7 @@ SILENT = np.zeros(WORDS, np.float32)
 
 
 def cues_of(arm: GoalArm, walk: Walk, pictures: Sequence[Image | None], with_words: bool) -> list[GoalCue]:
-    """Make what is told of each sub-goal of a walk. `pictures` are the goal images of a pictured arm."""
+    """Make the cue of each sub-goal of a walk; `pictures` are the goal images of a pictured arm."""
     if arm == "instruction":
         instruction_cue = GoalCue(walk.episode.instruction, instruction(walk.episode.missions))
         return [instruction_cue] * len(walk.goals)

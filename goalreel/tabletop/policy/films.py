@@ -36,7 +36,7 @@ def film(walk: Walk, actor: Actor, cues: Sequence[GoalCue], bounds: Bounds, path
         steps += 1
 
     end = roll(walk, actor, cues, bounds, look)
-    frames[-1] = _told(frames[-1], "reached" if end.success else "not reached")
+    frames[-1] = _with_text(frames[-1], "reached" if end.success else "not reached")
     # One palette for all, or colours flicker: of the first frame and the last, which show every block.
     colours = Picture.fromarray(np.vstack([frames[0], frames[-1]])).quantize(256)
     pictures = [Picture.fromarray(f).quantize(palette=colours, dither=Picture.Dither.NONE) for f in frames]
@@ -51,10 +51,10 @@ def _frame(live: NDArray[np.uint8], cue: GoalCue) -> NDArray[np.uint8]:
     black = np.zeros((SIDE, SIDE, 3), np.uint8)
     goal = black if cue.picture is None else cue.picture.resized((SIDE, SIDE)).pixels
     banner = np.full((BANNER, 2 * SIDE, 3), 255, np.uint8)
-    return _told(np.vstack([banner, np.hstack([live, goal])]), cue.text or "(no words)")
+    return _with_text(np.vstack([banner, np.hstack([live, goal])]), cue.text or "(no words)")
 
 
-def _told(frame: NDArray[np.uint8], text: str) -> NDArray[np.uint8]:
+def _with_text(frame: NDArray[np.uint8], text: str) -> NDArray[np.uint8]:
     pixels = frame.copy()
     pixels[:BANNER] = 255
     for number, line in enumerate(textwrap.wrap(text, LETTERS, max_lines=LINES, placeholder=" ..."), 1):

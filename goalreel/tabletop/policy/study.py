@@ -241,8 +241,11 @@ def _film(
 
 
 def compare(rolled: Mapping[str, Sequence[Rolled]]) -> dict[str, Measurement]:
-    """ARM.success, ARM.reached (share of sub-goals), ARM.length (sub-goals a task), ARM.first_right; and the
-    differences that PAIRS names, in points, over the same tasks."""
+    """Measure ARM.success, ARM.reached, ARM.length and ARM.first_right, and the differences of PAIRS.
+
+    `reached` is the share of sub-goals, `length` their number a task. Differences are in points, over the
+    same tasks.
+    """
     values: dict[str, Measurement] = {}
     for arm, ends in rolled.items():
         values[f"{arm}.success"] = share_with_interval(enumerate(e.success for e in ends))

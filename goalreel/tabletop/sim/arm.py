@@ -26,13 +26,13 @@ class Arm:
         self.home_joints = self.solve(self._scratch, REST, self.home_tip, 0.0, iterations=200)
 
     def tip(self, data: mujoco.MjData) -> Floats:
-        """Where the fingertips are, (3,) in m."""
+        """Give the position of the fingertips, (3,) in m."""
         return data.site_xpos[self._tip].copy()
 
     def solve(
         self, data: mujoco.MjData, start: Floats, tip: Floats, yaw: float, iterations: int = 8
     ) -> Floats:
-        """Joint angles (7,) near `start` that bring the fingertips to `tip`, turned by `yaw`."""
+        """Find joint angles (7,) near `start` that bring the fingertips to `tip`, turned by `yaw`."""
         k, model = self._scratch, self._model
         k.qpos[:] = data.qpos
         k.qpos[:7] = start
@@ -52,7 +52,7 @@ class Arm:
         return k.qpos[:7].copy()
 
     def _error(self, tip: Floats, yaw: float) -> Floats:
-        """Position (m) and rotation (rad) still missing, (6,)."""
+        """Compute the position (m) and the rotation (rad) still missing, (6,)."""
         c, s = math.cos(yaw), math.sin(yaw)
         target = np.array([[c, s, 0], [s, -c, 0], [0, 0, -1.0]])
         turn, spin = np.zeros(4), np.zeros(3)

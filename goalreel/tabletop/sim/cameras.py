@@ -23,7 +23,7 @@ class PinholeCamera:
 
     @cached_property
     def axes(self) -> NDArray[np.float64]:
-        """Rows: right, up and backward in the world, (3, 3), orthonormal."""
+        """Give the directions right, up and backward in the world as rows, (3, 3), orthonormal."""
         back = np.subtract(self.position, self.target)
         back /= np.linalg.norm(back)
         right = np.cross(self.above, back)
@@ -31,13 +31,13 @@ class PinholeCamera:
         return np.stack([right, np.cross(back, right), back])
 
     def project(self, points: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-        """World points (n, 3) to pixels (n, 2) as (column, row) in a `size` x `size` picture."""
+        """Project world points (n, 3) to pixels (n, 2) as (column, row) in a `size` x `size` picture."""
         in_camera = (np.asarray(points) - self.position) @ self.axes.T
         focal = size / 2 / np.tan(np.radians(self.fovy) / 2)
         return size / 2 + focal * np.stack([-in_camera[:, 0], in_camera[:, 1]], 1) / in_camera[:, 2:]
 
     def on_plane(self, pixel: NDArray[np.float64], height: float, size: int) -> NDArray[np.float64]:
-        """Where the ray through a (column, row) pixel meets the plane z = `height`, (3,)."""
+        """Find where the ray through a (column, row) pixel meets the plane z = `height`, (3,)."""
         focal = size / 2 / np.tan(np.radians(self.fovy) / 2)
         ray = np.array([pixel[0] - size / 2, size / 2 - pixel[1], -focal]) @ self.axes
         return np.asarray(self.position) + ray * (height - self.position[2]) / ray[2]

@@ -80,7 +80,7 @@ class Tabletop:
     # -- state
 
     def reset(self) -> None:
-        """Objects as the scene says, arm at home, gripper open, everything at rest."""
+        """Put objects where the scene has them and the arm, open, at home; all come to rest."""
         mujoco.mj_resetData(self.model, self.data)
         self.home()
         self.settle(0.2)
@@ -113,12 +113,12 @@ class Tabletop:
         self.yaw, self.grip = state.yaw, state.grip
 
     def observation(self) -> NDArray[np.float32]:
-        """The robot's own state, (12,), named by STATE_NAMES."""
+        """Read the robot's own state, (12,), named by STATE_NAMES."""
         q = self.data.qpos
         return np.array([*q[:7], *self._arm.tip(self.data), self.yaw, q[7] + q[8]], np.float32)
 
     def step(self, action: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Carry out one action for 1 / CONTROL_HZ seconds; the observation after it."""
+        """Carry out one action for 1 / CONTROL_HZ seconds and give the observation after it."""
         self.tip = np.clip(np.asarray(self.tip + action[:3], np.float64), *REACH)
         self.yaw = float(np.clip(self.yaw + action[3], -1.7, 1.7))
         self.grip = float(np.clip(action[4], -1, 1))
@@ -138,7 +138,7 @@ class Tabletop:
     # -- objects and predicates
 
     def layout(self) -> SceneLayout:
-        """Where every block and bowl is now."""
+        """Give the position of every block and bowl."""
         return {name: self.data.body(name).xpos.copy() for name in (*self.blocks, *self.bowls)}
 
     def place(self, block: str, position: Floats, yaw: float = 0.0) -> None:
@@ -149,12 +149,12 @@ class Tabletop:
         mujoco.mj_forward(self.model, self.data)
 
     def block_yaw(self, block: str) -> float:
-        """A block's turn about z modulo its symmetry, in (-pi/4, pi/4]."""
+        """Compute a block's turn about z modulo its symmetry, in (-pi/4, pi/4]."""
         turn = self.data.body(block).xmat.reshape(3, 3)
         return (math.atan2(turn[1, 0], turn[0, 0]) + math.pi / 4) % (math.pi / 2) - math.pi / 4
 
     def grasped(self, block: str) -> bool:
-        """Whether both fingers touch the block."""
+        """Tell whether both fingers touch the block."""
         geom = self.model.geom(block).id
         return {pad for pair in self._contacts() if geom in pair for pad in pair & self._pads} == self._pads
 
@@ -164,20 +164,20 @@ class Tabletop:
         return tuple(block for block in self.blocks if self.model.geom(block).id in near)
 
     def _contacts(self) -> list[set[int]]:
-        """The pairs of geoms that touch."""
+        """List the pairs of geoms that touch."""
         return [{int(a), int(b)} for a, b in self.data.contact.geom[: self.data.ncon]]
 
     def still(self, block: str) -> bool:
         return bool(np.abs(self.data.joint(block).qvel).max() < STILL)
 
     def holds(self, goal: SubGoal) -> bool:
-        """The sub-goal is true now: its geometry is right and the hand has let go."""
+        """Tell whether the sub-goal is true now: its geometry is right and the hand has let go."""
         return predicates.shows(self.layout(), goal) and not self.grasped(goal.object)
 
     # -- pictures
 
     def render(self, camera: str = "front", size: int = 128) -> NDArray[np.uint8]:
-        """The picture of a camera (one of `cameras.NAMES`), (size, size, 3) RGB.
+        """Take the picture of a camera (one of `cameras.NAMES`), (size, size, 3) RGB.
 
         Raises:
             ValueError: no such camera.

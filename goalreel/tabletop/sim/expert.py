@@ -34,7 +34,7 @@ type Move = tuple[NDArray[np.float32], str]
 
 
 def pick_and_place(env: Tabletop, goal: SubGoal) -> Iterator[Move]:
-    """Actions (5,) float32 with their phase; ends with the arm at home and the hand empty."""
+    """Yield actions (5,) float32 with their phase; the last leaves the arm at home, the hand empty."""
 
     def where() -> tuple[Floats, float]:
         spot, _ = find_spot(env.layout(), goal)
@@ -44,7 +44,7 @@ def pick_and_place(env: Tabletop, goal: SubGoal) -> Iterator[Move]:
 
 
 def carry(env: Tabletop, block: str, where: Callable[[], tuple[Floats, float]]) -> Iterator[Move]:
-    """Actions (5,) float32 with their phase that carry a block to a spot.
+    """Yield actions (5,) float32 with their phase that carry a block to a spot.
 
     `where` is asked once the block is lifted: the centre (3,) in m and the yaw (rad) wanted.
     """
@@ -113,7 +113,7 @@ def _rotate(v: Floats, angle: float) -> Floats:
 
 
 def clear_yaw(layout: SceneLayout, block: str, at: Floats, yaw: float, now: float) -> float:
-    """Of the ways to grip a cube at `at`, the nearest to `now` of those whose hand stays clear."""
+    """Choose a way to grip a cube at `at`: the nearest to `now` of those whose hand stays clear."""
 
     def cost(candidate: float) -> float:
         across = _rotate(np.array([0.0, 1.0]), candidate)
@@ -126,7 +126,7 @@ def clear_yaw(layout: SceneLayout, block: str, at: Floats, yaw: float, now: floa
 
 
 def _gap(away: Floats, across: Floats, bowl: bool) -> float:
-    """Room (m) between a hand that reaches out along `across`, (2,), and an object `away` from it, (3,).
+    """Compute the room (m) between a hand along `across`, (2,), and an object `away` from it, (3,).
 
     Next to whatever is on its own level the hand is as wide as its open fingers; next to what towers over
     that, as wide as the palm. What it is set down on or picked up from is no obstacle.

@@ -36,12 +36,12 @@ class TabletopEpisode:
 
     @property
     def goals(self) -> tuple[SubGoal, ...]:
-        """The ordered sub-goals, 1 to 5. None holds before its turn; at the end all hold."""
+        """List the ordered sub-goals, 1 to 5. None holds before its turn; at the end all hold."""
         return tuple(goal for mission in self.missions for goal in mission.goals)
 
 
 def sample_episode(seed: int) -> TabletopEpisode:
-    """The episode of a seed; the same for ever, on any machine with this numpy bit generator.
+    """Make the episode of a seed; the same for ever, on any machine with this numpy bit generator.
 
     >>> sample_episode(3).instruction == sample_episode(3).instruction
     True
@@ -70,17 +70,17 @@ class _Draft:
         return [b for b in self.blocks if inside(self.layout, b, bowl)]
 
     def stack(self, name: str) -> list[str]:
-        """Blocks that stand over the same place, lowest first."""
+        """List the blocks over the same place, lowest first."""
         centre = self.layout[name][:2]
         over = [b for b in self.blocks if np.linalg.norm(self.layout[b][:2] - centre) < 0.03]
         return sorted(over, key=lambda b: self.layout[b][2])
 
     def free(self) -> list[str]:
-        """Blocks that may be moved: not yet used, nothing on top."""
+        """List the blocks that may be moved: not yet used, nothing on top."""
         return [b for b in self.blocks if b not in self.fixed and self.stack(b)[-1] == b]
 
     def add(self, goal: SubGoal) -> bool:
-        """Carry the goal out on the layout; False (and no change) when it cannot be or already holds."""
+        """Carry the goal out on the layout; False, without a change, if it cannot be or already holds."""
         if goal.object not in self.free() or shows(self.layout, goal) or not self._fits(goal):
             return False
         spot, room = find_spot(self.layout, goal)
@@ -145,7 +145,7 @@ def _phrase(rng: np.random.Generator, goals: list[SubGoal], kind: str) -> Missio
 def _one(
     *kinds: GoalKind, bowls: bool, blocks: bool
 ) -> Callable[[np.random.Generator, _Draft], list[SubGoal]]:
-    """Proposes one sub-goal of one of the kinds, with targets of the given sorts."""
+    """Make a function that proposes a sub-goal of one of the kinds, with targets of the given sorts."""
 
     def propose(rng: np.random.Generator, draft: _Draft) -> list[SubGoal]:
         movable = draft.free()

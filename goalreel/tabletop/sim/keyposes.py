@@ -1,8 +1,8 @@
 """Key poses: a sub-goal as two decisions, where to take hold and where to let go; a script moves the arm.
 
-An action is (6,) = x, y, z of the fingertip in m (world), cos and sin of twice its yaw, since a hand turned
-by half a turn is the same hand, and the gripper that is commanded there: closed below 0, open from 0 on.
-Policies that predict the next key frame act so on RLBench (James et al., arXiv 2105.14829).
+An action is (6,) = x, y, z of the fingertip in m (world), cos and sin of twice its yaw, and the gripper. The
+yaw is doubled since a hand turned by half a turn is the same hand. The gripper is closed below 0 and open
+from 0 on. Policies that predict the next key frame act so on RLBench (James et al., arXiv 2105.14829).
 """
 
 import math
@@ -37,7 +37,7 @@ def _pose(centre: Floats, above: float, yaw: float, gripper: float) -> NDArray[n
 
 
 def approach(env: Tabletop, pose: NDArray[np.floating]) -> Iterator[Move]:
-    """Actions of `Tabletop.step` that carry out one key pose (6,), clipped to what the arm reaches.
+    """Yield actions of `Tabletop.step` that carry out a key pose (6,), clipped to what the arm reaches.
 
     To it from above, the gripper as commanded, up again; with an open hand home.
     """

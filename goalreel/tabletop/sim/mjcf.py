@@ -22,7 +22,7 @@ TILT = 0.30
 
 
 def build_xml(scene: TabletopScene, shadows: bool = False) -> str:
-    """The whole model. `shadows` reserves a shadow map: pretty, and ten times slower on a CPU."""
+    """Write the whole model. `shadows` reserves a shadow map: pretty, and ten times slower on a CPU."""
     look = scene.look
     glow, sun = (_rgb(_times(look.tint, share * look.brightness)) for share in (0.42, 0.34))
     return f"""<mujoco model="tabletop">
@@ -92,7 +92,7 @@ def _block(block: Placed) -> str:
 
 
 def _bowl(bowl: Placed, glaze: Paint) -> str:
-    """A round foot with a ring of leaning planks; glazed pale inside so that its content stands out."""
+    """Build a round foot with a ring of leaning planks, pale inside so that its content stands out."""
     inside = f"{_rgb(glaze)} 1"
     foot = BOWL_RADIUS * 0.80
     lean = BOWL_HEIGHT / 2 * math.tan(TILT)
@@ -117,7 +117,7 @@ def _bowl(bowl: Placed, glaze: Paint) -> str:
 
 
 def _plank(yaw: float) -> str:
-    """Quaternion of a turn by `yaw` about z after leaning by TILT about y."""
+    """Compute the quaternion of a turn by `yaw` about z after leaning by TILT about y."""
     a, b = yaw / 2, TILT / 2
     q = (
         math.cos(a) * math.cos(b),

@@ -47,7 +47,7 @@ _GAINS = ((4000, 300, 180),) * 4 + ((2000, 120, 60),) * 3
 
 
 def servos() -> str:
-    """A position servo for every joint and finger."""
+    """Write a position servo for every joint and finger."""
     arm = "".join(
         f'<position joint="joint{i}" kp="{kp}" kv="{kv}" ctrlrange="-4 4" forcerange="-{limit} {limit}"/>'
         for i, (kp, kv, limit) in enumerate(_GAINS, 1)
@@ -60,7 +60,7 @@ def servos() -> str:
 
 
 def body() -> str:
-    """The arm with its hand, as the body `base` at the origin."""
+    """Write the arm with its hand, as the body `base` at the origin."""
     opening, closing = [], []
     for i, (pos, quat, span, mass, shapes) in enumerate(_LINKS, 1):
         inertia = mass / 30

@@ -54,13 +54,13 @@ PARAPHRASES: dict[str, tuple[str, ...]] = {
 
 
 def listed(names: list[str]) -> str:
-    """`the a, the b and the c`, less the first `the`."""
+    """Write names as `a, the b and the c`, without the first `the`."""
     head = ", the ".join(names[:-1])
     return f"{head} and the {names[-1]}" if head else names[-1]
 
 
 def join(clauses: list[str], style: int) -> str:
-    """One instruction from its clauses, in one of JOINS ways. No full stop at the end."""
+    """Join clauses into one instruction, in one of JOINS ways, without a full stop at the end."""
     if len(clauses) == 1:
         return clauses[0]
     if style == 0:

@@ -54,29 +54,29 @@ class SubGoal:
 
 
 def inside(layout: SceneLayout, block: str, bowl: str) -> bool:
-    """The block's centre is within the bowl and below what would stick out of it."""
+    """Tell whether the block's centre is within the bowl and below what would stick out of it."""
     p, q = layout[block], layout[bowl]
     return bool(np.linalg.norm(p[:2] - q[:2]) < 0.8 * BOWL_RADIUS and p[2] < BOWL_HEIGHT + HALF)
 
 
 def on(layout: SceneLayout, block: str, base: str) -> bool:
-    """The block rests on the base, off centre by less than 3 cm."""
+    """Tell whether the block rests on the base, off centre by less than 3 cm."""
     p, q = layout[block], layout[base]
     return bool(np.linalg.norm(p[:2] - q[:2]) < 1.2 * HALF and abs(p[2] - q[2] - 2 * HALF) < LEVEL)
 
 
 def displacement(layout: SceneLayout, other: SceneLayout, name: str) -> float:
-    """How far a thing is from where it is in another layout (m)."""
+    """Compute how far a thing is from where it is in another layout (m)."""
     return float(np.linalg.norm(layout[name] - other[name]))
 
 
 def free(layout: SceneLayout, block: str) -> bool:
-    """Nothing stands on the block."""
+    """Tell whether nothing stands on the block."""
     return not any(on(layout, other, block) for other in layout if other != block)
 
 
 def beside(layout: SceneLayout, block: str, target: str, kind: str) -> bool:
-    """The block stands on the table, next to the target in the direction `kind`."""
+    """Tell whether the block stands on the table, next to the target in the direction `kind`."""
     offset = layout[block][:2] - layout[target][:2]
     along = float(offset @ DIRECTIONS[kind])
     across = float(np.abs(offset - along * DIRECTIONS[kind]).max())
@@ -85,7 +85,7 @@ def beside(layout: SceneLayout, block: str, target: str, kind: str) -> bool:
 
 
 def shows(layout: SceneLayout, goal: SubGoal) -> bool:
-    """Whether the layout satisfies the sub-goal."""
+    """Tell whether the layout satisfies the sub-goal."""
     if goal.kind == "inside":
         return inside(layout, goal.object, goal.target)
     if goal.kind == "on":
@@ -96,7 +96,7 @@ def shows(layout: SceneLayout, goal: SubGoal) -> bool:
 
 
 def resting(layout: SceneLayout, block: str) -> bool:
-    """The block stands on the table, in a bowl or on another block."""
+    """Tell whether the block stands on the table, in a bowl or on another block."""
     if abs(layout[block][2] - HALF) < LEVEL:
         return True
     others = [name for name in layout if name != block]

@@ -85,7 +85,7 @@ class Reacher:
         self._block: str | None = None
 
     def motion(self, live: Image, goal: Image) -> BlockMotion | None:
-        """What to do next; None when the block to move is where the goal shows it.
+        """Plan the next motion; None when the block to move is where the goal shows it.
 
         For one goal image one block is moved: the one farthest from where it is shown, of those that nothing
         stands on. What stands on a block, or in a bowl, goes to the middle of where that is now.
@@ -121,7 +121,7 @@ class Reacher:
     def _rehearse(
         self, now: SceneReading, block: str, place: NDArray[np.float64], turn: float
     ) -> list[ArmAction]:
-        """The expert's actions on a table of our own that is laid out as the camera sees it."""
+        """Run the expert on a table of our own, laid out as the camera sees it, and give its actions."""
         table = self._rehearsal
         table.reset()
         for name in table.blocks:
@@ -135,7 +135,7 @@ class Reacher:
 
 
 def _place(now: SceneLayout, position: NDArray[np.float64], block: str) -> NDArray[np.float64]:
-    """Where a block goes, (3,) in m, that is pictured at `position`: to the middle of what it is in or on."""
+    """Choose where a block goes, (3,) in m, pictured at `position`: to the middle of what it is in or on."""
     moved = now | {block: position}
     for bowl in filter(is_bowl, now):
         if inside(moved, block, bowl):
@@ -150,17 +150,17 @@ def _place(now: SceneLayout, position: NDArray[np.float64], block: str) -> NDArr
 
 
 def at_home(state: NDArray[np.floating]) -> bool:
-    """Whether the arm is out of the camera's way. `state` (12,) as `STATE_NAMES` says."""
+    """Tell whether the arm is out of the camera's way. `state` (12,) is named by `STATE_NAMES`."""
     return bool(np.linalg.norm(state[_TIP] - HOME_TIP) < AT_HOME)
 
 
 def still(state: NDArray[np.floating], state_before: NDArray[np.floating]) -> bool:
-    """Whether the arm has come to rest, which is some ticks after its last command."""
+    """Tell whether the arm has come to rest, which is some ticks after its last command."""
     return bool(np.abs(state - state_before).max() < STILL)
 
 
 def homeward(state: NDArray[np.floating]) -> ArmAction:
-    """One action (5,) towards home from an arm that is still, the hand open."""
+    """Make one action (5,) towards home for an arm that is still, the hand open."""
     away = HOME_TIP - state[_TIP]
     step = away * min(1.0, SPEED / float(np.linalg.norm(away)))
     turn = np.clip(-state[_YAW], -TURN, TURN)

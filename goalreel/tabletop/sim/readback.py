@@ -46,7 +46,7 @@ _CIRCLE = np.array([[np.cos(a), np.sin(a)] for a in np.linspace(0, 2 * np.pi, 24
 
 
 def read_back(picture: NDArray[np.uint8], scene: TabletopScene, camera: str | None = None) -> SceneLayout:
-    """Positions of what the picture shows; an object that is not seen is left out.
+    """Read positions off a picture; an object that is not seen is left out.
 
     `picture` is (size, size, 3) RGB from a fixed camera, by default the scene's own, at least 64 px, arm out
     of the way. From the top a block under another is invisible, so read stacks from the front or the side.
@@ -58,7 +58,7 @@ def read_back(picture: NDArray[np.uint8], scene: TabletopScene, camera: str | No
 
 
 def segment(picture: NDArray[np.uint8]) -> dict[str, PixelMask]:
-    """Where every colour of COLOURS shows, (size, size) each."""
+    """Mark where every colour of COLOURS shows, (size, size) each."""
     hue, saturation, value = (c.astype(int) for c in cv2.split(cv2.cvtColor(picture, cv2.COLOR_RGB2HSV)))
     names = list(COLOURS)
     paint = np.array([[COLOURS[n] for n in names]], np.float32)
@@ -71,18 +71,18 @@ def segment(picture: NDArray[np.uint8]) -> dict[str, PixelMask]:
 
 
 def bowl_rings(scene: TabletopScene, size: int) -> PixelMask:
-    """Where the coloured outside of the scene's bowls is, (size, size), through the scene's own camera."""
+    """Mark the coloured outside of the scene's bowls, (size, size), through the scene's own camera."""
     blank = np.zeros((size, size, 3), np.uint8)
     return SceneReader(blank, scene, FIXED[scene.camera]).draw({}) > 0
 
 
 def shown(layout: SceneLayout, goal: SubGoal) -> bool:
-    """Whether a layout read off a picture, where objects may be missing, satisfies the sub-goal."""
+    """Tell whether a layout read off a picture, where objects may be missing, satisfies the sub-goal."""
     return goal.object in layout and goal.target in layout and shows(layout, goal)
 
 
 def possible(layout: SceneLayout, goal: SubGoal) -> set[bool]:
-    """Whether the sub-goal holds, for every place where its block might be within UNSURE of its reading."""
+    """Tell whether the sub-goal holds, for every place of its block within UNSURE of its reading."""
     shifts = [np.array([x, y, 0]) for x, y in product((-UNSURE, 0, UNSURE), repeat=2)]
     return {shows(layout | {goal.object: layout[goal.object] + shift}, goal) for shift in shifts}
 
@@ -130,7 +130,7 @@ class SceneReader:
         return best | {name: self.bowls[name] for name in self.shown}
 
     def _stackings(self) -> Iterator[dict[str, str]]:
-        """Block -> the block it stands on, none first; only stacks whose blocks line up in the picture."""
+        """Yield block -> the block it stands on, none first, for blocks that line up in the picture."""
         centres = {block: centre(mask) for block, mask in self.seen.items()}
         pairs = [
             (block, base)
@@ -146,13 +146,15 @@ class SceneReader:
                     yield under
 
     def _lined_up(self, block: Floats, base: Floats, height: float) -> bool:
-        """Whether the pixels fit a block one storey above a base at `height`."""
+        """Tell whether the pixels fit a block one storey above a base at `height`."""
         apart = self._at(block, height + 2 * HALF) - self._at(base, height)
         return bool(np.linalg.norm(apart[:2]) < 1.7 * HALF)
 
     def _fit(self, under: dict[str, str]) -> tuple[SceneLayout, float]:
-        """The layout whose outlines lie where the colours were seen, given what stands on what, and how
-        well they overlap (mean intersection over union, 0-1)."""
+        """Find the layout whose outlines lie where the colours were seen, given what stands on what.
+
+        The number says how well they overlap (mean intersection over union, 0-1).
+        """
         order = sorted(self.seen, key=lambda b: len(_below(under, b)))
         centres = {block: centre(self.seen[block]) for block in order}
         for last in (False, False, False, True):
@@ -170,7 +172,7 @@ class SceneReader:
         return layout, float(np.mean(overlaps)) if overlaps else 0.0
 
     def stand(self, centre: Floats, base: Floats | None) -> Floats:
-        """A block's position from the pixel its centre projects to: on its base, in a bowl, on the table."""
+        """Place a block by the pixel of its centre: on its base, in a bowl or on the table."""
         if base is not None:
             return self._at(centre, base[2] + 2 * HALF)
         position = self._at(centre, BOWL_FLOOR + HALF)
@@ -182,12 +184,12 @@ class SceneReader:
         return self.camera.on_plane(centre, height, self.size)
 
     def _outline_area(self) -> float:
-        """Pixels of a cube in the middle of the table."""
+        """Count the pixels of a cube in the middle of the table."""
         corners = self.camera.project(np.array([0.5, 0, HALF]) + _CUBE, self.size)
         return float(cv2.contourArea(cv2.convexHull(corners.astype(np.float32))))
 
     def draw(self, layout: SceneLayout) -> NDArray[np.uint8]:
-        """Label image: 0 nothing, 1 .. the rings of the bowls, then the blocks in the layout's order."""
+        """Draw labels: 0 nothing, 1 .. the rings of the bowls, then the blocks in the layout's order."""
         image = np.zeros((self.size, self.size), np.uint8)
         labels = {name: i for i, name in enumerate([*self.bowls, *layout], 1)}
         everything = self.bowls | layout
@@ -203,7 +205,7 @@ class SceneReader:
         return image
 
     def _glaze(self, at: Floats) -> PixelMask:
-        """Where a bowl is white: seen through its opening, below the coloured lip."""
+        """Mark where a bowl is white: seen through its opening, below the coloured lip."""
         opening = np.ones((self.size, self.size), np.uint8)
         for radius, height in ((0.90, BOWL_HEIGHT), (0.86, BOWL_HEIGHT - BOWL_LIP)):
             circle = np.c_[at[:2] + radius * BOWL_RADIUS * _CIRCLE, np.full(len(_CIRCLE), height)]
@@ -213,7 +215,10 @@ class SceneReader:
         return opening.astype(bool)
 
     def _distance(self, at: Floats, is_bowl: bool) -> float:
-        """For drawing far to near; a bowl counts as farther, since its content stands in front of it."""
+        """Compute the distance by which things are drawn, far to near.
+
+        A bowl counts as farther, since its content stands in front of it.
+        """
         return float(np.linalg.norm(at - self.camera.position)) + (0.5 * BOWL_RADIUS if is_bowl else 0.0)
 
     def _fill(self, image: NDArray[np.uint8], points: Floats, label: int) -> None:
@@ -223,7 +228,7 @@ class SceneReader:
 
 
 def _below(under: dict[str, str], block: str) -> list[str]:
-    """What a block stands on, from the top down; stops where it would come round again."""
+    """List what a block stands on, from the top down; stop where it would come round again."""
     supports: list[str] = []
     while block in under and under[block] not in supports:
         block = under[block]
@@ -236,18 +241,18 @@ def _grounded(under: dict[str, str], block: str) -> bool:
 
 
 def centre(mask: PixelMask) -> Floats:
-    """Mean (column, row) of a mask, in the camera's pixel coordinates."""
+    """Compute the mean (column, row) of a mask, in the camera's pixel coordinates."""
     rows, columns = np.nonzero(mask)
     return np.array([columns.mean() + 0.5, rows.mean() + 0.5])
 
 
 def grown(mask: PixelMask) -> PixelMask:
-    """The mask, and all pixels that touch it."""
+    """Add all pixels that touch the mask."""
     return cv2.dilate(mask.astype(np.uint8), np.ones((3, 3), np.uint8)).astype(bool)
 
 
 def _largest(mask: PixelMask) -> PixelMask:
-    """The largest connected part."""
+    """Keep the largest connected part."""
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
     if count == 1:
         return mask

@@ -150,7 +150,7 @@ def _frame(env: Tabletop, episode: TabletopEpisode, tick: ControlStep) -> dict[s
 
 
 def read_predicates(env: Tabletop, goals: Sequence[SubGoal], current: int) -> np.ndarray:
-    """The `predicates` column of this moment, (7,) float32, named by PREDICATE_NAMES."""
+    """Read the `predicates` column of this moment, (7,) float32, named by PREDICATE_NAMES."""
     holds = [env.holds(goal) for goal in goals] + [False] * (MAX_GOALS - len(goals))
     grasped = env.grasped(goals[current].object)
     return np.array([*holds, grasped, all(map(env.still, env.blocks))], np.float32)

@@ -76,12 +76,12 @@ class TabletopScene:
     """The fixed camera that its pictures are taken with."""
 
     def layout(self) -> SceneLayout:
-        """Where everything is at the start."""
+        """Give the position of everything at the start."""
         return {o.name: np.array([o.x, o.y, o.z]) for o in (*self.blocks, *self.bowls)}
 
 
 def colour(name: str) -> str:
-    """The colour word of an object's name."""
+    """Take the colour word of an object's name."""
     return name.split()[0]
 
 
@@ -99,7 +99,7 @@ TABLES = {
 
 
 def sample_look(rng: np.random.Generator) -> Look:
-    """A table and a light, kept pale and grey enough that every object colour stands out."""
+    """Draw a table and a light, pale and grey enough that every object colour stands out."""
     table, shade = TABLES[str(rng.choice(list(TABLES)))]
     pattern = str(rng.choice(["flat", "checker", "gradient"]))
     return Look(
@@ -114,7 +114,7 @@ def sample_look(rng: np.random.Generator) -> Look:
 
 
 def sample_scene(rng: np.random.Generator, blocks: int, bowls: int) -> TabletopScene | None:
-    """Random colours, poses, table and light; None when the objects did not fit.
+    """Draw colours, poses, table and light; None when the objects did not fit.
 
     A bowl takes a block's colour half of the time, and starts with a block in it one time in four.
     """
@@ -147,7 +147,7 @@ def sample_scene(rng: np.random.Generator, blocks: int, bowls: int) -> TabletopS
 def _free(
     rng: np.random.Generator, circles: list[tuple[float, float, float]], radius: float
 ) -> tuple[float, float] | None:
-    """A random place `radius` clear of those taken, which it joins; None when there was none to find."""
+    """Draw a place `radius` clear of the circles, which it joins; None when there was none to find."""
     for _ in range(200):
         (x, y) = (float(rng.uniform(low + 0.02, high - 0.02)) for low, high in WORKSPACE)
         if all(np.hypot(x - a, y - b) > radius + r for a, b, r in circles):

@@ -80,7 +80,7 @@ class SimulatorScorer:
 
 
 def success_of(scores: PictureScores | None) -> bool | None:
-    """Whether the picture is right by a SimulatorScorer's scores; None where that is in doubt."""
+    """Tell by a SimulatorScorer's scores whether the picture is right; None where that is in doubt."""
     if scores is None:
         return None
     if scores.semantics <= 10 * NEAREST or scores.quality <= SURE_QUALITY[0]:
@@ -111,7 +111,7 @@ def _score(candidate: Candidate) -> PictureScores | None:
     if goal.object not in layout_before or goal.target not in layout_before:
         return None
     place, place_note = _place(layout_before, now, goal)
-    rest_score, touched = _kept(layout_before, now, goal)
+    rest_score, touched = _stability(layout_before, now, goal)
     fits = _fits(picture, now, episode.scene)
     quality = min(((fit - POOR) / (WHOLE - POOR) for fit in fits.values()), default=0.0)
     worst = min(fits, key=lambda block: fits[block], default="no block")
@@ -140,7 +140,7 @@ def _goal(candidate: Candidate, episode: TabletopEpisode) -> SubGoal | None:
 
 
 def _place(layout_before: SceneLayout, now: SceneLayout, goal: SubGoal) -> tuple[float, str]:
-    """The share of its way that the block has come, 1 only where the goal surely holds, and that in words."""
+    """Give the share of its way that the block has come, 1 if the goal surely holds, and a note on it."""
     if goal.object not in now or goal.target not in now:
         return 0.0, f"the {goal.object if goal.object not in now else goal.target} cannot be seen"
     answers = possible(now, goal)
@@ -155,7 +155,7 @@ def _place(layout_before: SceneLayout, now: SceneLayout, goal: SubGoal) -> tuple
 
 
 def _missing(layout: SceneLayout, goal: SubGoal) -> float:
-    """How far the block is from the nearest place where the sub-goal holds (m)."""
+    """Compute how far the block is from the nearest place where the sub-goal holds (m)."""
     at, target = layout[goal.object], layout[goal.target]
     apart = float(np.linalg.norm(at[:2] - target[:2]))
     if goal.kind == "inside":
@@ -175,8 +175,8 @@ def _beside(at: Floats, target: Floats, direction: Floats) -> float:
     return float(np.hypot(*away)) + abs(float(at[2]) - HALF)
 
 
-def _kept(layout_before: SceneLayout, now: SceneLayout, goal: SubGoal) -> tuple[float, str]:
-    """The share of the other things that stayed, and that in words; between STILL and MOVED one half did."""
+def _stability(layout_before: SceneLayout, now: SceneLayout, goal: SubGoal) -> tuple[float, str]:
+    """Give the share of the other things that stayed, half of those in doubt counted, and a note on it."""
     others = [name for name in layout_before if name != goal.object]
     shifts = [displacement(now, layout_before, n) if n in now else MOVED for n in others]
     stayed = [float(np.clip((MOVED - shift) / (MOVED - STILL), 0, 1)) for shift in shifts]
@@ -185,10 +185,10 @@ def _kept(layout_before: SceneLayout, now: SceneLayout, goal: SubGoal) -> tuple[
 
 
 def _fits(picture: Image, layout: SceneLayout, scene: TabletopScene) -> Mapping[str, float]:
-    """Block -> share of its cube's outline that has its colour, less twice what of it lies outside.
+    """Rate each block: the share of its cube's outline in its colour, less twice what lies outside.
 
-    What other blocks and bowls may hide, or show in the same colour, does not count. A block that is a
-    little stretched, or where it is hidden, may fit a turned cube as well as a whole one does.
+    What other blocks and bowls may hide, or show in the same colour, does not count. A block that is a little
+    stretched, or where it is hidden, may fit a turned cube as well as a whole one does.
     """
     size = len(picture.pixels)
     colours, rings = segment(picture.pixels), bowl_rings(scene, size)

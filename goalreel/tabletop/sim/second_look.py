@@ -58,7 +58,7 @@ def read_after(
 
 
 def _strange(layout: SceneLayout, layout_before: SceneLayout, moved: str) -> bool:
-    """Whether the block, or a thing beside it that was to stay, is gone or elsewhere."""
+    """Tell whether the block, or a thing beside it that was to stay, is gone or elsewhere."""
     return any(
         n not in layout or (n != moved and displacement(layout, layout_before, n) > STILL)
         for n in layout_before
@@ -66,7 +66,7 @@ def _strange(layout: SceneLayout, layout_before: SceneLayout, moved: str) -> boo
 
 
 def _tried(reader: SceneReader, layout_before: SceneLayout, moved: str) -> Iterator[SceneLayout]:
-    """Everything else where it was, and the block where its colour is seen, on the table or on any base."""
+    """Yield layouts with the block where its colour shows, on the table or a base, and all else as it was."""
     rest = {name: at for name, at in layout_before.items() if name != moved}
     mask_centre = centre(reader.seen[moved]) if moved in reader.seen else None
     if mask_centre is not None:
@@ -85,7 +85,7 @@ def _tried(reader: SceneReader, layout_before: SceneLayout, moved: str) -> Itera
 def _explained(
     painter: "_Painter", reader: SceneReader, layout_before: SceneLayout, block: str
 ) -> SceneLayout | None:
-    """The layout, one block moved, that explains the picture best; None where the block is nowhere."""
+    """Find the layout, one block moved, that explains the picture best; None if the block is nowhere."""
     layout = min(_tried(reader, layout_before, block), key=painter.error, default=None)
     if layout is None:
         return None
@@ -113,7 +113,7 @@ class _Painter:
 
     @cached_property
     def _table(self) -> Floats:
-        """The median colour of the lower part of the picture, where nothing is seen."""
+        """Take the median colour of the lower part of the picture, where nothing is seen."""
         things = np.logical_or.reduce([*segment(self._reader.picture).values(), self._reader.draw({}) > 0])
         free = ~self._around(things)
         free[: self._reader.size // 3] = False
@@ -123,8 +123,10 @@ class _Painter:
         return float(self._errors(layout)[0].sum())
 
     def prefers(self, layout: SceneLayout, reading: SceneLayout) -> bool:
-        """Whether a layout explains the picture as well as the one that was read, and all that it has
-        elsewhere or beside that, as well as if it were not there."""
+        """Tell whether a layout explains the picture as well as the one that was read.
+
+        So must each thing that it adds or has elsewhere, against the same layout without that thing.
+        """
         added = [n for n in layout if n not in reading or displacement(layout, reading, n) > STILL]
         return self._as_well(layout, reading) and all(
             self._as_well(layout, {n: at for n, at in layout.items() if n != name}) for name in added
@@ -136,7 +138,7 @@ class _Painter:
         return bool(ours[differs].sum() <= other_picture[differs].sum())
 
     def _errors(self, layout: SceneLayout) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-        """Squared distance of the colours, (size, size), and which thing is painted where."""
+        """Compute the squared distance of the colours, (size, size), and which thing is painted where."""
         blocks = {name: at for name, at in layout.items() if not is_bowl(name)}
         drawn = self._reader.draw(blocks)
         order = [*self._reader.bowls, *blocks]

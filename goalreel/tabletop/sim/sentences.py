@@ -30,12 +30,12 @@ _CLAUSES: Templates = {kind: [t for t in PARAPHRASES[kind] if "{object}" in t] f
 
 
 def state_of(goal: SubGoal) -> str:
-    """The state that a sub-goal brings about, as a clause: `the red block is in the blue bowl`."""
+    """Say the state that a sub-goal brings about, as a clause: `the red block is in the blue bowl`."""
     return STATES[goal.kind].format(object=goal.object, target=goal.target)
 
 
 def order_of(goal: SubGoal, names: Sequence[str], warning: str = "") -> str:
-    """The order to an image editor; `names` are all things on the table."""
+    """Write the order to an image editor; `names` are all things on the table."""
     others = ", ".join(f"the {name}" for name in names if name != goal.object)
     return (
         f"{goal.text[0].upper()}{goal.text[1:]}. {warning}The arm ends up empty and out of the way. "
@@ -44,7 +44,7 @@ def order_of(goal: SubGoal, names: Sequence[str], warning: str = "") -> str:
 
 
 def read_order(prompt: str, names: Sequence[str]) -> SubGoal:
-    """The sub-goal that an order begins with.
+    """Read the sub-goal that an order begins with.
 
     Raises:
         InputError: it names none, or one that this table cannot have.
@@ -58,7 +58,7 @@ def read_order(prompt: str, names: Sequence[str]) -> SubGoal:
 
 
 def read_wanted(text: str, names: Sequence[str]) -> list[SubGoal]:
-    """The sub-goals that a wanted state, or an instruction, speaks of.
+    """Read the sub-goals of which a wanted state, or an instruction, speaks.
 
     Raises:
         InputError: it has a part that is neither, or things that this table does not have.
@@ -71,7 +71,7 @@ def read_wanted(text: str, names: Sequence[str]) -> list[SubGoal]:
 
 
 def _search(text: str, templates: Templates) -> tuple[list[SubGoal], str]:
-    """Every clause in the order of the text, and what is left of the text without them."""
+    """Find every clause in the order of the text, and what is left of the text without them."""
     goals: dict[int, SubGoal] = {}
     for kind, phrases in templates.items():
         for phrase in phrases:

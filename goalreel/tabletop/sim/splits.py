@@ -21,7 +21,7 @@ SEEDS: dict[Split, range] = {
 
 
 def seeds(split: Split, count: int, first: int = 0) -> range:
-    """The seeds `first .. first + count` of a split, counted from the split's own start.
+    """Take the seeds `first .. first + count` of a split, counted from the split's own start.
 
     Raises:
         InputError: no such split, or the split has fewer seeds.
@@ -37,7 +37,7 @@ def seeds(split: Split, count: int, first: int = 0) -> range:
 
 
 def split_of(seed: int) -> Split:
-    """The split a seed belongs to.
+    """Find the split of a seed.
 
     Raises:
         InputError: outside all splits.

@@ -16,7 +16,7 @@ REACH = 0.03
 
 
 def find_spot(layout: SceneLayout, goal: SubGoal) -> tuple[NDArray[np.float64], float]:
-    """Where the block's centre should come to rest, (3,), and the room to spare there in m.
+    """Find where the block's centre should come to rest, (3,), and the room to spare there in m.
 
     Negative room means that something stands too close. Of several places the first with 2 cm to spare is
     taken, else the roomiest.
@@ -33,7 +33,7 @@ def find_spot(layout: SceneLayout, goal: SubGoal) -> tuple[NDArray[np.float64], 
 
 
 def spots(layout: SceneLayout, goal: SubGoal) -> Iterator[NDArray[np.float64]]:
-    """Places that satisfy the goal, best first."""
+    """Yield places that satisfy the goal, best first."""
     target = layout[goal.target]
     if goal.kind == "inside":
         yield np.array([*target[:2], BOWL_FLOOR + HALF])
@@ -52,8 +52,10 @@ def spots(layout: SceneLayout, goal: SubGoal) -> Iterator[NDArray[np.float64]]:
 
 
 def room_at(layout: SceneLayout, goal: SubGoal, place: NDArray[np.float64]) -> float:
-    """Metres to spare around a place (3,) for the goal's block: to its neighbours, and to the edge of the
-    reachable area."""
+    """Compute the metres to spare around a place (3,) for the goal's block.
+
+    They are to its neighbours, and to the edge of the reachable area.
+    """
     if goal.kind in ("inside", "on"):
         own_stack = {n for n, p in layout.items() if np.linalg.norm(p[:2] - layout[goal.target][:2]) < 0.03}
     else:

@@ -10,12 +10,12 @@ from goalreel.tabletop.sim.variety import PLAIN, View
 
 
 def task_id_of(seed: int, view: View = PLAIN) -> str:
-    """The id of a tabletop task: `tabletop-SEED`, with `-LOOK-CAMERA` where the view is not the plain one."""
+    """Make the id of a tabletop task: `tabletop-SEED`, with `-LOOK-CAMERA` unless the view is plain."""
     return f"tabletop-{seed}" if view == PLAIN else f"tabletop-{seed}-{view.look}-{view.camera}"
 
 
 def task_of(task_id: str) -> tuple[int, View]:
-    """Seed and view of a tabletop task by its id.
+    """Read seed and view from the id of a tabletop task.
 
     Raises:
         InputError: the id is of another form.
@@ -30,7 +30,7 @@ def task_of(task_id: str) -> tuple[int, View]:
 
 
 def held_out_split(task_id: str) -> Split | None:
-    """The split of a held-out tabletop task; None for one of the training split and for every other task."""
+    """Find the split of a held-out tabletop task; None for a training task and for every other task."""
     try:
         split = split_of(task_of(task_id)[0])
     except InputError:
@@ -39,7 +39,7 @@ def held_out_split(task_id: str) -> Split | None:
 
 
 def recording_task_ids(root: Path) -> dict[int, str]:
-    """Episode number -> task id, of a recording by `goalreel tabletop record`; empty for any other dataset.
+    """Map episode numbers to task ids for a recording of the tabletop; empty for any other dataset.
 
     Raises:
         DatasetError: the recording's ground truth is damaged.

@@ -13,10 +13,10 @@ millimetre above it is not."""
 
 
 def teleport(env: Tabletop, goal: SubGoal, spot: NDArray[np.float64] | None = None) -> TabletopState:
-    """Set the block down at `spot` (3,), or where the expert would, let it settle, arm at home; the state
-    reached.
+    """Set the block down at `spot` (3,), or where the expert would, and give the state reached.
 
-    Everything else stays where it is. Call it goal after goal to get an episode's goal images.
+    The block settles while the arm is at home. Everything else stays where it is. Call it goal after goal to
+    get an episode's goal images.
 
     Raises:
         ValueError: the sub-goal cannot be reached from here in one move; the environment is unchanged.

@@ -18,10 +18,10 @@ _CUBE = HALF * np.array(list(product((-1, 1), repeat=3)))
 
 
 def read_turns(picture: NDArray[np.uint8], layout: SceneLayout, camera: str = "front") -> dict[str, float]:
-    """Block -> turn about z in [-pi/4, pi/4) rad, for the blocks of a layout that `read_back` found.
+    """Map each block of a layout that `read_back` found to its turn about z in [-pi/4, pi/4) rad.
 
     From the front camera at 256 px half of the answers are within 3 degrees and all within 13; at 128 px
-    within 6 and 28 (`tests/test_tabletop_turns.py`).
+    within 6 and 28 (`tests/tabletop/test_turns.py`).
     """
     return {name: turn for name, (turn, _) in fit_cubes(picture, layout, camera).items()}
 
@@ -29,8 +29,10 @@ def read_turns(picture: NDArray[np.uint8], layout: SceneLayout, camera: str = "f
 def fit_cubes(
     picture: NDArray[np.uint8], layout: SceneLayout, camera: str = "front"
 ) -> dict[str, tuple[float, float]]:
-    """Block -> its turn as above, and how well a cube's outline covers its colour there: their intersection
-    over union, 0-1, low where the block is hidden or no cube."""
+    """Map each block to its turn, as `read_turns`, and to how well a cube's outline covers its colour.
+
+    The second number is their intersection over union, 0-1. It is low where the block is hidden or no cube.
+    """
     masks = segment(picture)
     blocks = [name for name in layout if not is_bowl(name)]
     return {name: _turn(masks[colour(name)], layout[name], FIXED[camera]) for name in blocks}
@@ -48,7 +50,7 @@ def _turn(mask: NDArray[np.bool_], at: NDArray[np.float64], camera: PinholeCamer
 
 
 def outline(at: NDArray[np.float64], turn: float, camera: PinholeCamera, size: int) -> NDArray[np.uint8]:
-    """A turned cube's outline filled with 1, (size, size); `at` is its centre (3,) in m."""
+    """Fill a turned cube's outline with 1, (size, size); `at` is its centre (3,) in m."""
     c, s = math.cos(turn), math.sin(turn)
     corners = at + _CUBE @ np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])
     # Four fractional bits; OpenCV puts pixel centres, the camera pixel corners, on whole numbers.

@@ -43,8 +43,6 @@ class _Range:
 
 
 PLAIN = View()
-CAMERAS = ("front", "corner")
-"""What training looks through; `left` stands on the other side. A `side` or `top` picture hides too much."""
 _RANGES = {
     "varied": _Range(
         hue=(0, 0.014),
@@ -74,9 +72,10 @@ _STREAM = 77
 
 
 def view_of(seed: int, variety: Variety) -> View:
-    """How training sees an episode. A share `variety` of all has another look, another camera, or both.
+    """Choose how training sees the episode of a seed; a larger share contains a smaller one.
 
-    Which follows from the seed; a larger share contains a smaller one.
+    A share `variety` of all episodes has another look, another camera, or both. Training looks through
+    `front` and `corner`. `left` stands on the other side, and `side` and `top` hide too much.
     """
     if isinstance(variety, View):
         return variety
@@ -89,7 +88,7 @@ def view_of(seed: int, variety: Variety) -> View:
 
 
 def seen(episode: TabletopEpisode, view: View) -> TabletopEpisode:
-    """The same episode under another view.
+    """Show the same episode under another view.
 
     Raises:
         InputError: no such look.
@@ -108,7 +107,7 @@ def _painted(scene: TabletopScene, rng: np.random.Generator, how: _Range) -> Tab
 
 
 def _shade(thing: Placed, rng: np.random.Generator, how: _Range) -> Placed:
-    """Another shade of a thing's colour, near enough that its word still says which it is."""
+    """Draw another shade of a thing's colour, near enough that its word still says which it is."""
     hue, saturation, value = colorsys.rgb_to_hsv(*thing.rgb)
     paint = colorsys.hsv_to_rgb(
         (hue + _signed(rng, how.hue)) % 1,
