@@ -143,11 +143,20 @@ def test_a_small_report_is_one_page_that_carries_everything(tmp_path):
     assert (tmp_path / "sheets" / "episode_000002.png").is_file()
 
 
-@pytest.mark.parametrize("count", [2, PAGE_EPISODES + 1])
-def test_what_a_dataset_says_is_escaped(tmp_path, count):
+def nasty(folder: Path, count: int) -> Path:
     views = (episode(i, NASTY) for i in range(count))
-    write_report(views, tmp_path, title=NASTY, summary={NASTY: NASTY}, sheets=False)
-    for path in tmp_path.glob("*.html"):
+    write_report(views, folder, title=NASTY, summary={NASTY: NASTY})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory) -> Path:
+    """A report of two pages and an index, with text that would break a careless one. Read only."""
+    return nasty(tmp_path_factory.mktemp("pages"), PAGE_EPISODES + 1)
+
+
+def test_what_a_dataset_says_is_escaped(pages, tmp_path):
+    for path in (*pages.glob("*.html"), *nasty(tmp_path, 2).glob("*.html")):
         page = Reader(path)
         assert sum(tag == "script" and "type" not in attrs for tag, attrs in page.tags) == 1
         assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
@@ -156,11 +165,10 @@ def test_what_a_dataset_says_is_escaped(tmp_path, count):
         assert "<b>busy" not in path.read_text(encoding="utf-8")
 
 
-def test_no_page_points_outside(tmp_path):
-    write_report((episode(i, NASTY) for i in range(PAGE_EPISODES + 1)), tmp_path, title="x", summary={})
-    pages = list(tmp_path.glob("*.html"))
-    assert len(pages) == 3
-    for path in pages:
+def test_no_page_points_outside(pages):
+    files = list(pages.glob("*.html"))
+    assert len(files) == 3
+    for path in files:
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"(https?:|ftp:|wss?:|[\"'(=]\s*//)", re.sub(r"base64,[\w+/=]+", "", text))
         assert "default-src 'none'" in text
@@ -168,7 +176,7 @@ def test_no_page_points_outside(tmp_path):
             for name in ("href", "src"):
                 target = attrs.get(name)
                 if target and not target.startswith(("data:", "#")):
-                    assert (tmp_path / target.split("#")[0]).is_file(), target
+                    assert (pages / target.split("#")[0]).is_file(), target
 
 
 def test_many_episodes_are_paged_and_linked(tmp_path):
@@ -197,9 +205,8 @@ def listed(index: Path) -> dict:
     return json.loads(found)
 
 
-def test_a_list_cannot_end_its_script_element_and_says_each_text_once(tmp_path):
-    write_report((episode(i, NASTY) for i in range(PAGE_EPISODES + 1)), tmp_path, title="x", summary={})
-    found = listed(tmp_path / "index.html")
+def test_a_list_cannot_end_its_script_element_and_says_each_text_once(pages):
+    found = listed(pages / "index.html")
     assert found["texts"].count(NASTY) == 1
     assert {found["texts"][row[5]] for row in found["rows"]} == {NASTY}
 
