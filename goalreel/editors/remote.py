@@ -140,37 +140,30 @@ def remote_editor(
         InputError: no such kind, no address, or no key where one is needed or one that no header can carry.
     """
     if kind == "openai":
-        return _openai_editor(rest, concurrency, patience)
-    if kind == "server":
-        key = read_key("GOALREEL_TOKEN", "GOALREEL_API_KEY")
-        return RemoteEditor(
-            goalreel_server(_address(rest)), key=key, concurrency=concurrency, patience=patience
+        protocol, key = _openai(rest)
+    elif kind == "server":
+        protocol, key = goalreel_server(_address(rest)), read_key("GOALREEL_TOKEN", "GOALREEL_API_KEY")
+    elif kind == "interleavethinker":
+        protocol, key = InterleaveThinkerServer(_address(rest)), read_key("GOALREEL_API_KEY")
+    else:
+        raise InputError(
+            f"no remote editor of kind {kind!r}: use openai:MODEL@URL, server:URL or interleavethinker:URL"
         )
-    if kind == "interleavethinker":
-        key = read_key("GOALREEL_API_KEY")
-        return RemoteEditor(
-            InterleaveThinkerServer(_address(rest)), key=key, concurrency=concurrency, patience=patience
-        )
-    raise InputError(
-        f"no remote editor of kind {kind!r}: use openai:MODEL@URL, server:URL or interleavethinker:URL"
-    )
+    return RemoteEditor(protocol, key=key, concurrency=concurrency, patience=patience)
 
 
-def _openai_editor(name: str, concurrency: int, patience: Patience | None) -> RemoteEditor:
+def _openai(name: str) -> tuple[OpenAIImages, str | None]:
+    """The protocol and the key of `openai:NAME`."""
     model, at, url = name.partition("@")
     if not model:
         raise InputError(
             "an OpenAI-compatible editor is named openai:MODEL@URL, or openai:MODEL for OpenAI's own"
         )
     if at:
-        key = read_key("GOALREEL_API_KEY", "OPENAI_API_KEY")
-    else:
-        url, key = "https://api.openai.com/v1", read_key("OPENAI_API_KEY")
-        if not key:
-            raise InputError(f"{model} at OpenAI needs a key: set OPENAI_API_KEY, or give another address")
-    return RemoteEditor(
-        OpenAIImages(_address(url), model), key=key, concurrency=concurrency, patience=patience
-    )
+        return OpenAIImages(_address(url), model), read_key("GOALREEL_API_KEY", "OPENAI_API_KEY")
+    if key := read_key("OPENAI_API_KEY"):
+        return OpenAIImages("https://api.openai.com/v1", model), key
+    raise InputError(f"{model} at OpenAI needs a key: set OPENAI_API_KEY, or give another address")
 
 
 def _address(text: str) -> str:

@@ -16,6 +16,7 @@ from goalreel.types import Critic, Editor, Planner
 
 CATALOGUE, SPLIT = "NAME[@FOLDER]", "NAME+EDITOR"
 """The editors' kinds without a kind in front."""
+OPENAI = "An OpenAI-compatible server; without @URL, OpenAI's own."
 
 
 @chats.kind(
@@ -27,13 +28,7 @@ def _hf(spec: ModelSpec[HfOptions]) -> Chat:
     return HfChat.load(located(spec.name.target), **spec.options.loading)
 
 
-@chats.kind(
-    "openai:MODEL@URL",
-    "An OpenAI-compatible server; without @URL, OpenAI's own.",
-    HttpOptions,
-    extra="api",
-    remote=True,
-)
+@chats.kind("openai:MODEL@URL", OPENAI, HttpOptions, extra="api", remote=True)
 def _openai(spec: ModelSpec[HttpOptions]) -> Chat:
     from goalreel.planners.chat.openai import OpenAIChat
 
@@ -128,46 +123,27 @@ def _diffusers(spec: ModelSpec[EditorOptions]) -> Editor:
     return DiffusersEditor.load(located(spec.name.target), **spec.options.model_dump(exclude_none=True))
 
 
-@editors.kind(
-    "openai:MODEL@URL",
-    "An OpenAI-compatible server; without @URL, OpenAI's own.",
-    RemoteEditorOptions,
-    extra="api",
-    remote=True,
-)
-def _openai_editor(spec: ModelSpec[RemoteEditorOptions]) -> Editor:
-    return _remote("openai", spec)
+def _register_remote(form: str, help: str) -> None:
+    """Register a kind of editor behind HTTP, one that `remote_editor` knows by the same word."""
+
+    @editors.kind(form, help, RemoteEditorOptions, extra="api", remote=True)
+    def build(spec: ModelSpec[RemoteEditorOptions]) -> Editor:
+        from goalreel.editors.remote import CONCURRENCY, Patience, remote_editor
+
+        options, default = spec.options, Patience()
+        patience = replace(
+            default,
+            tries=default.tries if options.retries is None else options.retries + 1,
+            reply_s=options.timeout_s or default.reply_s,
+        )
+        concurrency = options.concurrency or CONCURRENCY
+        kind = form.partition(":")[0]
+        return remote_editor(kind, spec.name.target, concurrency=concurrency, patience=patience)
 
 
-@editors.kind(
-    "server:URL", "A goalreel server (`goalreel serve`).", RemoteEditorOptions, extra="api", remote=True
-)
-def _server_editor(spec: ModelSpec[RemoteEditorOptions]) -> Editor:
-    return _remote("server", spec)
-
-
-@editors.kind(
-    "interleavethinker:URL",
-    "InterleaveThinker's own edit server.",
-    RemoteEditorOptions,
-    extra="api",
-    remote=True,
-)
-def _interleavethinker(spec: ModelSpec[RemoteEditorOptions]) -> Editor:
-    return _remote("interleavethinker", spec)
-
-
-def _remote(kind: str, spec: ModelSpec[RemoteEditorOptions]) -> Editor:
-    from goalreel.editors.remote import CONCURRENCY, Patience, remote_editor
-
-    options, default = spec.options, Patience()
-    patience = replace(
-        default,
-        tries=default.tries if options.retries is None else options.retries + 1,
-        reply_s=options.timeout_s or default.reply_s,
-    )
-    concurrency = options.concurrency or CONCURRENCY
-    return remote_editor(kind, spec.name.target, concurrency=concurrency, patience=patience)
+_register_remote("openai:MODEL@URL", OPENAI)
+_register_remote("server:URL", "A goalreel server (`goalreel serve`).")
+_register_remote("interleavethinker:URL", "InterleaveThinker's own edit server.")
 
 
 @editors.kind(

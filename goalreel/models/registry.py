@@ -20,7 +20,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -102,18 +102,6 @@ if not TYPE_CHECKING:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-class _Build[M](Protocol):
-    def __call__(
-        self,
-        name: ModelName,
-        role: Role,
-        recordings: RecordingContext | None,
-        chat: Chat | None = None,
-        editors: tuple[Editor, ...] = (),
-        /,
-    ) -> M: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Kind[M]:
     """One kind of model: how it is written, what it is, and how one is built."""
@@ -124,9 +112,8 @@ class Kind[M]:
     """How it is written, such as `hf:DIR`."""
     help: str
     options: type[ModelOptions]
-    build: "_Build[M]"
-    module: str
-    """The module that registered it."""
+    make: Callable[[ModelSpec[Any]], M]
+    """What was registered: makes a model from its checked options."""
     extra: str | None = None
     """The extra of goalreel that it needs (see `goalreel.extras.EXTRAS`)."""
     needs_recording: bool = False
@@ -140,6 +127,28 @@ class Kind[M]:
     at once."""
     asks_chat: bool = False
     """A planner whose name goes on with that of the chat model it asks, options and all: `KIND:hf:DIR`."""
+
+    def build(
+        self,
+        name: ModelName,
+        role: Role,
+        recordings: RecordingContext | None,
+        chat: Chat | None = None,
+        editors: tuple[Editor, ...] = (),
+    ) -> M:
+        """Build the model of a name; the parameters are the fields of `ModelSpec`.
+
+        Raises:
+            InputError: an option that does not fit.
+        """
+        own_name = replace(name, query="") if self.asks_chat else name
+        options = read_options(own_name, self.options)
+        return self.make(ModelSpec(name, options, role, recordings, chat, editors))
+
+    @property
+    def module(self) -> str:
+        """The module that registered it."""
+        return self.make.__module__
 
     @property
     def plugin(self) -> str | None:
@@ -176,38 +185,15 @@ class Registry[M]:
             ValueError: there is such a kind already.
         """
 
-        def register(build: Callable[[ModelSpec[O]], M]) -> Callable[[ModelSpec[O]], M]:
+        def register(make: Callable[[ModelSpec[O]], M]) -> Callable[[ModelSpec[O]], M]:
             name = form.partition(":")[0]
             if name in self._kinds:
                 raise ValueError(f"there is a kind {name!r} already, of {self._kinds[name].module}")
-
-            def build_named(
-                model: ModelName,
-                role: Role,
-                recordings: RecordingContext | None,
-                chat: Chat | None = None,
-                editors: tuple[Editor, ...] = (),
-                /,
-            ) -> M:
-                own_name = replace(model, query="") if asks_chat else model
-                own_options = read_options(own_name, options)
-                return build(ModelSpec(model, own_options, role, recordings, chat, editors))
-
+            costs = asks_chat or (predicts and not needs_recording)
             self._kinds[name] = Kind(
-                name,
-                form,
-                help,
-                options,
-                build_named,
-                build.__module__,
-                extra,
-                needs_recording,
-                asks_chat or (predicts and not needs_recording),
-                shared,
-                remote,
-                asks_chat,
+                name, form, help, options, make, extra, needs_recording, costs, shared, remote, asks_chat
             )
-            return build
+            return make
 
         return register
 
