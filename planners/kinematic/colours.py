@@ -5,20 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 UNSURE = 0
-NAMES = (
-    "",
-    "black",
-    "grey",
-    "white",
-    "brown",
-    "pink",
-    "red",
-    "orange",
-    "yellow",
-    "green",
-    "blue",
-    "purple",
-)
+NAMES = ("", "black", "grey", "white", "brown", "pink", "red", "orange", "yellow", "green", "blue", "purple")
 HUED = range(NAMES.index("brown"), len(NAMES))
 """Indices of the names that are no shade of grey."""
 
