@@ -106,36 +106,22 @@ def attempt(
 ) -> Trajectory[Attempt]:
     """Render a step once from `source` by `prompt`, and judge the picture; attempts are numbered from 0."""
     seed = attempt_seed(task.seed, index, number)
-    image = _expect(
-        Image,
-        (
-            yield Edit(
-                task_id=task.id,
-                step=index,
-                attempt=number,
-                image=source,
-                prompt=prompt,
-                seed=seed,
-                segment=segment,
-            )
-        ),
+    edit = Edit(
+        task_id=task.id, step=index, attempt=number, image=source, prompt=prompt, seed=seed, segment=segment
     )
+    image = _expect(Image, (yield edit))
     if isinstance(image, Failure):
         return Attempt(prompt=prompt, seed=seed, failure=image)
-    verdict = _expect(
-        Verdict,
-        (
-            yield Candidate(
-                task_id=task.id,
-                step=index,
-                source=source,
-                image=image,
-                instruction=step.instruction,
-                prompt=prompt,
-                first_prompt=step.prompt,
-            )
-        ),
+    candidate = Candidate(
+        task_id=task.id,
+        step=index,
+        source=source,
+        image=image,
+        instruction=step.instruction,
+        prompt=prompt,
+        first_prompt=step.prompt,
     )
+    verdict = _expect(Verdict, (yield candidate))
     if isinstance(verdict, Failure):
         return Attempt(prompt=prompt, seed=seed, image=image, failure=verdict)
     return Attempt(prompt=prompt, seed=seed, image=image, verdict=verdict)
