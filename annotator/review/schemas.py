@@ -7,43 +7,21 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from goalreel.annotator.review.curves import Points
 from goalreel.datasets.corrections.events import (
-    BlankGoal,
-    ChooseAttempt,
-    DeleteStep,
     FlagIssue,
     GiveVerdict,
     InsertStep,
     Issue,
-    MergeSteps,
-    MoveBoundary,
     Opinion,
-    PlaceStep,
     RedoChange,
     RenameStep,
-    SetOutcome,
-    SplitStep,
+    StepEdit,
     StepId,
-    TakeFrame,
     UndoChange,
     Words,
 )
 
 type PageEvent = Annotated[
-    MoveBoundary
-    | PlaceStep
-    | SplitStep
-    | MergeSteps
-    | InsertStep
-    | DeleteStep
-    | RenameStep
-    | SetOutcome
-    | ChooseAttempt
-    | TakeFrame
-    | BlankGoal
-    | FlagIssue
-    | GiveVerdict
-    | UndoChange
-    | RedoChange,
+    StepEdit | InsertStep | RenameStep | FlagIssue | GiveVerdict | UndoChange | RedoChange,
     Field(discriminator="kind"),
 ]
 """A change that the page may request; only the server itself adds a rendering."""

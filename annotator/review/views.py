@@ -24,6 +24,7 @@ from goalreel.datasets.corrections.events import (
     RenameStep,
     SetOutcome,
     SplitStep,
+    StepEdit,
     TakeFrame,
     UndoChange,
 )
@@ -124,19 +125,7 @@ def _describe(change: BeginLog | Correction, names: dict[str, str]) -> str:
     return f"{f'“{step}”' if step else 'a step that is gone'} {_describe_step_change(change)}"
 
 
-def _describe_step_change(
-    change: MoveBoundary
-    | PlaceStep
-    | SplitStep
-    | MergeSteps
-    | DeleteStep
-    | SetOutcome
-    | ChooseAttempt
-    | TakeFrame
-    | BlankGoal
-    | AddRendering
-    | FlagIssue,
-) -> str:
+def _describe_step_change(change: StepEdit | AddRendering | FlagIssue) -> str:
     """Describe a change of a step, as the end of a sentence that begins with the step's name."""
     match change:
         case MoveBoundary(edge=edge, frame=frame):

@@ -159,20 +159,19 @@ class RedoChange(Frozen):
     kind: Literal["redo"] = "redo"
 
 
-type StepCorrection = (
+type StepEdit = (
     MoveBoundary
     | PlaceStep
     | SplitStep
     | MergeSteps
-    | InsertStep
     | DeleteStep
-    | RenameStep
     | SetOutcome
     | ChooseAttempt
     | TakeFrame
     | BlankGoal
-    | AddRendering
 )
+"""A person's change of a step that is there, but for its words."""
+type StepCorrection = StepEdit | InsertStep | RenameStep | AddRendering
 type Correction = StepCorrection | FlagIssue | GiveVerdict | UndoChange | RedoChange
 """What a person can do."""
 
