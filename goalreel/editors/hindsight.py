@@ -1,7 +1,7 @@
 """The Editor of the `hindsight` preset: the goal image of a segment is one of its own last frames."""
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import cv2
 import numpy as np
@@ -41,8 +41,7 @@ class HindsightEditor:
         self._camera = camera
         self._window = window
         self._candidates = candidates
-        self._cached = cached_segments
-        self._ranked: OrderedDict[tuple[str, int, int], list[Image]] = OrderedDict()
+        self._rank = lru_cache(cached_segments)(self._read_ranked)
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
         """Answer i is a frame of recording `edits[i].task_id`, named `CAMERA#INDEX`, or a Failure."""
@@ -63,17 +62,9 @@ class HindsightEditor:
             return _failure(f"{edit.task_id} step {edit.step}: all {len(ranked)} last frames have been tried")
         return ranked[edit.attempt]
 
-    def _rank(self, task_id: str, segment: Segment) -> list[Image]:
-        key = (task_id, segment.start, segment.end)
-        if key in self._ranked:
-            self._ranked.move_to_end(key)
-            return self._ranked[key]
+    def _read_ranked(self, task_id: str, segment: Segment) -> list[Image]:
         recording = self._open(task_id)
-        images = recording.frames(self._camera, self._last_frames(segment, recording.fps))
-        self._ranked[key] = rank(images)
-        if len(self._ranked) > self._cached:
-            self._ranked.popitem(last=False)
-        return self._ranked[key]
+        return rank(recording.frames(self._camera, self._last_frames(segment, recording.fps)))
 
     def _last_frames(self, segment: Segment, fps: float) -> list[int]:
         """Indices into the recording, in order; the last one is the segment's last frame."""
