@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from goalreel.cli.options import load_picture
-
 if TYPE_CHECKING:
     from goalreel.annotator.model_check import RoleTrial
 
@@ -33,12 +31,13 @@ def check_models(
     from goalreel.annotator.model_check_files import save_trial
     from goalreel.annotator.task_input import check_instruction
     from goalreel.cli.console import print_json
+    from goalreel.image import Image
     from goalreel.models import presets
 
     if instruction is not None:
         check_instruction(instruction)
     names = presets.load(preset, **overrides)
-    task = trial_task(load_picture(frame) if frame else None, instruction)
+    task = trial_task(Image.of(frame) if frame else None, instruction)
 
     def show(role: "RoleTrial") -> None:
         place = f"--{role.role}" if overrides.get(role.role) else presets.place(preset, role.role)

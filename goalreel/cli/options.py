@@ -2,15 +2,11 @@
 
 from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from goalreel.errors import InputError
-
-if TYPE_CHECKING:
-    from goalreel.image import Image
 
 INTERRUPTED = "interrupted; what was finished is saved: run the same command again to go on"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")]
@@ -82,21 +78,3 @@ def format_episodes(episodes: Sequence[int]) -> str:
     groups = groupby(enumerate(episodes), key=lambda pair: pair[1] - pair[0])
     runs = [[episode for _, episode in group] for _, group in groups]
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
-
-
-def load_picture(path: Path) -> "Image":
-    """Load a picture from its file.
-
-    Raises:
-        InputError: the file cannot be read, or is no picture.
-    """
-    from goalreel.image import Image
-
-    try:
-        data = path.read_bytes()
-    except OSError as e:
-        raise InputError(f"{path}: cannot be read ({e.strerror})") from e
-    try:
-        return Image.decode(data)
-    except InputError as e:
-        raise InputError(f"{path}: {e}") from e

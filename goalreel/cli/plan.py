@@ -7,7 +7,7 @@ import typer
 
 from goalreel.cli.bound_options import PresetOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.options import INTERRUPTED, RUN, OnUnverified, load_picture
+from goalreel.cli.options import INTERRUPTED, RUN, OnUnverified
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
         InputError: there is no instruction, or a picture has no place in it.
     """
     from goalreel.annotator.task_input import check_instruction, make_task
+    from goalreel.image import Image
     from goalreel.planners.chat.interleave import MARK
 
     if not arguments:
@@ -95,7 +96,7 @@ def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
             f"{len(paths)} pictures and no {MARK} mark: put quotes around the instruction, and a mark in it "
             "where each picture belongs"
         )
-    pictures = [load_picture(Path(path)) for path in paths]
+    pictures = [Image.of(Path(path)) for path in paths]
     if MARK in instruction:
         return make_task(instruction, images=pictures, seed=seed)
     return make_task(instruction, pictures[0] if pictures else None, seed=seed)
@@ -108,13 +109,14 @@ def _remaining_task(folder: Path, arguments: list[str], done: int | None, out: P
         InputError: an instruction is given too, or the storyboard would be overwritten.
     """
     from goalreel.annotator.task_input import continue_task
+    from goalreel.image import Image
     from goalreel.storyboard_io import load_storyboard
 
     if len(arguments) > 1:
         raise InputError("with --continue the instruction is the folder's: give one FRAME at most")
     if out.resolve() == folder.resolve():
         raise InputError(f"{out} is the storyboard to go on from: give another --out")
-    image = load_picture(Path(arguments[0])) if arguments else None
+    image = Image.of(Path(arguments[0])) if arguments else None
     return continue_task(load_storyboard(folder), image, done=done, seed=seed)
 
 
