@@ -7,17 +7,7 @@ from typing import Literal
 
 from goalreel.errors import BackendError, UserError
 from goalreel.models.trio import Trio
-from goalreel.types import (
-    ROLE_OF_STAGE,
-    Answer,
-    Ask,
-    Failure,
-    Request,
-    Role,
-    Stage,
-    Storyboard,
-    task_id_of,
-)
+from goalreel.types import ROLE_OF_STAGE, Answer, Ask, Failure, Request, Role, Stage, Storyboard, task_id_of
 
 type Retry = Literal["failed", "unverified"]
 

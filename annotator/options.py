@@ -61,9 +61,7 @@ class Options:
         _DATASET,
     ] = False
     replace_rows: Annotated[
-        bool,
-        Field(description="Write new sub-task rows in the place of those the dataset has."),
-        _DATASET,
+        bool, Field(description="Write new sub-task rows in the place of those the dataset has."), _DATASET
     ] = False
     seed: Annotated[int, Field(ge=0, description="Seed of the pictures."), _RUN] = 0
     language: Annotated[

@@ -53,9 +53,7 @@ def _arguments() -> list[DeclareLaunchArgument]:
             description="Base topic of the camera: frames at CAMERA/IMAGE, intrinsics at CAMERA/camera_info.",
         ),
         DeclareLaunchArgument(
-            "image",
-            default_value="image_raw",
-            description="Name of the frames below the base topic.",
+            "image", default_value="image_raw", description="Name of the frames below the base topic."
         ),
         DeclareLaunchArgument("namespace", default_value="", description="Of the node and its topics."),
         DeclareLaunchArgument(
@@ -116,9 +114,7 @@ def _rviz() -> Node:
         executable="rviz2",
         namespace=LaunchConfiguration("namespace"),
         arguments=["-d", str(HERE / "goalreel.rviz"), "-f", LaunchConfiguration("frame")],
-        parameters=[
-            {"use_sim_time": ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)},
-        ],
+        parameters=[{"use_sim_time": ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)}],
         remappings=[
             ("/goalreel/markers", "goalreel/markers"),
             ("/goalreel/storyboard/image", "goalreel/storyboard/image"),

@@ -171,8 +171,5 @@ def _write(
         "made by `goalreel corpus from-storyboards`.",
     )
     return write_corpus(
-        corpus,
-        out,
-        text=kind is not CRITIQUES,
-        progress=lambda done, total: progress(out.name, done, total),
+        corpus, out, text=kind is not CRITIQUES, progress=lambda done, total: progress(out.name, done, total)
     )

@@ -32,10 +32,7 @@ SUB_TASK = "annotation.goalreel.action.sub_task"
 
 
 def export_groot(
-    dataset: Path,
-    out: Path,
-    *,
-    progress: OnProgress = lambda stage, done, total: None,
+    dataset: Path, out: Path, *, progress: OnProgress = lambda stage, done, total: None
 ) -> Exported:
     """Write the annotated `dataset` into the new folder `out` for GR00T.
 

@@ -38,10 +38,7 @@ _COLUMNS: dict[str, tuple[pa.DataType, Callable[[SarmStage, float], object]]] = 
 
 
 def export_sarm(
-    dataset: Path,
-    out: Path,
-    *,
-    progress: OnProgress = lambda stage, done, total: None,
+    dataset: Path, out: Path, *, progress: OnProgress = lambda stage, done, total: None
 ) -> Exported:
     """Write a copy of the annotated `dataset` into the new folder `out`, with the stages of every episode.
 

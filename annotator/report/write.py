@@ -104,12 +104,7 @@ def _utf8(text: str) -> bytes:
 
 
 def write_report(
-    episodes: Iterable[EpisodeView],
-    out: Path,
-    *,
-    title: str,
-    summary: Mapping[str, str],
-    sheets: bool = True,
+    episodes: Iterable[EpisodeView], out: Path, *, title: str, summary: Mapping[str, str], sheets: bool = True
 ) -> Path:
     """Write the report of `episodes` into the folder `out` and return its `index.html`.
 

@@ -14,17 +14,7 @@ from goalreel.datasets.bags.streamed_goals import (
     StreamedSpan,
 )
 from goalreel.pixels import decode_compressed
-from goalreel.types import (
-    Attempt,
-    Failure,
-    Segment,
-    Status,
-    Step,
-    Storyboard,
-    StoryboardStep,
-    Task,
-    Verdict,
-)
+from goalreel.types import Attempt, Failure, Segment, Status, Step, Storyboard, StoryboardStep, Task, Verdict
 
 NOT_JUDGED = "the recording holds no verdict on this picture"
 WORDS_ONLY = "shown in words only"

@@ -57,13 +57,7 @@ def write_goals(
             if index not in done:
                 records.commit(index, boards[-1])
         build(
-            source,
-            out,
-            records,
-            camera=camera,
-            use_unverified=use_unverified,
-            form=form,
-            progress=progress,
+            source, out, records, camera=camera, use_unverified=use_unverified, form=form, progress=progress
         )
     return boards
 

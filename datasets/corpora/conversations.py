@@ -21,10 +21,7 @@ class TalkRow:
     lesson: Lesson
 
 
-TALK: Mapping[str, Column] = {
-    "messages": ({"role": "string", "content": "string"},),
-    "images": (PICTURE,),
-}
+TALK: Mapping[str, Column] = {"messages": ({"role": "string", "content": "string"},), "images": (PICTURE,)}
 """The columns of a lesson, as `datasets` and TRL know them: an `<image>` in a content is the next picture."""
 
 

@@ -27,11 +27,7 @@ type PictureRun = tuple[int, NDArray[np.uint8], bool]
 
 
 def write_video(
-    path: Path,
-    settings: EncoderSettings,
-    runs: Iterable[PictureRun],
-    size: tuple[int, int],
-    fps: Fraction,
+    path: Path, settings: EncoderSettings, runs: Iterable[PictureRun], size: tuple[int, int], fps: Fraction
 ) -> None:
     """Encode runs of pictures of `size` (width, height), frame i shown at i / fps seconds.
 

@@ -100,12 +100,10 @@ def annotate(
         ),
     ] = None,
     ray: Annotated[
-        bool,
-        typer.Option("--ray", help="Have workers of a Ray cluster do it.", rich_help_panel=_PROCESSES),
+        bool, typer.Option("--ray", help="Have workers of a Ray cluster do it.", rich_help_panel=_PROCESSES)
     ] = False,
     workers: Annotated[
-        int,
-        typer.Option(min=1, help="With --ray; each has models of its own.", rich_help_panel=_PROCESSES),
+        int, typer.Option(min=1, help="With --ray; each has models of its own.", rich_help_panel=_PROCESSES)
     ] = 1,
     gpus: Annotated[
         float, typer.Option(min=0, help="GPUs of a worker, with --ray.", rich_help_panel=_PROCESSES)
@@ -118,8 +116,7 @@ def annotate(
         ),
     ] = None,
     json_output: Annotated[
-        bool,
-        typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=RUN),
+        bool, typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=RUN)
     ] = False,
     image_topic: bags.ImageTopic = None,
     state_topic: bags.StateTopic = None,

@@ -17,11 +17,7 @@ log = logging.getLogger(__name__)
 type AnyKind = Kind[Chat] | Kind[Planner] | Kind[Editor] | Kind[Critic]
 _REGISTRIES: Mapping[
     Role, tuple[Registry[Chat] | Registry[Planner] | Registry[Editor] | Registry[Critic], ...]
-] = {
-    "planner": (chats, planners),
-    "editor": (editors,),
-    "critic": (chats, critics),
-}
+] = {"planner": (chats, planners), "editor": (editors,), "critic": (chats, critics)}
 _RENAMED = {"seed": "interleavethinker"}
 """Old names of kinds, accepted for one version."""
 

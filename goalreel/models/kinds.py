@@ -89,11 +89,7 @@ def _watch(spec: ModelSpec[ModelOptions]) -> Planner:
 
     context = spec.required_recordings
     return WatchPlanner(
-        context.recordings,
-        spec.required_chat,
-        context.watched,
-        context.layout,
-        exemplars=context.exemplars,
+        context.recordings, spec.required_chat, context.watched, context.layout, exemplars=context.exemplars
     )
 
 

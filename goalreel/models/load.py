@@ -5,14 +5,7 @@ from typing import TYPE_CHECKING
 
 from goalreel.errors import InputError
 from goalreel.models import presets
-from goalreel.models.build import (
-    ChatCache,
-    ChatRole,
-    build_critic,
-    build_editor,
-    build_planner,
-    dialect_of,
-)
+from goalreel.models.build import ChatCache, ChatRole, build_critic, build_editor, build_planner, dialect_of
 from goalreel.models.discovery import AnyKind, find, is_remote, kinds
 from goalreel.models.journal import Journal
 from goalreel.models.lazy import Lazy
@@ -131,10 +124,7 @@ def dialects_of(preset: Preset) -> dict[ChatRole, "Dialect | None"]:
     Raises:
         InputError: as `dialect_of`.
     """
-    return {
-        "planner": dialect_of(preset.planner, "planner"),
-        "critic": dialect_of(preset.critic, "critic"),
-    }
+    return {"planner": dialect_of(preset.planner, "planner"), "critic": dialect_of(preset.critic, "critic")}
 
 
 def recording_readers(preset: Preset) -> list[str]:

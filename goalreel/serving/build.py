@@ -12,11 +12,7 @@ from goalreel.types import Role
 
 
 def build_models(
-    planner: str | None,
-    critic: str | None,
-    editor: str | None,
-    *,
-    server: str | None = None,
+    planner: str | None, critic: str | None, editor: str | None, *, server: str | None = None
 ) -> Models:
     """Load what is named. A local chat model that is named for both roles is loaded once.
 

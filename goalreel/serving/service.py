@@ -78,11 +78,7 @@ class Service:
     def names(self) -> dict[str, str]:
         """Name of a model in requests -> its role."""
         models = self.models
-        served = {
-            models.planner_name: "planner",
-            models.critic_name: "critic",
-            models.editor_name: "editor",
-        }
+        served = {models.planner_name: "planner", models.critic_name: "critic", models.editor_name: "editor"}
         roles = {role: role for role in self.batchers}
         return {name: role for name, role in served.items() if role in self.batchers} | roles
 

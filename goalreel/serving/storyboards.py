@@ -91,9 +91,7 @@ EVENTS = {200: {"content": {"text/event-stream": {"schema": _EVENT}}}}
 
 @router.get("/{job_id}/events", response_class=StreamingResponse, responses=responses(404) | EVENTS)
 async def events(
-    job_id: JobId,
-    request: Request,
-    last_event_id: Annotated[int, Header(ge=0, lt=2**31)] = 0,
+    job_id: JobId, request: Request, last_event_id: Annotated[int, Header(ge=0, lt=2**31)] = 0
 ) -> StreamingResponse:
     """Server-sent events: planned, edited, judged, failure, finished; all, or those after Last-Event-ID."""
     job = _jobs(request).find(job_id)

@@ -19,9 +19,7 @@ class Execution:
         self._coroutine: asyncio.Task[TaskOutcome]
 
     def start(
-        self,
-        previous: "Execution | None",
-        on_end: Callable[["Execution", asyncio.Task[TaskOutcome]], None],
+        self, previous: "Execution | None", on_end: Callable[["Execution", asyncio.Task[TaskOutcome]], None]
     ) -> None:
         """Run the session once the previous execution has ended, then call `on_end`, all on the loop."""
         self._coroutine = asyncio.create_task(self._run(previous), name="goalreel-task")

@@ -26,13 +26,7 @@ class Renderer:
     """
 
     def __init__(
-        self,
-        live: LiveBoard,
-        caller: ModelCaller,
-        settings: EngineSettings,
-        keep: Keep,
-        *,
-        text_only: bool,
+        self, live: LiveBoard, caller: ModelCaller, settings: EngineSettings, keep: Keep, *, text_only: bool
     ) -> None:
         self._live = live
         self._caller = caller

@@ -79,10 +79,7 @@ class InterleaveThinkerDialect:
         return self._planner(task.instruction, scene, images, (*task.done, *done), progress.image, max_steps)
 
     def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
-        texts = {
-            _FIRST: plain(candidate.first_prompt or candidate.prompt),
-            _PRESENT: plain(candidate.prompt),
-        }
+        texts = {_FIRST: plain(candidate.first_prompt or candidate.prompt), _PRESENT: plain(candidate.prompt)}
         source = candidate.source or _white()
         text = "\n" + _filled(self._prompts(1).critic, texts)
         return (Message("user", (source, candidate.image, text)),)

@@ -57,12 +57,7 @@ class OwnDialect:
         )
 
     def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
-        rules = {
-            "mode": mode,
-            "scores": scores,
-            "passing": PASSING,
-            "example": verdict_example(scores),
-        }
+        rules = {"mode": mode, "scores": scores, "passing": PASSING, "example": verdict_example(scores)}
         case = {
             "has_source": candidate.source is not None,
             "overlay": self.overlay,

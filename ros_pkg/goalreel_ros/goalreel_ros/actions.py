@@ -40,13 +40,7 @@ class _ActiveGoal:
 class Actions:
     """Both action servers. No executor thread waits: a goal's coroutine sleeps until the engine is done."""
 
-    def __init__(
-        self,
-        node: Node,
-        submit: Submit,
-        outputs: Outputs,
-        now: Callable[[], int],
-    ) -> None:
+    def __init__(self, node: Node, submit: Submit, outputs: Outputs, now: Callable[[], int]) -> None:
         self._node, self._submit, self._outputs, self._now = node, submit, outputs, now
         self._goals: dict[bytes, _ActiveGoal] = {}
         self._changed = threading.Condition()

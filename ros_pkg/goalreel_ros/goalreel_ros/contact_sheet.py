@@ -45,10 +45,7 @@ def compose(board: Board, width: int) -> Image:
         facts.append(f"step {active.index + 1} of {len(board.steps)}")
     if board.revision:
         facts.append(f"plan {board.revision + 1}")
-    paragraphs = (
-        Line(board.task.strip() or "no task", 24, INK, 3),
-        Line(" · ".join(facts), 15, MUTED, 1),
-    )
+    paragraphs = (Line(board.task.strip() or "no task", 24, INK, 3), Line(" · ".join(facts), 15, MUTED, 1))
     source = board.source
     start = () if source is None else (Cell(source.image, (Line("planned from", 17, INK, 1),)),)
     return lay_out(paragraphs, (*start, *map(_cell, board.steps)), width, CELL)

@@ -61,10 +61,7 @@ class GoalreelNode(LifecycleNode):
     """
 
     def __init__(
-        self,
-        build: Callable[[Preset], Trio],
-        new_slot: Callable[[], CameraSlot] = new_slot,
-        **options: Any,
+        self, build: Callable[[Preset], Trio], new_slot: Callable[[], CameraSlot] = new_slot, **options: Any
     ) -> None:
         self._build, self._new_slot = build, new_slot
         self._entities: NodeEntities | None = None

@@ -22,16 +22,7 @@ from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 
-from goalreel.annotator.rrd.scene import (
-    CURVES,
-    LANES,
-    LOG,
-    blueprint,
-    log,
-    log_subgoal,
-    log_verdict,
-    picture,
-)
+from goalreel.annotator.rrd.scene import CURVES, LANES, LOG, blueprint, log, log_subgoal, log_verdict, picture
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, SubGoal
 from goalreel_ros.client.terminal import IMAGES, STATES
 from goalreel_ros.pictures import decode

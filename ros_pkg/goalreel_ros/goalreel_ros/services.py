@@ -60,9 +60,7 @@ class Services:
             create(GetStoryboard, "get_storyboard", self._get),
             create(SetActiveStep, "set_active_step", self._set_step),
             create(
-                StartGenerateStoryboard,
-                "start/generate_storyboard",
-                partial(self._start, requests.generate),
+                StartGenerateStoryboard, "start/generate_storyboard", partial(self._start, requests.generate)
             ),
             create(StartAnnotateTask, "start/annotate_task", partial(self._start, requests.annotate)),
             *(
