@@ -1,21 +1,21 @@
 """`goalreel annotate`. What it needs is imported when it runs."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from goalreel.cli import bags
-from goalreel.cli.bound_options import FieldOptions, PresetOptions, with_options
+from goalreel.cli.bound_options import DeclaredOptions, FieldOptions, PresetOptions, with_options
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.cli.options import INTERRUPTED, RUN, Episodes, parse_episodes
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
     from goalreel.annotator.options import Options
+    from goalreel.annotator.summary import Summary
     from goalreel.annotator.workers import Workers
-    from goalreel.datasets.shards import Shard
     from goalreel.models.choice import ModelChoice
     from goalreel.models.presets import Preset
 
@@ -43,28 +43,11 @@ EPILOG = (
 )
 
 
-class Work(NamedTuple):
+@dataclass(frozen=True)
+class RunOptions:
     """Which episodes a run works on and how, apart from what decides its result."""
 
-    episodes: list[int] | None
-    retry: Literal["failed", "unverified"] | None
-    batch_size: int
-    shard: "Shard | None"
-    workers: "Workers | None"
-    corrections: Path | None
-
-
-@with_options(
-    config_file=True,
-    models=PresetOptions("hindsight"),
-    options=FieldOptions("goalreel.annotator.options:Options", without=("accepted",)),
-)
-def annotate(
-    dataset: Annotated[Path, typer.Argument(help="A LeRobot v3.0 dataset or a ROS 2 bag; it is only read.")],
-    out: Annotated[Path, typer.Option(help="The new dataset. Run again to resume.")],
-    models: "ModelChoice",
-    options: "Options",
-    episodes: Episodes = None,
+    episodes: Episodes = None
     exemplars: Annotated[
         Path | None,
         typer.Option(
@@ -72,25 +55,25 @@ def annotate(
             help="Show a planner that watches what people have accepted in this annotated dataset.",
             rich_help_panel=_PLANNER,
         ),
-    ] = None,
+    ] = None
     retry: Annotated[
         Literal["failed", "unverified"] | None,
         typer.Option(
             help="Try recorded episodes again in which steps failed, or also were not accepted.",
             rich_help_panel=RUN,
         ),
-    ] = None,
+    ] = None
     corrections: Annotated[
         Path | None,
         typer.Option(
             help="Another annotated dataset, whose corrections (`goalreel review`) to keep to.",
             rich_help_panel=RUN,
         ),
-    ] = None,
+    ] = None
     batch_size: Annotated[
         int,
         typer.Option(min=1, help="Requests of one kind in one call, or at a server.", rich_help_panel=RUN),
-    ] = 16,
+    ] = 16
     shard: Annotated[
         str | None,
         typer.Option(
@@ -98,90 +81,101 @@ def annotate(
             help="Record one of n parts at once; end with `goalreel build OUT`.",
             rich_help_panel=_PROCESSES,
         ),
-    ] = None,
+    ] = None
     ray: Annotated[
         bool, typer.Option("--ray", help="Have workers of a Ray cluster do it.", rich_help_panel=_PROCESSES)
-    ] = False,
+    ] = False
     workers: Annotated[
         int, typer.Option(min=1, help="With --ray; each has models of its own.", rich_help_panel=_PROCESSES)
-    ] = 1,
+    ] = 1
     gpus: Annotated[
         float, typer.Option(min=0, help="GPUs of a worker, with --ray.", rich_help_panel=_PROCESSES)
-    ] = 0.0,
+    ] = 0.0
     address: Annotated[
         str | None,
         typer.Option(
             help="Of the Ray cluster. [default: RAY_ADDRESS, or one is started here]",
             rich_help_panel=_PROCESSES,
         ),
-    ] = None,
+    ] = None
+
+    def make_workers(self, preset: "Preset") -> "Workers | None":
+        """The workers of `--ray`; None without it.
+
+        Raises:
+            InputError: an option that goes with `--ray` alone, or not with it.
+        """
+        from goalreel.annotator.workers import Workers
+
+        if self.ray and self.shard:
+            raise InputError("--shard is for processes without --ray: leave one of them out")
+        if self.ray:
+            return Workers(preset, self.workers, self.gpus, self.address)
+        if self.workers > 1 or self.gpus or self.address:
+            raise InputError("--workers, --gpus and --address need --ray")
+        return None
+
+
+@with_options(
+    config_file=True,
+    models=PresetOptions("hindsight"),
+    options=FieldOptions("goalreel.annotator.options:Options", without=("accepted",)),
+    run=DeclaredOptions(RunOptions),
+    topics=DeclaredOptions(bags.BagOptions),
+)
+def annotate(
+    dataset: Annotated[Path, typer.Argument(help="A LeRobot v3.0 dataset or a ROS 2 bag; it is only read.")],
+    out: Annotated[Path, typer.Option(help="The new dataset. Run again to resume.")],
+    models: "ModelChoice",
+    options: "Options",
+    run: RunOptions,
+    *,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=RUN)
     ] = False,
-    image_topic: bags.ImageTopic = None,
-    state_topic: bags.StateTopic = None,
-    action_topic: bags.ActionTopic = None,
-    instruction_topic: bags.InstructionTopic = None,
-    task: bags.TaskText = None,
-    fps: bags.Fps = None,
-    clock: bags.Clock = "received",
+    topics: bags.BagOptions,
 ) -> None:
     """Write sub-tasks and goal images into a copy of a LeRobot dataset, or of what a ROS 2 bag holds."""
     with one_line_errors(INTERRUPTED):
+        from goalreel.annotator.annotate import annotate as annotate_source
+        from goalreel.annotator.annotate import open_dataset
         from goalreel.annotator.exemplars import accepted
-        from goalreel.annotator.workers import Workers
+        from goalreel.batch import Limits
+        from goalreel.cli.console import progress_bars
         from goalreel.datasets.shards import Shard
-        from goalreel.models.load import kinds_of
+        from goalreel.models.load import kinds_of, load
 
-        topics = bags.BagOptions(image_topic, state_topic, action_topic, instruction_topic, task, fps, clock)
         preset = models.load()
         kinds_of(preset)  # refuses an unknown model before a bag is converted
         if options.motion_rows and preset.planner != "kinematic":
             raise InputError("--motion-rows come from the motion: use them with --planner kinematic")
-        if exemplars is not None:
-            options = replace(options, accepted=accepted(exemplars))
-        if not ray and (workers > 1 or gpus or address):
-            raise InputError("--workers, --gpus and --address need --ray")
-        if ray and shard:
-            raise InputError("--shard is for processes without --ray: leave one of them out")
-        pool = Workers(preset, workers, gpus, address) if ray else None
-        part = Shard.parse(shard) if shard else None
-        work = Work(parse_episodes(episodes), retry, batch_size, part, pool, corrections)
-        _annotate(dataset, out, topics, preset, options, work, json_output)
+        if run.exemplars is not None:
+            options = replace(options, accepted=accepted(run.exemplars))
+        workers = run.make_workers(preset)
+        shard = Shard.parse(run.shard) if run.shard else None
+        episodes = parse_episodes(run.episodes)
+        with progress_bars() as progress:
+            source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
+            summary = annotate_source(
+                source,
+                out,
+                load(preset, recordings=options.recorded(source), roles=()),
+                options,
+                episodes=episodes,
+                retry=run.retry,
+                limits=Limits(run.batch_size, in_flight=4 * run.batch_size),
+                shard=shard,
+                workers=workers,
+                corrections=run.corrections,
+                progress=progress,
+            )
+        _report(summary, json_output)
 
 
-def _annotate(
-    dataset: Path,
-    out: Path,
-    topics: bags.BagOptions,
-    preset: "Preset",
-    options: "Options",
-    work: Work,
-    json_output: bool,
-) -> None:
-    from goalreel.annotator.annotate import annotate as run
-    from goalreel.annotator.annotate import open_dataset
-    from goalreel.batch import Limits
-    from goalreel.cli.console import progress_bars, show_summary
-    from goalreel.models.load import load
+def _report(summary: "Summary", json_output: bool) -> None:
+    """Print what was done; the exit status is 1 where something is left to do."""
+    from goalreel.cli.console import show_summary
 
-    limits = Limits(work.batch_size, in_flight=4 * work.batch_size)
-    with progress_bars() as progress:
-        source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
-        models = load(preset, recordings=options.recorded(source), roles=())
-        summary = run(
-            source,
-            out,
-            models,
-            options,
-            episodes=work.episodes,
-            retry=work.retry,
-            limits=limits,
-            shard=work.shard,
-            workers=work.workers,
-            corrections=work.corrections,
-            progress=progress,
-        )
     if json_output:
         typer.echo(summary.as_json())
     else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from goalreel.cli.bound_options import DeclaredOptions, with_options
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Json, SubGoalFormChoice, UseUnverified
 from goalreel.errors import DatasetError, InputError
@@ -19,58 +20,53 @@ _PANEL = "ROS 2 bags"
 EPILOG = "Example: `goalreel bag2lerobot run.mcap --out run --state-topic /joint_states`"
 
 
-ImageTopic = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="[NAME=]TOPIC",
-        help="Camera; repeat for more. The first gives the goal images. [default: the only one]",
-        rich_help_panel=_PANEL,
-    ),
-]
-StateTopic = Annotated[
-    list[str] | None, typer.Option(help="Of the state; repeat to join several.", rich_help_panel=_PANEL)
-]
-ActionTopic = Annotated[
-    list[str] | None, typer.Option(help="Of the action; repeat to join several.", rich_help_panel=_PANEL)
-]
-InstructionTopic = Annotated[
-    str | None, typer.Option(help="Text; each message starts an episode.", rich_help_panel=_PANEL)
-]
-TaskText = Annotated[
-    str | None, typer.Option(help="The instruction; the bag is one episode.", rich_help_panel=_PANEL)
-]
-Fps = Annotated[
-    int | None,
-    typer.Option(min=1, max=1000, help="Frames a second. [default: the camera's]", rich_help_panel=_PANEL),
-]
-Clock = Annotated[
-    Literal["received", "header"],
-    typer.Option(help="Order messages by reception, or by header stamp.", rich_help_panel=_PANEL),
-]
 Topic = Annotated[str | None, typer.Option(help="[default: the one of its type]", rich_help_panel=_PANEL)]
 
 
 @dataclass(frozen=True)
 class BagOptions:
-    """The options of `annotate` that concern a bag."""
+    """The options of commands that concern a bag."""
 
-    image: list[str] | None = None
-    state: list[str] | None = None
-    action: list[str] | None = None
-    instruction: str | None = None
-    task: str | None = None
-    fps: int | None = None
-    clock: Literal["received", "header"] = "received"
+    image_topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]TOPIC",
+            help="Camera; repeat for more. The first gives the goal images. [default: the only one]",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    state_topic: Annotated[
+        list[str] | None, typer.Option(help="Of the state; repeat to join several.", rich_help_panel=_PANEL)
+    ] = None
+    action_topic: Annotated[
+        list[str] | None, typer.Option(help="Of the action; repeat to join several.", rich_help_panel=_PANEL)
+    ] = None
+    instruction_topic: Annotated[
+        str | None, typer.Option(help="Text; each message starts an episode.", rich_help_panel=_PANEL)
+    ] = None
+    task: Annotated[
+        str | None, typer.Option(help="The instruction; the bag is one episode.", rich_help_panel=_PANEL)
+    ] = None
+    fps: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=1000, help="Frames a second. [default: the camera's]", rich_help_panel=_PANEL
+        ),
+    ] = None
+    clock: Annotated[
+        Literal["received", "header"],
+        typer.Option(help="Order messages by reception, or by header stamp.", rich_help_panel=_PANEL),
+    ] = "received"
 
     def request(self, subgoal: str | None = None, storyboard: str | None = None) -> "TopicRequest":
         """The same for `datasets.bags`."""
         from goalreel.datasets.bags.topics import TopicRequest
 
         return TopicRequest(
-            images=tuple(self.image or ()),
-            states=tuple(self.state or ()),
-            actions=tuple(self.action or ()),
-            instruction=self.instruction,
+            images=tuple(self.image_topic or ()),
+            states=tuple(self.state_topic or ()),
+            actions=tuple(self.action_topic or ()),
+            instruction=self.instruction_topic,
             task=self.task,
             subgoal=subgoal,
             storyboard=storyboard,
@@ -110,18 +106,13 @@ def recorded_beside(out: Path) -> Path:
     return out.with_name(out.name + "-recorded")
 
 
+@with_options(topics=DeclaredOptions(BagOptions))
 def bag2lerobot(
     bag: Annotated[Path, typer.Argument(help="A bag folder, a .mcap or .db3 file, or a folder of bags.")],
     out: Annotated[Path, typer.Option(help="The new dataset. Run again to resume.")],
-    image_topic: ImageTopic = None,
-    state_topic: StateTopic = None,
-    action_topic: ActionTopic = None,
-    instruction_topic: InstructionTopic = None,
-    task: TaskText = None,
+    topics: BagOptions,
     subgoal_topic: Topic = None,
     storyboard_topic: Topic = None,
-    fps: Fps = None,
-    clock: Clock = "received",
     use_unverified: UseUnverified = False,
     subgoal_form: SubGoalFormChoice = "bordered",
     json_output: Json = False,
@@ -135,8 +126,7 @@ def bag2lerobot(
         from goalreel.datasets.bags.convert import convert, read_bags
         from goalreel.datasets.bags.goals import has_goals, write_goals
 
-        options = BagOptions(image_topic, state_topic, action_topic, instruction_topic, task, fps, clock)
-        request = options.request(subgoal_topic, storyboard_topic)
+        request = topics.request(subgoal_topic, storyboard_topic)
         cuts = read_bags(bag, request)
         counts: Counter[str] = Counter()
         with progress_bars() as progress:

@@ -117,6 +117,21 @@ class FieldOptions:
         return getattr(import_module(module), name)
 
 
+@dataclass(frozen=True)
+class DeclaredOptions:
+    """The fields of a dataclass, whose types hold Typer's options; the command gets an instance."""
+
+    kind: type
+
+    def parameters(self) -> Sequence[inspect.Parameter]:
+        """The fields."""
+        return list(inspect.signature(self.kind).parameters.values())
+
+    def make(self, values: Mapping[str, Any]) -> object:
+        """The instance."""
+        return self.kind(**values)
+
+
 def with_options(
     *, config_file: bool = False, **groups: OptionGroup
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
