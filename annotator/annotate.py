@@ -82,47 +82,40 @@ def annotate(
     recorded = options.recorded(source)
     selected = source.select(episodes)
     selected = shard.of(selected) if shard else selected
-    check_apart(source.root, out)
-    source.check_data()
-    check_form(source, options.subgoal_key, options.subgoal_form)
-    check_rows(source, selected, models.provenance.preset.planner, options.replace_rows)
+    _check(source, out, selected, models, options)
     summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None)
-    facts = _facts(models, options, recorded.camera)
     fingerprint = source.fingerprint()
-    with Records.open(out, facts, fingerprint, shard) as records:
+    with Records.open(out, _facts(models, options, recorded.camera), fingerprint, shard) as records:
         records.remember(source.root)
         if corrections is not None:
             take_corrections(records, corrections)
         done = records.done(selected if shard else None)
         retries = _retries(records, sorted(done & set(selected)), models, retry)
-        todo = [i for i in selected if i not in done or i in retries]
+        todo = {index: retries.get(index) for index in selected if index not in done or index in retries}
         summary.resumed = len(selected) - len(todo)
-        replaced = records.recorded() & set(todo)
+        replaced = records.recorded() & todo.keys()
         journal = Journal(records.answers, fingerprint.recording)
         if todo:
-            say_cost(models, source, recorded, todo)
-        if workers and todo:
-            order = {index: retries.get(index) for index in todo}
-            workers.run(records, source, options, limits or Limits(), order, summary, progress)
+            say_cost(models, source, recorded, list(todo))
+        if todo and workers:
+            workers.run(records, source, options, limits or Limits(), todo, summary, progress)
         elif todo:
             models.prepare()
             plans = corrected_plans(records, todo)
             job = AnnotationJob(source, recorded, models, options, limits, journal, plans)
-            accepted = {index: retries.get(index, 0) for index in todo}
-            annotate_episodes(job, records, journal, accepted, summary, progress)
+            annotate_episodes(job, records, journal, todo, summary, progress)
         summary.failures = dict(sorted(summary.failures.items()))
         summary.not_begun = len(selected) - summary.ended
         if shard:
             return summary
-        if summary.failures or summary.not_begun or set(source.indices) - done - set(todo):
+        if summary.failures or summary.not_begun or set(source.indices) - done - todo.keys():
             journal.remove_if_empty()
         else:
             journal.remove()
         if replaced:
             records.drop_unused_images()
-        if summary.stopped and not records.done():
-            return summary
-        write_dataset(source, out, records, options, recorded.camera, progress)
+        if not summary.stopped or records.done():
+            write_dataset(source, out, records, options, recorded.camera, progress)
     return summary
 
 
@@ -130,17 +123,17 @@ def annotate_episodes(
     job: AnnotationJob,
     records: Records,
     journal: Journal,
-    todo: Mapping[int, int],
+    todo: Mapping[int, int | None],
     summary: Summary,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> None:
     """Annotate episodes, record each when it is finished, and count it in `summary`.
 
-    `todo` maps an episode to the number of accepted pictures in its record, 0 where it has none.
+    `todo` maps an episode to the number of accepted pictures in the record that it has, if any.
     """
 
     def save(episode: Episode, board: Storyboard) -> Storyboard | None:
-        saved_board = _commit(records, episode.index, board, todo[episode.index])
+        saved_board = _commit(records, episode.index, board, todo[episode.index] or 0)
         journal.forget(episode.id)
         return saved_board
 
@@ -170,6 +163,14 @@ def write_dataset(
         form=options.subgoal_form,
         progress=lambda done, total: progress("write", done, total),
     )
+
+
+def _check(source: Source, out: Path, selected: Sequence[int], models: Trio, options: Options) -> None:
+    """Check that `source` is whole and can be annotated so, before anything is written."""
+    check_apart(source.root, out)
+    source.check_data()
+    check_form(source, options.subgoal_key, options.subgoal_form)
+    check_rows(source, selected, models.provenance.preset.planner, options.replace_rows)
 
 
 def _retries(records: Records, done: Sequence[int], models: Trio, retry: Retry | None) -> dict[int, int]:
