@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from goalreel.annotator.align import align
 from goalreel.annotator.circuit_breaker import CircuitBreaker, ModelUnavailableError, rule_roles, spoiled
@@ -129,20 +130,13 @@ class AnnotationJob:
             )
 
     def _finish[Kept](self, board: Storyboard, episode: Episode, keep: OnFinished[Kept]) -> Kept | _Lost:
-        try:
-            if bug := self._isolation.bugs.get(episode.id):
-                raise DatasetError(bug)
-            aligned = self._aligned(board, episode)
-        except UserError as e:
-            return _Lost(str(e))
-        except OSError:
-            raise
-        except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
-            return _Lost(report_bug(e, episode.id))
+        aligned = _or_lost(partial(self._aligned, board, episode), episode.id)
+        if isinstance(aligned, _Lost):
+            return aligned
         return keep(episode, without_addresses(aligned, self._preset))
 
     def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
-        if reason := spoiled(board, self._rules):
+        if reason := self._isolation.bugs.get(episode.id) or spoiled(board, self._rules):
             raise DatasetError(reason)
         if any(step.segment is not None for step in board.steps):
             return board
@@ -160,21 +154,29 @@ class AnnotationJob:
 
     def _read(self, index: int) -> tuple[Episode, Image] | _Lost:
         """An episode and its first frame."""
-        try:
-            episode = self._source.episode(index)
-            episode.check(self._camera)
-            return episode, episode.frames(self._camera, [0])[0]
-        except UserError as e:
-            return _Lost(str(e))
-        except OSError:
-            raise
-        except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
-            return _Lost(report_bug(e, f"episode {index}"))
+        return _or_lost(partial(self._first_frame, index), f"episode {index}")
+
+    def _first_frame(self, index: int) -> tuple[Episode, Image]:
+        episode = self._source.episode(index)
+        episode.check(self._camera)
+        return episode, episode.frames(self._camera, [0])[0]
 
     def _fail(self, index: int, message: str) -> None:
         log.error("episode %d is left without annotation: %s", index, message)
         self.failures[index] = message
         self.finished += 1
+
+
+def _or_lost[Result](work: Callable[[], Result], where: str) -> Result | _Lost:
+    """Do the work for one episode. An error costs that episode alone, but for one of the file system."""
+    try:
+        return work()
+    except UserError as e:
+        return _Lost(str(e))
+    except OSError:
+        raise
+    except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
+        return _Lost(report_bug(e, where))
 
 
 @contextmanager

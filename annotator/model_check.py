@@ -164,9 +164,7 @@ def _edit(preset: Preset, edit: Edit, done: Callable[[RoleTrial], None]) -> Imag
     return picture
 
 
-def _judge(
-    preset: Preset, candidate: Candidate, cache: ChatCache, done: Callable[[RoleTrial], None]
-) -> Verdict | None:
+def _judge(preset: Preset, candidate: Candidate, cache: ChatCache, done: Callable[[RoleTrial], None]) -> None:
     check = _RoleCheck("critic", preset.critic)
     mode, scores, threshold = preset.critic_mode, preset.critic_scores, preset.critic_threshold
 
@@ -189,7 +187,6 @@ def _judge(
 
     verdict = check.call(load)
     done(check.outcome("" if verdict is None else _told(verdict)))
-    return verdict
 
 
 def _told(verdict: Verdict) -> str:

@@ -85,8 +85,12 @@ class Options:
     def __post_init__(self) -> None:
         if not self.language and (self.motion_rows or self.task_aug):
             raise InputError("--motion-rows and --task-aug write language rows: leave out --no-language")
-        if self.layout:
-            Layout.parse(self.layout)
+        _ = self.state_layout  # refuses one that cannot be read
+
+    @property
+    def state_layout(self) -> Layout | None:
+        """Which state dimensions are the gripper and the position; None finds them."""
+        return Layout.parse(self.layout) if self.layout else None
 
     @property
     def text(self) -> TextOptions:
@@ -110,7 +114,6 @@ class Options:
             DatasetError: there is no such camera.
             InputError: the layout cannot be read.
         """
-        layout = Layout.parse(self.layout) if self.layout else None
         instructions = tuple(source.tasks.values())
         camera = source.camera(self.camera)
         views = source.views(camera)
@@ -119,7 +122,7 @@ class Options:
             camera,
             instructions,
             self.granularity,
-            layout,
+            self.state_layout,
             views,
             self.motion_rows,
             self.accepted,

@@ -28,7 +28,6 @@ from goalreel.datasets.episode import Episode, stored
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, UserError
-from goalreel.planners.kinematic import Layout
 from goalreel.planners.kinematic.layout import Unsegmentable
 from goalreel.planners.watch.planner import proposed
 from goalreel.progress import OnProgress
@@ -52,9 +51,9 @@ class ReviewSession:
         camera = source.camera(settings.get("camera"))
         self.cameras = tuple(key for key in source.views(camera) if key != self.options.subgoal_key)
         self._name, self._reviewer = dataset.resolve().name, reviewer
-        self._layout = Layout.parse(self.options.layout) if self.options.layout else None
+        layout = self.options.state_layout
         self._episode = lru_cache(CACHE_SIZE)(source.episode)
-        self._curves = lru_cache(CACHE_SIZE)(lambda index: curves(self.episode(index), self._layout))
+        self._curves = lru_cache(CACHE_SIZE)(lambda index: curves(self.episode(index), layout))
 
     @classmethod
     def open(
@@ -237,8 +236,7 @@ def _unmoved_counter(source: Source, records: Records) -> Callable[[int, Storybo
     settings = records.settings()
     if settings.get("planner") == "kinematic":
         return lambda index, board: 0
-    options = Options.of(settings)
-    layout = Layout.parse(options.layout) if options.layout else None
+    layout = Options.of(settings).state_layout
     slack = round(SLACK_S * source.fps)
 
     def count(index: int, board: Storyboard) -> int:

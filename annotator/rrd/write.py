@@ -19,7 +19,6 @@ from goalreel.annotator.show import episode_view, recording_of, select
 from goalreel.datasets.episode import episode_id
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.files import write_bytes
-from goalreel.planners.kinematic import Layout
 from goalreel.progress import OnProgress
 from goalreel.storyboard_io import load_storyboard
 
@@ -44,7 +43,6 @@ def write_rrd(
     done = sorted(records.done())
     recorded = recording_of(dataset, records, source, done)
     options = Options.of(records.settings())
-    layout = Layout.parse(options.layout) if options.layout else None
     views = recorded.views(recorded.camera(options.camera))
     cameras = [camera for camera in views if camera != options.subgoal_key]
     laid = blueprint([camera_entity(camera) for camera in cameras], TIME)
@@ -55,7 +53,7 @@ def write_rrd(
         written.append(out / f"{episode_id(index)}.rrd")
         with _recording(written[-1], f"Episode {index}: {episode.instruction}", laid) as stream:
             view = episode_view(episode, records)
-            log_episode(stream, episode, view, cameras, curves(episode, layout))
+            log_episode(stream, episode, view, cameras, curves(episode, options.state_layout))
         progress("recordings", len(written), len(selected))
     return written
 
