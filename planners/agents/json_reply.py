@@ -15,6 +15,7 @@ from itertools import accumulate
 from typing import Any
 
 import json_repair
+from pydantic import BaseModel, ValidationError
 
 from goalreel.planners.agents.python_literals import RepeatedKeyError, make_dict, read_literal
 
@@ -88,6 +89,23 @@ def read_answer(reply: str, key: str, fields: Collection[str]) -> ParsedReply | 
     if _LEFT_OVER.search(text, last):
         return Problem(f"its JSON ends within a text: {_ESCAPED}")
     return ParsedReply(answers[0], thinking)
+
+
+def read_model[M: BaseModel](
+    kind: type[M], reply: str, key: str, fields: Collection[str], *, faults: int = 1
+) -> tuple[M, str] | Problem:
+    """Read a reply's object as a `kind`, and its thinking; a Problem names `faults` faults at most.
+
+    `key` and `fields` are those of `read_answer`.
+    """
+    answer = read_answer(reply, key, fields)
+    if isinstance(answer, Problem):
+        return answer
+    try:
+        return kind.model_validate(answer.value), answer.thinking
+    except ValidationError as e:
+        first = e.errors(include_input=False, include_url=False, include_context=False)[:faults]
+        return Problem("; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in first))
 
 
 def _split(text: str, key: str) -> tuple[str, str] | Problem:

@@ -13,12 +13,11 @@ commas, unescaped quotes and a missing bracket before `</answer>`. It never gues
 
 import re
 from collections.abc import Sequence
-from itertools import islice
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from goalreel.planners.agents.json_reply import Problem, clean, read_answer
+from goalreel.planners.agents.json_reply import Problem, clean, read_model
 from goalreel.types import Plan, Score, Step, Text, Verdict
 
 MAX_STEPS = 40
@@ -29,6 +28,8 @@ PASSING = 5
 _NOTHING = ("none", "null", "n/a")
 _NAME_WORDS, _NAME_LENGTH = 5, 60
 _NEXT_STEP = re.compile(r"""\}\s*,\s*\{\s*\\*["']?step_number""")
+_FAULTS = 3
+"""Of an object, that a model is told at once."""
 _YES, _NO = ("true", "yes"), ("false", "no")
 
 
@@ -128,13 +129,10 @@ def verdict_schema(*, scores: bool) -> dict[str, Any]:
 
 def parse_plan(reply: str, *, max_steps: int = MAX_STEPS) -> Plan | Problem:
     """Read a Planner's reply. Its steps may be numbered from anywhere, or not at all."""
-    answer = read_answer(reply, "execution_plan", _PLAN_FIELDS)
+    answer = read_model(_Plan, reply, "execution_plan", _PLAN_FIELDS, faults=_FAULTS)
     if isinstance(answer, Problem):
         return answer
-    try:
-        steps = _Plan.model_validate(answer.value).execution_plan
-    except ValidationError as e:
-        return _wrong(e)
+    steps = answer[0].execution_plan
     if len(steps) > max_steps:
         return Problem(f"it has {len(steps)} steps: give at most {max_steps}")
     if gap := _missing_step([s.step_number for s in steps]):
@@ -169,13 +167,10 @@ def parse_verdict(reply: str) -> Verdict | Problem:
     Semantics and quality are each the lower of two sub-scores, as in VIEScore (arXiv 2312.14867), so that
     `Verdict.score` is the root of their product. Scores that contradict an acceptance are a Problem.
     """
-    answer = read_answer(reply, "previous_step_success", _VERDICT_FIELDS)
+    answer = read_model(_ScoredVerdict, reply, "previous_step_success", _VERDICT_FIELDS, faults=_FAULTS)
     if isinstance(answer, Problem):
         return answer
-    try:
-        read = _ScoredVerdict.model_validate(answer.value)
-    except ValidationError as e:
-        return _wrong(e)
+    read, thinking = answer
     success, scores = read.previous_step_success, read.scores
     semantics = min(scores.success, scores.over_editing) if scores else None
     quality = min(scores.naturalness, scores.artefacts) if scores else None
@@ -183,7 +178,7 @@ def parse_verdict(reply: str) -> Verdict | Problem:
         return Problem(f"it accepts the picture but gives it a score below {PASSING}")
     return Verdict(
         success=success,
-        reasoning=answer.thinking,
+        reasoning=thinking,
         refined_prompt=None if success else read.refine_prompt,
         semantics=semantics,
         quality=quality,
@@ -201,12 +196,3 @@ def _missing_step(numbers: Sequence[int | None]) -> str | None:
         elif last is not None:
             last += 1
     return None
-
-
-def _wrong(error: ValidationError) -> Problem:
-    """The first three faults of the object, each with its place."""
-    faults = (
-        f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
-        for fault in error.errors(include_input=False, include_url=False, include_context=False)
-    )
-    return Problem("; ".join(islice(faults, 3)))

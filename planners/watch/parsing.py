@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from goalreel.planners.agents.json_reply import Problem, clean, read_answer
+from goalreel.planners.agents.json_reply import Problem, clean, read_model
 from goalreel.planners.agents.parsing import MAX_STEPS
 from goalreel.planners.kinematic.proposals import Proposal
 from goalreel.planners.watch.contact_sheet import CONTACTS
@@ -78,14 +78,10 @@ def parse_watch_reply(reply: str, span: Segment, instruction: str) -> Plan | Pro
 
     The `auxiliary_text` of a step that contradicts the instruction says what the pictures show.
     """
-    answer = read_answer(reply, "segments", _FIELDS)
+    answer = read_model(_Reply, reply, "segments", _FIELDS)
     if isinstance(answer, Problem):
         return answer
-    try:
-        replies = _Reply.model_validate(answer.value).segments
-    except ValidationError as e:
-        fault = e.errors(include_input=False, include_url=False, include_context=False)[0]
-        return Problem(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
+    replies = answer[0].segments
     edges = _edges(replies, span)
     if isinstance(edges, Problem):
         return edges

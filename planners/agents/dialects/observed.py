@@ -5,11 +5,11 @@ Nothing was edited, so there is no prompt to rewrite. What cannot be told is a r
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from goalreel.planners.agents.dialects.own import OwnDialect
 from goalreel.planners.agents.dialects.protocol import DialectName, Mode
-from goalreel.planners.agents.json_reply import Problem, read_answer
+from goalreel.planners.agents.json_reply import Problem, read_model
 from goalreel.planners.agents.prompts import render
 from goalreel.planners.agents.verdict_format import VerdictFormat
 from goalreel.planners.chat.conversation import Conversation, Message
@@ -37,14 +37,10 @@ class _Observation(BaseModel):
 
 def parse_observation(reply: str) -> Verdict | Problem:
     """Read the reply. Only a plain yes accepts."""
-    answer = read_answer(reply, "holds", frozenset(_Observation.model_fields))
+    answer = read_model(_Observation, reply, "holds", frozenset(_Observation.model_fields))
     if isinstance(answer, Problem):
         return answer
-    try:
-        observation = _Observation.model_validate(answer.value)
-    except ValidationError as e:
-        fault = e.errors(include_input=False, include_url=False, include_context=False)[0]
-        return Problem(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
+    observation, _ = answer
     reasoning = f"{_OPENINGS[observation.holds]}{observation.reason.strip()}"
     return Verdict(success=observation.holds == "yes", reasoning=reasoning)
 
