@@ -92,11 +92,20 @@ class Image:
 
     def png(self) -> bytes:
         """Encode without loss."""
+        return self._encoded(".png")
+
+    def jpeg(self, quality: int) -> bytes:
+        """Encode with loss; `quality` is 1 to 100."""
         import cv2
 
-        ok, data = cv2.imencode(".png", self.pixels[:, :, ::-1])
+        return self._encoded(".jpg", cv2.IMWRITE_JPEG_QUALITY, quality)
+
+    def _encoded(self, suffix: str, *parameters: int) -> bytes:
+        import cv2
+
+        ok, data = cv2.imencode(suffix, self.pixels[:, :, ::-1], parameters)
         if not ok:
-            raise ValueError("OpenCV could not encode the image as PNG")
+            raise ValueError(f"OpenCV could not encode {self} as {suffix}")
         return data.tobytes()
 
     @classmethod

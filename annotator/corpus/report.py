@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self, get_args
 
-import jinja2
-
+from goalreel.annotator.report.pages import templates
 from goalreel.annotator.report.pictures import data_uri
 from goalreel.datasets.corpora import judgements, scored, trend_filter
 from goalreel.datasets.corpora.recipe import RecipeStage, Selection
@@ -123,19 +122,13 @@ def _sides(samples: Sequence[StepSample]) -> list[int]:
 def write_report(report: CorpusReport, chosen: Selection, boards: Sequence[Named], out: Path) -> None:
     """Write report.json and index.html, with pictures of a few attempts of each fate."""
     write_bytes(out / "report.json", (json.dumps(asdict(report), indent=1) + "\n").encode())
-    jinja = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page = jinja.get_template("index.html.j2").render(
+    page = templates(_HERE).get_template("index.html.j2")
+    text = page.render(
         report=report,
         style=(_HERE.parent / "report" / "report.css").read_text(encoding="utf-8"),
         examples=list(_examples(chosen, boards)),
     )
-    write_bytes(out / "index.html", page.encode("utf-8", "replace"))
+    write_bytes(out / "index.html", text.encode("utf-8", "replace"))
 
 
 def _examples(chosen: Selection, boards: Sequence[Named]) -> Iterator[dict[str, Any]]:

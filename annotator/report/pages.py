@@ -16,6 +16,17 @@ from goalreel.annotator.report.cards import EpisodeCard
 _HERE = Path(__file__).parent
 
 
+def templates(folder: Path) -> jinja2.Environment:
+    """The HTML templates of a folder; every value in them has to be given, and is escaped."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
 class PageLink(NamedTuple):
     """A page of episodes: its address, and the numbers of its first and last episode."""
 
@@ -30,13 +41,7 @@ class Pages:
     def __init__(self, title: str, summary: Mapping[str, str]) -> None:
         script = "\n" + (_HERE / "report.js").read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        self._jinja = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(_HERE),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        self._jinja = templates(_HERE)
         self._jinja.globals.update(
             title=title,
             summary=dict(summary),

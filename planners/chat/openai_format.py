@@ -157,13 +157,6 @@ def refused_argument(error: openai.APIStatusError, arguments: Mapping[str, Any])
 def _part(part: str | Image, jpeg_quality: int | None) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
-    kind, data = ("png", part.png()) if jpeg_quality is None else ("jpeg", _jpeg(part, jpeg_quality))
+    kind, data = ("png", part.png()) if jpeg_quality is None else ("jpeg", part.jpeg(jpeg_quality))
     url = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
     return {"type": "image_url", "image_url": {"url": url}}
-
-
-def _jpeg(image: Image, quality: int) -> bytes:
-    import cv2
-
-    _, data = cv2.imencode(".jpg", image.pixels[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
-    return data.tobytes()

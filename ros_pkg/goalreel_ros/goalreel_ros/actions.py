@@ -109,8 +109,11 @@ class Actions:
         return CancelResponse.ACCEPT
 
     def _submit_generate(self, handle: ServerGoalHandle) -> Ticket:
+        def feedback(phase: Phase) -> GenerateStoryboard.Feedback:
+            return convert.phase(phase, self._outputs.frame_id, self._outputs.jpegs)
+
         def publish(phase: Phase) -> None:
-            self._outputs.call(lambda: _publish(handle, self._feedback(phase)))
+            self._outputs.call(lambda: _publish(handle, feedback(phase)))
 
         return self._submit(requests.generate(handle.request), publish)
 
@@ -126,10 +129,7 @@ class Actions:
                 error_msg=outcome.message,
             )
 
-        def refusal(error: RequestRefusedError) -> GenerateStoryboard.Result:
-            return GenerateStoryboard.Result(error_code=error.code, error_msg=str(error))
-
-        return await self._carry_out(handle, result, refusal)
+        return await self._carry_out(handle, result, GenerateStoryboard.Result)
 
     async def _annotate(self, handle: ServerGoalHandle) -> AnnotateTask.Result:
         def result(outcome: TaskOutcome) -> AnnotateTask.Result:
@@ -142,10 +142,7 @@ class Actions:
                 error_msg=outcome.message,
             )
 
-        def refusal(error: RequestRefusedError) -> AnnotateTask.Result:
-            return AnnotateTask.Result(error_code=error.code, error_msg=str(error))
-
-        return await self._carry_out(handle, result, refusal)
+        return await self._carry_out(handle, result, AnnotateTask.Result)
 
     # -- internals
 
@@ -153,13 +150,14 @@ class Actions:
         self,
         handle: ServerGoalHandle,
         result_of: Callable[[TaskOutcome], Result],
-        refusal_of: Callable[[RequestRefusedError], Result],
+        kind: Callable[..., Result],
     ) -> Result:
         """Wait for one goal's end, set its final state, and give its result."""
         name = bytes(handle.goal_id.uuid)
         goal = self._goals[name]
         if isinstance(goal.submission, RequestRefusedError):
-            code, result = goal.submission.code, refusal_of(goal.submission)
+            code = goal.submission.code
+            result = kind(error_code=code, error_msg=str(goal.submission))
         else:
             code, result = await self._wait_for_end(goal.submission, result_of)
         # The engine may be faster than rclpy, which records a cancellation only after its callback.
@@ -194,9 +192,6 @@ class Actions:
         if result is None:
             raise RuntimeError("the executor cancelled this goal's future")
         return result
-
-    def _feedback(self, phase: Phase) -> GenerateStoryboard.Feedback:
-        return convert.phase(phase, self._outputs.frame_id, self._outputs.jpegs)
 
     def _active_goals(self) -> list[_ActiveGoal]:
         with self._changed:

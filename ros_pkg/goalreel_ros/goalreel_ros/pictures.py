@@ -4,7 +4,6 @@ import threading
 from array import array
 from collections.abc import Buffer, Callable, Iterable
 
-import cv2
 import numpy as np
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
@@ -89,7 +88,7 @@ class Jpegs:
         """Make a JPEG message of a picture that will not be used again, without caching it."""
         with self._lock:
             quality = self._quality
-        return CompressedImage(header=header, format="jpeg", data=_jpeg(image, quality))
+        return CompressedImage(header=header, format="jpeg", data=array("B", image.jpeg(quality)))
 
     def set_quality(self, quality: int) -> None:
         """Set the JPEG quality, 1-100, of pictures from now on."""
@@ -108,19 +107,12 @@ class Jpegs:
             quality, entry = self._quality, self._cache.get(id(image))
         if entry is not None:
             return entry[1]
-        encoded = _jpeg(image, quality)
+        encoded = array("B", image.jpeg(quality))
         with self._lock:
             if quality == self._quality:
                 # The cache holds the image too: its id is unique only while it exists.
                 self._cache[id(image)] = (image, encoded)
         return encoded
-
-
-def _jpeg(image: Image, quality: int) -> array:
-    ok, data = cv2.imencode(".jpg", image.pixels[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
-    if not ok:
-        raise ValueError(f"OpenCV could not encode {image} as JPEG")
-    return array("B", data.tobytes())
 
 
 def _images(board: Board) -> Iterable[Image]:
