@@ -21,13 +21,7 @@ def call_in_thread[Item, Result](
     A call that hangs holds up nobody, not even the end of the program.
     """
 
-    def work() -> None:
-        try:
-            result = call(item)
-        except BaseException as e:  # noqa: BLE001  (whoever reads `results` raises it)
-            result = e
-        results.put((item, result))
-
+    work = partial(_put_result, call, item, results)
     threading.Thread(target=work, name=name, daemon=True).start()
 
 
@@ -88,9 +82,16 @@ def _work[Item, Result](
     results: "SimpleQueue[tuple[Item, Result | BaseException]]",
 ) -> None:
     while (item := items.get()) is not None:
-        try:
-            result = call(item)
-        except BaseException as e:  # noqa: BLE001  (whoever reads `results` raises it)
-            result = e
+        _put_result(call, item, results)
+        del item
+
+
+def _put_result[Item, Result](
+    call: Callable[[Item], Result], item: Item, results: "SimpleQueue[tuple[Item, Result | BaseException]]"
+) -> None:
+    try:
+        result = call(item)
+    except BaseException as e:  # noqa: BLE001  (whoever reads `results` raises it)
+        results.put((item, e))
+    else:
         results.put((item, result))
-        del item, result

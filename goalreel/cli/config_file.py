@@ -5,30 +5,33 @@ batch-size: 32
 language: false
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperOption
 
 from goalreel.cli.errors import fail
+from goalreel.errors import InputError
+from goalreel.yaml_file import read_mapping
 
 if TYPE_CHECKING:
     from typer._click import Context
-
-MAX_BYTES = 64 * 1024
 
 
 def read_config(ctx: typer.Context, file: Path | None) -> Path | None:
     """Take the options in a file as the command's defaults; end the command where one does not fit."""
     if file is None:
         return None
+    try:
+        values = read_mapping(file, "write one `option: value` a line")
+    except InputError as e:
+        fail(str(e))
     options = {
         option.name: option for option in ctx.command.get_params(ctx) if isinstance(option, TyperOption)
     }
     defaults: dict[str, object] = {}
-    for key, value in _read(file).items():
+    for key, value in values.items():
         name = str(key).replace("-", "_")
         if name not in options or name in ("config", "help"):
             fail(f"{file}: {key}: goalreel {ctx.info_name} has no such option")
@@ -47,26 +50,6 @@ ConfigFile = Annotated[
         help="Options by their names, in YAML. The command line goes first.",
     ),
 ]
-
-
-def _read(file: Path) -> Mapping[Any, Any]:
-    import yaml
-
-    try:
-        with file.open("rb") as opened:
-            text = opened.read(MAX_BYTES + 1)
-    except OSError as e:
-        fail(f"{file}: cannot be read ({e.strerror})")
-    if len(text) > MAX_BYTES:
-        fail(f"{file}: larger than {MAX_BYTES // 1024} KiB")
-    try:
-        values = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as e:
-        mark = getattr(e, "problem_mark", None)
-        fail(f"{file}: {f'line {mark.line + 1}: ' if mark else ''}no YAML")
-    if not isinstance(values, dict):
-        fail(f"{file}: write one `option: value` a line")
-    return values
 
 
 def _value(file: Path, key: object, value: object, option: TyperOption, ctx: "Context") -> object:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import Json
+from goalreel.cli.options import Json, RecordedSource
 
 EPILOG = (
     "Keys of `--json`: `untouched`, `agreement`, `balanced_agreement`, `accepted_wrong`, `faulty`, "
@@ -28,10 +28,7 @@ _ROWS = {
 
 def review(
     dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel review` was given.")],
-    source: Annotated[
-        Path | None,
-        typer.Option(help="What DATASET is made from, while it is not written. [default: as its run knows]"),
-    ] = None,
+    source: RecordedSource = None,
     json_output: Json = False,
 ) -> None:
     """Compare what the models said with what people made of it: when may a lab stop looking?"""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -11,6 +12,11 @@ from goalreel.errors import InputError
 INTERRUPTED = "interrupted; what was finished is saved: run the same command again to go on"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")]
 Episodes = Annotated[str | None, typer.Option(help="Such as 3, 0-9 or 0-4,7. [default: all]")]
+RecordedSource = Annotated[
+    Path | None,
+    typer.Option(help="What DATASET is made from, while it is not written. [default: as its run knows]"),
+]
+Host = Annotated[str, typer.Option(help="Any but loopback needs a token in GOALREEL_TOKEN.")]
 SPLITS = Literal["train", "validation", "test"]
 """Typer lists the values of a Literal, though not of a `type` that stands for one."""
 Split = Annotated[SPLITS, typer.Option(help="Seed range: see goalreel/tabletop/sim/splits.py.")]

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from goalreel.cli.errors import one_line_errors
+from goalreel.cli.options import Host, RecordedSource
 
 EPILOG = (
     "Examples:\n\n"
@@ -17,16 +18,11 @@ EPILOG = (
 
 def review(
     dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel annotate` wrote.")],
-    source: Annotated[
-        Path | None,
-        typer.Option(help="What DATASET is made from, while it is not written. [default: as its run knows]"),
-    ] = None,
+    source: RecordedSource = None,
     by: Annotated[
         str | None, typer.Option(help="Who reviews; the page lets each person say. [default: your login]")
     ] = None,
-    host: Annotated[
-        str, typer.Option(help="Any but loopback needs a token in GOALREEL_TOKEN.")
-    ] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8090,
 ) -> None:
     """Look at the sub-goals of a dataset in your browser, correct them, and accept or reject them."""

@@ -9,6 +9,7 @@ import typer
 
 from goalreel.cli.bound_options import FieldOptions, with_options
 from goalreel.cli.errors import one_line_errors
+from goalreel.cli.options import Host
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,9 +45,7 @@ def serve(
     planner: Annotated[str | None, typer.Option(help="<planner>.")] = None,
     critic: Annotated[str | None, typer.Option(help="<critic>.")] = None,
     editor: Annotated[str | None, typer.Option(help="<editor>.")] = None,
-    host: Annotated[
-        str, typer.Option(help="Any but loopback needs a token in GOALREEL_TOKEN.")
-    ] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     ray: Annotated[
         bool, typer.Option("--ray", help="Run as a Ray Serve deployment.", rich_help_panel=_RAY)
     ] = False,

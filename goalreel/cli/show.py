@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import INTERRUPTED, Episodes, Json, parse_episodes
+from goalreel.cli.options import INTERRUPTED, Episodes, Json, RecordedSource, parse_episodes
 from goalreel.errors import InputError
 
 EPILOG = "Example: `goalreel show pusht-goals`"
@@ -22,10 +22,7 @@ def show(
         ),
     ],
     out: Annotated[Path | None, typer.Option(help="Folder of the report. [default: DATASET-report]")] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option(help="What DATASET is made from, while it is not written. [default: as its run knows]"),
-    ] = None,
+    source: RecordedSource = None,
     episodes: Episodes = None,
     sheets: Annotated[
         bool | None,

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from goalreel.image import Image
 from goalreel.streaming.board import Frame
@@ -54,13 +54,11 @@ class FrameSlot[Raw]:
         """Replace the message. `stamp` is in ns."""
         received = self._clock()
         with self._lock:
-            count = self._counts.received + 1
-            backwards = self._raw is not None and stamp < self._raw[2]
-            self._raw = (count, raw, stamp, frame_id, received)
-            c = self._counts
-            self._counts = FrameCounts(
-                count, c.read, c.unreadable, c.backwards + backwards, problem=c.problem
+            counts, backwards = self._counts, self._raw is not None and stamp < self._raw[2]
+            self._counts = replace(
+                counts, received=counts.received + 1, backwards=counts.backwards + backwards
             )
+            self._raw = (self._counts.received, raw, stamp, frame_id, received)
 
     def newest(self) -> Frame | None:
         """Give the newest frame, however old; None before the first.
@@ -83,11 +81,11 @@ class FrameSlot[Raw]:
         with self._lock:
             if self._decoded is None or self._decoded[0] < number:
                 self._decoded = (number, result)
-                c, bad = self._counts, isinstance(result, ValueError)
-                problem = str(result) if bad else ""
-                self._counts = FrameCounts(
-                    c.received, c.read + (not bad), c.unreadable + bad, c.backwards, problem=problem
-                )
+                if isinstance(result, ValueError):
+                    unreadable = self._counts.unreadable + 1
+                    self._counts = replace(self._counts, unreadable=unreadable, problem=str(result))
+                else:
+                    self._counts = replace(self._counts, read=self._counts.read + 1, problem="")
         return _or_raise(result)
 
     def clear(self) -> None:
@@ -98,9 +96,8 @@ class FrameSlot[Raw]:
     def counts(self) -> FrameCounts:
         """Give the counts, and the age of the newest frame."""
         with self._lock:
-            c = self._counts
             age = None if self._raw is None else self._clock() - self._raw[4]
-            return FrameCounts(c.received, c.read, c.unreadable, c.backwards, age, c.problem)
+            return replace(self._counts, age=age)
 
 
 def _or_raise(result: Frame | ValueError) -> Frame:

@@ -10,6 +10,7 @@ from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.load import load
 from goalreel.models.provenance import Provenance
+from goalreel.yaml_file import MAX_BYTES
 
 OWN = "planner: hf:a\neditor: server:http://h\ncritic: difference\nmax_attempts: 2\nkeep: last\n"
 
@@ -83,7 +84,7 @@ def test_a_file_does_not_hide_a_preset_of_that_name(tmp_path, monkeypatch):
         ("planner: !!python/object/apply:os.system ['touch hacked']\n", "line 1: no YAML"),
         ("planner: 2020-13-45\n", "no YAML"),
         ("a: " + "[" * 2000, "no YAML"),
-        ("planner: x # " + "x" * presets.MAX_BYTES, "larger than 64 KiB"),
+        ("planner: x # " + "x" * MAX_BYTES, "larger than 64 KiB"),
         ("planner: \x00", "no YAML"),
     ],
     ids=str,

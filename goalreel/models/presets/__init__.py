@@ -17,8 +17,8 @@ from goalreel.models.loop_options import LoopOptions
 from goalreel.models.names import ModelName
 from goalreel.settings import READ_ONLY, SettingError
 from goalreel.types import ROLES, Role
+from goalreel.yaml_file import read_mapping
 
-MAX_BYTES = 64 * 1024
 PLACEHOLDER = "MODEL"
 """What stands for the model in a name that is still to be filled in, such as `openai:MODEL`."""
 _EXAMPLE = {
@@ -136,24 +136,10 @@ def _fields(path: Path) -> dict[str, Any]:
     Raises:
         InputError: it is too large, no YAML, or has a field that presets do not have.
     """
-    import yaml
-
-    try:
-        with path.open("rb") as opened:
-            data = opened.read(MAX_BYTES + 1)
-    except OSError as e:
-        raise InputError(f"{path}: cannot be read ({e.strerror})") from e
-    if len(data) > MAX_BYTES:
-        raise InputError(f"{path}: larger than {MAX_BYTES // 1024} KiB: no preset")
-    try:
-        fields = yaml.safe_load(data)
-    except yaml.MarkedYAMLError as e:
-        line = f"line {e.problem_mark.line + 1}: " if e.problem_mark else ""
-        raise InputError(f"{path}: {line}no YAML ({e.problem})") from e
-    except (yaml.YAMLError, ValueError, RecursionError) as e:
-        raise InputError(f"{path}: no YAML ({type(e).__name__})") from e
-    if not isinstance(fields, dict) or not all(isinstance(field, str) for field in fields):
-        raise InputError(f"{path}: no preset: write one `field: value` a line, of {', '.join(FIELDS)}")
+    form = f"no preset: write one `field: value` a line, of {', '.join(FIELDS)}"
+    fields = read_mapping(path, form)
+    if not all(isinstance(field, str) for field in fields):
+        raise InputError(f"{path}: {form}")
     if unknown := [field for field in fields if field not in FIELDS]:
         raise InputError(f"{path}: {unknown[0]}: no such field; there are {', '.join(FIELDS)}")
     return fields
