@@ -5,29 +5,8 @@ from typing import assert_never
 from urllib.parse import quote
 
 from goalreel.annotator.review.schemas import AttemptAnswer, HistoryLine, StepAnswer
+from goalreel.datasets.corrections import events
 from goalreel.datasets.corrections.board import WORDS
-from goalreel.datasets.corrections.events import (
-    AddRendering,
-    BeginLog,
-    BlankGoal,
-    ChooseAttempt,
-    Correction,
-    DeleteStep,
-    FlagIssue,
-    GiveVerdict,
-    InsertStep,
-    Issue,
-    MergeSteps,
-    MoveBoundary,
-    PlaceStep,
-    RedoChange,
-    RenameStep,
-    SetOutcome,
-    SplitStep,
-    StepEdit,
-    TakeFrame,
-    UndoChange,
-)
 from goalreel.datasets.corrections.replay import standing
 from goalreel.datasets.corrections.reviews import Reviewed
 from goalreel.datasets.corrections.state import FRAME, ReviewStep
@@ -97,7 +76,7 @@ def history(reviewed: Reviewed) -> Iterator[HistoryLine]:
     effective = {entry.revision for entry in standing(reviewed.entries)[0]}
     names = {step.id: step.step.name for step in reviewed.review.steps}
     for entry in reviewed.entries[1:]:
-        if not isinstance(entry.change, UndoChange | RedoChange):
+        if not isinstance(entry.change, events.UndoChange | events.RedoChange):
             yield HistoryLine(
                 revision=entry.revision,
                 at=entry.at,
@@ -107,45 +86,45 @@ def history(reviewed: Reviewed) -> Iterator[HistoryLine]:
             )
 
 
-def _describe(change: BeginLog | Correction, names: dict[str, str]) -> str:
+def _describe(change: events.BeginLog | events.Correction, names: dict[str, str]) -> str:
     match change:
-        case InsertStep(start=start, end=end, name=name):
+        case events.InsertStep(start=start, end=end, name=name):
             return f"“{name}” inserted at frames {start} to {end}"
-        case RenameStep(name=name):
+        case events.RenameStep(name=name):
             return f"words set to “{name}”"
-        case FlagIssue(step=None, issue=issue, on=on):
+        case events.FlagIssue(step=None, issue=issue, on=on):
             return f"the episode: {_flag(issue, on)}"
-        case GiveVerdict(verdict=verdict):
+        case events.GiveVerdict(verdict=verdict):
             return _VERDICTS[verdict]
-        case BeginLog():
+        case events.BeginLog():
             return "annotated again"
-        case UndoChange() | RedoChange():
+        case events.UndoChange() | events.RedoChange():
             return change.kind
     step = names.get(change.step or "")
     return f"{f'“{step}”' if step else 'a step that is gone'} {_describe_step_change(change)}"
 
 
-def _describe_step_change(change: StepEdit | AddRendering | FlagIssue) -> str:
+def _describe_step_change(change: events.StepEdit | events.AddRendering | events.FlagIssue) -> str:
     """Describe a change of a step, as the end of a sentence that begins with the step's name."""
     match change:
-        case MoveBoundary(edge=edge, frame=frame):
+        case events.MoveBoundary(edge=edge, frame=frame):
             return f"{edge}s at frame {frame}"
-        case PlaceStep(start=start, end=end):
+        case events.PlaceStep(start=start, end=end):
             return f"placed at frames {start} to {end}"
-        case SplitStep(frame=frame):
+        case events.SplitStep(frame=frame):
             return f"split at frame {frame}"
-        case MergeSteps() | DeleteStep() | BlankGoal() | AddRendering():
+        case events.MergeSteps() | events.DeleteStep() | events.BlankGoal() | events.AddRendering():
             return _PLAIN[change.kind]
-        case SetOutcome(outcome=outcome):
+        case events.SetOutcome(outcome=outcome):
             return "tried in vain" if outcome == "failed" else "done"
-        case ChooseAttempt(attempt=attempt):
+        case events.ChooseAttempt(attempt=attempt):
             return f"has attempt {attempt + 1} as its goal image"
-        case TakeFrame(frame=frame):
+        case events.TakeFrame(frame=frame):
             return f"has frame {frame} as its goal image"
-        case FlagIssue(issue=issue, on=on):
+        case events.FlagIssue(issue=issue, on=on):
             return _flag(issue, on)
     assert_never(change)
 
 
-def _flag(issue: Issue, on: bool) -> str:
+def _flag(issue: events.Issue, on: bool) -> str:
     return WORDS[issue] if on else f"no longer {WORDS[issue]}"

@@ -6,28 +6,13 @@ the step's new last frame: it is what the policy is to reach.
 
 from typing import assert_never
 
+from goalreel.datasets.corrections import events
 from goalreel.datasets.corrections.board import TOOK
-from goalreel.datasets.corrections.events import (
-    AddRendering,
-    BlankGoal,
-    ChooseAttempt,
-    DeleteStep,
-    InsertStep,
-    Issue,
-    MergeSteps,
-    MoveBoundary,
-    PlaceStep,
-    RenameStep,
-    SetOutcome,
-    SplitStep,
-    StepCorrection,
-    TakeFrame,
-)
 from goalreel.datasets.corrections.state import FRAME, Review, ReviewPart, ReviewStep, stand_in
 from goalreel.errors import InputError
 from goalreel.types import Attempt, Segment, Step, Verdict
 
-_MENDED: dict[ReviewPart, tuple[Issue, ...]] = {
+_MENDED: dict[ReviewPart, tuple[events.Issue, ...]] = {
     "time": ("wrong_time",),
     "words": ("wrong_object",),
     "goal": ("wrong_picture",),
@@ -35,7 +20,7 @@ _MENDED: dict[ReviewPart, tuple[Issue, ...]] = {
 """What is no longer wrong once a person has set a part anew."""
 
 
-def changed(review: Review, change: StepCorrection, name: str) -> Review:
+def changed(review: Review, change: events.StepCorrection, name: str) -> Review:
     """The episode with a change made to it; a step that it adds has the id `name`.
 
     Raises:
@@ -46,38 +31,38 @@ def changed(review: Review, change: StepCorrection, name: str) -> Review:
     )
 
 
-def _changed(review: Review, change: StepCorrection, name: str) -> Review:
+def _changed(review: Review, change: events.StepCorrection, name: str) -> Review:
     match change:
-        case MoveBoundary():
+        case events.MoveBoundary():
             return _moved(review, change)
-        case InsertStep():
+        case events.InsertStep():
             return _inserted(review, change, name)
     at = review.place(change.step)
     step = review.steps[at]
     match change:
-        case PlaceStep():
+        case events.PlaceStep():
             segment = _free(review, change.start, change.end, besides=at)
             return _sorted(review.replaced(at, _timed(review, step, segment)))
-        case SplitStep():
+        case events.SplitStep():
             return _split(review, at, change, name)
-        case MergeSteps():
+        case events.MergeSteps():
             return _merged(review, at)
-        case DeleteStep():
+        case events.DeleteStep():
             return review.replaced(at)
-        case RenameStep():
+        case events.RenameStep():
             return review.replaced(at, _set(step, "words", step=_worded(step.step, change)))
-        case SetOutcome():
+        case events.SetOutcome():
             renamed = step.step.model_copy(update={"outcome": change.outcome})
             return review.replaced(at, _set(step, "words", step=renamed))
-        case ChooseAttempt():
+        case events.ChooseAttempt():
             return review.replaced(at, _chosen(step, change.attempt))
-        case TakeFrame():
+        case events.TakeFrame():
             if change.frame >= review.length:
                 raise InputError(f"frame {change.frame} is none of the episode's {review.length}")
             return review.replaced(at, _set(_took(step, change.camera, change.frame), "goal"))
-        case BlankGoal():
+        case events.BlankGoal():
             return review.replaced(at, _set(step, "goal", chosen=None))
-        case AddRendering():
+        case events.AddRendering():
             return review.replaced(
                 at, step.model_copy(update={"attempts": (*step.attempts, *change.attempts)})
             )
@@ -122,7 +107,7 @@ def _chosen(step: ReviewStep, attempt: int) -> ReviewStep:
     return _set(step, "goal", chosen=attempt)
 
 
-def _worded(step: Step, change: RenameStep) -> Step:
+def _worded(step: Step, change: events.RenameStep) -> Step:
     texts = {"name": change.name.strip()}
     if change.instruction is not None:
         texts["instruction"] = change.instruction.strip()
@@ -131,7 +116,7 @@ def _worded(step: Step, change: RenameStep) -> Step:
     return step.model_copy(update=texts)
 
 
-def _moved(review: Review, change: MoveBoundary) -> Review:
+def _moved(review: Review, change: events.MoveBoundary) -> Review:
     at = review.place(change.step)
     segment = _segment(review.steps[at])
     start = change.edge == "start"
@@ -149,7 +134,7 @@ def _moved(review: Review, change: MoveBoundary) -> Review:
     return review.replaced(at, _timed(review, review.steps[at], _whole(review, *moved)))
 
 
-def _split(review: Review, at: int, change: SplitStep, name: str) -> Review:
+def _split(review: Review, at: int, change: events.SplitStep, name: str) -> Review:
     step, segment = review.steps[at], _segment(review.steps[at])
     first = _whole(review, segment.start, change.frame)
     second = _whole(review, change.frame, segment.end)
@@ -173,7 +158,7 @@ def _merged(review: Review, at: int) -> Review:
     return review.replaced(after).replaced(at, joined)
 
 
-def _inserted(review: Review, change: InsertStep, name: str) -> Review:
+def _inserted(review: Review, change: events.InsertStep, name: str) -> Review:
     segment = _free(review, change.start, change.end)
     text = change.name.strip()
     step = ReviewStep(
