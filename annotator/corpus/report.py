@@ -13,7 +13,6 @@ from goalreel.datasets.corpora import judgements, scored, trend_filter
 from goalreel.datasets.corpora.recipe import RecipeStage, Selection
 from goalreel.datasets.corpora.trajectories import Outline, StepSample, picture, source_of
 from goalreel.files import write_bytes
-from goalreel.scoring import PictureScores
 from goalreel.types import Storyboard
 
 _HERE = Path(__file__).parent
@@ -94,12 +93,8 @@ class CorpusReport:
 def _bins(samples: Iterable[StepSample], mark: str) -> list[int]:
     counts = [0] * 10
     for scores in (s.scores for s in samples if s.scores is not None):
-        counts[min(int(_mark(scores, mark)), 9)] += 1
+        counts[min(int(getattr(scores, mark)), 9)] += 1
     return counts
-
-
-def _mark(scores: PictureScores, mark: str) -> float:
-    return getattr(scores, mark)
 
 
 def _success(samples: Sequence[StepSample], chosen: Selection) -> dict[str, list[int]]:

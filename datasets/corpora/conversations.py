@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from goalreel.datasets.corpora.kind import PICTURE, Column, Lesson, RowKind
@@ -56,7 +57,7 @@ def talks(name: str) -> RowKind[TalkRow]:
         encode=_encode,
         decode=_decode,
         json_columns=("task_id", "done"),
-        lesson=_lesson,
+        lesson=attrgetter("lesson"),
     )
 
 
@@ -72,7 +73,3 @@ def _encode(row: TalkRow) -> dict[str, Any]:
 
 def _decode(values: Mapping[str, Any]) -> TalkRow:
     return TalkRow(values["task_id"], values["done"], decode_lesson(values))
-
-
-def _lesson(row: TalkRow) -> Lesson:
-    return row.lesson
