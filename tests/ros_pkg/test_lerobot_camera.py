@@ -3,34 +3,41 @@
 import importlib.metadata
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
 import pytest
-import torch
-from lerobot.cameras.configs import CameraConfig
-from lerobot.cameras.opencv import OpenCVCamera, OpenCVCameraConfig
-from lerobot.cameras.utils import make_cameras_from_configs
-from lerobot.policies.utils import prepare_observation_for_inference
-from lerobot.utils.errors import DeviceAlreadyConnectedError, DeviceNotConnectedError
-from lerobot.utils.robot_utils import precise_sleep
-from lerobot_camera_goalreel import GoalreelCamera, GoalreelCameraConfig
-from lerobot_camera_goalreel.picture import fit
-from support.act_policy import make_act, save_act
 from support.places import SUPPORT
-from support.ros import ENV, other
-from support.still_robot import FRONT
+from support.ros import other
 from support.wait import until
+
+if TYPE_CHECKING:  # lerobot takes seconds to import
+    from lerobot_camera_goalreel import GoalreelCamera, GoalreelCameraConfig
 
 PUBLISHER = str(SUPPORT / "goal_publisher.py")
 OWN = "/own/goal"
 SIZE = {"width": 64, "height": 48}
 PATIENT = SIZE | {"timeout_s": 60.0, "warmup_s": 20.0}
 """Each is over as soon as there is something."""
+
+
+def config_of(**values: object) -> "GoalreelCameraConfig":
+    from lerobot_camera_goalreel import GoalreelCameraConfig
+
+    return GoalreelCameraConfig(**values)
+
+
+def camera_of(**values: object) -> "GoalreelCamera":
+    from lerobot_camera_goalreel import GoalreelCamera
+
+    return GoalreelCamera(config_of(**values))
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +73,7 @@ def show(publisher, word: str) -> None:
 
 @pytest.fixture
 def camera(publisher):
-    with GoalreelCamera(GoalreelCameraConfig(**PATIENT)) as camera:
+    with camera_of(**PATIENT) as camera:
         yield camera
 
 
@@ -90,9 +97,11 @@ def test_lerobot_finds_it_by_its_name_makes_it_from_its_type_and_importing_it_lo
 
 
 def test_without_rclpy_it_names_the_other_way(monkeypatch):
+    from lerobot.cameras.utils import make_cameras_from_configs
+
     monkeypatch.setitem(sys.modules, "rclpy", None)
     with pytest.raises(ValueError, match=r"needs rclpy .* camera type zmq with `ros2 run goalreel_ros zmq`"):
-        make_cameras_from_configs({"subgoal": GoalreelCameraConfig(**PATIENT)})
+        make_cameras_from_configs({"subgoal": config_of(**PATIENT)})
 
 
 @pytest.mark.parametrize(
@@ -108,11 +117,13 @@ def test_without_rclpy_it_names_the_other_way(monkeypatch):
 )
 def test_a_bad_config_is_one_clear_line(values, message):
     with pytest.raises(ValueError, match=message) as bad:
-        GoalreelCameraConfig(**values)
+        config_of(**values)
     assert "\n" not in str(bad.value)
 
 
 def test_sizes_are_fitted_as_in_datasets():
+    from lerobot_camera_goalreel.picture import fit
+
     from goalreel.subgoal_camera import fit as in_datasets
 
     picture = np.random.default_rng(0).integers(0, 255, (40, 90, 3), np.uint8)
@@ -125,7 +136,9 @@ def test_sizes_are_fitted_as_in_datasets():
 def any_camera(request, publisher, tmp_path):
     """Ours, and lerobot's own on a video: the same conventions hold."""
     if request.param == "goalreel":
-        return GoalreelCamera(GoalreelCameraConfig(**PATIENT))
+        return camera_of(**PATIENT)
+    from lerobot.cameras.opencv import OpenCVCamera, OpenCVCameraConfig
+
     path = tmp_path / "film.avi"
     film = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 30, (64, 48))
     for _ in range(20_000):
@@ -136,6 +149,8 @@ def any_camera(request, publisher, tmp_path):
 
 @pytest.mark.process
 def test_it_keeps_to_the_conventions_of_lerobots_own_camera(any_camera):
+    from lerobot.utils.errors import DeviceAlreadyConnectedError, DeviceNotConnectedError
+
     camera = any_camera
     for call in (camera.read, camera.async_read, camera.read_latest, camera.disconnect):
         with pytest.raises(DeviceNotConnectedError):
@@ -163,7 +178,7 @@ def test_it_keeps_to_the_conventions_of_lerobots_own_camera(any_camera):
 
 @pytest.mark.process
 def test_it_connects_again(publisher):
-    camera = GoalreelCamera(GoalreelCameraConfig(**PATIENT))
+    camera = camera_of(**PATIENT)
     for _ in range(2):
         camera.connect()
         assert colour(camera.read_latest()) == "red"
@@ -172,7 +187,7 @@ def test_it_connects_again(publisher):
 
 @pytest.mark.process
 def test_without_a_publisher_connect_fails_and_leaves_nothing_behind():
-    camera = GoalreelCamera(GoalreelCameraConfig(**SIZE, topic="/nobody", timeout_s=0.2))
+    camera = camera_of(**SIZE, topic="/nobody", timeout_s=0.2)
     with pytest.raises(ConnectionError, match="nobody publishes it") as failed:
         camera.connect()
     assert "\n" not in str(failed.value)
@@ -188,8 +203,10 @@ def test_no_goal_is_black_and_a_new_goal_is_shown(camera, publisher):
 
 @pytest.mark.process
 def test_before_the_first_goal_it_is_black():
-    config = GoalreelCameraConfig(**SIZE, topic="/quiet/goal", warmup_s=0.2)
-    with other(PUBLISHER, *remap("/quiet/goal")), GoalreelCamera(config) as camera:
+    with (
+        other(PUBLISHER, *remap("/quiet/goal")),
+        camera_of(**SIZE, topic="/quiet/goal", warmup_s=0.2) as camera,
+    ):
         assert colour(camera.read()) == "black"
 
 
@@ -204,7 +221,7 @@ def test_other_shapes_get_borders_and_are_never_stretched(camera, publisher):
 
 @pytest.mark.process
 def test_bgr_is_bgr(publisher):
-    with GoalreelCamera(GoalreelCameraConfig(**PATIENT, color_mode="bgr")) as camera:
+    with camera_of(**PATIENT, color_mode="bgr") as camera:
         assert colour(camera.read()) == "blue"
 
 
@@ -216,7 +233,7 @@ def test_a_frame_may_be_changed_without_changing_the_next(camera):
 
 @pytest.mark.process
 def test_an_unchanged_goal_is_a_new_frame_fps_times_a_second(publisher):
-    with GoalreelCamera(GoalreelCameraConfig(**PATIENT, fps=20)) as camera:
+    with camera_of(**PATIENT, fps=20) as camera:
         camera.async_read(timeout_ms=20_000)
         began = time.monotonic()
         for _ in range(10):
@@ -226,7 +243,7 @@ def test_an_unchanged_goal_is_a_new_frame_fps_times_a_second(publisher):
 
 @pytest.mark.process
 def test_a_new_goal_is_a_new_frame_at_once(publisher):
-    camera = GoalreelCamera(GoalreelCameraConfig(**PATIENT))
+    camera = camera_of(**PATIENT)
     camera.fps = 1e-9  # an unchanged one is none for years
     with camera:
         assert colour(camera.async_read(timeout_ms=20_000)) == "red"
@@ -254,7 +271,7 @@ def test_a_goal_that_cannot_be_read_is_an_error_not_a_picture(camera, publisher)
 
 @pytest.mark.process
 def test_when_the_node_is_gone_reading_fails_and_comes_back_with_it(own_publisher):
-    with GoalreelCamera(GoalreelCameraConfig(**PATIENT, topic=OWN)) as camera:
+    with camera_of(**PATIENT, topic=OWN) as camera:
         assert colour(camera.read_latest()) == "red"
         own_publisher.stop()
 
@@ -275,8 +292,14 @@ def test_when_the_node_is_gone_reading_fails_and_comes_back_with_it(own_publishe
 
 @pytest.mark.process
 def test_a_real_policy_at_10_hz_follows_the_goal(publisher):
+    import torch
+    from lerobot.cameras.utils import make_cameras_from_configs
+    from lerobot.policies.utils import prepare_observation_for_inference
+    from lerobot.utils.robot_utils import precise_sleep
+    from support.act_policy import FRONT, make_act
+
     policy = make_act()
-    cameras = make_cameras_from_configs({"subgoal": GoalreelCameraConfig(**PATIENT)})
+    cameras = make_cameras_from_configs({"subgoal": config_of(**PATIENT)})
     actions, seen, said = [], [], {5: "green", 12: "black", 20: "red"}
     with cameras["subgoal"] as camera:
         for tick in range(28):
@@ -301,49 +324,72 @@ def test_a_real_policy_at_10_hz_follows_the_goal(publisher):
     assert np.allclose(actions[4], actions[-1], atol=1e-5)  # the same goal, the same action
 
 
-def arguments(log: Path, *more: str) -> list[str]:
-    cameras = "{subgoal: {type: goalreel, width: 64, height: 48, timeout_s: 60, warmup_s: 20}}"
-    return [
-        "--robot.discover_packages_path=still_robot",
-        "--robot.type=still",
-        f"--robot.log={log}",
-        f"--robot.cameras={cameras}",
-        *more,
-    ]
-
-
-def lerobot(script: str, *args: str) -> subprocess.Popen:
-    """A script of lerobot's as its command line starts it, with our robot within reach."""
-    return subprocess.Popen(
-        [sys.executable, "-m", f"lerobot.scripts.{script}", *args], text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, **ENV, "PYTHONPATH": str(SUPPORT), "HF_HUB_OFFLINE": "1"},
-    )  # fmt: skip
+@pytest.fixture
+def own_signals():
+    """lerobot's rollout takes them and keeps them."""
+    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+    before = {name: signal.getsignal(name) for name in names}
+    yield
+    for name, handler in before.items():
+        signal.signal(name, handler)
 
 
 @pytest.mark.process
 @pytest.mark.long
-def test_lerobot_rollout_reads_the_live_goal(publisher, tmp_path):
+def test_lerobot_rollout_reads_the_live_goal(publisher, own_signals, tmp_path, monkeypatch):
+    """lerobot's command line runs in this process: another one would import it anew."""
+    from lerobot.scripts import lerobot_rollout
+    from support.act_policy import save_act
+
     show(publisher, "red")
     log = tmp_path / "log.jsonl"
-    path = save_act(tmp_path / "policy")
-    more = (f"--policy.path={path}", "--fps=10", "--duration=10", "--return_to_initial_position=false")
-    process = lerobot("lerobot_rollout", *arguments(log, "--play_sounds=false", *more))
-    until(lambda: process.poll() is not None or (log.exists() and log.read_text().count("\n") > 5), 120)
-    show(publisher, "green")
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, output
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    shown = [colour(np.array(line["shown"]["subgoal"])) for line in lines]
-    assert shown[0] == "red"
-    assert shown[-1] == "green"
-    assert not np.allclose(lines[0]["action"], lines[-1]["action"], atol=1e-4)
+    monkeypatch.syspath_prepend(SUPPORT)
+    monkeypatch.setattr(sys, "argv", [
+        "lerobot-rollout", "--robot.discover_packages_path=still_robot", "--robot.type=still",
+        f"--robot.log={log}",
+        "--robot.cameras={subgoal: {type: goalreel, width: 64, height: 48, timeout_s: 60, warmup_s: 20}}",
+        f"--policy.path={save_act(tmp_path / 'policy')}", "--fps=10", "--play_sounds=false",
+        "--return_to_initial_position=false",
+    ])  # fmt: skip
+    monkeypatch.setattr(lerobot_rollout, "init_logging", lambda: None)  # it would take pytest's handlers away
+
+    def lines() -> list[dict]:
+        whole = log.read_text().rpartition("\n")[0] if log.exists() else ""
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def shown(line: dict) -> str:
+        return colour(np.array(line["shown"]["subgoal"]))
+
+    over = threading.Event()
+
+    def person() -> None:
+        """Has another goal come, and ends the rollout once it is seen."""
+        try:
+            until(lambda: over.is_set() or len(lines()) > 5, 120)
+            show(publisher, "green")
+            until(lambda: over.is_set() or shown(lines()[-1]) == "green")
+        finally:
+            if not over.is_set():
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(person)
+        try:
+            lerobot_rollout.main()
+        finally:
+            over.set()
+    assert done.result() is None
+    first, *_, last = lines()
+    assert (shown(first), shown(last)) == ("red", "green")
+    assert not np.allclose(first["action"], last["action"], atol=1e-4)
 
 
 @pytest.mark.process
 def test_lerobot_records_command_line_knows_it(monkeypatch):
+    from lerobot.cameras.configs import CameraConfig
     from lerobot.configs import parser
     from lerobot.scripts.lerobot_record import RecordConfig
+    from lerobot_camera_goalreel import GoalreelCameraConfig
 
     monkeypatch.setattr(sys, "argv", [
         "lerobot-record", "--robot.type=so101_follower", "--robot.port=/dev/null",

@@ -12,18 +12,11 @@ import tomllib
 
 import numpy as np
 import pytest
-import torch
 import yaml
-from lerobot.cameras.utils import make_cameras_from_configs
-from lerobot.policies.utils import prepare_observation_for_inference
-from lerobot.utils.robot_utils import precise_sleep
-from lerobot_camera_goalreel import GoalreelCameraConfig
-from support.act_policy import make_act, save_act
 from support.pages import blocks, text_of
 from support.places import ROOT
 from support.ros import ENV, Other, other
 from support.ros_bench import GREEN, RED, rgb, seen
-from support.still_robot import FRONT
 from support.wait import until
 
 TEXT = text_of("docs/policies.md")
@@ -47,6 +40,13 @@ def near(picture: np.ndarray, colour: str) -> bool:
 
 @pytest.mark.process
 def test_a_real_act_policy_at_10_hz_sees_the_nodes_goals(client, robot):
+    import torch
+    from lerobot.cameras.utils import make_cameras_from_configs
+    from lerobot.policies.utils import prepare_observation_for_inference
+    from lerobot.utils.robot_utils import precise_sleep
+    from lerobot_camera_goalreel import GoalreelCameraConfig
+    from support.act_policy import FRONT, make_act
+
     policy = make_act()
     config = GoalreelCameraConfig(width=64, height=48, timeout_s=60, warmup_s=20)
     camera = make_cameras_from_configs({"subgoal": config})["subgoal"]
@@ -173,6 +173,7 @@ def test_the_recipes_command_lines(monkeypatch):
 @pytest.mark.parametrize("kind", ["goalreel", "zmq"])
 def test_lerobots_command_lines(kind, tmp_path, monkeypatch):
     from lerobot.scripts.lerobot_rollout import RolloutConfig  # which registers every robot
+    from support.act_policy import save_act
 
     words = shlex.split(block(f"type: {kind}, ").replace("my_policy", str(save_act(tmp_path / "policy"))))
     assert words[0] == "lerobot-rollout"
@@ -183,6 +184,7 @@ def test_lerobots_command_lines(kind, tmp_path, monkeypatch):
 
 
 def test_goalreels_own_command_line(tmp_path):
+    from support.act_policy import save_act
     from typer.main import get_command
 
     from goalreel.cli.main import app

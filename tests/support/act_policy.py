@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from lerobot.configs.types import FeatureType, PolicyFeature
 from lerobot.policies.act.configuration_act import ACTConfig
@@ -11,6 +12,8 @@ from lerobot.policies.pretrained import PreTrainedPolicy
 from lerobot.processor import ProcessorStep
 
 CAMERAS = ("front", "subgoal")
+FRONT = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
+"""What the front camera sees."""
 
 
 def make_act(

@@ -10,14 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from lerobot.cameras.configs import CameraConfig
 from lerobot.cameras.utils import make_cameras_from_configs
 from lerobot.robots.config import RobotConfig
 from lerobot.robots.robot import Robot
 
+from support.act_policy import FRONT
+
 JOINTS = ("shoulder.pos", "gripper.pos")
-FRONT = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
 
 
 @RobotConfig.register_subclass("still")
