@@ -26,6 +26,7 @@ _NOTES = {
     "generating": "rendering …",
     "validating": "being checked …",
     "text": "no picture: words only",
+    "verified": "no picture",
     "unverified": "no picture: words only",
     "failed": "no picture came about",
 }
