@@ -1,22 +1,22 @@
-"""What decides an annotation beside the models."""
+"""What decides an annotation beside the models. `annotate --help` reads it, so it imports little."""
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field
 
-from goalreel.datasets.source import Source
-from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import InputError
-from goalreel.loop import OnUnverified
 from goalreel.models.loop_options import PLANNER
-from goalreel.models.recording_context import RecordingContext
-from goalreel.planners.kinematic import Granularity, Layout
 from goalreel.planners.watch.exemplars import Exemplar
 from goalreel.settings import Panel, settings
-from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
+from goalreel.terms import DEFAULT_FORM, SUBGOAL, Granularity, OnUnverified, SubGoalForm
+
+if TYPE_CHECKING:
+    from goalreel.datasets.source import Source
+    from goalreel.models.recording_context import RecordingContext
+    from goalreel.planners.kinematic.layout import Layout
 
 _DATASET = Panel("The new dataset")
 _RUN = Panel("The run")
@@ -88,9 +88,13 @@ class Options:
         _ = self.state_layout  # refuses one that cannot be read
 
     @property
-    def state_layout(self) -> Layout | None:
+    def state_layout(self) -> "Layout | None":
         """Which state dimensions are the gripper and the position; None finds them."""
-        return Layout.parse(self.layout) if self.layout else None
+        if not self.layout:
+            return None
+        from goalreel.planners.kinematic.layout import Layout
+
+        return Layout.parse(self.layout)
 
     @property
     def text(self) -> TextOptions:
@@ -107,13 +111,15 @@ class Options:
         names = (field.name for field in fields(cls))
         return cls(**{name: settings[name] for name in names if name in settings})
 
-    def recorded(self, source: Source) -> RecordingContext:
+    def recorded(self, source: "Source") -> "RecordingContext":
         """What models that read recordings are to read: `load(preset, recordings=options.recorded(source))`.
 
         Raises:
             DatasetError: there is no such camera.
             InputError: the layout cannot be read.
         """
+        from goalreel.models.recording_context import RecordingContext
+
         instructions = tuple(source.tasks.values())
         camera = source.camera(self.camera)
         views = source.views(camera)

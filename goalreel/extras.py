@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-
-from packaging.requirements import Requirement
+from typing import TYPE_CHECKING
 
 import goalreel
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,10 @@ def version(package: str) -> str | None:
         return None
 
 
-def requirements(package: str, extra: str = "") -> list[Requirement]:
+def requirements(package: str, extra: str = "") -> "list[Requirement]":
     """What `package` requires for `extra` on this machine (`""`: without one); empty if not installed."""
+    from packaging.requirements import Requirement
+
     try:
         declared = [Requirement(line) for line in metadata.requires(package) or ()]
     except metadata.PackageNotFoundError:
@@ -69,7 +73,7 @@ def requirements(package: str, extra: str = "") -> list[Requirement]:
     return [r for r in applicable if str(r) not in basic]
 
 
-def unmet(requirement: Requirement, checked: frozenset[str] = frozenset()) -> Iterator[str]:
+def unmet(requirement: "Requirement", checked: frozenset[str] = frozenset()) -> Iterator[str]:
     """Say why a requirement is not met: absent, a wrong version, or one of its extras is incomplete."""
     if str(requirement) in checked:
         return

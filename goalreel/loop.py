@@ -6,9 +6,10 @@ it never calls a model, a file or a clock. Drivers decide how requests become mo
 
 import hashlib
 from collections.abc import Generator
-from typing import Literal
 
 from goalreel.image import Image
+from goalreel.terms import Keep as Keep
+from goalreel.terms import OnUnverified as OnUnverified
 from goalreel.types import (
     Answer,
     Attempt,
@@ -26,10 +27,6 @@ from goalreel.types import (
 )
 
 type Trajectory[Result] = Generator[Request, Answer, Result]
-type OnUnverified = Literal["stop", "continue"]
-type Keep = Literal["best", "last"]
-"""Which attempt is chosen where none was accepted. `best`: by the Critic's scores, else by its probability
-of success, else the last. `last`: always the last, as in the paper."""
 
 
 def storyboard(

@@ -5,18 +5,14 @@ their camera. To such a policy a plain live view and a plain goal image are an u
 which of them is now. The forms other than `plain` mark the goal image in its pixels.
 """
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.errors import InputError
+from goalreel.terms import DEFAULT_FORM as DEFAULT_FORM
+from goalreel.terms import LIVE_FORMS as LIVE_FORMS
+from goalreel.terms import SubGoalForm as SubGoalForm
 
-SubGoalForm = Literal["plain", "bordered", "difference", "beside"]
-DEFAULT_FORM: SubGoalForm = "bordered"
-"""Of those that every policy can use, the one that needs no live frame."""
-LIVE_FORMS: frozenset[SubGoalForm] = frozenset({"difference", "beside"})
-"""The forms that change with every frame of the camera."""
 NO_CHANGE = 128
 
 _COLOURS = np.array([[255, 0, 255], [0, 255, 0]], np.uint8)

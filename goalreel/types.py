@@ -12,28 +12,19 @@ from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from goalreel.image import Image
+from goalreel.terms import ROLE_OF_STAGE as ROLE_OF_STAGE
+from goalreel.terms import ROLES as ROLES
+from goalreel.terms import STAGE_OF_ROLE as STAGE_OF_ROLE
+from goalreel.terms import Frozen as Frozen
+from goalreel.terms import Role as Role
+from goalreel.terms import Stage as Stage
 
 Score = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
-
-
-class Frozen(BaseModel):
-    """A pydantic model whose fields cannot be assigned to, and which refuses fields it does not have."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-type Stage = Literal["plan", "edit", "judge"]
-"""What a model is asked to do; the name of its method."""
-type Role = Literal["planner", "editor", "critic"]
-"""Who is asked."""
-ROLES: tuple[Role, ...] = ("planner", "editor", "critic")
-STAGE_OF_ROLE: Mapping[Role, Stage] = {"planner": "plan", "editor": "edit", "critic": "judge"}
-ROLE_OF_STAGE: Mapping[Stage, Role] = {stage: role for role, stage in STAGE_OF_ROLE.items()}
 
 
 class Failure(Frozen):

@@ -28,9 +28,8 @@ from goalreel.datasets.writing.stats import Stats
 from goalreel.datasets.writing.tasks import TASKS, tasks_file
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.files import file_digest, sweep, write_bytes
-from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
-
-SUBGOAL = "observation.images.subgoal"
+from goalreel.terms import DEFAULT_FORM, SubGoalForm
+from goalreel.terms import SUBGOAL as SUBGOAL
 
 
 def build(

@@ -12,12 +12,12 @@ from goalreel.models.model_options import DialectOptions
 from goalreel.models.names import ModelName
 from goalreel.models.recording_context import RecordingContext
 from goalreel.models.registry import chats, critics, editors, planners, read_options
-from goalreel.planners.chat.conversation import Chat
 from goalreel.types import Critic, Editor, Planner
 
 if TYPE_CHECKING:
     from goalreel.planners.agents.critic import Mode
     from goalreel.planners.agents.dialects import Dialect
+    from goalreel.planners.chat.conversation import Chat
 
 type ChatRole = Literal["planner", "critic"]
 """The roles of chat models."""
@@ -25,7 +25,7 @@ type ChatCache = dict[str, Chat]
 """Chat models of this process by their names, so that one that is named twice is loaded once."""
 
 
-def build_chat(name: str, *, role: ChatRole, cache: ChatCache | None = None) -> Chat:
+def build_chat(name: str, *, role: ChatRole, cache: ChatCache | None = None) -> "Chat":
     """Build the vision-language model `name` for a role (which a goalreel server is asked for).
 
     Raises:
@@ -76,7 +76,7 @@ def build_planner(
     *,
     max_steps: int | None = None,
     dialect: "Dialect | None" = None,
-    wrap_chat: Callable[[Chat], Chat] | None = None,
+    wrap_chat: "Callable[[Chat], Chat] | None" = None,
 ) -> Planner:
     """Build the planner `name`: the Planner agent on a chat model, or one that reads recordings.
 
@@ -112,7 +112,7 @@ def build_critic(
     scores: bool = False,
     threshold: float | None = None,
     dialect: "Dialect | None" = None,
-    wrap_chat: Callable[[Chat], Chat] | None = None,
+    wrap_chat: "Callable[[Chat], Chat] | None" = None,
 ) -> Critic:
     """Build the critic `name`: the Critic agent on a chat model, or one of fixed rules.
 

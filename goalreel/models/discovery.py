@@ -4,20 +4,27 @@ import logging
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import metadata
+from typing import TYPE_CHECKING
 
 from goalreel.errors import InputError
 from goalreel.models import kinds as built_in
 from goalreel.models.names import ModelName
 from goalreel.models.registry import Kind, Registry, chats, critics, editors, planners
-from goalreel.planners.chat.conversation import Chat
-from goalreel.types import ROLES, Critic, Editor, Planner, Role
+from goalreel.terms import ROLES, Role
+
+if TYPE_CHECKING:
+    from goalreel.planners.chat.conversation import Chat
+    from goalreel.types import Critic, Editor, Planner
 
 log = logging.getLogger(__name__)
 
 type AnyKind = Kind[Chat] | Kind[Planner] | Kind[Editor] | Kind[Critic]
-_REGISTRIES: Mapping[
-    Role, tuple[Registry[Chat] | Registry[Planner] | Registry[Editor] | Registry[Critic], ...]
-] = {"planner": (chats, planners), "editor": (editors,), "critic": (chats, critics)}
+type _AnyRegistry = Registry[Chat] | Registry[Planner] | Registry[Editor] | Registry[Critic]
+_REGISTRIES: "Mapping[Role, tuple[_AnyRegistry, ...]]" = {
+    "planner": (chats, planners),
+    "editor": (editors,),
+    "critic": (chats, critics),
+}
 _RENAMED = {"seed": "interleavethinker"}
 """Old names of kinds, accepted for one version."""
 

@@ -1,6 +1,7 @@
 """The kinds of models that come with goalreel. What one needs is imported when it is built, not before."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from goalreel.checkpoints import located
 from goalreel.models.model_options import (
@@ -11,8 +12,10 @@ from goalreel.models.model_options import (
     RemoteEditorOptions,
 )
 from goalreel.models.registry import ModelSpec, chats, critics, editors, planners
-from goalreel.planners.chat.conversation import Chat
-from goalreel.types import Critic, Editor, Planner
+
+if TYPE_CHECKING:
+    from goalreel.planners.chat.conversation import Chat
+    from goalreel.types import Critic, Editor, Planner
 
 CATALOGUE, SPLIT = "NAME[@FOLDER]", "NAME+EDITOR"
 """The editors' kinds without a kind in front."""
@@ -22,14 +25,14 @@ OPENAI = "An OpenAI-compatible server; without @URL, OpenAI's own."
 @chats.kind(
     "hf:DIR", "A vision-language checkpoint, loaded by transformers.", HfOptions, extra="gpu", shared=True
 )
-def _hf(spec: ModelSpec[HfOptions]) -> Chat:
+def _hf(spec: ModelSpec[HfOptions]) -> "Chat":
     from goalreel.planners.chat.hf import HfChat
 
     return HfChat.load(located(spec.name.target), **spec.options.loading)
 
 
 @chats.kind("openai:MODEL@URL", OPENAI, HttpOptions, extra="api", remote=True)
-def _openai(spec: ModelSpec[HttpOptions]) -> Chat:
+def _openai(spec: ModelSpec[HttpOptions]) -> "Chat":
     from goalreel.planners.chat.openai import OpenAIChat
 
     return OpenAIChat(spec.name.model, base_url=spec.name.url, **spec.options.loading)
@@ -42,7 +45,7 @@ def _openai(spec: ModelSpec[HttpOptions]) -> Chat:
     extra="api",
     remote=True,
 )
-def _server(spec: ModelSpec[HttpOptions]) -> Chat:
+def _server(spec: ModelSpec[HttpOptions]) -> "Chat":
     from goalreel.planners.chat.openai import OpenAIChat
 
     keys = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
@@ -51,7 +54,7 @@ def _server(spec: ModelSpec[HttpOptions]) -> Chat:
 
 
 @planners.kind("kinematic", "Reads the steps off a recording's motion.", ModelOptions, needs_recording=True)
-def _kinematic(spec: ModelSpec[ModelOptions]) -> Planner:
+def _kinematic(spec: ModelSpec[ModelOptions]) -> "Planner":
     from goalreel.planners.kinematic import KinematicPlanner
 
     context = spec.required_recordings
@@ -71,7 +74,7 @@ def _kinematic(spec: ModelSpec[ModelOptions]) -> Planner:
     ModelOptions,
     needs_recording=True,
 )
-def _rows(spec: ModelSpec[ModelOptions]) -> Planner:
+def _rows(spec: ModelSpec[ModelOptions]) -> "Planner":
     from goalreel.planners.recorded.rows import RowsPlanner
 
     return RowsPlanner(spec.required_recordings.recordings)
@@ -84,7 +87,7 @@ def _rows(spec: ModelSpec[ModelOptions]) -> Planner:
     needs_recording=True,
     asks_chat=True,
 )
-def _watch(spec: ModelSpec[ModelOptions]) -> Planner:
+def _watch(spec: ModelSpec[ModelOptions]) -> "Planner":
     from goalreel.planners.watch.planner import WatchPlanner
 
     context = spec.required_recordings
@@ -96,7 +99,7 @@ def _watch(spec: ModelSpec[ModelOptions]) -> Planner:
 @critics.kind(
     "difference", "Rejects pictures that are unusable or show no change.", ModelOptions, predicts=False
 )
-def _difference(spec: ModelSpec[ModelOptions]) -> Critic:
+def _difference(spec: ModelSpec[ModelOptions]) -> "Critic":
     from goalreel.planners.recorded.difference import DifferenceCritic
 
     if spec.recordings is None:
@@ -113,7 +116,7 @@ def _difference(spec: ModelSpec[ModelOptions]) -> Critic:
     extra="gpu",
     shared=True,
 )
-def _diffusers(spec: ModelSpec[EditorOptions]) -> Editor:
+def _diffusers(spec: ModelSpec[EditorOptions]) -> "Editor":
     from goalreel.editors.diffusers import DiffusersEditor
 
     return DiffusersEditor.load(located(spec.name.target), **spec.options.model_dump(exclude_none=True))
@@ -123,7 +126,7 @@ def _register_remote(form: str, help: str) -> None:
     """Register a kind of editor behind HTTP, one that `remote_editor` knows by the same word."""
 
     @editors.kind(form, help, RemoteEditorOptions, extra="api", remote=True)
-    def build(spec: ModelSpec[RemoteEditorOptions]) -> Editor:
+    def build(spec: ModelSpec[RemoteEditorOptions]) -> "Editor":
         from goalreel.editors.remote import CONCURRENCY, Patience, remote_editor
 
         options, default = spec.options, Patience()
@@ -149,14 +152,14 @@ _register_remote("interleavethinker:URL", "InterleaveThinker's own edit server."
     extra="gpu",
     shared=True,
 )
-def _catalogue(spec: ModelSpec[EditorOptions]) -> Editor:
+def _catalogue(spec: ModelSpec[EditorOptions]) -> "Editor":
     from goalreel.editors.diffusers import DiffusersEditor
 
     return DiffusersEditor.from_catalogue(spec.name.target, **spec.options.model_dump(exclude_none=True))
 
 
 @editors.kind(SPLIT, "NAME of the catalogue draws first pictures, EDITOR edits.", ModelOptions)
-def _split(spec: ModelSpec[ModelOptions]) -> Editor:
+def _split(spec: ModelSpec[ModelOptions]) -> "Editor":
     from goalreel.editors.split import SplitEditor
 
     first, second = spec.editors
@@ -164,7 +167,7 @@ def _split(spec: ModelSpec[ModelOptions]) -> Editor:
 
 
 @editors.kind("hindsight", "Takes goal images from the recording.", ModelOptions, needs_recording=True)
-def _hindsight(spec: ModelSpec[ModelOptions]) -> Editor:
+def _hindsight(spec: ModelSpec[ModelOptions]) -> "Editor":
     from goalreel.editors.hindsight import HindsightEditor
 
     context = spec.required_recordings

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from goalreel.types import Frozen
+from goalreel.terms import Frozen
 
 
 class Runtime:
@@ -16,6 +16,8 @@ class Runtime:
 
 class ModelOptions(Frozen):
     """No option. A subclass has a field for each."""
+
+    model_config = ConfigDict(defer_build=True)  # a command needs the options of one kind or two
 
 
 class DialectOptions(ModelOptions):

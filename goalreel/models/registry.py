@@ -28,9 +28,12 @@ from goalreel.errors import InputError
 from goalreel.models.model_options import DialectOptions as DialectOptions
 from goalreel.models.model_options import ModelOptions
 from goalreel.models.names import ModelName
-from goalreel.models.recording_context import RecordingContext
-from goalreel.planners.chat.conversation import Chat
-from goalreel.types import Critic, Editor, Planner, Role
+from goalreel.terms import Role
+
+if TYPE_CHECKING:
+    from goalreel.models.recording_context import RecordingContext
+    from goalreel.planners.chat.conversation import Chat
+    from goalreel.types import Critic, Editor, Planner
 
 _ADVICE = "put it into the environment, GOALREEL_API_KEY"
 _KEYED = re.compile(r"://[^/]*@")
@@ -44,15 +47,15 @@ class ModelSpec[O: ModelOptions]:
     name: ModelName
     options: O
     role: Role
-    recordings: RecordingContext | None = None
+    recordings: "RecordingContext | None" = None
     """What a model that reads recordings looks at; None where there are none."""
-    chat: Chat | None = None
+    chat: "Chat | None" = None
     """The chat model whose name follows the kind's, where the kind asks one."""
-    editors: tuple[Editor, ...] = ()
+    editors: "tuple[Editor, ...]" = ()
     """The two editors of `DRAW+EDIT`."""
 
     @property
-    def required_recordings(self) -> RecordingContext:
+    def required_recordings(self) -> "RecordingContext":
         """The recordings to read.
 
         Raises:
@@ -63,7 +66,7 @@ class ModelSpec[O: ModelOptions]:
         return self.recordings
 
     @property
-    def required_chat(self) -> Chat:
+    def required_chat(self) -> "Chat":
         """The chat model to ask.
 
         Raises:
@@ -74,17 +77,17 @@ class ModelSpec[O: ModelOptions]:
         return self.chat
 
     @property
-    def given(self) -> RecordingContext | None:
+    def given(self) -> "RecordingContext | None":
         """The old name of `recordings`."""
         return _renamed("given", "recordings", self.recordings)
 
     @property
-    def recorded(self) -> RecordingContext:
+    def recorded(self) -> "RecordingContext":
         """The old name of `required_recordings`."""
         return _renamed("recorded", "required_recordings", self.required_recordings)
 
     @property
-    def asked_chat(self) -> Chat:
+    def asked_chat(self) -> "Chat":
         """The old name of `required_chat`."""
         return _renamed("asked_chat", "required_chat", self.required_chat)
 
@@ -132,9 +135,9 @@ class Kind[M]:
         self,
         name: ModelName,
         role: Role,
-        recordings: RecordingContext | None,
-        chat: Chat | None = None,
-        editors: tuple[Editor, ...] = (),
+        recordings: "RecordingContext | None",
+        chat: "Chat | None" = None,
+        editors: "tuple[Editor, ...]" = (),
     ) -> M:
         """Build the model of a name; the parameters are the fields of `ModelSpec`.
 
@@ -232,8 +235,8 @@ def _first_problem(error: ValidationError, options: type[ModelOptions]) -> str:
     return f"{option} is wrong: there are {', '.join(options.model_fields) or 'no options'}"
 
 
-chats: Registry[Chat] = Registry()
+chats: "Registry[Chat]" = Registry()
 """Vision-language models: each can be a planner and a critic."""
-planners: Registry[Planner] = Registry()
-editors: Registry[Editor] = Registry()
-critics: Registry[Critic] = Registry()
+planners: "Registry[Planner]" = Registry()
+editors: "Registry[Editor]" = Registry()
+critics: "Registry[Critic]" = Registry()

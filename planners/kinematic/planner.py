@@ -1,7 +1,6 @@
 """The Planner that derives a plan from a recorded episode, by rules over motion and words."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -14,12 +13,8 @@ from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layou
 from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.naming import COLOUR_NOTE, name_by_colour
 from goalreel.planners.kinematic.phases import phases
+from goalreel.terms import Granularity as Granularity
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
-
-type Granularity = Literal["event", "subtask", "phase"]
-"""`event` cuts where the hand closes on an object and where it lets go; `subtask` at the clauses of the
-instruction, and after the picking up where it is named; `phase` into reach, grasp, lift, move, place,
-retreat."""
 
 
 class KinematicPlanner:

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from goalreel.files import digest
-from goalreel.planners.chat.interleave import plain
-from goalreel.types import Frozen, Recording
+from goalreel.terms import Frozen
+
+if TYPE_CHECKING:
+    from goalreel.types import Recording
 
 LIMIT = 3
 """Examples for one recording."""
@@ -34,10 +36,12 @@ class Exemplar(Frozen):
     @property
     def answer(self) -> str:
         """The JSON that a watching model should answer."""
+        from goalreel.planners.chat.interleave import plain
+
         return plain(self.model_dump_json(include={"segments"}))
 
 
-def numbers_of(recording: Recording) -> str:
+def numbers_of(recording: "Recording") -> str:
     """A digest that identifies a recording in any dataset, from its times, states and actions.
 
     The id counts too where only the times are recorded.
@@ -46,7 +50,7 @@ def numbers_of(recording: Recording) -> str:
     return digest(recording.timestamps.tobytes(), *numbers, "" if any(numbers) else recording.id)
 
 
-def likest(exemplars: Sequence[Exemplar], instruction: str, recording: Recording) -> tuple[Exemplar, ...]:
+def likest(exemplars: Sequence[Exemplar], instruction: str, recording: "Recording") -> tuple[Exemplar, ...]:
     """At most LIMIT exemplars of other recordings, first those whose instructions share the most words.
 
     Of equally similar ones, the lower episode comes first.

@@ -5,10 +5,12 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Sequence
 
 import pytest
 
 HEAVY = ("torch", "transformers", "diffusers", "lerobot", "datasets", "pandas")
+NOT_FOR_HELP = (*HEAVY, "numpy", "cv2", "av", "pyarrow", "PIL", "yaml", "packaging", "goalreel.types")
 SCRIPT = """
 import json, sys
 from goalreel.cli.main import app
@@ -17,23 +19,32 @@ for words in json.loads(sys.argv[1]):
         app(words)
     except SystemExit as e:
         assert e.code in (0, None, 130), (words, e)
-    print(json.dumps([words[0], *(name for name in {heavy} if name in sys.modules)]))
+    print(json.dumps([words[0], *(name for name in {names} if name in sys.modules)]))
 """
 
 
 pytestmark = pytest.mark.process
 
 
-def start(*commands: tuple[object, ...], **pipes: int) -> subprocess.Popen[str]:
-    """Start a process that runs commands in turn, and prints a line after each: what is loaded by then."""
+def start(*commands: tuple[object, ...], names: Sequence[str] = HEAVY, **pipes: int) -> subprocess.Popen[str]:
+    """Start a process that runs commands in turn, and prints after each which of `names` are loaded."""
     words = json.dumps([[str(word) for word in words] for words in commands])
-    command = [sys.executable, "-c", SCRIPT.format(heavy=HEAVY), words]
+    command = [sys.executable, "-c", SCRIPT.format(names=tuple(names)), words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **pipes)
 
 
 def loaded(printed: str) -> list[list[str]]:
-    """Each command with the heavy packages that were loaded when it ended."""
+    """Each command with the modules, of those looked for, that were loaded when it ended."""
     return [json.loads(line) for line in printed.splitlines() if line.startswith('["')]
+
+
+def test_help_loads_no_library_for_data():
+    names = ("annotate", "plan", "build", "show", "review", "export")
+    commands = [("--help",), *((name, "--help") for name in names)]
+    process = start(*commands, names=NOT_FOR_HELP)
+    printed, _ = process.communicate()
+    assert process.returncode == 0
+    assert loaded(printed) == [[words[0]] for words in commands]
 
 
 def test_annotate_build_show_and_export_load_nothing_heavy(video_dataset, image_dataset, tmp_path):

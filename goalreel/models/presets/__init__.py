@@ -16,7 +16,7 @@ from goalreel.models.discovery import find
 from goalreel.models.loop_options import LoopOptions
 from goalreel.models.names import ModelName
 from goalreel.settings import READ_ONLY, SettingError
-from goalreel.types import ROLES, Role
+from goalreel.terms import ROLES, Role
 from goalreel.yaml_file import read_mapping
 
 PLACEHOLDER = "MODEL"

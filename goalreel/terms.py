@@ -1,0 +1,41 @@
+"""The words and defaults that settings share with the types: importing them loads no library but pydantic."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Frozen(BaseModel):
+    """A pydantic model whose fields cannot be assigned to, and which refuses fields it does not have."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+type Stage = Literal["plan", "edit", "judge"]
+"""What a model is asked to do; the name of its method."""
+type Role = Literal["planner", "editor", "critic"]
+"""Who is asked."""
+ROLES: tuple[Role, ...] = ("planner", "editor", "critic")
+STAGE_OF_ROLE: Mapping[Role, Stage] = {"planner": "plan", "editor": "edit", "critic": "judge"}
+ROLE_OF_STAGE: Mapping[Stage, Role] = {stage: role for role, stage in STAGE_OF_ROLE.items()}
+
+type OnUnverified = Literal["stop", "continue"]
+"""Whether the loop goes on after a step without an accepted picture."""
+type Keep = Literal["best", "last"]
+"""Which attempt is chosen where none was accepted. `best`: by the Critic's scores, else by its probability
+of success, else the last. `last`: always the last, as in the paper."""
+
+type Granularity = Literal["event", "subtask", "phase"]
+"""`event` cuts where the hand closes on an object and where it lets go; `subtask` at the clauses of the
+instruction, and after the picking up where it is named; `phase` into reach, grasp, lift, move, place,
+retreat."""
+
+SUBGOAL = "observation.images.subgoal"
+"""The feature that the sub-goal camera is, unless it is given another name."""
+SubGoalForm = Literal["plain", "bordered", "difference", "beside"]
+"""How the sub-goal camera shows a goal (`goalreel.subgoal_camera.in_form`)."""
+DEFAULT_FORM: SubGoalForm = "bordered"
+"""Of those that every policy can use, the one that needs no live frame."""
+LIVE_FORMS: frozenset[SubGoalForm] = frozenset({"difference", "beside"})
+"""The forms that change with every frame of the camera."""
