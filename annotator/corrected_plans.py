@@ -4,9 +4,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from goalreel.datasets.corrections.board import plan
-from goalreel.datasets.corrections.log import corrections_path, log_episode
-from goalreel.datasets.corrections.replay import reviewed
+from goalreel.datasets.corrections.files import corrections_path, log_episode
 from goalreel.datasets.record_files import RecordFiles
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import DatasetError
@@ -44,6 +42,9 @@ def corrected_plans(records: Records, episodes: Iterable[int]) -> dict[int, Plan
     for episode in episodes:
         if not records.is_corrected(episode):
             continue
+        from goalreel.datasets.corrections.board import plan
+        from goalreel.datasets.corrections.replay import reviewed
+
         review = reviewed(records.corrections(episode).entries(records.stand_in))
         if records.recordings and review.recording != records.recordings.get(episode):
             log.warning("episode %d: its recording has changed, so its corrections are left aside", episode)

@@ -8,15 +8,24 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from goalreel.datasets.corrections.board import corrected
-from goalreel.datasets.corrections.events import BeginLog
-from goalreel.datasets.corrections.log import CorrectionLog, corrections_path, current, length_of
-from goalreel.datasets.corrections.state import FRAME, Review, reference_of, stand_in
+from goalreel.datasets.corrections.files import (
+    FRAME,
+    corrections_path,
+    has_corrections,
+    reference_of,
+    stand_in,
+)
 from goalreel.errors import DatasetError
 from goalreel.files import digest, write_bytes
 from goalreel.image import Image
 from goalreel.types import Storyboard
+
+if TYPE_CHECKING:
+    from goalreel.datasets.corrections.events import BeginLog
+    from goalreel.datasets.corrections.log import CorrectionLog
+    from goalreel.datasets.corrections.state import Review
 
 HEAD_BYTES = 128
 """So much of a record holds the line of its recording."""
@@ -70,7 +79,11 @@ class RecordFiles:
         Raises:
             DatasetError: as `load`, and when a stored picture is gone.
         """
-        return corrected(self.review(episode)) if self.is_corrected(episode) else self.original(episode)
+        if not self.is_corrected(episode):
+            return self.original(episode)
+        from goalreel.datasets.corrections.board import corrected
+
+        return corrected(self.review(episode))
 
     def original(self, episode: int) -> Storyboard:
         """As `outline`, without what people have corrected."""
@@ -86,24 +99,28 @@ class RecordFiles:
             self.stored(reference)
         return stand_in(reference)
 
-    def corrections(self, episode: int) -> CorrectionLog:
+    def corrections(self, episode: int) -> "CorrectionLog":
         """The log of what people changed in an episode; there may be none yet."""
+        from goalreel.datasets.corrections.log import CorrectionLog
+
         return CorrectionLog(corrections_path(self.folder, episode))
 
     def is_corrected(self, episode: int) -> bool:
         """Tell whether a person has said anything of an episode."""
-        return self.corrections(episode).exists()
+        return has_corrections(corrections_path(self.folder, episode))
 
-    def review(self, episode: int) -> Review:
+    def review(self, episode: int) -> "Review":
         """An episode that a person has said something of, as they have it.
 
         Raises:
             DatasetError: its log or its record is damaged.
         """
+        from goalreel.datasets.corrections.log import current, length_of
+
         entries = self.corrections(episode).entries(self.stand_in)
         return current(entries, self.begin_log(episode, length_of(entries)), self.corrections(episode).path)
 
-    def begin_log(self, episode: int, length: int) -> BeginLog:
+    def begin_log(self, episode: int, length: int) -> "BeginLog":
         """The record as it is, for a log to go on from; `length` is the episode's, in frames.
 
         Raises:
@@ -111,6 +128,8 @@ class RecordFiles:
         """
         with self.path(episode).open("rb") as file:
             match = RECORDING.match(file.read(HEAD_BYTES))
+        from goalreel.datasets.corrections.events import BeginLog
+
         return BeginLog(
             record=self.record_digest(episode),
             recording=match[1].decode() if match else None,
@@ -134,7 +153,7 @@ class RecordFiles:
         """The references of the stored pictures that a record or its corrections name, damaged or not."""
         texts = (
             path.read_text(encoding="utf-8", errors="replace")
-            for path in (self.path(episode), self.corrections(episode).path)
+            for path in (self.path(episode), corrections_path(self.folder, episode))
             if path.is_file()
         )
         return {match.group() for text in texts for match in STORED.finditer(text)}

@@ -28,7 +28,7 @@ from typing import Any, Self
 
 from pydantic_core import from_json
 
-from goalreel.datasets.corrections.log import log_episode
+from goalreel.datasets.corrections.files import log_episode
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.record_files import HEAD_BYTES, RECORDING, RecordFiles, error_line, reference_and_png
 from goalreel.datasets.shards import Shard

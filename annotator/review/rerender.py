@@ -7,7 +7,8 @@ from typing import Any
 
 from goalreel.annotator.review.session import ReviewSession
 from goalreel.batch import run_trajectory
-from goalreel.datasets.corrections.state import FRAME, Review
+from goalreel.datasets.corrections.files import FRAME
+from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.episode import Episode
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image

@@ -7,9 +7,10 @@ from urllib.parse import quote
 from goalreel.annotator.review.schemas import AttemptAnswer, HistoryLine, StepAnswer
 from goalreel.datasets.corrections import events
 from goalreel.datasets.corrections.board import WORDS
+from goalreel.datasets.corrections.files import FRAME
 from goalreel.datasets.corrections.replay import standing
 from goalreel.datasets.corrections.reviews import Reviewed
-from goalreel.datasets.corrections.state import FRAME, ReviewStep
+from goalreel.datasets.corrections.state import ReviewStep
 from goalreel.types import Attempt
 
 PICTURE_WIDTH = 480

@@ -8,7 +8,8 @@ from typing import assert_never
 
 from goalreel.datasets.corrections import events
 from goalreel.datasets.corrections.board import TOOK
-from goalreel.datasets.corrections.state import FRAME, Review, ReviewPart, ReviewStep, stand_in
+from goalreel.datasets.corrections.files import FRAME, stand_in
+from goalreel.datasets.corrections.state import Review, ReviewPart, ReviewStep
 from goalreel.errors import InputError
 from goalreel.types import Attempt, Segment, Step, Verdict
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from goalreel.datasets.corrections.events import BeginLog, Correction, LogEntry, RedoChange, UndoChange
+from goalreel.datasets.corrections.files import reference_of
 from goalreel.datasets.corrections.replay import renewed, reviewed, standing
-from goalreel.datasets.corrections.state import Review, reference_of
+from goalreel.datasets.corrections.state import Review
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import disk
 from goalreel.image import Image
@@ -24,17 +25,6 @@ from goalreel.image import Image
 _ENTRY: TypeAdapter[LogEntry] = TypeAdapter(LogEntry)
 MAX_BYTES = 64_000_000
 """Of one log; about ten thousand changes."""
-
-
-def corrections_path(folder: Path, episode: int) -> Path:
-    """The log of an episode below OUT/meta/goalreel."""
-    return folder / "corrections" / f"chunk-{episode // 1000:03d}" / f"episode_{episode:06d}.jsonl"
-
-
-def log_episode(path: Path) -> int | None:
-    """The episode that a log is of; None for a file that is no log."""
-    number = path.stem.removeprefix("episode_")
-    return int(number) if number.isdecimal() and path.suffix == ".jsonl" else None
 
 
 def length_of(entries: Sequence[LogEntry]) -> int:
@@ -94,14 +84,6 @@ class CorrectionLog:
                 f"{self.path}: line {number} is damaged ({what}): restore the file, or remove that line "
                 "and all behind it"
             ) from e
-
-    def exists(self) -> bool:
-        """Tell whether there is a whole line."""
-        try:
-            with self.path.open("rb") as file:
-                return file.readline().endswith(b"\n")
-        except FileNotFoundError:
-            return False
 
     def append(
         self,

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from goalreel.datasets.corrections.events import AddRendering, BeginLog, Correction, LogEntry
-from goalreel.datasets.corrections.log import current, log_episode
+from goalreel.datasets.corrections.files import log_episode, stand_in
+from goalreel.datasets.corrections.log import current
 from goalreel.datasets.corrections.replay import reviewed, standing
-from goalreel.datasets.corrections.state import Review, stand_in
+from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.records import Records
 from goalreel.types import Attempt
 

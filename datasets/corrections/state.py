@@ -2,11 +2,9 @@
 
 from typing import Literal, Self
 
-import numpy as np
-
 from goalreel.datasets.corrections.events import BeginLog, Issue, Opinion
+from goalreel.datasets.corrections.files import FRAME
 from goalreel.errors import InputError
-from goalreel.image import Image
 from goalreel.types import (
     Alignment,
     Attempt,
@@ -21,7 +19,6 @@ from goalreel.types import (
 )
 
 type ReviewPart = Literal["time", "words", "goal"]
-FRAME = "frame:"
 
 
 class ReviewStep(Frozen):
@@ -116,19 +113,3 @@ class Review(Frozen):
     def replaced(self, number: int, *steps: ReviewStep) -> "Review":
         """The same with other steps in a step's place."""
         return self.model_copy(update={"steps": (*self.steps[:number], *steps, *self.steps[number + 1 :])})
-
-
-def stand_in(reference: str) -> Image:
-    """A picture that only says which one it is."""
-    return Image(np.zeros((1, 1, 3), np.uint8), frame=reference)
-
-
-def reference_of(image: Image) -> str:
-    """Which picture a stand-in stands for.
-
-    Raises:
-        ValueError: it stands for none.
-    """
-    if image.frame is None:
-        raise ValueError("a picture that is not stored")
-    return image.frame

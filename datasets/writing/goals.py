@@ -4,12 +4,15 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from sys import intern
+from typing import TYPE_CHECKING
 
-from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
 from goalreel.files import digest
 from goalreel.types import MotionPhase, Status, StoryboardStep
+
+if TYPE_CHECKING:
+    from goalreel.datasets.corrections.state import Review
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ def _goals(records: Records, episode: int, length: int, use_unverified: bool) ->
     )
 
 
-def _corrected(review: Review) -> bool:
+def _corrected(review: "Review") -> bool:
     return review.corrected or review.verdict == "reject" or any(step.issues for step in review.steps)
 
 

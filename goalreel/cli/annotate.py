@@ -105,11 +105,11 @@ class RunOptions:
         Raises:
             InputError: an option that goes with `--ray` alone, or not with it.
         """
-        from goalreel.annotator.workers import Workers
-
         if self.ray and self.shard:
             raise InputError("--shard is for processes without --ray: leave one of them out")
         if self.ray:
+            from goalreel.annotator.workers import Workers
+
             return Workers(preset, self.workers, self.gpus, self.address)
         if self.workers > 1 or self.gpus or self.address:
             raise InputError("--workers, --gpus and --address need --ray")
@@ -139,7 +139,6 @@ def annotate(
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.annotate import annotate as annotate_source
         from goalreel.annotator.annotate import open_dataset
-        from goalreel.annotator.exemplars import accepted
         from goalreel.batch import Limits
         from goalreel.cli.console import progress_bars
         from goalreel.datasets.shards import Shard
@@ -150,6 +149,8 @@ def annotate(
         if options.motion_rows and preset.planner != "kinematic":
             raise InputError("--motion-rows come from the motion: use them with --planner kinematic")
         if run.exemplars is not None:
+            from goalreel.annotator.exemplars import accepted
+
             options = replace(options, accepted=accepted(run.exemplars))
         workers = run.make_workers(preset)
         shard = Shard.parse(run.shard) if run.shard else None

@@ -34,9 +34,10 @@ from goalreel.datasets.corrections.events import (
     TakeFrame,
     UndoChange,
 )
+from goalreel.datasets.corrections.files import reference_of, stand_in
 from goalreel.datasets.corrections.log import ConflictError
 from goalreel.datasets.corrections.reviews import Reviews
-from goalreel.datasets.corrections.state import Review, reference_of, stand_in
+from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
