@@ -1,6 +1,5 @@
 """The command line. Each command imports what it needs when it runs, so that `--help` answers at once."""
 
-import gc
 import logging
 import os
 from typing import Annotated
@@ -77,7 +76,6 @@ def main(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
 ) -> None:
     """Storyboards of checked visual sub-goals for robot learning."""
-    gc.set_threshold(10_000)  # at Python's 700 it takes a seventh of the time that importing torch takes
     from rich.console import Console
     from rich.logging import RichHandler
 
