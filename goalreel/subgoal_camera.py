@@ -5,6 +5,8 @@ their camera. To such a policy a plain live view and a plain goal image are an u
 which of them is now. The forms other than `plain` mark the goal image in its pixels.
 """
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,11 +55,19 @@ def in_form(
 
 
 def _bordered(goal: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    height, width = goal.shape[:2]
+    lines, colours = _border(*goal.shape[:2])
+    bordered = goal.copy()
+    bordered[lines] = colours
+    return bordered
+
+
+@lru_cache(maxsize=4)
+def _border(height: int, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
+    """The pixels of the lines, (height, width), and the colour of each, (pixels, 3)."""
     y, x = np.ogrid[:height, :width]
     edge = (y >= height - _THICK) | (x >= width - _THICK)
     lines = edge | (y % _TILE < _THICK) | (x % _TILE < _THICK)
-    return np.where(lines[:, :, None], _COLOURS[(y // _DASH + x // _DASH) % 2], goal)
+    return lines, _COLOURS[(y // _DASH + x // _DASH) % 2][lines]
 
 
 def _difference(goal: NDArray[np.uint8], live: NDArray[np.uint8]) -> NDArray[np.uint8]:

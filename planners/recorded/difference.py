@@ -102,11 +102,19 @@ class DifferenceCritic:
 def differing(first: NDArray[np.int16], second: NDArray[np.int16], level: float) -> NDArray[np.bool_]:
     """Mark the pixels, (height, width), that differ by more than `level` grey levels in some channel.
 
-    A global shift in brightness does not count. Both pictures are (height, width, 3).
+    A global shift in brightness does not count. Both pictures are (height, width, 3), with levels of 0-255.
     """
     difference = second - first
-    difference -= np.median(difference, axis=(0, 1)).astype(np.int16)
-    return np.abs(difference).max(axis=2) > level
+    difference -= np.array([_median(channel) for channel in np.moveaxis(difference, 2, 0)], np.int16)
+    red, green, blue = np.moveaxis(np.abs(difference), 2, 0)  # max(axis=2) takes ten times as long
+    return np.maximum(np.maximum(red, green), blue) > level
+
+
+def _median(differences: NDArray[np.int16]) -> int:
+    """The median of differences of -255 to 255, rounded towards zero. Counting is faster than sorting."""
+    reached = np.bincount(differences.ravel() + 255, minlength=511).cumsum()
+    middle = np.searchsorted(reached, [(reached[-1] - 1) // 2, reached[-1] // 2], side="right")
+    return int(middle.sum() / 2 - 255)
 
 
 def edges(picture: Pixels) -> float:
