@@ -16,6 +16,7 @@ import av
 import numpy as np
 from av.container import InputContainer
 from av.error import FFmpegError
+from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
 from goalreel.errors import DatasetError
@@ -165,6 +166,7 @@ def _walk(
     """Decode forward, jumping ahead whenever a keyframe lies between here and the next wanted frame."""
     stream = container.streams.video[0]
     position, upcoming = None, None
+    reformatter = VideoReformatter()  # a frame's own would set up the conversion anew for each
     key_indices = np.maximum(np.searchsorted(index.keyframes, targets, side="right") - 1, 0)
     for target, key in zip(targets, index.keyframes[key_indices].tolist(), strict=True):
         if position is None or key > position:
@@ -175,7 +177,7 @@ def _walk(
             if position == target and frame.is_corrupt:
                 return  # a decoder conceals damage by inventing pixels; a goal image must not be invented
             if position == target:
-                yield target, np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
+                yield target, np.asarray(reformatter.reformat(frame, format="rgb24").to_ndarray(), np.uint8)
                 break
             if position is not None and position > target:
                 return

@@ -1,12 +1,15 @@
 """The files of the sub-goal camera: which picture each frame of an episode shows."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.concurrency import prefetch
 from goalreel.datasets.episode import stored
 from goalreel.datasets.writing.cut import AT_ONCE
 from goalreel.datasets.writing.layout import VideoFile
@@ -38,22 +41,26 @@ def make_video(build: BuildPlan, video: VideoFile) -> tuple[Path, dict[int, Stat
 
 
 def _runs(build: BuildPlan, video: VideoFile, stats: dict[int, Stats]) -> Iterator[PictureRun]:
-    """The pictures of a file's episodes in order; fills `stats` as it goes."""
-    for episode in video.episodes:
-        levels = PictureLevels()
-        for count, picture, cut in _episode_runs(build, episode):
-            levels.add(count, picture)
-            yield count, picture, cut
-        stats[episode] = levels.stats()
+    """The pictures of a file's episodes in order; fills `stats` as it goes.
+
+    While an episode is encoded, the goal images of the next are decoded.
+    """
+    with closing(prefetch(partial(_pictures, build), video.episodes, 1)) as goals:
+        for episode, pictures in zip(video.episodes, goals, strict=True):
+            levels = PictureLevels()
+            for count, picture, cut in _episode_runs(build, episode, pictures):
+                levels.add(count, picture)
+                yield count, picture, cut
+            stats[episode] = levels.stats()
 
 
-def _episode_runs(build: BuildPlan, episode: int) -> Iterator[PictureRun]:
+def _episode_runs(
+    build: BuildPlan, episode: int, goals: dict[str, NDArray[np.uint8]]
+) -> Iterator[PictureRun]:
     """Every run starts on a keyframe, and so does every episode."""
-    length, black = build.clock[episode].frames, np.zeros((build.size[1], build.size[0], 3), np.uint8)
-    plan = build.goals[episode].runs(length) if episode in build.goals else [(length, None)]
-    goals = _pictures(build, episode, [p for _, p in plan if p is not None])
+    black = np.zeros((build.size[1], build.size[0], 3), np.uint8)
     at = 0
-    for count, reference in plan:
+    for count, reference in _plan(build, episode):
         if reference is None:
             yield count, black, True
         elif build.follows:
@@ -72,8 +79,15 @@ def _live(build: BuildPlan, episode: int, frames: range) -> Iterator[NDArray[np.
             yield fit(image.pixels, build.size)
 
 
-def _pictures(build: BuildPlan, episode: int, references: list[str]) -> dict[str, NDArray[np.uint8]]:
+def _plan(build: BuildPlan, episode: int) -> list[tuple[int, str | None]]:
+    """The episode as (frame count, reference of the goal image) runs."""
+    length = build.clock[episode].frames
+    return build.goals[episode].runs(length) if episode in build.goals else [(length, None)]
+
+
+def _pictures(build: BuildPlan, episode: int) -> dict[str, NDArray[np.uint8]]:
     """The goal images by reference, at the camera's size."""
+    references = [reference for _, reference in _plan(build, episode) if reference is not None]
     frames: dict[str, list[int]] = {}
     for reference in references:
         if reference.startswith("frame:"):

@@ -81,7 +81,8 @@ def broadcast(rows: Sequence[LanguageRow], frames: int, kind: pa.ListType) -> pa
     """The same rows on every one of `frames` frames, as an array of `kind`, lerobot's type of the column."""
     values = array([_with_json(row) for row in rows], kind.value_type)
     offsets = array(np.arange(frames + 1) * len(rows), pa.int32())
-    return pa.ListArray.from_arrays(offsets, pa.concat_arrays([values] * frames), type=kind)
+    repeated = pa.concat_arrays([values] * frames) if rows else values
+    return pa.ListArray.from_arrays(offsets, repeated, type=kind)
 
 
 def canonical(stored: pa.Array, kind: pa.ListType) -> pa.Array:
