@@ -10,9 +10,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.concurrency import map_threaded
 from goalreel.types import Candidate, Verdict
 
 type Pixels = NDArray[np.uint8]
+THREADS = 2
+"""Candidates judged at once: OpenCV leaves Python's lock to others."""
 
 
 class DifferenceCritic:
@@ -47,7 +50,7 @@ class DifferenceCritic:
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
         """Answer i judges candidate i; without a source by the picture alone."""
-        return [self._judge(candidate) for candidate in candidates]
+        return map_threaded(self._judge, candidates, THREADS)
 
     def _judge(self, candidate: Candidate) -> Verdict:
         image = candidate.image.pixels
