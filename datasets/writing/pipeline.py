@@ -118,5 +118,4 @@ def _steps(
 def _make_shard(job: BuildPlan, path: Path) -> None:
     target = job.out / path.relative_to(job.source.root)
     made_from = job.made_from(path.name, file_digest(path), episodes=job.inside.get(path, []))
-    write = partial(rewrite_shard, path, target, job.goals, job.pad_key, job.had_camera, job.text, job.tasks)
-    job.marks.once(target, made_from, write)
+    job.marks.once(target, made_from, partial(rewrite_shard, path, target, job))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from goalreel.datasets.arrow import array, to_numpy
 from goalreel.datasets.writing import language
 from goalreel.datasets.writing.goals import Goals
+from goalreel.datasets.writing.plan import BuildPlan
 from goalreel.datasets.writing.schema import drop_fields, language_types, put_field
 from goalreel.datasets.writing.tasks import frame_tasks
 from goalreel.datasets.writing.text import TextOptions
@@ -26,40 +27,32 @@ GROUPS = 4096
 """Row groups of a file at most: each takes 25 KB of memory until the file is written, whenever it is read."""
 
 
-def rewrite_shard(
-    original: Path,
-    target: Path,
-    goals: Mapping[int, Goals],
-    pad_key: str,
-    had_camera: bool,
-    text: TextOptions,
-    tasks: Mapping[str, int],
-) -> None:
+def rewrite_shard(original: Path, target: Path, job: BuildPlan) -> None:
     """Write `target` from `original`, one row group an episode, or several where there are more than GROUPS.
 
-    `goals` are those of this run's episodes; the rows of all others stay. `pad_key` is True on frames
+    `job.goals` are those of this run's episodes; the rows of all others stay. The mask is True on frames
     without an accepted goal. An episode outside this run keeps its mask; without one it is False throughout
-    if it `had_camera`, else True. An episode that has subtask rows keeps its rows, unless `text` replaces
-    them or a person corrected it. `tasks` are the indices of the sub-tasks that frames shall have as their
-    tasks, empty where they keep their own.
+    if IN has the camera, else True. An episode that has subtask rows keeps its rows, unless `job.text`
+    replaces them or a person corrected it.
 
     Raises:
         DatasetError: the disk is full.
     """
     with pq.ParquetFile(original) as file, atomic(target) as tmp:
-        schema = file.schema_arrow if text.language else drop_fields(file.schema_arrow, language_types())
-        kinds = {**(language_types() if text.language else {}), pad_key: pa.bool_()}
+        written = language_types() if job.text.language else {}
+        schema = file.schema_arrow if written else drop_fields(file.schema_arrow, language_types())
+        kinds = {**written, job.pad_key: pa.bool_()}
         for name, kind in kinds.items():
             schema = put_field(schema, pa.field(name, kind))
-        if tasks:
+        if job.tasks:
             kinds["task_index"] = schema.field("task_index").type
         # As lerobot's write_table_one_row_group_per_episode does, which wants the whole table.
         with pq.ParquetWriter(tmp, schema, compression="snappy", use_dictionary=True) as writer:
             together, waiting = _together(file), list[pa.Table]()
             for episode, part in episode_tables(file):
-                columns = _old_columns(part, kinds, had_camera)
-                if episode in goals:
-                    columns |= _new_columns(part, columns, goals[episode], pad_key, target, text, tasks)
+                columns = _old_columns(part, kinds, job.had_camera)
+                if episode in job.goals:
+                    columns |= _new_columns(part, columns, job.goals[episode], job)
                 arrays = [columns[n] if n in columns else part[n] for n in schema.names]
                 waiting.append(pa.Table.from_arrays(arrays, schema=schema))
                 if len(waiting) == together:
@@ -124,28 +117,21 @@ def _old_columns(part: pa.Table, kinds: Mapping[str, pa.DataType], had_camera: b
 
 
 def _new_columns(
-    part: pa.Table,
-    old: Mapping[str, pa.Array],
-    goals: Goals,
-    pad_key: str,
-    path: Path,
-    text: TextOptions,
-    tasks: Mapping[str, int],
+    part: pa.Table, old: Mapping[str, pa.Array], goals: Goals, job: BuildPlan
 ) -> dict[str, pa.Array]:
     frame = to_numpy(part["frame_index"]) if "frame_index" in part.column_names else np.arange(len(part))
     order = np.argsort(frame, kind="stable")
     pad = np.empty(len(part), bool)
     pad[order] = goal_pad(goals, len(part))
-    columns: dict[str, pa.Array] = {pad_key: array(pad, pa.bool_())}
-    if tasks:
+    columns: dict[str, pa.Array] = {job.pad_key: array(pad, pa.bool_())}
+    if job.tasks:
         index = to_numpy(old["task_index"])
         task_index = np.empty_like(index)
-        task_index[order] = frame_tasks(goals, tasks, index[order])
+        task_index[order] = frame_tasks(goals, job.tasks, index[order])
         columns["task_index"] = array(task_index, old["task_index"].type)
-    if text.language:
-        columns["language_persistent"] = _rows(
-            part, old, goals, to_numpy(part["timestamp"])[order], path, text
-        )
+    if job.text.language:
+        timestamps = to_numpy(part["timestamp"])[order]
+        columns["language_persistent"] = _rows(part, old, goals, timestamps, job.text)
     return columns
 
 
@@ -154,7 +140,6 @@ def _rows(
     old: Mapping[str, pa.Array],
     goals: Goals,
     timestamps: NDArray[np.float32],
-    path: Path,
     text: TextOptions,
 ) -> pa.Array:
     """The episode's rows on each of its frames; `timestamps` are in frame order.
