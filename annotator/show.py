@@ -36,9 +36,7 @@ def show(
     Raises:
         DatasetError: the dataset was not annotated by goalreel, or is damaged.
     """
-    records = Records(dataset / FOLDER, source="")
-    done = sorted(records.done())
-    recorded = recording_of(dataset, records, source, done)
+    records, done, recorded = open_annotated(dataset, source)
     selected = select(dataset, done, episodes)
     total, totals = len(recorded.rows), Counter[str]()
     for index in selected:
@@ -80,8 +78,20 @@ def select(dataset: Path, done: Sequence[int], episodes: Sequence[int] | None) -
     return selected
 
 
-def recording_of(dataset: Path, records: Records, source: Path | None, done: Sequence[int]) -> Source:
-    """What the records tell of: the annotated dataset once it is written, else what it is made from."""
+def open_annotated(dataset: Path, source: Path | None = None) -> tuple[Records, list[int], Source]:
+    """Open the records of a dataset, with the episodes that are done, and what the records tell of.
+
+    That is `source`, else the annotated dataset once it is written, else what its run remembers.
+
+    Raises:
+        DatasetError: the dataset was not annotated by goalreel, or is damaged.
+    """
+    records = Records(dataset / FOLDER, source="")
+    done = sorted(records.done())
+    return records, done, _recording(dataset, records, source, done)
+
+
+def _recording(dataset: Path, records: Records, source: Path | None, done: Sequence[int]) -> Source:
     if source is not None:
         return Source.open(source)
     if (dataset / "meta" / "info.json").is_file():
@@ -110,9 +120,7 @@ def read_storyboards(dataset: Path | str) -> Iterator[tuple[int, Storyboard]]:
     Raises:
         DatasetError: the dataset was not annotated by goalreel, has no annotated episode, or is damaged.
     """
-    records = Records(Path(dataset) / FOLDER, source="")
-    done = sorted(records.done())
-    recorded = recording_of(Path(dataset), records, None, done)
+    records, done, recorded = open_annotated(Path(dataset))
     indices = select(Path(dataset), done, None)
     return ((index, episode_view(recorded.episode(index), records).storyboard) for index in indices)
 

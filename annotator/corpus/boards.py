@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalreel.annotator.show import episode_view, recording_of
+from goalreel.annotator.show import episode_view, open_annotated
 from goalreel.datasets.corpora.human_verdicts import human_verdicts
 from goalreel.datasets.corpora.trajectories import HumanVerdicts
 from goalreel.datasets.records import FOLDER, Records
@@ -77,8 +77,7 @@ def _of_folder(folder: Path) -> StoredBoard:
 
 
 def _of_dataset(dataset: Path, recording_task_ids: RecordingTaskIds) -> list[StoredBoard]:
-    records = Records(dataset / FOLDER, source="")
-    recording = recording_of(dataset, records, None, sorted(records.done()))
+    records, _, recording = open_annotated(dataset)
     task_ids = recording_task_ids(recording.root)
 
     def board(episode: int) -> StoredBoard:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from goalreel.annotator.show import recording_of
-from goalreel.datasets.records import FOLDER, Records
+from goalreel.annotator.show import open_annotated
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import atomic
 from goalreel.progress import OnProgress
@@ -66,14 +65,12 @@ def export_table(
     write = WRITERS.get(out.suffix)
     if write is None or out.is_dir():
         raise InputError(f"{out}: name a file that ends in {' or '.join(WRITERS)}")
-    records = Records(dataset / FOLDER, source="")
-    done = sorted(records.done())
-    fps = recording_of(dataset, records, source, done).fps
+    records, done, recorded = open_annotated(dataset, source)
     if not done:
         raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
     rows = []
     for count, episode in enumerate(done, start=1):
-        rows += _rows(episode, records.outline(episode), fps)
+        rows += _rows(episode, records.outline(episode), recorded.fps)
         progress("export", count, len(done))
     table = pa.Table.from_pylist(rows, SCHEMA)
     with atomic(out) as part:

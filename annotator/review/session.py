@@ -21,11 +21,11 @@ from goalreel.annotator.review.schemas import (
     RowAnswer,
 )
 from goalreel.annotator.review.views import history, step_answer
-from goalreel.annotator.show import recording_of
+from goalreel.annotator.show import open_annotated
 from goalreel.datasets.corrections.log import ConflictError
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.episode import Episode, stored
-from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, UserError
 from goalreel.planners.kinematic.layout import Unsegmentable
@@ -71,9 +71,7 @@ class ReviewSession:
         Raises:
             DatasetError: goalreel did not annotate the dataset, or it is damaged.
         """
-        records = Records(dataset / FOLDER, source="")
-        done = sorted(records.done())
-        recorded = recording_of(dataset, records, source, done)
+        records, done, recorded = open_annotated(dataset, source)
         lengths = dict(zip(recorded.indices, recorded.rows.column("length"), strict=True))
         if not done:
             raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")

@@ -15,9 +15,8 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.review.curves import curves
 from goalreel.annotator.rrd.episode import ATTEMPT, CANDIDATE, FIRST, TIME, log_episode, log_storyboard
 from goalreel.annotator.rrd.scene import APPLICATION, blueprint, camera_entity
-from goalreel.annotator.show import episode_view, recording_of, select
+from goalreel.annotator.show import episode_view, open_annotated, select
 from goalreel.datasets.episode import episode_id
-from goalreel.datasets.records import FOLDER, Records
 from goalreel.files import write_bytes
 from goalreel.progress import OnProgress
 from goalreel.storyboard_io import load_storyboard
@@ -39,9 +38,7 @@ def write_rrd(
     Raises:
         DatasetError: the dataset was not annotated by goalreel, or is damaged; the disk is full.
     """
-    records = Records(dataset / FOLDER, source="")
-    done = sorted(records.done())
-    recorded = recording_of(dataset, records, source, done)
+    records, done, recorded = open_annotated(dataset, source)
     options = Options.of(records.settings())
     views = recorded.views(recorded.camera(options.camera))
     cameras = [camera for camera in views if camera != options.subgoal_key]

@@ -35,13 +35,12 @@ def review(
     with one_line_errors():
         import json
 
-        from goalreel.annotator.show import recording_of
-        from goalreel.datasets.records import FOLDER, Records
+        from goalreel.annotator.show import open_annotated
         from goalreel.evaluation.review import measure_reviews
         from goalreel.evaluation.statistics import flatten
 
-        records = Records(dataset / FOLDER, source="")
-        report = measure_reviews(dataset, recording_of(dataset, records, source, sorted(records.done())).fps)
+        _, _, recorded = open_annotated(dataset, source)
+        report = measure_reviews(dataset, recorded.fps)
     if json_output:
         typer.echo(json.dumps(flatten(report)))
         return

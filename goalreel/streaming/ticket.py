@@ -25,5 +25,5 @@ class Ticket:
         return self.outcome.done()
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """StopSignal the request. It ends as CANCELED at once; a model call under way runs to its end."""
+        """End the request, as CANCELED, at once; a model call under way runs to its end."""
         self._cancel(self, ErrorCode.CANCELED, reason)
