@@ -22,14 +22,14 @@ Sources = Annotated[
 def carry_over(edited: Edited, sources: Sources, json_output: Json = False) -> None:
     """Bring the records of annotated datasets along to an edited one, for `goalreel show`."""
     with one_line_errors(INTERRUPTED):
-        import json
         from dataclasses import asdict
 
+        from goalreel.cli.console import print_json
         from goalreel.datasets.carry_over import carry_over as carry_records_over
 
         result = carry_records_over(edited, sources)
         if json_output:
-            typer.echo(json.dumps(asdict(result)))
+            print_json(asdict(result))
         else:
             without = f"; {len(result.unrecorded)} had none" if result.unrecorded else ""
             typer.echo(f"{result.recorded} episodes have their records again{without}")

@@ -33,20 +33,17 @@ def review(
 ) -> None:
     """Compare what the models said with what people made of it: when may a lab stop looking?"""
     with one_line_errors():
-        import json
-
         from goalreel.annotator.show import open_annotated
+        from goalreel.cli.console import measured_table, print_json
         from goalreel.evaluation.review import measure_reviews
         from goalreel.evaluation.statistics import flatten
 
         _, _, recorded = open_annotated(dataset, source)
         report = measure_reviews(dataset, recorded.fps)
     if json_output:
-        typer.echo(json.dumps(flatten(report)))
+        print_json(flatten(report))
         return
     from rich.console import Console
-
-    from goalreel.cli.console import measured_table
 
     console = Console()
     console.print(measured_table(report, _ROWS))

@@ -79,15 +79,14 @@ def segmentation(
 ) -> None:
     """Compare the kinematic planner's segments and labels with the truth of a tabletop recording."""
     with one_line_errors():
-        import json
-
+        from goalreel.cli.console import print_json
         from goalreel.evaluation.statistics import flatten
         from goalreel.planners.kinematic import Layout
         from goalreel.tabletop.bench.kinematic import evaluate
 
         report = evaluate(dataset, tolerance, Layout.parse(layout) if layout else None)
     if json_output:
-        typer.echo(json.dumps(flatten(report)))
+        print_json(flatten(report))
     else:
         _table(report)
 

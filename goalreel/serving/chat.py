@@ -3,7 +3,6 @@
 import math
 import time
 import uuid
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -161,9 +160,10 @@ async def complete(request: Request, body: ChatBody, service: Here) -> ChatAnswe
     )
     reply = await ask_while_connected(request, batcher, question)
     if isinstance(reply, TokenReply):
+        tokens = [_chosen(token, body.top_logprobs or 0) for token in reply.tokens]
         choice = CompletionChoice(
             message=AssistantMessage(content=reply.text),
-            logprobs=_logprobs(reply.tokens, body.top_logprobs or 0),
+            logprobs=ChoiceLogprobs(content=tokens) if tokens else None,
         )
     elif reply.cut_off is not None:
         choice = CompletionChoice(message=AssistantMessage(content=reply.cut_off), finish_reason="length")
@@ -175,12 +175,6 @@ async def complete(request: Request, body: ChatBody, service: Here) -> ChatAnswe
         model=body.model,
         choices=[choice],
     )
-
-
-def _logprobs(tokens: Sequence[Token], top: int) -> ChoiceLogprobs | None:
-    if not tokens:
-        return None
-    return ChoiceLogprobs(content=[_chosen(token, top) for token in tokens])
 
 
 def _chosen(token: Token, top: int) -> ChosenLogprob:

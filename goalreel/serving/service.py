@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
 from goalreel.image import Image
-from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, TokenChat, TokenReply
+from goalreel.planners.chat.conversation import Chat, Conversation, NoReply, TokenReply, request_replies
 from goalreel.serving.batcher import BatchBounds, Batcher
 from goalreel.serving.errors import CLIENT_GONE
 from goalreel.serving.metrics import Metrics
@@ -62,10 +62,7 @@ class Service:
     def _chat(self, role: str, chat: Chat) -> ChatBatcher:
         def call(requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
             conversations, schema = [r.conversation for r in requests], requests[0].schema
-            if requests[0].tokens and isinstance(chat, TokenChat):
-                return chat.complete_tokens(conversations, schema=schema)
-            replies = chat.complete(conversations, schema=schema)
-            return [TokenReply(reply) if isinstance(reply, str) else reply for reply in replies]
+            return request_replies(chat, conversations, schema, tokens=requests[0].tokens)
 
         observe = functools.partial(self.metrics.called, role)
         return Batcher(role, call, self._bounds, key=ChatRequest.key, observe=observe)

@@ -8,7 +8,14 @@ from typing import Any, Literal
 
 from goalreel.errors import BackendError
 from goalreel.planners.agents.json_reply import MAX_REPLY, Problem, clean, valid
-from goalreel.planners.chat.conversation import Chat, Conversation, Message, NoReply, TokenChat, TokenReply
+from goalreel.planners.chat.conversation import (
+    Chat,
+    Conversation,
+    Message,
+    NoReply,
+    TokenReply,
+    request_replies,
+)
 from goalreel.planners.chat.interleave import plain
 from goalreel.types import Failure
 
@@ -91,11 +98,7 @@ def _complete(
     """Send one batch. If a repeat fails as a whole, only the unread questions get no reply."""
     repeated = schema is not None
     try:
-        if tokens and isinstance(chat, TokenChat):
-            replies = chat.complete_tokens(list(turns.values()), schema=schema)
-        else:
-            texts = chat.complete(list(turns.values()), schema=schema)
-            replies = [TokenReply(text) if isinstance(text, str) else text for text in texts]
+        replies = request_replies(chat, list(turns.values()), schema, tokens=tokens)
     except BackendError as e:
         if not repeated:
             raise

@@ -84,3 +84,17 @@ class TokenChat(Chat, Protocol):
             goalreel.errors.BackendError: the model cannot be called at all.
         """
         ...
+
+
+def request_replies(
+    chat: Chat, conversations: Sequence[Conversation], schema: Mapping[str, Any] | None, *, tokens: bool
+) -> Sequence[TokenReply | NoReply]:
+    """Continue each conversation; with `tokens`, a TokenChat is asked for the tokens too.
+
+    Raises:
+        goalreel.errors.BackendError: the model cannot be called at all.
+    """
+    if tokens and isinstance(chat, TokenChat):
+        return chat.complete_tokens(conversations, schema=schema)
+    replies = chat.complete(conversations, schema=schema)
+    return [TokenReply(reply) if isinstance(reply, str) else reply for reply in replies]
