@@ -64,7 +64,7 @@ def show(
     )
 
 
-def select(dataset: Path, done: Sequence[int], episodes: Sequence[int] | None) -> list[int]:
+def select(dataset: Path, done: Sequence[int], episodes: Sequence[int] | None = None) -> list[int]:
     """Which of the annotated episodes, `done`, to show; None is all of them.
 
     Raises:
@@ -121,7 +121,7 @@ def read_storyboards(dataset: Path | str) -> Iterator[tuple[int, Storyboard]]:
         DatasetError: the dataset was not annotated by goalreel, has no annotated episode, or is damaged.
     """
     records, done, recorded = open_annotated(Path(dataset))
-    indices = select(Path(dataset), done, None)
+    indices = select(Path(dataset), done)
     return ((index, episode_view(recorded.episode(index), records).storyboard) for index in indices)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from goalreel.annotator.show import open_annotated
-from goalreel.errors import DatasetError, InputError
+from goalreel.annotator.show import open_annotated, select
+from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard, StoryboardStep
@@ -66,10 +66,8 @@ def export_table(
     if write is None or out.is_dir():
         raise InputError(f"{out}: name a file that ends in {' or '.join(WRITERS)}")
     records, done, recorded = open_annotated(dataset, source)
-    if not done:
-        raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
     rows = []
-    for count, episode in enumerate(done, start=1):
+    for count, episode in enumerate(select(dataset, done), start=1):
         rows += _rows(episode, records.outline(episode), recorded.fps)
         progress("export", count, len(done))
     table = pa.Table.from_pylist(rows, SCHEMA)

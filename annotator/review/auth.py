@@ -86,7 +86,9 @@ class AuthMiddleware:
             status, detail = refusal
             await JSONResponse({"detail": detail}, status)(scope, receive, send_guarded)
             return
-        await self._app(scope, limit_body(receive, MAX_BODY, _disconnect), send_guarded)
+        # A body that is too long ends as if the browser had gone.
+        limited = limit_body(receive, MAX_BODY, lambda: {"type": "http.disconnect"})
+        await self._app(scope, limited, send_guarded)
 
     def _log_in(self, path: str, query: dict[str, str]) -> RedirectResponse:
         """Log the browser in, and remove the token from the address."""
@@ -117,11 +119,6 @@ def _bad_post(headers: Headers) -> tuple[int, str] | None:
     if is_too_long(headers, MAX_BODY):
         return 413, f"the body may have at most {MAX_BODY} bytes"
     return None
-
-
-def _disconnect() -> Message:
-    """End a body that is too long as if the browser had gone."""
-    return {"type": "http.disconnect"}
 
 
 def _add_headers(headers: MutableHeaders) -> None:

@@ -21,7 +21,7 @@ from goalreel.annotator.review.schemas import (
     RowAnswer,
 )
 from goalreel.annotator.review.views import history, step_answer
-from goalreel.annotator.show import open_annotated
+from goalreel.annotator.show import open_annotated, select
 from goalreel.datasets.corrections.log import ConflictError
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.episode import Episode, stored
@@ -73,12 +73,10 @@ class ReviewSession:
         """
         records, done, recorded = open_annotated(dataset, source)
         lengths = dict(zip(recorded.indices, recorded.rows.column("length"), strict=True))
-        if not done:
-            raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
         reviews = Reviews(records)
         queue = ReviewQueue.read(
             reviews,
-            {i: lengths[i] for i in done if i in lengths},
+            {i: lengths[i] for i in select(dataset, done) if i in lengths},
             progress,
             _unmoved_counter(recorded, records),
         )
