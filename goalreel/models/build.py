@@ -76,7 +76,7 @@ def build_planner(
     *,
     max_steps: int | None = None,
     dialect: "Dialect | None" = None,
-    wrap_chat: "Callable[[Chat], Chat] | None" = None,
+    wrap_chat: "Callable[[Chat], Chat]" = lambda chat: chat,
 ) -> Planner:
     """Build the planner `name`: the Planner agent on a chat model, or one that reads recordings.
 
@@ -89,16 +89,15 @@ def build_planner(
     model = ModelName.parse(name)
     kind = planners.get(find("planner", model, recordings=recordings is not None).name)
     if kind is not None and kind.asks_chat:
-        chat = build_chat(model.inner.text, role="planner", cache=cache)
-        return kind.build(model, "planner", recordings, chat if wrap_chat is None else wrap_chat(chat))
+        chat = wrap_chat(build_chat(model.inner.text, role="planner", cache=cache))
+        return kind.build(model, "planner", recordings, chat)
     if kind is not None:
         return kind.build(model, "planner", recordings)
     from goalreel.planners.agents.dialects import OWN
     from goalreel.planners.agents.parsing import MAX_STEPS
     from goalreel.planners.agents.planner import ChatPlanner
 
-    chat = build_chat(name, role="planner", cache=cache)
-    chat = chat if wrap_chat is None else wrap_chat(chat)
+    chat = wrap_chat(build_chat(name, role="planner", cache=cache))
     dialect = dialect or dialect_of(name, "planner") or OWN
     return ChatPlanner(chat, dialect=dialect, max_steps=max_steps or MAX_STEPS)
 
@@ -112,7 +111,7 @@ def build_critic(
     scores: bool = False,
     threshold: float | None = None,
     dialect: "Dialect | None" = None,
-    wrap_chat: "Callable[[Chat], Chat] | None" = None,
+    wrap_chat: "Callable[[Chat], Chat]" = lambda chat: chat,
 ) -> Critic:
     """Build the critic `name`: the Critic agent on a chat model, or one of fixed rules.
 
@@ -130,8 +129,7 @@ def build_critic(
     from goalreel.planners.agents.critic import ChatCritic
     from goalreel.planners.agents.dialects import OWN
 
-    chat = build_chat(name, role="critic", cache=cache)
-    chat = chat if wrap_chat is None else wrap_chat(chat)
+    chat = wrap_chat(build_chat(name, role="critic", cache=cache))
     dialect = dialect or dialect_of(name, "critic") or OWN
     if dialect.name == "observed":
         scores = False
