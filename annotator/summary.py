@@ -23,6 +23,8 @@ class Summary:
     not_begun: int = 0
     """Episodes that the run did not get to before it stopped."""
     steps: Counter[str] = field(default_factory=Counter)
+    doubtful: int = 0
+    """Steps whose words may be untrue: their frames keep the instruction."""
     unaligned: int = 0
     """Steps that were looked for in a recording and not found, whatever their status."""
     failures: dict[int, str] = field(default_factory=dict)
@@ -45,6 +47,7 @@ class Summary:
         self.annotated += 1
         self.unverified += not board.complete
         self.steps.update(step.status for step in board.steps)
+        self.doubtful += sum(bool(step.step.doubts) for step in board.steps)
         self.unaligned += sum(step.unaligned for step in board.steps)
 
     def add(self, part: str) -> None:
@@ -53,6 +56,7 @@ class Summary:
         self.annotated += counts["annotated"]
         self.unverified += counts["unverified"]
         self.resumed += counts["resumed"]
+        self.doubtful += counts["doubtful"]
         self.unaligned += counts["unaligned"]
         self.steps.update(counts["steps"])
         self.failures |= {int(episode): why for episode, why in counts["failures"].items()}
@@ -75,6 +79,7 @@ class Summary:
                 "not_begun": self.not_begun,
                 "resumed": self.resumed,
                 "steps": dict(self.steps),
+                "doubtful": self.doubtful,
                 "unaligned": self.unaligned,
                 "failures": self.failures,
                 "stopped": self.stopped,

@@ -84,6 +84,8 @@ class Step(Frozen):
     """The words for a reader; a step without a picture has them."""
     outcome: Literal["done", "failed"] = "done"
     """`failed` where a recording shows an attempt without success, which is no example of the step."""
+    doubts: tuple[Text, ...] = ()
+    """Why the words may be untrue, in one line each. Such words are shown, and are no training data."""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Step":
@@ -209,7 +211,8 @@ class Attempt(Frozen):
             return "unverified"
         if not self.verdict.pictures_only:
             return "verified"
-        return "unverified" if self.image.frame is None else "observed"
+        recorded = self.image.frame is not None and "#" in self.image.frame  # CAMERA#INDEX
+        return "observed" if recorded else "unverified"
 
 
 class Alignment(Frozen):

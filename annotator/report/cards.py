@@ -5,7 +5,7 @@ Nothing here is HTML: escaping is the templates' work (jinja2 autoescape).
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from goalreel.annotator.report.model import EpisodeView
@@ -66,6 +66,8 @@ class StepCard:
     name: str
     instruction: str
     caption: str | None
+    doubts: tuple[str, ...]
+    """Why the words may be untrue."""
     status: Status
     span: str | None
     goal: Picture | None
@@ -104,8 +106,9 @@ def span(segment: Segment, fps: float) -> str:
 
 
 def told(step: StoryboardStep) -> str:
-    """A step's status, with a note if it failed in the recording, though its picture may be accepted."""
-    return f"{step.status}, tried in vain" if step.step.outcome == "failed" else step.status
+    """A step's status, with a note if it failed in the recording, or if its words may be untrue."""
+    vain = ", tried in vain" if step.step.outcome == "failed" else ""
+    return f"{step.status}{vain}{', words in doubt' if step.step.doubts else ''}"
 
 
 def when(step: StoryboardStep, fps: float) -> str | None:
@@ -184,14 +187,16 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
     )
 
 
-def _tally(statuses: Iterable[Status]) -> str:
-    counts = Counter(statuses)
+def _tally(steps: Sequence[StoryboardStep]) -> str:
+    counts = Counter(step.status for step in steps)
     pictured = counts.total() - counts["text"]
     parts = [f"{counts['observed']} of {pictured} steps observed"] if counts["observed"] else []
     if counts["verified"] or (pictured and not parts):
         parts.append(f"{counts['verified']} of {pictured} steps verified")
     if worded := counts["text"]:
         parts.append(f"{worded} in words alone")
+    if doubtful := sum(bool(step.step.doubts) for step in steps):
+        parts.append(f"{doubtful} with words in doubt")
     return ", ".join(parts)
 
 
@@ -205,6 +210,7 @@ def _step(view: EpisodeView, i: int, step: StoryboardStep, goal: Image | None) -
         name=step.step.name,
         instruction=step.step.instruction,
         caption=step.step.auxiliary_text,
+        doubts=step.step.doubts,
         status=step.status,
         span=when(step, view.fps),
         goal=_picture(goal, f"{label}: goal image, {step.status}"),
@@ -221,7 +227,7 @@ def episode_card(view: EpisodeView) -> EpisodeCard:
         title=view.title,
         instruction=view.instruction,
         status=view.status,
-        tally=_tally(step.status for step in steps),
+        tally=_tally(steps),
         seconds=view.seconds,
         length=view.length,
         fps=f"{view.fps:g}",

@@ -79,6 +79,8 @@ def _priority(claims: Sequence[tuple[float, str]]) -> Priority:
 def _claims(board: Storyboard) -> Iterator[tuple[float, str]]:
     if board.failure is not None:
         yield 1.0, "no plan"
+    for doubt in dict.fromkeys(doubt for step in board.steps for doubt in step.step.doubts):
+        yield 0.5, doubt
     for number, step in enumerate(board.steps, start=1):
         if step.unaligned:
             yield 0.6, f"step {number} not found in the recording"

@@ -30,6 +30,7 @@ from goalreel.types import (
 type Reason = Literal[
     "damaged",
     "no_plan",
+    "doubtful_words",
     "words_only",
     "not_tried",
     "no_picture",
@@ -108,6 +109,8 @@ def outline(board: Storyboard, task_id: str, human_verdicts: HumanVerdicts | Non
     """Cut a storyboard into samples; what cannot be one is counted under its reason."""
     if board.failure is not None:
         return Outline(task_id=task_id, dropped={"no_plan": 1})
+    if any(step.step.doubts for step in board.steps):
+        return Outline(task_id=task_id, dropped={"doubtful_words": 1})
     dropped: Counter[Reason] = Counter()
     samples: list[StepSample] = []
     for number, step in enumerate(board.steps):

@@ -84,6 +84,8 @@ def plan(review: Review) -> Plan | None:
 
 def _step(review: Review, step: ReviewStep) -> StoryboardStep:
     wording, attempts = _wording(step), _attempts(review, step)
+    if review.verdict == "accept" and not step.issues:
+        wording = wording.model_copy(update={"doubts": ()})
     accepted = review.verdict == "accept" and step.segment is not None
     if step.chosen is None and ("goal" in step.edited or accepted):
         caption = wording.auxiliary_text if (wording.auxiliary_text or "").strip() else wording.instruction
@@ -102,8 +104,10 @@ def _step(review: Review, step: ReviewStep) -> StoryboardStep:
 
 
 def _wording(step: ReviewStep) -> Step:
-    """Its words, with a prompt where it has a goal image."""
+    """Its words, with a prompt where it has a goal image; those that a person wrote are in no doubt."""
     wording = step.step
+    if "words" in step.edited:
+        wording = wording.model_copy(update={"doubts": ()})
     if wording.prompt is not None or step.chosen is None:
         return wording
     return wording.model_copy(update={"prompt": wording.instruction})

@@ -87,8 +87,8 @@ def read_goals(
 
     Any other episode stays exactly as it was. Steps without an accepted picture, or tried in vain,
     give neither picture nor name and are left out of the plan, unless `use_unverified`; steps in words alone
-    keep their name. Steps that were never aligned to frames have no span; those that were looked for in the
-    recording and not found have no name either.
+    keep their name. Steps whose words are in doubt give their picture alone. Steps that were never aligned to
+    frames have no span; those that were looked for in the recording and not found have no name either.
 
     Raises:
         DatasetError: a record does not fit its episode.
@@ -146,5 +146,5 @@ def _phase_edges(
 
 def _may_be_named(step: StoryboardStep, use_unverified: bool) -> bool:
     """Whether a policy may be told that this is what happened."""
-    done = step.step.outcome == "done" and step.usable
+    done = step.step.outcome == "done" and step.usable and not step.step.doubts
     return not step.unaligned and (use_unverified or done)

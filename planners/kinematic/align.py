@@ -77,9 +77,12 @@ def _owners(clauses: Sequence[Clause], parts: int) -> list[Clause]:
 
 
 def _repeat(clause: Clause, times: int) -> list[Clause]:
-    """Number the repetitions of a clause: the motion does not tell which object each is about."""
-    if times == 1:
-        return [clause]
+    """Number the repetitions of a clause: the motion does not tell which object each is about.
+
+    Words that no rule has read are never completed.
+    """
+    if times == 1 or not clause.understood:
+        return [clause] * times
     return [
         replace(
             clause,

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, replace
 
 from goalreel.planners.kinematic.idioms import expand_idioms
+from goalreel.planners.kinematic.nouns import is_noun, is_place
 from goalreel.planners.kinematic.verbs import CONTAINERS, RELATIONS, VERBS, Verb, VerbKind
 
 KEEP = "Keep everything else unchanged."
@@ -53,6 +54,10 @@ class Clause:
     """The instruction names the picking up as a separate step ("pick X and place it")."""
     grasped: bool = True
     """The hand closes on the object itself, not on a tool ("wipe the table")."""
+    understood: bool = True
+    """A rule has read every word of it."""
+    unordered: bool = False
+    """It is one of several that the instruction names in one breath ("put A and B in C")."""
 
     @property
     def prompt(self) -> str:
@@ -79,10 +84,29 @@ def read(instruction: str) -> list[Clause]:
             and clause.kind == "put"
             and clause.object == clauses[-1].object
         ):
-            clauses.pop()
-            clause = replace(clause, picked=True)
+            understood = clause.understood and clauses.pop().understood
+            clause = replace(clause, picked=True, understood=understood)
         clauses.append(clause)
-    return clauses
+    return _with_order(clauses, instruction)
+
+
+def _with_order(clauses: list[Clause], instruction: str) -> list[Clause]:
+    """Mark the clauses whose common target the instruction names only once."""
+    targets = [clause.name.split()[-1] if clause.kind == "put" else "" for clause in clauses]
+    words = instruction.lower()
+    return [
+        replace(clause, unordered=bool(target) and words.count(target.lower()) < targets.count(target))
+        for clause, target in zip(clauses, targets, strict=True)
+    ]
+
+
+def whole(instruction: str) -> Clause:
+    """The instruction as one clause, word for word, where rules have not read all of it.
+
+    >>> whole("USB stick: take it out").name
+    'USB stick: take it out'
+    """
+    return replace(_unread(" ".join(instruction.split())), grasped=False)
 
 
 def _split(text: str) -> list[str]:
@@ -128,8 +152,7 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
     """Parse one clause; the earlier `clauses` tell what "it" is."""
     match = _VERB.match(text)
     if not match:
-        text = text[0].lower() + text[1:]
-        return Clause(text, f'"{text}" is done', "act")
+        return _unread(text)
     verb = VERBS[match[1].lower()]
     antecedent = _antecedent(verb, clauses)
     thing, rest = _object_and_rest(re.sub(r"\s+(?:up|down)$", "", text[match.end() :]))
@@ -137,9 +160,14 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
     if antecedent:
         rest = re.sub(r"\b(?:it|them)$", antecedent, rest)
     if not thing:
-        text = text[0].lower() + text[1:]
-        return Clause(text, f'"{text}" is done', "act")
-    return _make_clause(verb, thing, rest)
+        return _unread(text)
+    understood = is_noun(thing) and (not rest or is_place(rest))
+    return replace(_make_clause(verb, thing, rest), understood=understood)
+
+
+def _unread(text: str) -> Clause:
+    """A clause that no rule reads stays word for word."""
+    return Clause(text, f'"{text}" is done', "act", understood=False)
 
 
 def _antecedent(verb: Verb, clauses: list[Clause]) -> str:

@@ -85,7 +85,7 @@ def _done(clause: Clause, cycle: Cycle, k: int, times: int) -> Clause:
     """The clause of the k-th of `times` grasps; that of the last is the part's own, if the hand lets go."""
     name = object_name(clause) or "something"
     if clause.kind == "act":
-        if times == 1:
+        if times == 1 or not clause.understood:
             return clause
         counted = f"{clause.name} ({k} of {times})"
         return replace(clause, name=counted, state=clause.state if k == times else f'"{counted}" is done')

@@ -142,6 +142,14 @@ def _find_gripper(recording: Recording, layout: Layout) -> Layout:
     return layout
 
 
+def moving_hands(recording: Recording) -> int:
+    """Count the named hands that move, by at least a third of the one that moves most."""
+    hands = _named_hands(recording.state_names, recording.state.shape[1])
+    signals = [hand_signal(recording.state[:, hand]) for hand in hands]
+    ranges = [float(np.ptp(signal)) for signal in signals if moves(signal)]
+    return sum(3 * size >= max(ranges) for size in ranges)
+
+
 def _named_hands(names: Sequence[str], dims: int) -> list[list[int]]:
     """Dimensions that belong to a gripper or a hand, one list for each side."""
     if len(names) != dims:

@@ -38,6 +38,8 @@ class ArmMotion:
     closed: Curve | None
     """How closed the hand is, 0-1; None where there is no hand or it never moves."""
     cycles: tuple[Cycle, ...]
+    hand: tuple[int, ...] = ()
+    """The gripper's dimensions."""
 
     def __len__(self) -> int:
         return len(self.path)
@@ -167,4 +169,6 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
         if moves(hand_signal(fingers)):
             closed = closure(fingers, recording.fps, layout.closed)
     grasps = () if closed is None else tuple(cycles(closed, recording.fps))
-    return ArmMotion(recording.fps, path, arm_speed(path, recording.fps), height, closed, grasps)
+    return ArmMotion(
+        recording.fps, path, arm_speed(path, recording.fps), height, closed, grasps, layout.gripper
+    )

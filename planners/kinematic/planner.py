@@ -6,8 +6,9 @@ import numpy as np
 
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.align import ClauseSpan, align, split_pick
-from goalreel.planners.kinematic.clauses import read
+from goalreel.planners.kinematic.clauses import read, whole
 from goalreel.planners.kinematic.events import cut_at_release, events
+from goalreel.planners.kinematic.evidence import doubts
 from goalreel.planners.kinematic.grasps import FailedGrasp, sort_grasps
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
 from goalreel.planners.kinematic.motion import ArmMotion, read_motion
@@ -74,6 +75,10 @@ class KinematicPlanner:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
         motion = read_motion(recording, find_layout(recording, self._layout))
         grasps, failed_grasps = sort_grasps(clauses, motion)
+        reasons = doubts(clauses, grasps, failed_grasps, motion, recording, self._layout)
+        if not all(clause.understood for clause in clauses):
+            clauses = [whole(instruction)]
+            grasps, failed_grasps = sort_grasps(clauses, motion)
         parts = align(clauses, grasps, motion)
         if self._granularity == "event":
             parts = cut_at_release(parts)
@@ -89,7 +94,7 @@ class KinematicPlanner:
             else []
         )
         return Plan(
-            steps=tuple(_step(p, note) for p, note in pieces),
+            steps=tuple(_step(p, note, reasons) for p, note in pieces),
             segments=tuple(_segment(p) for p, _ in pieces),
             phases=tuple(MotionPhase(name=p.clause.name, segment=_segment(p)) for p in phase_parts),
         )
@@ -128,7 +133,7 @@ def check(recording: Recording) -> None:
             )
 
 
-def _step(part: ClauseSpan, note: str | None) -> Step:
+def _step(part: ClauseSpan, note: str | None, reasons: tuple[str, ...]) -> Step:
     clause = part.clause
     return Step(
         name=clause.name,
@@ -136,6 +141,7 @@ def _step(part: ClauseSpan, note: str | None) -> Step:
         prompt=clause.prompt,
         auxiliary_text=note,
         outcome=part.outcome,
+        doubts=reasons,
     )
 
 

@@ -154,6 +154,17 @@ def test_pictures_of_a_new_prompt_are_stored_and_chosen_only_by_the_person(recor
     assert records.load(0, lambda reference: Image(board_picture(), frame=reference)) == board
 
 
+def test_a_person_ends_the_doubt_about_words(tmp_path, board):
+    recordings = {0: "a" * 64, 1: "b" * 64}
+    with Records.open(tmp_path / "doubtful", {"planner": "p"}, Fingerprint("s", recordings)) as records:
+        records.commit(0, board(LENGTH, doubts=["two hands move"]))
+        person = Person(records)
+        person.does(RenameStep(step="1", name="grasp the red block"))
+        assert [bool(s.step.doubts) for s in records.outline(0).steps] == [True, False, True]
+        person.does(GiveVerdict(verdict="accept"))
+        assert not any(s.step.doubts for s in records.outline(0).steps)
+
+
 @pytest.fixture
 def going(monkeypatch) -> threading.Event:
     """Set when somebody begins to wait for a lock."""

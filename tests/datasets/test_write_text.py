@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.goals import Goals, GoalSpan
+from goalreel.datasets.writing.goals import Goals, GoalSpan, read_goals
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import InputError
 
@@ -78,6 +79,20 @@ def test_every_frame_may_have_its_subtask_as_its_task(sharded_dataset, annotated
     for path in (out / "data").glob("*/*.parquet"):
         was = pq.read_schema(sharded_dataset / path.relative_to(out))
         assert pq.read_schema(path).field("task_index") == was.field("task_index")
+
+
+def test_words_in_doubt_are_no_subtask_and_their_pictures_are_goals(video_dataset, annotated, tmp_path):
+    episodes = {0: {}, 1: {"doubts": ["no rule reads the whole instruction"]}}
+    out = annotated(video_dataset, tmp_path / "out", episodes, text=TextOptions(task_per_frame=True))
+    source = Source.open(out)
+    lengths = {index: len(source.episode(index)) for index in (0, 1)}
+    goals = read_goals(Records(out / FOLDER, ""), (0, 1), lengths, use_unverified=False)
+    assert [len(goals[0].plan), len(goals[1].plan)] == [3, 0]
+    assert [span.name for span in goals[1].spans] == [None] * 3
+    assert all(span.picture for span in goals[1].spans)
+    told = [row["task"] for row in load(out)]
+    assert len(set(told[: lengths[0]])) == 3
+    assert set(told[lengths[0] : sum(lengths.values())]) == {TASK}
 
 
 def test_a_second_pass_gives_frames_their_instruction_back(video_dataset, annotated, tmp_path):

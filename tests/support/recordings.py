@@ -68,10 +68,12 @@ def storyboard(
     tail: int = 0,
     instruction: str = "put the block in the bowl",
     phases: Sequence[tuple[str, int, int]] = (),
+    doubts: Sequence[str] = (),
 ):
     """A storyboard of an episode of `length` frames, its last `tail` frames outside every segment.
 
-    Steps in `drawn` have a picture that is no frame of the recording, those in `vain` were tried in vain.
+    Steps in `drawn` have a picture that is no frame of the recording, those in `vain` were tried in vain;
+    `doubts` are those of every step's words.
     """
     from goalreel.image import Image
     from goalreel.types import Attempt, MotionPhase, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
@@ -85,7 +87,9 @@ def storyboard(
         verdict = Verdict(success=status == "verified")
         attempt = Attempt(prompt="p", seed=i, image=Image(pixels, frame=frame), verdict=verdict)
         outcome = "failed" if i in vain else "done"
-        step = Step(name=names[i], instruction=names[i], prompt=names[i], outcome=outcome)
+        step = Step(
+            name=names[i], instruction=names[i], prompt=names[i], outcome=outcome, doubts=tuple(doubts)
+        )
         segment = Segment(start=cuts[i], end=cuts[i + 1])
         steps.append(StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=0))
     below = tuple(MotionPhase(name=name, segment=Segment(start=a, end=b)) for name, a, b in phases)

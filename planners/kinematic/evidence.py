@@ -1,0 +1,117 @@
+"""Whether an instruction and a motion explain each other: only then are the words more than a guess."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from goalreel.planners.kinematic.clauses import Clause
+from goalreel.planners.kinematic.grasps import FailedGrasp
+from goalreel.planners.kinematic.layout import Layout, moving_hands
+from goalreel.planners.kinematic.motion import ArmMotion
+from goalreel.planners.kinematic.signals import Cycle, hand_signal
+from goalreel.types import Recording
+
+_COUNTS = {"two": 2, "both": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+_AGAIN = 0.1
+"""Share of the arm's extent within which an object is taken again where it was set down."""
+_FOLLOWS = 0.02
+"""Share of the gripper's range within which its state follows its command."""
+
+
+def doubts(
+    clauses: Sequence[Clause],
+    grasps: Sequence[Cycle],
+    failed_grasps: Sequence[FailedGrasp],
+    motion: ArmMotion,
+    recording: Recording,
+    layout: Layout | None,
+) -> tuple[str, ...]:
+    """Say why the words of a plan may be untrue; empty where every grasp has a clause, and the reverse.
+
+    Args:
+        clauses: of the instruction.
+        grasps: those that moved an object.
+        failed_grasps: those that did not.
+        motion: of the recording.
+        recording: with the numbers of the hands.
+        layout: the one that the user gave, which is not doubted; None was found.
+    """
+    reasons = (*_of_words(clauses), *_of_hand(motion, recording, layout or Layout()))
+    if not all(motion.failed(failed.cycle) for failed in failed_grasps):
+        reasons = (*reasons, "the hand carries something that counts as slipped")
+    return tuple(dict.fromkeys((*reasons, *_of_grasps(clauses, grasps, motion))))
+
+
+def _of_words(clauses: Sequence[Clause]) -> Iterator[str]:
+    for clause in clauses:
+        if not clause.understood:
+            yield "no rule reads the whole instruction"
+        elif clause.unordered:
+            yield f'the instruction does not say when "{clause.name}" comes'
+        elif clause.kind == "act":
+            yield f'the motion of a hand does not show "{clause.name}"'
+
+
+def _of_hand(motion: ArmMotion, recording: Recording, layout: Layout) -> Iterator[str]:
+    if motion.closed is None:
+        yield "no gripper is seen to move: name it with --layout gripper=..."
+        return
+    if not layout.gripper and moving_hands(recording) > 1:
+        yield "two hands move, and only one of them is read"
+    if layout.closed is None and _contradicted(motion, recording):
+        yield "the gripper's command says that its other end is the closed one: see --layout closed=..."
+
+
+def _contradicted(motion: ArmMotion, recording: Recording) -> bool:
+    """Whether the command squeezes where the hand is taken for open, and nowhere else.
+
+    A hand that holds something cannot follow its command, which is further closed than its state.
+    """
+    hand = list(motion.hand)
+    if len(hand) > 1:  # the many joints of a hand follow their commands each in its own way
+        return False
+    same = recording.state_names == recording.action_names and recording.state.shape == recording.action.shape
+    if not hand or not same or not motion.cycles or motion.closed is None:
+        return False
+    state, action = (hand_signal(values[:, hand]) for values in (recording.state, recording.action))
+    holds = np.zeros(len(motion), bool)
+    for cycle in motion.cycles:
+        holds[cycle.contact : cycle.release] = True
+    if holds.all() or not holds.any():
+        return False
+    spread = float(np.ptp(state))
+    if spread == 0 or np.ptp(motion.closed) == 0:
+        return False
+    closing = np.sign(np.corrcoef(state, motion.closed)[0, 1])
+    squeeze = closing * (action - state) / spread
+    return bool(np.median(squeeze[~holds]) < -_FOLLOWS and np.median(squeeze[holds]) < _FOLLOWS)
+
+
+def _of_grasps(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> Iterator[str]:
+    asked = [clause for clause in clauses if clause.kind != "act"]
+    if len(asked) < len(clauses):
+        return
+    several = [clause for clause in asked if clause.kind == "many"]
+    if several:
+        words = several[0].object.lower().split()
+        count = next((_COUNTS[word] for word in words if word in _COUNTS), None)
+        wanted = None if count is None else len(asked) - 1 + count
+        if len(several) > 1 or not several[0].several or len(grasps) != (wanted or max(len(grasps), 2)):
+            yield f"the words do not tell what the hand takes in each of {len(grasps)} grasps"
+    elif len(grasps) < len(asked) or (len(grasps) > len(asked) and not _again(grasps, motion, len(asked))):
+        yield f"the hand carries something {_times(len(grasps))}, and the words say {_times(len(asked))}"
+    if any(map(motion.failed, grasps)):
+        yield "a grasp is taken for a success in which the hand carries nothing"
+    if clauses[-1].kind == "put" and grasps and grasps[-1].release is None:
+        yield "the hand does not let go at the end"
+
+
+def _again(grasps: Sequence[Cycle], motion: ArmMotion, asked: int) -> bool:
+    """Whether as many grasps as are too many take again what was just set down."""
+    same = sum(motion.apart(a, b) <= _AGAIN * motion.extent for a, b in itertools.pairwise(grasps))
+    return same == len(grasps) - asked
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"

@@ -1,0 +1,161 @@
+"""Words are more than a guess only where instruction and motion explain each other."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.arms import A, Arm, B, C, Motions
+
+from goalreel.planners.kinematic import KinematicPlanner, Layout
+from goalreel.planners.kinematic.clauses import read
+from goalreel.types import Task
+
+ONCE = Arm().take(A).put(B).home()
+TWICE = Arm().take(A).put(B).take(C).put(A).home()
+
+
+def doubts(plan) -> tuple[str, ...]:
+    """The doubts of a plan, which are those of each step."""
+    assert len({step.doubts for step in plan.steps}) == 1
+    return plan.steps[0].doubts
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "put the cup in the box",
+        "Pick up the cup and place it in the box.",
+        "Please move the small red cup to the left of the plate.",
+        "pick up the cup",
+        "grab a cup of tea",
+        "stack blue block on red block",
+        "place the cup between the fork and the knife",
+        "take the cup out of the box",
+        "hang the mug on the rack",
+        "lift the yellow bottle",
+    ],
+)
+def test_one_grasp_explains_one_clause(instruction):
+    assert doubts(ONCE.plan(instruction)) == ()
+
+
+UNREAD = [
+    "put the pear in the plate and return to the home position",
+    "Put the cup in the box, then go back.",
+    "put the cup in the box and then move back to the start",
+    "put the cup in the box and retreat",
+    "put the cup in the box and come home",
+    "reach for the cup",
+    "look at the cup",
+    "use the right hand to pick up the cup",
+    "Pick and place the cup",
+    "pick up the hammer and hammer the nail",
+    "put the potato in the pot and hold it",
+    "put the cupcake from the counter to the plate",
+    "move the towel from left to right",
+    "put the cup where the plate was",
+    "put the cup in the box without touching the plate",
+    "put it in the box",
+    "put the cup in the box, then the fork in the drawer",
+    "USB stick: take it out",
+    "LED lamp on",
+    "PnPBottleToCabinetClose",
+    "I want the cup in the box",
+    "mets la tasse sur la table",
+    "place le bloc dans le bol",
+    "lege den roten Block in die Schale",
+    "抓起杯子",
+    "put the cup in the box using the left arm",
+    "screw the lid on the jar",
+    "plug in the charger",
+    "give me the cup",
+    "serve the soup",
+    "make room on the table",
+]
+
+
+@pytest.mark.parametrize("instruction", UNREAD)
+def test_a_sentence_that_no_rule_reads_whole_stays_word_for_word(instruction):
+    for arm in (ONCE, TWICE):
+        for granularity in ("event", "subtask"):
+            plan = arm.plan(instruction, granularity)
+            assert "no rule reads the whole instruction" in doubts(plan)
+            names = {step.name for step in plan.steps}
+            assert instruction in names
+            assert names <= {instruction, "close the hand"}
+
+
+@pytest.mark.parametrize(
+    ("instruction", "arm", "reason"),
+    [
+        ("put the cup in the box and put the fork in the drawer", ONCE, "the words say 2 times"),
+        ("put the cup in the box", TWICE, "counts as slipped"),
+        ("put the cup in the box", Arm().take(A).home(0.4), "does not let go"),
+        ("put the cup and the fork in the box", TWICE, "does not say when"),
+        ("close the drawer", ONCE, 'does not show "close the drawer"'),
+        ("push the cup to the left", ONCE, 'does not show "push'),
+        ("wipe the table", ONCE, 'does not show "wipe the table"'),
+        ("put the cup in the box and close the drawer", ONCE, 'does not show "close the drawer"'),
+        ("clear the table", TWICE, "do not tell what"),
+        ("put the three cups in the box", TWICE, "do not tell what"),
+    ],
+)
+def test_what_the_motion_does_not_explain_is_in_doubt(instruction, arm, reason):
+    assert any(reason in doubt for doubt in doubts(arm.plan(instruction)))
+
+
+def test_two_clauses_explain_two_grasps_and_a_number_as_many():
+    for instruction in (
+        "put the cup in the box and put the fork in the drawer",
+        "put the two cups in the box",
+        "put all cups in the box",
+    ):
+        assert doubts(TWICE.plan(instruction)) == (), instruction
+
+
+def test_without_a_gripper_that_moves_nothing_is_explained():
+    arm = Arm().go(A, 1, 1.0).go(B, 1, 1.0)
+    assert any("no gripper" in doubt for doubt in doubts(arm.plan("put the cup in the box")))
+
+
+def plan_of(recording: Motions, layout: Layout | None = None):
+    task = Task(id="it", instruction=recording.instruction)
+    return KinematicPlanner({"it": recording}, layout=layout).plan([task])[0]
+
+
+def commanded(arm: Arm, squeeze: float) -> Motions:
+    """A recording with commands that close further than the hand does where it holds something."""
+    state = np.array(arm.rows, np.float32)
+    action = state.copy()
+    action[:, 3] -= squeeze * (state[:, 3] < 0.9)
+    names = ("x", "y", "z", "gripper")
+    recording = Motions("put the cup in the box", state, names, names)
+    return replace(recording, commands=action)
+
+
+def test_a_command_that_squeezes_where_the_hand_counts_as_open_contradicts_the_guess():
+    right = commanded(ONCE, 0.2)
+    assert doubts(plan_of(right)) == ()
+    closed_first = Arm()
+    closed_first.rows[0][3] = 0.4
+    closed_first.go(A, 1, 0.4).open().go(B, 1, 1.0).close().go(A, 1, 0.4)
+    wrong = commanded(closed_first, 0.2)
+    assert any("other end is the closed one" in doubt for doubt in doubts(plan_of(wrong)))
+    said = plan_of(wrong, Layout.parse("closed=low"))
+    assert not any("other end" in doubt for doubt in doubts(said)), "what a person says is not doubted"
+
+
+def test_two_hands_that_move_are_in_doubt_and_one_that_rests_is_not():
+    state = np.array(ONCE.rows, np.float32)
+    other = np.linspace(1, 0, len(state), dtype=np.float32)[:, None]
+    names = ("x", "y", "z", "left_gripper", "right_gripper")
+    both = Motions("put the cup in the box", np.hstack([state, other]), names)
+    assert any("two hands" in doubt for doubt in doubts(plan_of(both)))
+    rests = replace(both, state=np.hstack([state, 0.1 * other]))
+    assert doubts(plan_of(rests)) == ()
+
+
+def test_the_parts_of_what_rules_read_are_plain_nouns():
+    (clause,) = read("put the cup in the box")
+    assert clause.understood
+    assert not all(clause.understood for clause in read("put the cup and go in the box"))
