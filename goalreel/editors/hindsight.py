@@ -57,7 +57,7 @@ class HindsightEditor:
                 f"{edit.task_id} step {edit.step} has no segment: hindsight needs a plan read off a recording"
             )
         try:
-            ranked = self._rank(edit.task_id, edit.segment)
+            ranked = self._rank(edit.task_id, edit.segment.start, edit.segment.end)
         except KeyError:
             return _failure(f"no recording {edit.task_id!r}")
         except (DatasetError, IndexError) as e:
@@ -66,8 +66,9 @@ class HindsightEditor:
             return _failure(f"{edit.task_id} step {edit.step}: all {len(ranked)} last frames have been tried")
         return ranked[edit.attempt]
 
-    def _read_ranked(self, task_id: str, segment: Segment) -> list[Image]:
+    def _read_ranked(self, task_id: str, start: int, end: int) -> list[Image]:
         recording = self._open(task_id)
+        segment = Segment(start=start, end=end)
         return rank(recording.frames(self._camera, self._last_frames(segment, recording.fps)))
 
     def _last_frames(self, segment: Segment, fps: float) -> list[int]:

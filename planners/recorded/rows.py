@@ -39,7 +39,7 @@ class RowsPlanner:
         except KeyError:
             return _failure(f"no recording {task.id!r}")
         try:
-            labels = recording.subtasks() if isinstance(recording, LabelledRecording) else ()
+            labels = _labels(recording)
         except DatasetError as e:
             return _failure(str(e))
         pieces = _pieces(labels, recording, task.instruction)
@@ -47,6 +47,10 @@ class RowsPlanner:
             return _failure(f"{task.id}: {pieces}")
         steps, segments = zip(*((labelled_step(text), segment) for text, segment in pieces), strict=True)
         return Plan(steps=steps, segments=segments)
+
+
+def _labels(recording: Recording) -> Sequence[tuple[float, str]]:
+    return recording.subtasks() if isinstance(recording, LabelledRecording) else ()
 
 
 def _pieces(
