@@ -29,8 +29,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would the processes to which tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-FRESH = ("test_serve.py",)
-"""These begin, in processes that have run no ROS node yet: after nodes, a server's thread has hung twice."""
 LONGEST = (
     "test_colcon.py",
     "test_dead_node.py",
@@ -62,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files come early: at the end, one worker would wait for the others."""
-    place = {name: number for number, name in enumerate((*FRESH, *LONGEST))}
+    place = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.name, len(place)))
 
 

@@ -118,6 +118,7 @@ class StepAnswer(Schema):
     start: int | None
     end: int | None
     unaligned: str | None
+    doubts: tuple[str, ...]
     issues: tuple[Issue, ...]
     chosen: int | None
     edited: list[str]

@@ -37,6 +37,7 @@ def step_answer(episode: int, step: ReviewStep) -> StepAnswer:
         start=segment.start if segment else None,
         end=segment.end if segment else None,
         unaligned=step.alignment.reason if step.alignment else None,
+        doubts=() if "words" in step.edited else plan_step.doubts,
         issues=step.issues,
         chosen=step.chosen,
         edited=sorted(step.edited),

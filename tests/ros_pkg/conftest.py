@@ -3,7 +3,6 @@
 One node serves a module: its fixtures are made when a test asks for them, and end with the module.
 """
 
-import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,6 @@ def ros_env() -> Iterator[dict[str, str]]:
         for name, value in ENV.items():
             patch.setenv(name, value)
         yield ENV
-    gc.collect()  # what is left of ROS nodes: not in a thread of a later test
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """`python -m goalreel_ros.zmq` feeds lerobot's own ZMQCamera."""
 
+import gc
 import signal
 import socket
 
@@ -34,11 +35,15 @@ def bridge():
         yield publisher, it, port
 
 
-def test_an_address_in_use_is_one_clear_line(bridge):
+def test_an_address_in_use_is_one_clear_line_and_leaves_nothing_open(bridge):
+    import zmq
+
     port = bridge[2]
     second = CliRunner().invoke(app, ["--width=64", "--height=48", f"--address=tcp://127.0.0.1:{port}"])
     assert second.exit_code == 2
     assert "cannot serve at" in second.stderr
+    contexts = [thing for thing in gc.get_objects() if isinstance(thing, zmq.Context)]
+    assert all(context.closed for context in contexts), "an open one hangs whoever collects it as garbage"
 
 
 def test_lerobots_zmq_camera_shows_the_goal_in_its_colours(bridge):

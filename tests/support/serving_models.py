@@ -1,7 +1,6 @@
 """Deterministic models and a real server for tests of `goalreel.serving`: plain functions of the request."""
 
 import contextlib
-import faulthandler
 import json
 import threading
 from collections.abc import Iterator, Sequence
@@ -119,13 +118,11 @@ def serving(models: Models, **settings: object) -> Iterator[str]:
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started)
-    faulthandler.dump_traceback_later(50)  # where each thread is, should a request hang
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(30)
-        faulthandler.cancel_dump_traceback_later()
         assert not thread.is_alive()
 
 

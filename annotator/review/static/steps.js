@@ -61,6 +61,7 @@ function state(step) {
 function body(view, step, at) {
   return [
     step.unaligned && h("p", { class: "note" }, `Not found in the recording: ${step.unaligned}`),
+    step.doubts.map((doubt) => h("p", { class: "note" }, `The words may be untrue: ${doubt}.`)),
     view.editing === step.id ? form(view, step) : words(step),
     h("div", { class: "pair", "data-key": "pair" }, goal(step, at), ending(view, step, at)),
     actions(view, step),

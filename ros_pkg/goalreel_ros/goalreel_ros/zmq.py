@@ -48,6 +48,8 @@ class Bridge:
         try:
             self._socket.bind(address)
         except zmq.ZMQError as e:
+            self._socket.close()  # whoever collected an open one would wait for ever
+            self._context.term()
             raise InputError(f"cannot serve at {address}: {e}") from None
         self._background = BackgroundNode("goalreel_zmq")
         self._node = self._background.node
