@@ -25,7 +25,9 @@ def main() -> None:
     item = LeRobotDataset("local/annotated", root=given.out)[0]
     assert isinstance(item, dict)  # a slice would give a list of them
     goal = item["observation.images.subgoal"]
-    print(f"frame 0: {item['language_persistent'][0]['content']!r}, goal picture {tuple(goal.shape)}")
+    # Where the words of a step are in doubt there is none, and the task holds.
+    words = [row["content"] for row in item["language_persistent"] if row["style"] == "subtask"]
+    print(f"frame 0: {words[:1] or [item['task']]}, goal picture {tuple(goal.shape)}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from launch_ros.actions import LifecycleNode, Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 HERE = Path(__file__).parent
-MODELS = ("planner", "editor", "critic")
+MODELS = ("preset", "planner", "editor", "critic")
 DDS_PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"
 
 
@@ -41,11 +41,20 @@ def _arguments() -> list[DeclareLaunchArgument]:
             default_value="",
             description="Which planner, editor and critic. Empty: as in params_file.",
         ),
-        *(
-            DeclareLaunchArgument(
-                model, default_value="", description="Instead of the preset's; such as server:URL."
-            )
-            for model in MODELS
+        DeclareLaunchArgument(
+            "planner",
+            default_value="",
+            description="Instead of the preset's; such as server:URL.",
+        ),
+        DeclareLaunchArgument(
+            "editor",
+            default_value="",
+            description="Instead of the preset's; such as server:URL.",
+        ),
+        DeclareLaunchArgument(
+            "critic",
+            default_value="",
+            description="Instead of the preset's; such as server:URL.",
         ),
         DeclareLaunchArgument(
             "camera",
@@ -86,7 +95,7 @@ def _arguments() -> list[DeclareLaunchArgument]:
 
 def _node(context: LaunchContext) -> list[LifecycleNode]:
     """Make the node. Only the models that are set replace those of the params file."""
-    models = {name: LaunchConfiguration(name).perform(context) for name in ("preset", *MODELS)}
+    models = {name: LaunchConfiguration(name).perform(context) for name in MODELS}
     parameters = {name: ParameterValue(value, value_type=str) for name, value in models.items() if value}
     for name in ("autostart", "use_sim_time"):
         parameters[name] = ParameterValue(LaunchConfiguration(name), value_type=bool)

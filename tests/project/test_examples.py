@@ -65,7 +65,7 @@ def test_annotating_and_reading_back(video_dataset, tmp_path):
     command = [sys.executable, str(EXAMPLES / "read_storyboards.py"), str(tmp_path / "out")]
     read = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert len(re.findall(r"^episode \d: put the red block", read, re.MULTILINE)) == 3
-    assert re.search(r"^ +verified  .*\(frames 0-\d+, \d attempts\)$", read, re.MULTILINE)
+    assert re.search(r"^ +observed  .*\(frames 0-\d+, \d attempts\)$", read, re.MULTILINE)
 
 
 def test_an_editor_of_ones_own(scene, preset, tmp_path):
