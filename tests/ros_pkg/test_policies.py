@@ -144,7 +144,9 @@ def test_what_is_to_be_installed_is_what_is_tested():
 def read_by_lerobot(words, kind, monkeypatch):
     """A command line as lerobot's own parser reads it."""
     from lerobot.configs import parser
+    from lerobot.utils.import_utils import register_third_party_plugins
 
+    register_third_party_plugins()  # as lerobot's commands do: ours is one
     monkeypatch.setattr(sys, "argv", words)
 
     @parser.wrap()
