@@ -157,6 +157,7 @@ def read_by_lerobot(words, kind, monkeypatch):
 
 
 def test_the_recipes_command_lines(monkeypatch):
+    import lerobot.policies.factory  # noqa: F401  (registers every policy)
     from lerobot.configs.train import TrainPipelineConfig
     from typer.main import get_command
 
