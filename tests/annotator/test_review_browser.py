@@ -378,12 +378,15 @@ def test_goal_images_are_chosen_taken_rendered_and_left_out(page):
 
 @by_keys
 def test_changes_are_labelled_while_it_plays(page):
-    """One key a change: no pause, and the words come later."""
+    """One key a change: no pause, and the words come later. The video is slow until both are made."""
+    speed = "document.querySelectorAll('video').forEach((video) => (video.playbackRate = arguments[0]))"
     page.press("l", "l")
+    page.script(speed, 0.1)
     page.press("c")
     page.eventually(lambda: page.frame() >= 19)
     page.press("c")
     page.eventually(lambda: len(page.spans()), 4)
+    page.script(speed, 1)
     page.eventually(lambda: page.frame(), LENGTH - 1)
     cut = page.spans()[3][0]
     assert 19 <= cut < 24
