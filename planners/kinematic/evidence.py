@@ -89,28 +89,32 @@ def _contradicted(motion: ArmMotion, recording: Recording) -> bool:
 
 
 def _of_grasps(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> Iterator[str]:
-    asked = [clause for clause in clauses if clause.kind != "act"]
-    if len(asked) < len(clauses):
+    if any(clause.kind == "act" for clause in clauses):
         return
-    several = [clause for clause in asked if clause.kind == "many"]
-    if several:
-        words = several[0].object.lower().split()
-        count = next((_COUNTS[word] for word in words if word in _COUNTS), None)
-        wanted = None if count is None else len(asked) - 1 + count
-        if len(several) > 1 or not several[0].several or len(grasps) != (wanted or max(len(grasps), 2)):
-            yield f"the words do not tell what the hand takes in each of {len(grasps)} grasps"
-    elif len(grasps) < len(asked) or (len(grasps) > len(asked) and not _again(grasps, motion, len(asked))):
-        yield f"the hand carries something {_times(len(grasps))}, and the words say {_times(len(asked))}"
+    carried, needed = len(grasps), len(clauses)
+    collective = [clause for clause in clauses if clause.kind == "many"]
+    if collective:
+        if len(collective) > 1 or not _counts(collective[0], carried - needed + 1):
+            yield f"the words do not tell what the hand takes in each of {carried} grasps"
+    elif carried < needed or (carried > needed and not _again(grasps, motion, carried - needed)):
+        yield f"the hand carries something {_times(carried)}, and the words say {_times(needed)}"
     if any(map(motion.failed, grasps)):
         yield "a grasp is taken for a success in which the hand carries nothing"
     if clauses[-1].kind == "put" and grasps and grasps[-1].release is None:
         yield "the hand does not let go at the end"
 
 
-def _again(grasps: Sequence[Cycle], motion: ArmMotion, asked: int) -> bool:
-    """Whether as many grasps as are too many take again what was just set down."""
+def _counts(clause: Clause, grasps: int) -> bool:
+    """Whether a clause about several objects asks for so many grasps: "the two cups", or any number."""
+    words = clause.object.lower().split()
+    number = next((_COUNTS[word] for word in words if word in _COUNTS), None)
+    return clause.several and (grasps > 1 if number is None else grasps == number)
+
+
+def _again(grasps: Sequence[Cycle], motion: ArmMotion, surplus: int) -> bool:
+    """Whether the surplus grasps take again what was just set down."""
     same = sum(motion.apart(a, b) <= _AGAIN * motion.extent for a, b in itertools.pairwise(grasps))
-    return same == len(grasps) - asked
+    return same == surplus
 
 
 def _times(number: int) -> str:
