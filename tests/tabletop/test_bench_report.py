@@ -171,7 +171,7 @@ def test_the_whole_job_scores_less_when_it_is_done_less_well(job):
     scenes = walks(seeds("validation", 2), quiet)
     seed_numbers = [w.seed for w in scenes]
     boards = annotated(seed_numbers, lambda read: load("hindsight", recordings=read), folder, quiet)
-    assert all(s.status == "verified" for b in boards for s in b.steps), "the critic sees what was done"
+    assert all(s.status == "observed" for b in boards for s in b.steps), "the critic sees what was done"
     truth = read_truth(folder / "recording").episodes
     fps = Source.open(folder / "recording").fps
 
