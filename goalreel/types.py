@@ -37,6 +37,11 @@ class Failure(Frozen):
     refused: bool = False
     """The model is well, but will not take this very request."""
 
+    @property
+    def line(self) -> str:
+        """The first line of the message; never empty."""
+        return self.message.strip().splitlines()[0]
+
 
 class DoneStep(Frozen):
     """A step that is done: what is true since then, and how that looks."""
@@ -327,22 +332,18 @@ class Storyboard(Frozen):
     def degraded(self) -> str:
         """Which models failed, in one line; empty where none did."""
         if self.failure is not None:
-            return f"no plan: {_first_line(self.failure.message)}"
+            return f"no plan: {self.failure.line}"
         reasons: dict[str, None] = {}
         for step in self.steps:
             if (failure := step.failure) is not None:
                 role = ROLE_OF_STAGE[failure.stage]
-                reasons[f"the {role} failed: {_first_line(failure.message)}"] = None
+                reasons[f"the {role} failed: {failure.line}"] = None
         return "; ".join(reasons)
 
     @property
     def complete(self) -> bool:
         """Every step with a picture has an accepted one."""
         return bool(self.steps) and all(step.usable for step in self.steps)
-
-
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0]
 
 
 type Request = Task | Edit | Candidate

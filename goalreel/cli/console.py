@@ -101,7 +101,7 @@ def show_summary(summary: "Summary") -> None:
         if summary.steps[status]:
             table.add_row(f"steps {status}", str(summary.steps[status]))
     if summary.doubtful:
-        table.add_row("... with words in doubt, not written", str(summary.doubtful))
+        table.add_row("... with words in doubt", str(summary.doubtful))
     if summary.unaligned:
         table.add_row("... not found in the recording", str(summary.unaligned))
     table.add_row("goal images from", summary.camera)

@@ -165,7 +165,10 @@ class Board:
     steps: tuple[StepPanel, ...] = ()
     models: ModelNames = field(default_factory=ModelNames)
     planner_failure: str = ""
-    """Why the plan is the task itself, in words: the planner could not be asked. Empty: it was."""
+    """Why the planner gave no plan when it was last asked; empty where it gave one.
+
+    The task itself, in words, or the plan before stands in its place.
+    """
 
     @property
     def failures(self) -> Mapping[Role, str]:
@@ -174,7 +177,7 @@ class Board:
         for panel in self.steps:
             failure = None if panel.attempt is None else panel.attempt.failure
             if failure is not None and panel.picture_is_final:
-                failures.setdefault(ROLE_OF_STAGE[failure.stage], failure.message.splitlines()[0])
+                failures.setdefault(ROLE_OF_STAGE[failure.stage], failure.line)
         return failures
 
     @property

@@ -120,9 +120,7 @@ class Renderer:
     def _finish(self, panel: StepPanel, end: TaskEnded | None) -> None:
         if end is not None:
             panel = replace(panel, image_status="failed")
-        elif panel.image_status == "failed" or (
-            panel.image_status == "text" and self._live.board.planner_failure
-        ):  # the step continues in words that nobody checked
+        elif panel.image_status == "failed":  # the step continues in words
             panel = replace(panel, image_status="unverified")
         self._live.put_panel(panel)
         self._live.report_phase("validating", panel)

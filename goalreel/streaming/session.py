@@ -134,7 +134,7 @@ class Session:
             await self._plan()
         if self.executes:
             await self._execute(renderer)
-        else:
+        elif not all(panel.picture_is_final for panel in self._live.board.steps):
             self._message = "rendering"
             source = self._source
             await renderer.run(self._task(source.image), 0, source)
@@ -157,10 +157,13 @@ class Session:
         start = time.monotonic()
         plan = await self._caller.ask(self._task(self._first_image))
         self._planning_time = time.monotonic() - start
-        if not isinstance(plan, Plan):
-            self._live.update(planner_failure=plan.message.splitlines()[0])
-            plan = single_step_plan(plan, self._request.task, self._settings)
-        self._live.update(state="rendering", steps=self._panels(plan, ()))
+        if isinstance(plan, Plan):
+            self._live.update(state="rendering", steps=self._panels(plan, ()))
+            return
+        words = single_step_plan(plan, self._request.task, self._settings)
+        (panel,) = self._panels(words, ())
+        panel = replace(panel, image_status="unverified", created=self._live.now())
+        self._live.update(state="rendering", steps=(panel,), planner_failure=plan.line)
 
     def _panels(self, plan: Plan, previous: tuple[StepPanel, ...]) -> tuple[StepPanel, ...]:
         """The previous panels, followed by one for each step of the plan."""
@@ -242,8 +245,10 @@ class Session:
         if isinstance(plan, Failure):
             if self._settings.on_model_failure == "fail":
                 raise end_from_failure(plan)
-            self._live.update(planner_failure=plan.message.splitlines()[0])
+            self._live.update(planner_failure=plan.line)
             plan = Plan(steps=tuple(p.step for p in board.steps[index:]))
+        else:
+            self._live.update(planner_failure="")
         steps = self._panels(plan, board.steps[:index])
         self._live.update(state="executing", revision=board.revision + 1, source=frame, steps=steps)
         await self._render_ahead(renderer, index, frame)

@@ -26,7 +26,7 @@ class TaskEnded(Exception):
 
 def end_from_failure(failure: Failure) -> TaskEnded:
     """Give the exception with which a model's Failure ends a task."""
-    message = failure.message.splitlines()[0]
+    message = failure.line
     if failure.reply is not None:
         message = f"{message}; the model said {shorten(failure.reply, 120, placeholder=' ...')!r}"
     if "out of memory" in message.lower():
