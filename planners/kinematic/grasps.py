@@ -2,7 +2,7 @@
 
 The rules hold for any robot. An object keeps the fingers as far apart as it is wide, so the hand rests on it,
 always about as far closed. An arm stands still while its hand closes on an object. An object that slipped is
-grasped again where it was, not where the hand opened.
+grasped again where it was, and the hand that lost it opens in the air, where nothing is set down.
 """
 
 import itertools
@@ -25,6 +25,10 @@ _RESTS = 0.5
 """Share of the time for which a hand with an object stays equally closed, at least."""
 _TAKES_OFF = 0.1
 """Share of the height's range at which a rising hand has either lifted the object or lost it."""
+_IN_THE_AIR = 1 / 3
+"""Share of its rise that a hand goes down again, at least, before it sets an object down."""
+_ELSEWHERE = 0.2
+"""Share of the arm's extent beyond which two releases have not one target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +72,8 @@ def _opening(cycle: Cycle, motion: ArmMotion) -> int:
 
 
 def _loss_frame(cycle: Cycle, motion: ArmMotion) -> int:
-    """The frame at which the hand has risen without the object; without a height, where it opens."""
+    """The frame at which the hand has risen without the object."""
     opening = _opening(cycle, motion)
-    if motion.height is None:
-        return opening
     return min(opening, max(cycle.contact + 2, motion.rises(cycle.contact, opening, _TAKES_OFF)))
 
 
@@ -97,11 +99,27 @@ def _on_a_thing(cycle: Cycle, sure: Sequence[Cycle], motion: ArmMotion) -> bool:
 
 
 def _find_slipped(cycles: Sequence[Cycle], motion: ArmMotion) -> Cycle | None:
-    """The first cycle whose object was grasped again where it was, not where the hand opened."""
-    for cycle, after in itertools.pairwise(cycles):
-        next_grasp = motion.path[after.contact]
-        if cycle.release is not None and np.linalg.norm(
-            next_grasp - motion.path[cycle.contact]
-        ) < np.linalg.norm(next_grasp - motion.path[cycle.release]):
+    """The last cycle whose object stayed behind: it was grasped again where it was.
+
+    The hand must have opened in the air, and not above the target of the next grasp: what is dropped into a
+    box is no slip. Without a height there is no such evidence.
+    """
+    for cycle, after in reversed(list(itertools.pairwise(cycles))):
+        if cycle.release is None or not _in_the_air(cycle, motion):
+            continue
+        start, end, again = (motion.path[i] for i in (cycle.contact, cycle.release, after.contact))
+        stayed = np.linalg.norm(again - start) < np.linalg.norm(again - end)
+        if stayed and motion.releases_apart(cycle, after) > _ELSEWHERE * motion.extent:
             return cycle
     return None
+
+
+def _in_the_air(cycle: Cycle, motion: ArmMotion) -> bool:
+    """Whether the hand opens up where it has risen to; False without a height."""
+    if motion.height is None or cycle.release is None:
+        return False
+    heights = motion.height[cycle.contact : cycle.release + 1]
+    rise = heights.max() - heights[0]
+    return bool(
+        rise > _TAKES_OFF * np.ptp(motion.height) and heights.max() - heights[-1] < _IN_THE_AIR * rise
+    )

@@ -81,6 +81,12 @@ class ArmMotion:
         release = len(self) - 1 if first.release is None else first.release
         return float(np.linalg.norm(self.path[second.grasp] - self.path[release]))
 
+    def releases_apart(self, first: Cycle, second: Cycle) -> float:
+        """Distance between two releases; infinite where one of them is not in the recording."""
+        if first.release is None or second.release is None:
+            return float("inf")
+        return float(np.linalg.norm(self.path[first.release] - self.path[second.release]))
+
     def retreat_end(self, start: int, end: int) -> int:
         """The first frame after the retreat that begins at `start`, before the next grasp at `end`.
 

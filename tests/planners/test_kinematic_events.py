@@ -70,11 +70,35 @@ def test_what_is_taken_again_where_it_was_had_slipped():
     assert starts(plan)[2] < arm.contacts[1]  # it stayed behind when the hand rose, not when it opened
 
 
-def test_without_a_height_a_slip_ends_where_the_hand_opens():
+def test_without_a_height_nothing_shows_a_slip():
     arm = Arm().take(A).go(A + UP, 0.6, 0.4).go(B + UP, 1, 0.4).open().take(A).put(B).home()
     plan = arm.plan("put the cup in the box", dims=("a.pos", "b.pos", "c.pos", "gripper.pos"))
-    assert [step.outcome for step in plan.steps] == ["done", "failed", "done", "done"]
+    assert all(step.outcome == "done" and step.doubts for step in plan.steps)
     assert near(starts(plan), [0, *arm.contacts[:3]])
+
+
+def drop(arm, b):
+    """Carry it above `b` and let it fall, as into a box."""
+    return arm.go(arm.rows[-1][:3] + UP, 0.6, 0.4).go(b + UP, 1, 0.4).open()
+
+
+@pytest.mark.parametrize("dims", [("x", "y", "z", "gripper"), ("a.pos", "b.pos", "c.pos", "gripper.pos")])
+@pytest.mark.parametrize(
+    "arm",
+    [
+        Arm().take(A).put(B).take(A).put(B).take(A).put(B).take(A).put(B).home(),
+        Arm().take(A).put(A).take(A).put(B).home(),
+        Arm().take(A).put(B).take(A).put(B + UP / 3).take(A).put(B + UP / 1.5).home(),
+        Arm().take(A).put(B).take(B).put(A).take(A).put(B).home(),
+        drop(drop(drop(Arm().take(A), B).take(A), B).take(A), B).home(),
+    ],
+    ids=["the same again and again", "put back", "stacked", "there and back", "dropped into a box"],
+)
+def test_what_was_carried_and_let_go_is_no_slip(arm, dims):
+    """Nothing shows that it stayed behind, although the next grasp is at the same place."""
+    plan = arm.plan("put the block in the bowl", dims=dims)
+    assert all(step.outcome == "done" for step in plan.steps)
+    assert near(starts(plan), [0, *arm.contacts[:-1]])
 
 
 def test_a_hand_that_closes_while_it_retreats_takes_the_next_thing():
