@@ -28,7 +28,9 @@ _TAKES_OFF = 0.1
 _IN_THE_AIR = 1 / 3
 """Share of its rise that a hand goes down again, at least, before it sets an object down."""
 _ELSEWHERE = 0.2
-"""Share of the arm's extent beyond which two releases have not one target."""
+"""Share of the arm's extent beyond which two releases, or two grasps, are not at one place."""
+_PREPARES = 0.1
+"""Share of the arm's extent within which it has not yet gone anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,19 @@ def sort_grasps(clauses: Sequence[Clause], motion: ArmMotion) -> tuple[list[Cycl
         sure = [c for c in sure if _rests(c, motion)]
     grasps = [c for c in cycles if c in sure or (_doubtful(c, motion) and _on_a_thing(c, sure, motion))]
     needed = sum(clause.kind != "act" for clause in clauses)
+    if not needed:  # the words ask for no grasp: only the motion speaks for one
+        grasps = [c for c in grasps if _has_reached(c, motion) and not _passes(c, motion)]
     grasps = sorted(grasps + _find_missed(grasps, needed, motion), key=lambda c: c.contact)
-    failed_grasps: list[FailedGrasp] = []
+    empty: list[Cycle] = []
     for cycle in sorted(grasps, key=motion.carry_distance):
-        in_vain = motion.failed(cycle) and (clauses[0].kind != "act" or _doubtful(cycle, motion))
-        if in_vain and (len(grasps) > needed or len(clauses) == 1):
+        if motion.failed(cycle) and (len(grasps) > needed or len(clauses) == 1):
             grasps.remove(cycle)
-            failed_grasps.append(FailedGrasp(cycle, _opening(cycle, motion)))
+            empty.append(cycle)
+    failed_grasps = [
+        FailedGrasp(c, _opening(c, motion))
+        for c in empty
+        if _is_repeated(c, [*grasps, *empty], motion) or (not grasps and needed == len(clauses))
+    ]
     if all(clause.kind in ("put", "pick") for clause in clauses):
         while len(grasps) > len(clauses) and (slipped := _find_slipped(grasps, motion)):
             grasps.remove(slipped)
@@ -84,14 +92,32 @@ def _doubtful(cycle: Cycle, motion: ArmMotion) -> bool:
     return cycle.release - cycle.contact <= _BRIEF * motion.fps
 
 
+def _is_repeated(cycle: Cycle, others: Sequence[Cycle], motion: ArmMotion) -> bool:
+    """Whether a later grasp is at the same place: then this closing was meant to be one."""
+    places = [motion.path[c.contact] for c in others if c.contact > cycle.contact]
+    here = motion.path[cycle.contact]
+    return any(np.linalg.norm(place - here) <= _ELSEWHERE * motion.extent for place in places)
+
+
 def _rests(cycle: Cycle, motion: ArmMotion) -> bool:
     closed = motion.closure(cycle)
     return bool((np.abs(closed - np.median(closed)) <= _ALIKE).mean() >= _RESTS)
 
 
-def _on_a_thing(cycle: Cycle, sure: Sequence[Cycle], motion: ArmMotion) -> bool:
+def _passes(cycle: Cycle, motion: ArmMotion) -> bool:
+    """Whether the arm does not stand while the hand closes."""
     usual = float(np.percentile(motion.speed, 80))
-    if motion.speed[cycle.grasp : cycle.contact + 1].mean() >= _STANDS * usual:
+    return bool(motion.speed[cycle.grasp : cycle.contact + 1].mean() >= _STANDS * usual)
+
+
+def _has_reached(cycle: Cycle, motion: ArmMotion) -> bool:
+    """Whether the arm has left the place where the recording begins: there it only prepares its hand."""
+    away = np.linalg.norm(motion.path[cycle.contact] - motion.path[0])
+    return bool(away > _PREPARES * motion.extent)
+
+
+def _on_a_thing(cycle: Cycle, sure: Sequence[Cycle], motion: ArmMotion) -> bool:
+    if _passes(cycle, motion):
         return False
     level = np.median(motion.closure(cycle))
     is_alike = [abs(level - np.median(motion.closure(other))) <= _ALIKE for other in sure]

@@ -16,17 +16,17 @@ class Verb(NamedTuple):
     imperative: str
     state: str
     grasped: bool = True
-    """Whether the hand closes on `{o}` itself, rather than on a tool or nothing."""
+    """Whether the hand must close on `{o}` itself: not so with a tool, or where an open hand does as well."""
 
 
 _PUT = Verb("put", "put {o} {rest}", "{o} is {rest}")
 _MOVE = Verb("put", "move {o} {rest}", "{o} is {rest}")
 _PICK = Verb("pick", "pick up {o}", "{o} is held in the gripper")
 _TAKE = Verb("put", "take {o} {rest}", "{o} is {rest}")
-_CLOSE = Verb("act", "close {o}", "{o} is closed")
-_TURN = Verb("act", "turn {o} {rest}", "{o} is turned {rest}")
-_ON = Verb("act", "turn on {o}", "{o} is switched on")
-_OFF = Verb("act", "turn off {o}", "{o} is switched off")
+_CLOSE = Verb("act", "close {o}", "{o} is closed", grasped=False)
+_TURN = Verb("act", "turn {o} {rest}", "{o} is turned {rest}", grasped=False)
+_ON = Verb("act", "turn on {o}", "{o} is switched on", grasped=False)
+_OFF = Verb("act", "turn off {o}", "{o} is switched off", grasped=False)
 _DOWN = Verb("put", "put down {o}", "{o} rests on the surface, released")
 
 VERBS: dict[str, Verb] = {
@@ -35,14 +35,14 @@ VERBS: dict[str, Verb] = {
     "insert": Verb("put", "insert {o} {rest}", "{o} is {rest}"),
     "hang": Verb("put", "hang {o} {rest}", "{o} hangs {rest}"),
     **dict.fromkeys(("move", "bring", "transfer", "carry", "shift", "relocate"), _MOVE),
-    "slide": Verb("act", "slide {o} {rest}", "{o} is {rest}"),
-    "push": Verb("act", "push {o} {rest}", "{o} is {rest}"),
+    "slide": Verb("act", "slide {o} {rest}", "{o} is {rest}", grasped=False),
+    "push": Verb("act", "push {o} {rest}", "{o} is {rest}", grasped=False),
     "pull": Verb("act", "pull {o} {rest}", "{o} is {rest}"),
     "drag": Verb("act", "drag {o} {rest}", "{o} is {rest}"),
     **dict.fromkeys(("take", "remove", "get"), _TAKE),
     **dict.fromkeys(("pick up", "pick", "grasp", "grab", "lift up", "lift"), _PICK),
     **dict.fromkeys(("put down", "set down"), _DOWN),
-    "open": Verb("act", "open {o}", "{o} is open"),
+    "open": Verb("act", "open {o}", "{o} is open", grasped=False),
     **dict.fromkeys(("close", "shut"), _CLOSE),
     "fold": Verb("act", "fold {o} {rest}", "{o} is folded {rest}"),
     "unfold": Verb("act", "unfold {o}", "{o} is unfolded"),

@@ -141,6 +141,42 @@ def test_a_single_grasp_that_carried_nothing_is_a_try():
     assert not any("box" in step.name or "box" in step.instruction for step in plan.steps)
 
 
+TOUCHES = ["press the button", "push the cup to the left", "open the drawer", "turn on the lamp"]
+
+
+@pytest.mark.parametrize("instruction", [*TOUCHES, "wipe the table", "fold the towel"])
+@pytest.mark.parametrize(
+    "arm",
+    [
+        Arm().go(A + UP, 1, 1).go(A, 0.6, 1).close(0.2).open().home(),
+        Arm().go(A + UP, 1, 1).go(A, 0.6, 1).close(0.2).go(A, 2, 0.2).open().home(),
+        Arm().go(HOME, 0.5, 0.2).go(A, 2, 0.2).go(B, 1, 0.2).home(0.2),
+        Arm().go(A + UP, 1, 0.2).go(A, 0.6, 0.2).go(B, 1, 0.2).home(0.2).open(),
+    ],
+    ids=["a finger's press", "a long press", "closed in place at the start", "closed on the way"],
+)
+def test_a_hand_that_changes_its_shape_grasps_nothing(arm, instruction):
+    """It presses, or is closed before it goes to push: that is no grasp, and no try in vain."""
+    plan = arm.plan(instruction)
+    assert names(plan) == [instruction]
+    assert plan.steps[0].outcome == "done"
+    assert plan.steps[0].doubts
+
+
+def test_a_press_beside_a_grasp_is_no_try():
+    arm = Arm().take(A).put(B).go(B + UP, 0.6, 1).go(C + UP, 0.6, 1).go(C, 0.6, 1).close(0.2).open().home()
+    for instruction in ("put the cup in the box", "put the cup in the box, then press the button"):
+        plan = arm.plan(instruction)
+        assert all(step.outcome == "done" for step in plan.steps)
+        assert names(plan)[:2] == ["pick up the cup", "put the cup in the box"]
+
+
+def test_what_an_open_hand_can_do_names_no_grasp():
+    arm = Arm().take(A).put(B).home()
+    for instruction in TOUCHES:
+        assert names(arm.plan(instruction)) == ["close the hand", instruction]
+
+
 def test_a_push_after_the_release_is_no_retreat():
     arm = Arm().take(A).put(B).go(B + UP, 0.5, 1)
     pushed = len(arm.go(B, 0.5, 1).rows)
