@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.image import Image
-from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
+from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.proposals import proposals
+from goalreel.planners.kinematic.robot import find_layout
 from goalreel.types import Alignment, Recording, Segment, Storyboard, StoryboardStep
 
 SIDE = 48

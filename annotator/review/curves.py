@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
+from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.planner import check
+from goalreel.planners.kinematic.robot import find_layout
 from goalreel.types import Recording
 
 type Points = list[tuple[int, float]]

@@ -7,16 +7,14 @@ import numpy as np
 
 from goalreel.planners.kinematic.clauses import Clause
 from goalreel.planners.kinematic.grasps import FailedGrasp
-from goalreel.planners.kinematic.layout import Layout, moving_hands
+from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.motion import ArmMotion
-from goalreel.planners.kinematic.signals import Cycle, hand_signal
+from goalreel.planners.kinematic.signals import Curve, Cycle, hand_signal, moves
 from goalreel.types import Recording
 
 _COUNTS = {"two": 2, "both": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _AGAIN = 0.1
 """Share of the arm's extent within which an object is taken again where it was set down."""
-_FOLLOWS = 0.02
-"""Share of the gripper's range within which its state follows its command."""
 
 
 def doubts(
@@ -25,7 +23,7 @@ def doubts(
     failed_grasps: Sequence[FailedGrasp],
     motion: ArmMotion,
     recording: Recording,
-    layout: Layout | None,
+    layout: Layout,
 ) -> tuple[str, ...]:
     """Say why the words of a plan may be untrue; empty where every grasp has a clause, and the reverse.
 
@@ -35,9 +33,9 @@ def doubts(
         failed_grasps: those that did not.
         motion: of the recording.
         recording: with the numbers of the hands.
-        layout: the one that the user gave, which is not doubted; None was found.
+        layout: complete; one without a closed end is in doubt.
     """
-    reasons = (*_of_words(clauses), *_of_hand(motion, recording, layout or Layout()))
+    reasons = (*_of_words(clauses), *_of_hand(motion, recording, layout))
     if not all(motion.failed(failed.cycle) for failed in failed_grasps):
         reasons = (*reasons, "the hand carries something that counts as slipped")
     return tuple(dict.fromkeys((*reasons, *_of_grasps(clauses, grasps, motion))))
@@ -57,35 +55,22 @@ def _of_hand(motion: ArmMotion, recording: Recording, layout: Layout) -> Iterato
     if motion.closed is None:
         yield "no gripper is seen to move: name it with --layout gripper=..."
         return
-    if not layout.gripper and moving_hands(recording) > 1:
+    if layout.other and _moves_too(recording, layout, layout.other):
         yield "two hands move, and only one of them is read"
-    if layout.closed is None and _contradicted(motion, recording):
-        yield "the gripper's command says that its other end is the closed one: see --layout closed=..."
+    if layout.closed is None:
+        yield "which end of the gripper is closed is not known: say --layout closed=low or closed=high"
 
 
-def _contradicted(motion: ArmMotion, recording: Recording) -> bool:
-    """Whether the command squeezes where the hand is taken for open, and nowhere else.
+def _moves_too(recording: Recording, first: Layout, second: Layout) -> bool:
+    """Whether a second hand moves by at least a third of the first, or the reverse."""
+    sizes = [np.ptp(signal) if moves(signal) else 0.0 for signal in _signals(recording, first, second)]
+    return 3 * min(sizes) >= max(sizes)
 
-    A hand that holds something cannot follow its command, which is further closed than its state.
-    """
-    hand = list(motion.hand)
-    if len(hand) > 1:  # the many joints of a hand follow their commands each in its own way
-        return False
-    same = recording.state_names == recording.action_names and recording.state.shape == recording.action.shape
-    if not hand or not same or not motion.cycles or motion.closed is None:
-        return False
-    state, action = (hand_signal(values[:, hand]) for values in (recording.state, recording.action))
-    holds = np.zeros(len(motion), bool)
-    for cycle in motion.cycles:
-        holds[cycle.contact : cycle.release] = True
-    if holds.all() or not holds.any():
-        return False
-    spread = float(np.ptp(state))
-    if spread == 0 or np.ptp(motion.closed) == 0:
-        return False
-    closing = np.sign(np.corrcoef(state, motion.closed)[0, 1])
-    squeeze = closing * (action - state) / spread
-    return bool(np.median(squeeze[~holds]) < -_FOLLOWS and np.median(squeeze[holds]) < _FOLLOWS)
+
+def _signals(recording: Recording, *hands: Layout) -> Iterator[Curve]:
+    for hand in hands:
+        values = recording.state if hand.source == "state" else recording.action
+        yield hand_signal(values[:, list(hand.gripper)])
 
 
 def _of_grasps(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> Iterator[str]:

@@ -10,10 +10,11 @@ from goalreel.planners.kinematic.clauses import read, whole
 from goalreel.planners.kinematic.events import cut_at_release, events
 from goalreel.planners.kinematic.evidence import doubts
 from goalreel.planners.kinematic.grasps import FailedGrasp, sort_grasps
-from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
+from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.naming import COLOUR_NOTE, name_by_colour
 from goalreel.planners.kinematic.phases import phases
+from goalreel.planners.kinematic.robot import find_layout
 from goalreel.terms import Granularity as Granularity
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
 
@@ -73,9 +74,10 @@ class KinematicPlanner:
         clauses = read(instruction)
         if not clauses:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
-        motion = read_motion(recording, find_layout(recording, self._layout))
+        layout = find_layout(recording, self._layout)
+        motion = read_motion(recording, layout)
         grasps, failed_grasps = sort_grasps(clauses, motion)
-        reasons = doubts(clauses, grasps, failed_grasps, motion, recording, self._layout)
+        reasons = doubts(clauses, grasps, failed_grasps, motion, recording, layout)
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]
             grasps, failed_grasps = sort_grasps(clauses, motion)

@@ -6,9 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from goalreel.planners.kinematic.layout import Layout, find_layout
+from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.planner import check
+from goalreel.planners.kinematic.robot import find_layout
 from goalreel.types import Recording
 
 type Cue = Literal["closed", "opened", "still", "slow"]

@@ -45,15 +45,16 @@ def smooth(values: NDArray[np.floating], frames: int) -> Curve:
 
 
 def hand_signal(fingers: NDArray[np.floating]) -> Curve:
-    """One curve for a hand of many joints, (n, joints) -> (n,): their mean, with joints that run against the
-    one that moves most turned round (the two fingers of some parallel grippers are mirrored)."""
+    """One curve for a hand of many joints, (n, joints) -> (n,): their mean, with joints turned round that run
+    against the first one that moves as the others do (some parallel grippers have mirrored fingers)."""
     fingers = np.asarray(fingers, np.float64)
     centred = fingers - fingers.mean(axis=0)
-    leader = centred[:, np.ptp(fingers, axis=0).argmax()]
+    ranges = np.ptp(fingers, axis=0)
+    leader = centred[:, (ranges >= ranges.max() / 2).argmax()]
     return (fingers * np.where(leader @ centred < 0, -1.0, 1.0)).mean(axis=1)
 
 
-def _split_level(values: Curve) -> float:
+def split_level(values: Curve) -> float:
     """The level between the two clusters of a curve (two-means, which is Otsu's threshold)."""
     level = (values.min() + values.max()) / 2
     for _ in range(20):
@@ -79,7 +80,7 @@ def two_levels(values: NDArray[np.floating]) -> float:
     values = unwrap(values)
     if not moves(values):
         return 0.0
-    high = values > _split_level(values)
+    high = values > split_level(values)
     share = high.mean()
     if not 0 < share < 1:
         return 0.0
@@ -128,7 +129,7 @@ def cycles(closed: Curve, fps: float) -> list[Cycle]:
 
     A hand that starts closed holds nothing yet: it must open before its first grasp.
     """
-    level = _split_level(closed)
+    level = split_level(closed)
     enter, leave = level + 0.05, level - 0.05
     spans: list[tuple[int, int]] = []
     inside, start, has_opened = bool(closed[0] > enter), 0, False

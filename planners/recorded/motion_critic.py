@@ -11,9 +11,10 @@ import numpy as np
 
 from goalreel.errors import DatasetError
 from goalreel.image import Image
-from goalreel.planners.kinematic.layout import Layout, Unsegmentable, find_layout
+from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.planner import check
+from goalreel.planners.kinematic.robot import find_layout
 from goalreel.planners.kinematic.signals import Cycle
 from goalreel.planners.recorded.difference import DifferenceCritic, edges
 from goalreel.types import Candidate, Recording, Recordings, Verdict

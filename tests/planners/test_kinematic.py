@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from goalreel.errors import InputError
 from goalreel.planners.kinematic import KinematicPlanner, Layout
-from goalreel.planners.kinematic.layout import find_layout
+from goalreel.planners.kinematic.robot import find_layout
 from goalreel.types import Failure, Plan, Task
 
 XYZ = ("x", "y", "z", "gripper")

@@ -135,16 +135,22 @@ def commanded(arm: Arm, squeeze: float) -> Motions:
     return replace(recording, commands=action)
 
 
-def test_a_command_that_squeezes_where_the_hand_counts_as_open_contradicts_the_guess():
-    right = commanded(ONCE, 0.2)
-    assert doubts(plan_of(right)) == ()
+def test_a_command_that_squeezes_tells_which_end_is_closed():
+    assert doubts(plan_of(commanded(ONCE, 0.2))) == ()
     closed_first = Arm()
     closed_first.rows[0][3] = 0.4
     closed_first.go(A, 1, 0.4).open().go(B, 1, 1.0).close().go(A, 1, 0.4)
-    wrong = commanded(closed_first, 0.2)
-    assert any("other end is the closed one" in doubt for doubt in doubts(plan_of(wrong)))
-    said = plan_of(wrong, Layout.parse("closed=low"))
-    assert not any("other end" in doubt for doubt in doubts(said)), "what a person says is not doubted"
+    found = plan_of(commanded(closed_first, 0.2))
+    assert found.segments == plan_of(commanded(closed_first, 0.2), Layout.parse("closed=low")).segments
+    assert not any("which end" in doubt for doubt in doubts(found))
+
+
+def test_an_end_that_nothing_tells_is_in_doubt_until_a_person_says_it():
+    once = Arm().take(A).home(0.4)
+    reasons = doubts(once.plan("put the cup in the box"))
+    assert any("which end of the gripper is closed is not known" in doubt for doubt in reasons)
+    recording = Motions("pick up the cup", np.array(once.rows, np.float32))
+    assert not any("which end" in doubt for doubt in doubts(plan_of(recording, Layout.parse("closed=low"))))
 
 
 def test_two_hands_that_move_are_in_doubt_and_one_that_rests_is_not():

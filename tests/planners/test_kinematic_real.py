@@ -11,9 +11,9 @@ from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.align import align
 from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.grasps import sort_grasps
-from goalreel.planners.kinematic.layout import find_layout
 from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.naming import find_move
+from goalreel.planners.kinematic.robot import find_layout
 from goalreel.types import Plan, Task
 
 

@@ -1,0 +1,267 @@
+"""Which end of a gripper's range is closed: evidence from a dataset's numbers, its names and its robot."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.planners.kinematic.signals import Curve, arm_speed, moves, smooth, split_level
+
+type End = Literal["low", "high"]
+
+_OPEN_NAME = re.compile(
+    r"width|opening|openn?ess|aperture|(?:^|[^a-z])(?:open|gap)(?:$|[^a-z])", re.IGNORECASE
+)
+_CLOSED_NAME = re.compile(r"closed|closing|closure|(?:^|[^a-z])close(?:$|[^a-z])", re.IGNORECASE)
+_CONVENTIONS: tuple[tuple[str, float, float, End, str], ...] = (
+    (r"so_?-?10[01]|so_follower|koch|omx|lekiwi", -20, 120, "low", "lerobot's 0-100 grippers close at 0"),
+    (r"aloha", -0.5, 1.6, "low", "ALOHA's grippers close at 0"),
+    (r"openarm", -90, 10, "high", "OpenArm's grippers open at -65 degrees"),
+    (r"robotiq|2f[_-]?(?:85|140)", -0.1, 256, "high", "Robotiq's grippers open at 0"),
+    (r"inspire", -0.1, 1.1, "low", "Inspire's hands open at 1"),
+)
+"""A robot type or name, the range of its values, its closed end, and how to say so.
+
+Sources: lerobot 0.6 (`koch_leader`: gripper_open_pos; `openarm_mini`), gym-aloha's README, Robotiq's manual
+(position 0 is open, 255 closed), Unitree's documentation of Inspire's hands.
+"""
+_MOVED = 0.3
+"""A hand moves in an episode that covers this share of its range over the dataset."""
+_STANDS = 0.5
+"""Share of the arm's usual speed below which the arm stands."""
+_CARRY = 0.2
+"""Share of its extent that an arm travels with an object."""
+_RULE = 0.8
+"""Share of the episodes from which on something holds as a rule."""
+_SQUEEZE = 0.03
+"""Share of the hand's range by which a command lies beyond a state that follows no further."""
+_SAME_UNITS = 0.15
+"""Share of the hand's range by which a command may miss the state at the open end."""
+_CLEAR = 3.0
+"""Something is clear at one end if it is this many times as much as at the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What speaks for a closed end: `weight` 1 is a hint, 2 a reason, 3 a strong one."""
+
+    end: End
+    weight: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandTrace:
+    """One hand in one episode of n frames."""
+
+    hand: Curve
+    """The gripper's value, (n,)."""
+    command: Curve | None
+    """Its command, (n,), in any units; None without one."""
+    path: Curve
+    """The arm's place, (n, dims)."""
+    height: Curve | None
+    fps: float
+
+
+def closed_end(
+    traces: Sequence[HandTrace], names: Sequence[str], robot_type: str | None, joints: int
+) -> list[Evidence]:
+    """Collect what speaks for either end, the strongest first.
+
+    Args:
+        traces: the hand in each episode.
+        names: of its dimensions, or empty.
+        robot_type: as in `meta/info.json`.
+        joints: the number of its dimensions.
+    """
+    values = np.concatenate([trace.hand for trace in traces])
+    span = float(np.ptp(values))
+    moving = [t for t in traces if moves(t.hand) and np.ptp(t.hand) >= _MOVED * span]
+    evidence = [*_of_names(names, robot_type, values, joints)]
+    if moving:
+        evidence += [*_of_commands(moving, span), *_of_rest(moving)]
+        evidence += [*_of_carries(moving), *_of_stands(moving)]
+    return sorted(evidence, key=lambda e: -e.weight)
+
+
+def _of_names(names: Sequence[str], robot_type: str | None, values: Curve, joints: int) -> Iterator[Evidence]:
+    text = ", ".join(names)
+    if joints == 1 and _OPEN_NAME.search(text):
+        yield Evidence("low", 3, f"{text} says how open it is")
+    elif joints == 1 and _CLOSED_NAME.search(text):
+        yield Evidence("high", 3, f"{text} says how closed it is")
+    low, high = float(values.min()), float(values.max())
+    for pattern, least, most, end, reason in _CONVENTIONS:
+        if re.search(pattern, f"{robot_type or ''} {text}", re.IGNORECASE) and least <= low <= high <= most:
+            yield Evidence(end, 2, reason)
+            return
+    if joints > 1 and low >= 0 and 0.5 < high <= 1:
+        yield Evidence("low", 2, "hands whose joints go from 0 to 1 open at 1")
+
+
+def _of_commands(traces: Sequence[HandTrace], span: float) -> Iterator[Evidence]:
+    """What holds an object cannot follow its command, which lies beyond the state."""
+    pairs = [(t, t.command) for t in traces if t.command is not None]
+    if not pairs:
+        return
+    commands = np.concatenate([command for _, command in pairs])
+    hands = np.concatenate([trace.hand for trace, _ in pairs])
+    size = float(np.ptp(commands))
+    if size == 0:
+        return
+    steady = np.concatenate([_steady(t.hand, span, t.fps) & _steady(c, size, t.fps) for t, c in pairs])
+    low, high = steady & (hands <= split_level(hands)), steady & (hands > split_level(hands))
+    if min(low.sum(), high.sum()) < 3:
+        return
+    offsets = (commands - hands) / span
+    bias = min(abs(np.median(offsets[low])), abs(np.median(offsets[high])))
+    if bias < _SAME_UNITS and size <= 2 * span <= 6 * size:
+        yield from _of_squeeze(offsets[low], offsets[high])
+    elif np.isin(np.round((commands - commands.min()) / size, 1), (0, 1)).mean() >= 0.95:
+        yield from _of_stops(hands[low], hands[high], span)
+
+
+def _steady(values: Curve, span: float, fps: float) -> NDArray[np.bool_]:
+    """Frames at which a curve has stood for a third of a second."""
+    frames = max(1, round(fps / 3))
+    steady = np.zeros(len(values), bool)
+    steady[frames:] = np.abs(values[frames:] - values[:-frames]) < 0.02 * span
+    return steady
+
+
+def _of_squeeze(low: Curve, high: Curve) -> Iterator[Evidence]:
+    """Offsets of the command from the state where both stand, at either end; those of calibration cancel."""
+    below = float(min(-np.quantile(low, 0.2), np.median(high) - np.quantile(low, 0.2)))
+    above = float(min(np.quantile(high, 0.8), np.quantile(high, 0.8) - np.median(low)))
+    if below > _SQUEEZE and below > _CLEAR * above:
+        yield Evidence("low", 3, _squeeze("below", below, max(0.0, above)))
+    elif above > _SQUEEZE and above > _CLEAR * below:
+        yield Evidence("high", 3, _squeeze("above", above, max(0.0, below)))
+
+
+def _squeeze(side: str, here: float, there: float) -> str:
+    beyond = f"{here:.0%} of the range {side} the state"
+    return f"where both stand the command lies {beyond}, at the other end {there:.0%} beyond it"
+
+
+def _of_stops(low: Curve, high: Curve, span: float) -> Iterator[Evidence]:
+    """A hand with two commands opens to one place, and closes to the width of what it holds."""
+    spread_low, spread_high = (float(np.subtract(*np.quantile(v, (0.9, 0.1)))) / span for v in (low, high))
+    for end, here, there in (("low", spread_low, spread_high), ("high", spread_high, spread_low)):
+        if here > _SQUEEZE and here > _CLEAR * there:
+            yield Evidence(
+                end, 2, f"its {end} end varies by {here:.0%} of the range, the other by {there:.0%}"
+            )
+
+
+def _of_rest(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
+    """A hand is open where an episode starts and where it ends, as a rule."""
+    level = split_level(np.concatenate([trace.hand for trace in traces]))
+    starts, ends = (
+        float(np.mean([np.median(t.hand[part]) > level for t in traces]))
+        for part in (slice(3), slice(-3, None))
+    )
+    several = len(traces) >= 3
+    for closed, rest, start, end in (("low", "high", starts, ends), ("high", "low", 1 - starts, 1 - ends)):
+        if start >= _RULE:
+            both = end >= _RULE
+            weight = both + several
+            where = f"starts and ends at its {rest} end" if both else f"starts at its {rest} end"
+            share = min(start, end) if both else start
+            if weight:
+                yield Evidence(closed, weight, f"it {where} in {share:.0%} of {_episodes(len(traces))}")
+
+
+def _of_carries(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
+    """An arm stands where its hand takes an object, travels with it, and lets go low or standing."""
+    counts = [[_carries(trace, high) for trace in traces] for high in (False, True)]
+    low, high = sum(counts[0]), sum(counts[1])
+    for end, here, there in (("low", low, high), ("high", high, low)):
+        if here > there:
+            clear = here >= 2 and here > _CLEAR * there
+            times = f"{_times(here)}, and {_times(there)} at the other"
+            yield Evidence(end, 1 + clear, f"at its {end} end it looks as if it carried something {times}")
+
+
+def _of_stands(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
+    """An arm stands when its hand closes, and often moves on while it opens."""
+    speeds: dict[bool, list[float]] = {False: [], True: []}
+    for trace in traces:
+        for start, _, high in _spans(trace):
+            if _is_away(trace, start):
+                speeds[high].append(_pace(trace, start))
+    if min(map(len, speeds.values())) < 3:
+        return
+    to_low, to_high = (float(np.median(speeds[high])) for high in (False, True))
+    for end, here, there in (("low", to_low, to_high), ("high", to_high, to_low)):
+        if here < _STANDS and there > 2 * here and there > here + 0.1:
+            yield Evidence(
+                end,
+                1,
+                f"the arm is slower when the hand goes to its {end} end ({here:.0%} of its usual speed "
+                f"against {there:.0%})",
+            )
+
+
+def _carries(trace: HandTrace, high: bool) -> int:
+    """Count the spans at one end in which the arm may have carried something."""
+    extent = _extent(trace)
+    count = 0
+    for start, end, is_high in _spans(trace):
+        if is_high != high or end == len(trace.hand):
+            continue
+        away = np.linalg.norm(trace.path[start:end] - trace.path[start], axis=1).max()
+        count += bool(
+            away >= _CARRY * extent
+            and _is_away(trace, start)
+            and _is_away(trace, end)
+            and _pace(trace, start) < _STANDS
+            and (_pace(trace, end) < _STANDS if trace.height is None else _are_low(trace.height, start, end))
+        )
+    return count
+
+
+def _spans(trace: HandTrace) -> list[tuple[int, int, bool]]:
+    """The spans [start, end) after the first one in which a hand stays at one end, and whether it is high."""
+    hand, n = smooth(trace.hand, round(0.2 * trace.fps)), len(trace.hand)
+    is_high = hand > split_level(hand)
+    edges = [*(np.flatnonzero(np.diff(is_high.astype(int))) + 1).tolist(), n]
+    if not trace.path.shape[1] or not _extent(trace):
+        return []
+    return [(a, b, bool(is_high[a])) for a, b in itertools.pairwise(edges) if b - a >= trace.fps / 3]
+
+
+def _extent(trace: HandTrace) -> float:
+    return float(np.linalg.norm(np.ptp(trace.path, axis=0)))
+
+
+def _is_away(trace: HandTrace, frame: int) -> bool:
+    """Whether the arm is neither where the episode starts nor where it ends."""
+    at = trace.path[min(frame, len(trace.path) - 1)]
+    rests = (trace.path[0], trace.path[-1])
+    return all(np.linalg.norm(at - rest) >= 0.1 * _extent(trace) for rest in rests)
+
+
+def _pace(trace: HandTrace, frame: int) -> float:
+    """The arm's speed around a frame, as a share of its usual speed."""
+    speed, reach = arm_speed(trace.path, trace.fps), max(1, round(0.2 * trace.fps))
+    usual = float(np.percentile(speed, 80))
+    return float(speed[max(0, frame - reach) : frame + reach + 1].mean() / usual) if usual else 0.0
+
+
+def _are_low(height: Curve, *frames: int) -> bool:
+    limit = height.min() + 0.5 * np.ptp(height)
+    return all(height[frame] <= limit for frame in frames)
+
+
+def _episodes(number: int) -> str:
+    return "1 episode" if number == 1 else f"{number} episodes"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"

@@ -1,0 +1,311 @@
+"""What holds for a robot: its grippers, which end is closed, and its arms, inferred from a whole dataset."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from goalreel.planners.kinematic.closed_end import Evidence, HandTrace, closed_end
+from goalreel.planners.kinematic.layout import (
+    Layout,
+    check_layout,
+    find_position,
+    named_hands,
+    side_of,
+    written,
+)
+from goalreel.planners.kinematic.signals import hand_signal, moves, two_levels, unwrap
+from goalreel.types import Recording
+
+type Confidence = Literal["given", "certain", "likely", "unknown"]
+
+SAMPLE = 200
+"""Episodes that `infer_robot` needs at most."""
+_TWO_LEVELS = 0.85
+"""The two levels of a gripper's signal explain at least this share of its variance."""
+_SECOND_HAND = 1 / 3
+"""A second hand moves by at least this share of the one that moves most."""
+
+_ENOUGH, _CERTAIN = 2, 5
+"""How far the evidence for an end must outweigh the rest, and what it takes to be certain."""
+_SIDES: dict[str, Literal["left", "right"]] = {"l": "left", "r": "right"}
+
+
+class Finding(BaseModel):
+    """What was understood of one field, how sure it is, and why."""
+
+    model_config = ConfigDict(frozen=True)
+
+    field: str
+    """Such as `gripper`, or `left gripper` where there are two."""
+    value: str | None
+    """As `--layout` writes it; None where there is none, or it is unknown."""
+    confidence: Confidence
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.field} {self.value or '-'} ({self.confidence}): {self.reason}"
+
+
+class Robot(BaseModel):
+    """A robot as its recordings show it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    layout: Layout
+    """Complete; with two hands, that of the one that moves most, and `other`."""
+    findings: tuple[Finding, ...]
+
+    @property
+    def hands(self) -> tuple[Layout, ...]:
+        """The layout of each hand."""
+        return self.layout.hands
+
+    @property
+    def unknown(self) -> tuple[Finding, ...]:
+        """What the run needs and the data do not tell."""
+        return tuple(f for f in self.findings if f.confidence == "unknown")
+
+
+def infer_robot(
+    recordings: Sequence[Recording],
+    hint: Layout | None = None,
+    robot_type: str | None = None,
+    sampled_from: int | None = None,
+) -> Robot:
+    """Find what `hint` leaves open from all of `recordings`.
+
+    Args:
+        recordings: of one robot, at least one.
+        hint: what a person says; it is not doubted.
+        robot_type: as in `meta/info.json`.
+        sampled_from: the number of episodes of which `recordings` are a sample.
+
+    Raises:
+        Unsegmentable: an index of `hint` lies outside the recordings.
+    """
+    hint = hint or Layout()
+    for recording in recordings:
+        check_layout(recording, hint)
+    if hint.complete:
+        return Robot(layout=hint, findings=())
+    seen = f"{len(recordings)} of {sampled_from} episodes" if sampled_from else _episodes(len(recordings))
+    if hint.gripper:
+        hands = [(h.model_copy(update={"other": None}), "given", "by --layout") for h in hint.hands]
+    else:
+        hands = _find_hands(recordings, hint, seen)
+    robots = [_infer_hand(recordings, *hand, robot_type, seen, len(hands)) for hand in hands]
+    if not robots:
+        layout, found = _find_arm(recordings[0], hint, "")
+        nothing = "no dimension is named so or goes between two levels"
+        gripper = Finding(field="gripper", value=None, confidence="likely", reason=f"{nothing} in {seen}")
+        return Robot(layout=layout.model_copy(update={"complete": True}), findings=(gripper, *found))
+    layouts, findings = _settle([layout for layout, _ in robots], [f for _, found in robots for f in found])
+    other = layouts[1] if len(layouts) > 1 else None
+    return Robot(layout=layouts[0].model_copy(update={"other": other}), findings=tuple(findings))
+
+
+def find_layout(recording: Recording, hint: Layout | None = None) -> Layout:
+    """The layout of one recording on its own; a complete `hint` stays as it is.
+
+    Raises:
+        Unsegmentable: an index of `hint` lies outside the recording.
+    """
+    return infer_robot([recording], hint).layout
+
+
+type _Hand = tuple[Layout, Confidence, str]
+"""A layout with its gripper, how sure that is, and why."""
+
+
+def _find_hands(recordings: Sequence[Recording], hint: Layout, seen: str) -> list[_Hand]:
+    """The grippers, at most two, the one that moves most first: by name in the state, then in the action,
+    else by behaviour."""
+    named: list[tuple[float, Layout, str]] = []
+    for source in ("state", "action"):
+        names, dims = _names(recordings[0], source), _values(recordings[0], source).shape[1]
+        for hand in named_hands(names, dims):
+            curves = [hand_signal(_values(r, source)[:, hand]) for r in recordings]
+            size = max((float(np.ptp(c)) for c in curves if moves(c)), default=0.0)
+            side = _SIDES.get(side_of(names[hand[0]]))
+            layout = hint.model_copy(update={"gripper": tuple(hand), "source": source, "side": side})
+            named.append((size, layout, ", ".join(names[i] for i in hand)))
+        if any(size for size, _, _ in named):
+            break
+    else:
+        named = named[:1]
+    most = max((size for size, _, _ in named), default=0.0)
+    named = sorted(named, key=lambda hand: -hand[0])[:2]
+    if named:
+        return [
+            (layout, "certain", f"named {text}")
+            for size, layout, text in named
+            if size >= _SECOND_HAND * most and (size or not most)
+        ]
+    return _find_by_behaviour(recordings, hint, seen)
+
+
+def _find_by_behaviour(recordings: Sequence[Recording], hint: Layout, seen: str) -> list[_Hand]:
+    """The last dimension whose signal has two levels, and the one in the same place of the other half."""
+    for source in ("state", "action"):
+        values = [_values(r, source) for r in recordings]
+        dims = values[0].shape[1]
+        scores = [_two_levels([v[:, i] for v in values]) for i in range(dims)]
+        best = max(scores, default=0.0)
+        if best < _TWO_LEVELS:
+            continue
+        last = max(i for i, score in enumerate(scores) if score >= max(_TWO_LEVELS, best - 0.1))
+        hands = [last]
+        if dims % 2 == 0 and scores[twin := (last + dims // 2) % dims] >= _TWO_LEVELS:
+            hands.append(twin)
+        reason = f"goes between two levels in {seen}"
+        return [
+            (hint.model_copy(update={"gripper": (i,), "source": source}), "likely", reason) for i in hands
+        ]
+    return []
+
+
+def _two_levels(columns: Sequence[NDArray[np.floating]]) -> float:
+    """How much of a dimension's variance two levels explain, over the episodes in which it moves."""
+    scores = [two_levels(column) for column in columns if moves(unwrap(column))]
+    return float(np.mean(scores)) if 3 * len(scores) >= len(columns) and scores else 0.0
+
+
+def _infer_hand(
+    recordings: Sequence[Recording],
+    layout: Layout,
+    confidence: Confidence,
+    reason: str,
+    robot_type: str | None,
+    seen: str,
+    hands: int,
+) -> tuple[Layout, list[Finding]]:
+    """Complete the layout of one hand."""
+    label = f"{layout.side or written(layout.gripper)} " if hands > 1 else ""
+    gripper = Finding(
+        field=f"{label}gripper", value=written(layout.gripper), confidence=confidence, reason=reason
+    )
+    layout, arm = _find_arm(recordings[0], layout, label)
+    closed = _find_closed(recordings, layout, robot_type, seen, label)
+    update = {"closed": closed.value, "complete": True}
+    return layout.model_copy(update=update), [gripper, closed, *arm]
+
+
+def _find_arm(recording: Recording, layout: Layout, label: str) -> tuple[Layout, list[Finding]]:
+    """Complete position and vertical axis."""
+    field = f"{label}position"
+    if layout.position:
+        value = written(layout.position)
+        return layout, [Finding(field=field, value=value, confidence="given", reason="by --layout")]
+    source = "state" if recording.state.shape[1] else "action"
+    names, dims = _names(recording, source), _values(recording, source).shape[1]
+    position, vertical = find_position(names, dims, layout.gripper if layout.source == source else ())
+    named = len(names) == dims
+    reason = "named x, y and z" if vertical is not None else "the arm's joints" if named else "all the rest"
+    if layout.vertical is not None:
+        vertical = layout.vertical
+    layout = layout.model_copy(update={"position": position, "vertical": vertical})
+    value = written(position) or None
+    return layout, [
+        Finding(field=field, value=value, confidence="certain" if named else "likely", reason=reason),
+        Finding(
+            field=f"{label}vertical",
+            value=None if vertical is None else str(vertical),
+            confidence="certain" if named else "likely",
+            reason="named z" if vertical is not None else "no dimension is known to be a height",
+        ),
+    ]
+
+
+def _find_closed(
+    recordings: Sequence[Recording], layout: Layout, robot_type: str | None, seen: str, label: str
+) -> Finding:
+    """Weigh what speaks for either end of a gripper."""
+    field = f"{label}closed"
+    if layout.closed is not None:
+        return Finding(field=field, value=layout.closed, confidence="given", reason="by --layout")
+    traces = [_trace(recording, layout) for recording in recordings]
+    if not any(moves(trace.hand) for trace in traces):
+        return Finding(field=field, value=None, confidence="certain", reason=f"it never moves in {seen}")
+    all_names = _names(recordings[0], layout.source)
+    names = [all_names[i] for i in layout.gripper] if all_names else []
+    evidence = closed_end(traces, names, robot_type, len(layout.gripper))
+    weights = {end: sum(e.weight for e in evidence if e.end == end) for end in ("low", "high")}
+    end: Literal["low", "high"] = "low" if weights["low"] >= weights["high"] else "high"
+    against = weights["high" if end == "low" else "low"]
+    reason = _reasons(evidence, end)
+    if weights[end] - against < _ENOUGH:
+        hand = np.concatenate([trace.hand for trace in traces])
+        what = f"it goes from {hand.min():.3g} to {hand.max():.3g} in {seen}"
+        return Finding(
+            field=field, value=None, confidence="unknown", reason=f"{what}; {reason or 'nothing tells more'}"
+        )
+    sure = not against and weights[end] >= _CERTAIN
+    return Finding(field=field, value=end, confidence="certain" if sure else "likely", reason=reason)
+
+
+def _reasons(evidence: Sequence[Evidence], end: str) -> str:
+    support = "; ".join(e.reason for e in evidence if e.end == end)
+    against = "; ".join(e.reason for e in evidence if e.end != end)
+    return f"{support}; but {against}" if against else support
+
+
+def _settle(layouts: list[Layout], findings: list[Finding]) -> tuple[list[Layout], list[Finding]]:
+    """Let two hands of one robot close at the same end where only one of them tells."""
+    ends = {layout.closed for layout in layouts if layout.closed}
+    if len(layouts) < 2 or len(ends) != 1:
+        return layouts, findings
+    (end,) = ends
+    return (
+        [layout.model_copy(update={"closed": end}) for layout in layouts],
+        [
+            f.model_copy(
+                update={"value": end, "confidence": "likely", "reason": f"as the other hand; {f.reason}"}
+            )
+            if f.field.endswith("closed") and f.confidence == "unknown"
+            else f
+            for f in findings
+        ],
+    )
+
+
+def _trace(recording: Recording, layout: Layout) -> HandTrace:
+    body = recording.state if recording.state.shape[1] else recording.action
+    hand = list(layout.gripper)
+    height = None if layout.vertical is None else body[:, layout.vertical].astype(np.float64)
+    return HandTrace(
+        hand_signal(_values(recording, layout.source)[:, hand]),
+        _command(recording, layout),
+        unwrap(body[:, list(layout.position)]),
+        height,
+        recording.fps,
+    )
+
+
+def _command(recording: Recording, layout: Layout) -> NDArray[np.float64] | None:
+    """The command of a hand in the state: the action's dimensions of the same names, or the same indices."""
+    if layout.source == "action" or not recording.action.shape[1]:
+        return None
+    hand = list(layout.gripper)
+    if len(recording.state_names) == recording.state.shape[1] and recording.action_names:
+        names = [recording.state_names[i] for i in hand]
+        if not set(names) <= set(recording.action_names):
+            return None
+        hand = [recording.action_names.index(name) for name in names]
+    elif recording.state.shape != recording.action.shape:
+        return None
+    return hand_signal(recording.action[:, hand])
+
+
+def _values(recording: Recording, source: str) -> NDArray[np.float32]:
+    return recording.state if source == "state" else recording.action
+
+
+def _names(recording: Recording, source: str) -> tuple[str, ...]:
+    return recording.state_names if source == "state" else recording.action_names
+
+
+def _episodes(number: int) -> str:
+    return "1 episode" if number == 1 else f"{number} episodes"

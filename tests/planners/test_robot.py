@@ -1,0 +1,263 @@
+"""What is understood of a robot from all of its recordings: grippers, closed ends, arms."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from support.places import DATA
+
+from goalreel.datasets.source import Source
+from goalreel.errors import InputError
+from goalreel.planners.kinematic.layout import Layout, Unsegmentable
+from goalreel.planners.kinematic.robot import Robot, find_layout, infer_robot
+
+SO101 = tuple(
+    f"{name}.pos"
+    for name in ("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper")
+)
+ALOHA = tuple(
+    f"{side}_{name}"
+    for side in ("left", "right")
+    for name in ("waist", "shoulder", "elbow", "forearm_roll", "wrist_angle", "wrist_rotate", "gripper")
+)
+HOME = np.array([0.3, 0.0, 0.3])
+
+
+@dataclass(frozen=True)
+class Made:
+    """A Recording without pictures."""
+
+    state: np.ndarray
+    action: np.ndarray
+    state_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+    fps: float = 20.0
+    id: str = "it"
+    instruction: str = "put the cup in the box"
+
+    @property
+    def timestamps(self):
+        return np.arange(len(self.state), dtype=np.float32) / self.fps
+
+
+def pick_and_place(rng, fps=20.0, *, starts_closed=False, width=0.4):
+    """The arm's place (n, 3), how open the hand is (n,), and how open it is told to be.
+
+    The hand moves on its way where it holds nothing, and with the arm standing where it takes or leaves.
+    """
+    rows = [[*HOME, 0.0 if starts_closed else 1.0, 0.0 if starts_closed else 1.0]]
+
+    def go(to, seconds, hand, command):
+        here, there = np.array(rows[-1]), np.array([*to, hand, command])
+        for t in np.linspace(0, 1, max(2, round(seconds * fps)) + 1)[1:]:
+            rows.append(here + (there - here) * (3 * t**2 - 2 * t**3))
+
+    a, b = (np.array([*rng.uniform((0.4, -0.3), (0.7, 0.3)), 0.02]) for _ in range(2))
+    up = np.array([0, 0, 0.15])
+    go(a + up, 1.0, 1.0, 1.0)
+    go(a, 0.6, 1.0, 1.0)
+    go(a, 0.4, width, 0.25 * width)
+    go(a + up, 0.6, width, 0.25 * width)
+    go(b + up, 1.2, width, 0.25 * width)
+    go(b, 0.6, width, 0.25 * width)
+    go(b, 0.4, 1.0, 1.0)
+    go(b + up, 0.5, 1.0, 1.0)
+    rest = 0.0 if starts_closed else 1.0
+    go(HOME, 0.8, rest, rest)
+    go(HOME, 0.5, rest, rest)
+    return np.array(rows)
+
+
+def joints(path):
+    """Five joint angles for places, as an arm's: each depends on all axes."""
+    mix = np.random.default_rng(7).normal(size=(3, 5))
+    return 60 * np.sin(path @ mix + 0.3)
+
+
+def dataset(
+    count,
+    closed,
+    *,
+    names=(),
+    arm=joints,
+    scale=(0.0, 100.0),
+    command="follow",
+    starts_closed=False,
+    fps=20.0,
+):
+    """Recordings of a robot whose gripper is the last dimension."""
+    rng = np.random.default_rng(3)
+    recordings = []
+    for _ in range(count):
+        rows = pick_and_place(rng, fps, starts_closed=starts_closed, width=rng.uniform(0.3, 0.5))
+        low, high = scale
+        hand, told = (low + (high - low) * (c if closed == "low" else 1 - c) for c in rows[:, 3:].T)
+        if command == "binary":
+            told = np.where(rows[:, 4] > 0.9, -1.0, 1.0) * (1 if closed == "high" else -1)
+        body = joints(rows[:, :3])
+        state = np.column_stack([body, hand]).astype(np.float32)
+        action = np.column_stack([body, told]).astype(np.float32)
+        if command is None:
+            action = action[:, :0]
+        names_of_action = tuple(names) if command else ()
+        recordings.append(Made(state, action, tuple(names), names_of_action, fps))
+    return recordings
+
+
+def closed(robot: Robot):
+    (finding,) = (f for f in robot.findings if f.field == "closed")
+    return robot.layout.closed, finding.confidence
+
+
+@pytest.mark.parametrize("starts_closed", [False, True])
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("command", ["follow", "binary", None])
+def test_either_end_is_found_however_episodes_start(end, starts_closed, command):
+    recordings = dataset(6, end, names=SO101, command=command, starts_closed=starts_closed)
+    found, confidence = closed(infer_robot(recordings))
+    assert found in (end, None)
+    if command == "follow" or not starts_closed:
+        assert found == end
+        assert confidence in ("likely", "certain")
+
+
+@pytest.mark.parametrize(
+    ("robot_type", "name", "scale", "end"),
+    [
+        ("so101_follower", "gripper.pos", (2, 98), "low"),
+        ("so100", "main_gripper", (0, 80), "low"),
+        ("koch_follower", "gripper.pos", (0, 100), "low"),
+        ("aloha", "gripper", (0.02, 0.98), "low"),
+        ("openarm_follower", "gripper.pos", (-60, -2), "high"),
+        ("ur5e_robotiq", "gripper", (3, 228), "high"),
+        ("franka", "gripper_width", (0, 0.08), "low"),
+        ("panda", "gripper_opening", (0, 1), "low"),
+        ("x", "gripper_closed", (0, 1), "high"),
+    ],
+)
+def test_types_and_names_tell_the_end_where_motion_does_not(robot_type, name, scale, end):
+    recordings = dataset(4, end, names=(*SO101[:5], name), scale=scale, command=None, starts_closed=True)
+    assert closed(infer_robot(recordings, robot_type=robot_type)) in ((end, "likely"), (end, "certain"))
+
+
+def test_what_contradicts_lowers_the_confidence():
+    sure = infer_robot(dataset(6, "low", names=SO101), robot_type="so101_follower")
+    assert closed(sure) == ("low", "certain")
+    torn = infer_robot(dataset(6, "high", names=SO101), robot_type="so101_follower")
+    assert closed(torn) == ("high", "likely")
+    assert "but lerobot's 0-100 grippers close at 0" in torn.findings[1].reason
+
+
+def test_what_no_evidence_tells_is_unknown_and_says_what_was_seen():
+    (one,) = dataset(1, "low", names=SO101, command=None)
+    half = replace(one, state=one.state[: round(4.4 * 20)], action=one.action[: round(4.4 * 20)])
+    robot = infer_robot([half])
+    assert closed(robot) == (None, "unknown")
+    (finding,) = robot.unknown
+    assert "it goes from" in finding.reason
+    assert "1 episode" in finding.reason
+    said = infer_robot([half], Layout(closed="low"))
+    assert closed(said) == ("low", "given")
+    assert not said.unknown
+
+
+def test_a_gripper_that_never_moves_leaves_nothing_to_ask():
+    still = [
+        replace(r, state=r.state * ([1] * 5 + [0])) for r in dataset(2, "low", names=SO101, command=None)
+    ]
+    robot = infer_robot(still)
+    assert robot.layout.gripper == (5,)
+    assert not robot.unknown
+
+
+def test_a_robot_without_a_gripper_has_none():
+    path = np.random.default_rng(0).normal(size=(80, 2)).cumsum(axis=0).astype(np.float32)
+    robot = infer_robot([Made(path, path, ("x", "y"), ("x", "y"))])
+    assert robot.layout.gripper == ()
+    assert robot.layout.complete
+    assert not robot.unknown
+    assert find_layout(Made(path, path), robot.layout) == robot.layout
+
+
+def two_arms(names):
+    """Both arms of an ALOHA at work, one after the other; grippers open at 1."""
+    left, right = (dataset(6, "low", scale=(0, 1)) for _ in range(2))
+    pad = ((0, 0), (0, 1))
+    recordings = []
+    for a, b in zip(left, right, strict=True):
+        sides = []
+        for feature in ("state", "action"):
+            x, y = (np.pad(getattr(r, feature), pad)[:, [0, 1, 2, 3, 4, 6, 5]] for r in (a, b))
+            first = np.concatenate([x, np.repeat(x[-1:], len(y), 0)])
+            second = np.concatenate([np.repeat(y[:1], len(x), 0), y])
+            sides.append(np.concatenate([first, second], axis=1))
+        recordings.append(Made(*sides, names, names))
+    return recordings
+
+
+@pytest.mark.parametrize("names", [ALOHA, ()])
+def test_both_grippers_of_two_arms_are_kept(names):
+    robot = infer_robot(two_arms(names))
+    assert {hand.gripper for hand in robot.hands} == {(6,), (13,)}
+    assert {hand.closed for hand in robot.hands} == {"low"}
+    if names:
+        sides = {hand.side: hand for hand in robot.hands}
+        assert sides["left"].position == tuple(range(6))
+        assert sides["right"].position == tuple(range(7, 13))
+        assert {f.field for f in robot.findings} >= {"left gripper", "right gripper", "left closed"}
+
+
+def test_an_idle_second_hand_is_no_hand():
+    recordings = [
+        replace(r, state=np.column_stack([r.state[:, :13], 0.9 + 0.01 * r.state[:, 13]]).astype(np.float32))
+        for r in two_arms(ALOHA)
+    ]
+    assert [hand.gripper for hand in infer_robot(recordings).hands] == [(6,)]
+
+
+def test_the_two_fingers_of_one_gripper_are_one_hand():
+    names = (*(f"joint_{i}" for i in range(5)), "left_finger", "right_finger")
+    recordings = [
+        replace(
+            r, state=np.column_stack([r.state, -r.state[:, 5]]), state_names=names, action=r.action[:, :0]
+        )
+        for r in dataset(5, "low", scale=(0, 0.04))
+    ]
+    robot = infer_robot(recordings)
+    assert [hand.gripper for hand in robot.hands] == [(5, 6)]
+    assert closed(robot)[0] == "low"
+
+
+def test_a_layout_of_two_hands_is_read_and_written():
+    layout = Layout.parse("gripper=6/13,position=0:6/7:13,closed=low")
+    assert [(h.gripper, h.position, h.closed) for h in layout.hands] == [
+        ((6,), tuple(range(6)), "low"),
+        ((13,), tuple(range(7, 13)), "low"),
+    ]
+    assert str(layout) == "gripper=6/13,position=0:6/7:13,closed=low"
+    assert Layout.parse(str(layout)) == layout
+    robot = infer_robot(two_arms(ALOHA), layout)
+    assert {f.confidence for f in robot.findings if f.field.endswith(("gripper", "closed"))} == {"given"}
+    one = Layout.parse("gripper=6+13")
+    assert one.hands == (one,)
+    with pytest.raises(InputError, match="for two hands"):
+        Layout.parse("gripper=6/x")
+    with pytest.raises(Unsegmentable, match="dimension 20"):
+        infer_robot(two_arms(ALOHA), Layout.parse("gripper=6/20"))
+
+
+def test_what_was_inferred_is_kept_as_json():
+    robot = infer_robot(two_arms(ALOHA), sampled_from=900)
+    assert Robot.model_validate_json(robot.model_dump_json()) == robot
+    assert any("6 of 900 episodes" in f.reason for f in infer_robot(two_arms(()), sampled_from=900).findings)
+
+
+@pytest.mark.parametrize(("name", "end"), [("droid_new_setup", "high"), ("g1_inspire", "low")])
+def test_real_robots_are_understood_with_and_without_their_type(name, end):
+    source = Source.open(DATA / "real" / name)
+    episodes = [source.episode(i) for i in source.indices]
+    for robot_type in (source.info["robot_type"], None):
+        robot = infer_robot(episodes, robot_type=robot_type)
+        assert robot.layout.closed == end
+        assert robot.layout.gripper == ((6,) if name == "droid_new_setup" else tuple(range(20, 26)))
+        assert not robot.unknown
