@@ -141,7 +141,7 @@ def align(board: Storyboard, recording: Recording, camera: str, layout: Layout |
             reason=f"no room for {len(board.steps)} steps of {WITHIN_S:g} s or more: "
             f"the motion changes at {len(cuts)} places in {len(frames) / recording.fps:.1f} s"
         )
-        steps = [step.model_copy(update={"alignment": alignment}) for step in board.steps]
+        steps = [step.aligned(alignment) for step in board.steps]
     else:
         steps = _aligned(board.steps, boundaries)
     return board.model_copy(update={"steps": tuple(steps)})
@@ -171,7 +171,7 @@ def _aligned(
         reason = own_reason or (_UNBEGUN if reason_before else None)
         segment = Segment(start=start, end=end) if reason is None else None
         alignment = Alignment(cost=None if cost is None else round(cost, 3), reason=reason)
-        aligned.append(step.model_copy(update={"segment": segment, "alignment": alignment}))
+        aligned.append(step.aligned(alignment, segment))
     return aligned
 
 

@@ -18,6 +18,7 @@ from goalreel.annotator.crash_isolation import CrashIsolation, report_bug
 from goalreel.annotator.options import Options
 from goalreel.annotator.redaction import without_addresses
 from goalreel.batch import Limits, run
+from goalreel.claims import attributed, makers
 from goalreel.concurrency import prefetch
 from goalreel.datasets.episode import Episode, episode_id
 from goalreel.datasets.source import Source
@@ -70,6 +71,7 @@ class AnnotationJob:
         self._limits = limits
         self._isolation = CrashIsolation()
         self._preset = models.provenance.preset
+        self._makers = makers(models.provenance.identities())
         corrected = {episode_id(index): plan for index, plan in (plans or {}).items()}
         self._models = models.with_middleware(
             CircuitBreaker(self._rules),
@@ -133,7 +135,7 @@ class AnnotationJob:
         aligned = _or_lost(partial(self._aligned, board, episode), episode.id)
         if isinstance(aligned, _Lost):
             return aligned
-        return keep(episode, without_addresses(aligned, self._preset))
+        return keep(episode, attributed(without_addresses(aligned, self._preset), self._makers))
 
     def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
         if reason := self._isolation.bugs.get(episode.id) or spoiled(board, self._rules):

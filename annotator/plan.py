@@ -12,6 +12,7 @@ from pathlib import Path
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.batch import Limits, Observer, run
+from goalreel.claims import attributed, makers
 from goalreel.files import exclusive
 from goalreel.loop import OnUnverified
 from goalreel.models.journal import Journal
@@ -58,7 +59,7 @@ def plan_task(
 
 
 def _plan(task: Task, models: Trio, on_unverified: OnUnverified, observe: Observer | None) -> Storyboard:
-    return next(
+    board = next(
         run(
             [task],
             models.planner,
@@ -71,6 +72,7 @@ def _plan(task: Task, models: Trio, on_unverified: OnUnverified, observe: Observ
             observe=observe,
         )
     )
+    return attributed(board, makers(models.provenance.identities()))
 
 
 def _preview(board: Storyboard, path: Path) -> None:

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from goalreel.claims import ClaimTotals, add_counts, count
 from goalreel.types import Storyboard
 
 
@@ -25,6 +26,8 @@ class Summary:
     steps: Counter[str] = field(default_factory=Counter)
     doubtful: int = 0
     """Steps whose words may be untrue: their frames keep the instruction."""
+    claims: ClaimTotals = field(default_factory=dict)
+    """Their claims by maker and by checker (`goalreel.claims.count`)."""
     unaligned: int = 0
     """Steps that were looked for in a recording and not found, whatever their status."""
     failures: dict[int, str] = field(default_factory=dict)
@@ -48,6 +51,7 @@ class Summary:
         self.unverified += not board.complete
         self.steps.update(step.status for step in board.steps)
         self.doubtful += sum(bool(step.step.doubts) for step in board.steps)
+        add_counts(self.claims, count(board.steps))
         self.unaligned += sum(step.unaligned for step in board.steps)
 
     def add(self, part: str) -> None:
@@ -59,6 +63,7 @@ class Summary:
         self.doubtful += counts["doubtful"]
         self.unaligned += counts["unaligned"]
         self.steps.update(counts["steps"])
+        add_counts(self.claims, counts["claims"])
         self.failures |= {int(episode): why for episode, why in counts["failures"].items()}
         self.stopped = self.stopped or counts["stopped"]
 
@@ -80,6 +85,7 @@ class Summary:
                 "resumed": self.resumed,
                 "steps": dict(self.steps),
                 "doubtful": self.doubtful,
+                "claims": self.claims,
                 "unaligned": self.unaligned,
                 "failures": self.failures,
                 "stopped": self.stopped,

@@ -4,12 +4,16 @@ They know nothing of runs, locks and settings: see `goalreel.datasets.records`.
 """
 
 import hashlib
+import json
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from goalreel.claims import Makers, attributed, has_unknown, makers
 from goalreel.datasets.corrections.files import (
     FRAME,
     corrections_path,
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
     from goalreel.datasets.corrections.log import CorrectionLog
     from goalreel.datasets.corrections.state import Review
 
+log = logging.getLogger(__name__)
+BEFORE = {"subgoal_form": "plain"}
+"""What was so before settings told it."""
 HEAD_BYTES = 128
 """So much of a record holds the line of its recording."""
 RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f]*)",')
@@ -38,6 +45,19 @@ class RecordFiles:
     """Where the records of one OUT lie: OUT/meta/goalreel."""
 
     folder: Path
+
+    def settings(self) -> dict[str, Any]:
+        """What decided the result; empty where the file is gone or damaged."""
+        try:
+            return BEFORE | json.loads((self.folder / "settings.json").read_bytes())["settings"]
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            log.warning("%s: no settings to read (%s)", self.folder, type(e).__name__)
+            return {}
+
+    @cached_property
+    def makers(self) -> Makers:
+        """How claims name the models, for records from before they had claims."""
+        return makers(self.settings())
 
     def path(self, episode: int) -> Path:
         """Where an episode's record is kept."""
@@ -83,7 +103,7 @@ class RecordFiles:
             return self.original(episode)
         from goalreel.datasets.corrections.board import corrected
 
-        return corrected(self.review(episode))
+        return attributed(corrected(self.review(episode)), self.makers)
 
     def original(self, episode: int) -> Storyboard:
         """As `outline`, without what people have corrected."""
@@ -195,11 +215,12 @@ class RecordFiles:
 
     def _parsed(self, path: Path, data: bytes, get: Callable[[str], Image]) -> Storyboard:
         try:
-            return Storyboard.model_validate_json(data, context={"get_image": get})
+            board = Storyboard.model_validate_json(data, context={"get_image": get})
         except (ValueError, OSError) as e:
             raise DatasetError(
                 f"{path}: damaged record ({error_line(e)}): remove this file and annotate the episode again"
             ) from e
+        return attributed(board, self.makers) if has_unknown(board) else board
 
 
 def _text(board: Storyboard) -> str:

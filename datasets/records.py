@@ -30,7 +30,14 @@ from pydantic_core import from_json
 
 from goalreel.datasets.corrections.files import log_episode
 from goalreel.datasets.fingerprint import Fingerprint
-from goalreel.datasets.record_files import HEAD_BYTES, RECORDING, RecordFiles, error_line, reference_and_png
+from goalreel.datasets.record_files import (
+    BEFORE,
+    HEAD_BYTES,
+    RECORDING,
+    RecordFiles,
+    error_line,
+    reference_and_png,
+)
 from goalreel.datasets.shards import Shard
 from goalreel.errors import DatasetError
 from goalreel.files import exclusive, file_lock, sweep, write_bytes
@@ -46,8 +53,6 @@ LOCAL = Path(".cache") / "huggingface" / "goalreel"
 Below the one folder that huggingface_hub uploads from nowhere.
 """
 FORMAT = 2
-_BEFORE = {"subgoal_form": "plain"}
-"""What was so before settings told it."""
 _PICTURE = re.compile(rb'"image": "(?!frame:|data:)([^"]*)"|"(images/[0-9a-f]{2}/[0-9a-f]{64}\.png)"')
 """A picture that a record must have stored: what else an image is, and what looks stored, as in a list."""
 
@@ -131,14 +136,6 @@ class Records(RecordFiles):
             return Path(os.fsdecode((self._local / "source").read_bytes()))
         except OSError:
             return None
-
-    def settings(self) -> dict[str, Any]:
-        """What decided the result; empty where the file is gone or damaged."""
-        try:
-            return _BEFORE | json.loads((self.folder / "settings.json").read_bytes())["settings"]
-        except (OSError, ValueError, KeyError, TypeError) as e:
-            log.warning("%s: no settings to read (%s)", self.folder, type(e).__name__)
-            return {}
 
     def recorded(self) -> set[int]:
         """Episodes with a record, whole or not."""
@@ -235,8 +232,8 @@ def _agree(path: Path, settings: Mapping[str, Any], source: str, out: Path) -> N
         raise DatasetError(f"{path}: damaged: remove {out} and annotate again") from e
     if old_source != source:
         raise DatasetError(f"{out}: made from another dataset: choose another --out")
-    new = _BEFORE | json.loads(text)["settings"] | {"format": FORMAT}
-    old = _BEFORE | old | {"format": old_format}
+    new = BEFORE | json.loads(text)["settings"] | {"format": FORMAT}
+    old = BEFORE | old | {"format": old_format}
     if changed := sorted(k for k in new | old if new.get(k) != old.get(k)):
         what = ", ".join(f"{k} was {old.get(k)!r} and is now {new.get(k)!r}" for k in changed)
         raise DatasetError(

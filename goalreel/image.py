@@ -56,6 +56,11 @@ class Image:
         return f"Image({self.size[0]}x{self.size[1]}{', ' + self.frame if self.frame else ''})"
 
     @property
+    def recorded(self) -> bool:
+        """Whether it is a frame of a recording."""
+        return self.frame is not None and "#" in self.frame
+
+    @property
     def size(self) -> tuple[int, int]:
         """(width, height) in pixels."""
         return self.pixels.shape[1], self.pixels.shape[0]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from goalreel.claims import Claims, claims_of
 from goalreel.image import Image
 from goalreel.terms import ROLE_OF_STAGE as ROLE_OF_STAGE
 from goalreel.terms import ROLES as ROLES
@@ -216,8 +217,7 @@ class Attempt(Frozen):
             return "unverified"
         if not self.verdict.pictures_only:
             return "verified"
-        recorded = self.image.frame is not None and "#" in self.image.frame  # CAMERA#INDEX
-        return "observed" if recorded else "unverified"
+        return "observed" if self.image.recorded else "unverified"
 
 
 class Alignment(Frozen):
@@ -256,6 +256,8 @@ class StoryboardStep(Frozen):
     alignment: Alignment | None = None
     """Set where the step was searched for in a recording; None where there was no recording, or the segment
     was planned."""
+    claims: Claims = Claims()
+    """Who made what the step claims, and who checked it; by default derived from its other fields."""
 
     @property
     def unaligned(self) -> bool:
@@ -278,9 +280,19 @@ class StoryboardStep(Frozen):
             chosen = self.attempts[self.chosen]
             if self.status == "verified" and chosen.verdict is not None and chosen.verdict.pictures_only:
                 object.__setattr__(self, "status", chosen.status)  # of an old record
-            if self.status != chosen.status:
+            # A picture that was stored in full does not name its frame any more; its status does.
+            passed = chosen.verdict is not None and chosen.verdict.success and chosen.verdict.pictures_only
+            if self.status != chosen.status and not (self.status == "observed" and passed):
                 raise ValueError(f"status {self.status} does not fit the chosen attempt's verdict")
+        if "claims" not in self.model_fields_set:
+            object.__setattr__(self, "claims", claims_of(self))
         return self
+
+    def aligned(self, alignment: Alignment, segment: Segment | None = None) -> "StoryboardStep":
+        """The step with the place in a recording where it was found, or the reason why it was not."""
+        fields = {**dict(self), "alignment": alignment, "segment": segment}
+        del fields["claims"]
+        return StoryboardStep(**fields)
 
     @property
     def accepted(self) -> bool:

@@ -53,7 +53,11 @@ class GrootMeta:
             "tasks": [self._texts[index] for index in dict.fromkeys(task.tolist())],
             "length": len(table),
             # Read by N1.6's loader as the language "sub_task".
-            "sub_tasks": [{"start": s.start, "end": s.end, "text": s.name} for s in spans if s.name],
+            "sub_tasks": [
+                {"start": s.start, "end": s.end, "text": s.name, "by": s.by, "checked": s.checked}
+                for s in spans
+                if s.name
+            ],
         }
         self._episodes.append(line)
         stats = self._pictures.get(episode, {}) | self._numbers.add(table)

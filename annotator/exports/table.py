@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from goalreel.annotator.show import open_annotated, select
+from goalreel.claims import CLAIM_NAMES
 from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.progress import OnProgress
@@ -40,10 +41,13 @@ SCHEMA = pa.schema(
         ("semantics", pa.float64()),
         ("quality", pa.float64()),
         ("reasoning", pa.string()),
+        *((f"{name}_{part}", pa.string()) for name in CLAIM_NAMES for part in ("by", "checked", "doubts")),
     ]
 )
 """`end_frame` and `end_s` are exclusive. `chosen` counts from 0; `success` to `reasoning` are the verdict on
-that attempt; `unaligned` is why the step was not found in the recording. Null is what there is none of."""
+that attempt; `unaligned` is why the step was not found in the recording. The last columns are the claims
+(`goalreel.claims`): `what_by` wrote the words, and `what_doubts` are separated by "; ". Null is what there is
+none of."""
 WRITERS = {".csv": csv.write_csv, ".parquet": parquet.write_table}
 
 
@@ -98,6 +102,9 @@ def _step(step: StoryboardStep, fps: float) -> dict[str, object]:
         "chosen": step.chosen,
         "goal_image": goal and goal.frame,
     }
+    for name, claim in step.claims.items():
+        row |= {f"{name}_by": claim.by, f"{name}_checked": claim.checked}
+        row[f"{name}_doubts"] = "; ".join(claim.doubts) or None
     if segment is not None:
         row |= {"start_frame": segment.start, "end_frame": segment.end}
         row |= {"start_s": segment.start / fps, "end_s": segment.end / fps}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from goalreel.annotator.report.model import EpisodeView
 from goalreel.annotator.report.pictures import SHOWN, data_uri
+from goalreel.claims import TITLES
 from goalreel.image import Image
 from goalreel.types import Attempt, Segment, Status, StoryboardStep
 
@@ -68,6 +69,8 @@ class StepCard:
     caption: str | None
     doubts: tuple[str, ...]
     """Why the words may be untrue."""
+    claims: str
+    """Who made what the step claims, and who checked it."""
     status: Status
     span: str | None
     goal: Picture | None
@@ -109,6 +112,11 @@ def told(step: StoryboardStep) -> str:
     """A step's status, with a note if it failed in the recording, or if its words may be untrue."""
     vain = ", tried in vain" if step.step.outcome == "failed" else ""
     return f"{step.status}{vain}{', words in doubt' if step.step.doubts else ''}"
+
+
+def claim_text(step: StoryboardStep) -> str:
+    """Who made what the step claims, and who checked it, in one line."""
+    return " · ".join(f"{TITLES[name]}: {claim.line}" for name, claim in step.claims.items())
 
 
 def when(step: StoryboardStep, fps: float) -> str | None:
@@ -211,6 +219,7 @@ def _step(view: EpisodeView, i: int, step: StoryboardStep, goal: Image | None) -
         instruction=step.step.instruction,
         caption=step.step.auxiliary_text,
         doubts=step.step.doubts,
+        claims=claim_text(step),
         status=step.status,
         span=when(step, view.fps),
         goal=_picture(goal, f"{label}: goal image, {step.status}"),

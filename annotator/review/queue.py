@@ -46,6 +46,8 @@ class QueueRow:
     status: str
     """The worst status of its steps, before any correction."""
     doubt: Priority
+    words: str = ""
+    """Who wrote the words of its present steps, and who checked them."""
     verdict: Opinion | None = None
     by: str | None = None
     judged: datetime | None = None
@@ -54,7 +56,14 @@ class QueueRow:
         """Whether the row contains each of the terms, which are in lower case."""
         if not terms:
             return True
-        parts = (str(self.episode), self.instruction, *self.doubt.reasons, *self.names, self.by or "")
+        parts = (
+            str(self.episode),
+            self.instruction,
+            *self.doubt.reasons,
+            *self.names,
+            self.words,
+            self.by or "",
+        )
         text = " ".join(parts).lower()
         return all(term in text for term in terms)
 
@@ -93,8 +102,13 @@ class ReviewQueue:
             board = reviews.records.original(episode)
             by_episode[episode] = facts(board, unmoved(episode, board))
             names = tuple(step.step.name for step in board.steps)
-            row = QueueRow(episode, board.task.instruction, frames, names, _status(board), Priority())
-            rows.append(_row(row, reviews.look(episode, frames)) if episode in reviewed else row)
+            row = QueueRow(
+                episode, board.task.instruction, frames, names, _status(board), Priority(), _words(board)
+            )
+            if episode in reviewed:
+                look = reviews.look(episode, frames)
+                row = _row(row, look, reviews.corrected(look.review))
+            rows.append(row)
             progress("read", done, len(lengths))
         doubt = priorities(by_episode)
         return cls([replace(row, doubt=doubt[row.episode]) for row in rows])
@@ -108,10 +122,10 @@ class ReviewQueue:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def update(self, episode: int, reviewed: Reviewed) -> None:
-        """Update the row of an episode."""
+    def update(self, episode: int, reviewed: Reviewed, board: Storyboard) -> None:
+        """Update the row of an episode; `board` is what its review is to the dataset."""
         with self._lock:
-            self._rows[episode] = _row(self._rows[episode], reviewed)
+            self._rows[episode] = _row(self._rows[episode], reviewed, board)
 
     def select(self, filters: ListFilter) -> list[QueueRow]:
         """The rows that pass the filters, in order."""
@@ -157,16 +171,22 @@ def pace(times: Sequence[datetime]) -> float | None:
     return (len(latest) - 1) / (worked / timedelta(hours=1)) if worked else None
 
 
-def _row(row: QueueRow, reviewed: Reviewed) -> QueueRow:
+def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
     review, (entries, _) = reviewed.review, standing(reviewed.entries)
     times = [entry.at for entry in entries if isinstance(entry.change, GiveVerdict)]
     return replace(
         row,
         names=tuple(step.step.name for step in review.steps),
+        words=_words(board),
         verdict=review.verdict,
         by=review.by,
         judged=times[-1] if review.verdict is not None and times else None,
     )
+
+
+def _words(board: Storyboard) -> str:
+    lines = dict.fromkeys(step.claims.what.line for step in board.steps)
+    return f"words {'; '.join(lines)}" if lines else ""
 
 
 def _passes(row: QueueRow, verdict: VerdictFilter) -> bool:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from goalreel.annotator.review.curves import Points
+from goalreel.claims import Claims
 from goalreel.datasets.corrections.events import (
     FlagIssue,
     GiveVerdict,
@@ -73,6 +74,7 @@ class RowAnswer(Schema):
     status: str
     verdict: Opinion | None
     by: str | None
+    words: str
     doubt: float
     reasons: tuple[str, ...]
 
@@ -119,6 +121,7 @@ class StepAnswer(Schema):
     end: int | None
     unaligned: str | None
     doubts: tuple[str, ...]
+    claims: Claims
     issues: tuple[Issue, ...]
     chosen: int | None
     edited: list[str]

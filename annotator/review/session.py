@@ -186,13 +186,16 @@ class ReviewSession:
             status=row.status,
             verdict=row.verdict,
             by=row.by,
+            words=row.words,
             doubt=row.doubt.value,
             reasons=row.doubt.reasons,
         )
 
     def _answer(self, index: int, reviewed: Reviewed, filters: ListFilter) -> EpisodeAnswer:
-        self.queue.update(index, reviewed)
-        review, row = reviewed.review, self.queue[index]
+        review = reviewed.review
+        board = self.reviews.corrected(review)
+        self.queue.update(index, reviewed, board)
+        row = self.queue[index]
         previous, following = self.queue.neighbours(index, filters)
         return EpisodeAnswer(
             episode=index,
@@ -208,7 +211,10 @@ class ReviewSession:
             verdict=review.verdict,
             by=review.by,
             issues=review.issues,
-            steps=[step_answer(index, step) for step in review.steps],
+            steps=[
+                step_answer(index, step, corrected_step)
+                for step, corrected_step in zip(review.steps, board.steps, strict=True)
+            ],
             can_undo=reviewed.can_undo,
             can_redo=reviewed.can_redo,
             history=list(history(reviewed)),

@@ -11,7 +11,7 @@ from goalreel.datasets.corrections.files import FRAME
 from goalreel.datasets.corrections.replay import standing
 from goalreel.datasets.corrections.reviews import Reviewed
 from goalreel.datasets.corrections.state import ReviewStep
-from goalreel.types import Attempt
+from goalreel.types import Attempt, StoryboardStep
 
 PICTURE_WIDTH = 480
 """Width in pixels of a goal image that is a frame of the recording."""
@@ -25,8 +25,8 @@ _PLAIN = {
 }
 
 
-def step_answer(episode: int, step: ReviewStep) -> StepAnswer:
-    """A step with its attempts."""
+def step_answer(episode: int, step: ReviewStep, corrected: StoryboardStep) -> StepAnswer:
+    """A step with its attempts; `corrected` is what it is to the dataset."""
     plan_step, segment = step.step, step.segment
     return StepAnswer(
         id=step.id,
@@ -37,7 +37,8 @@ def step_answer(episode: int, step: ReviewStep) -> StepAnswer:
         start=segment.start if segment else None,
         end=segment.end if segment else None,
         unaligned=step.alignment.reason if step.alignment else None,
-        doubts=() if "words" in step.edited else plan_step.doubts,
+        doubts=corrected.step.doubts,
+        claims=corrected.claims,
         issues=step.issues,
         chosen=step.chosen,
         edited=sorted(step.edited),

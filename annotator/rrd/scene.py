@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import rerun as rr
 import rerun.blueprint as rrb
 
-from goalreel.annotator.report.cards import attempt_card, when
+from goalreel.annotator.report.cards import attempt_card, claim_text, when
 from goalreel.annotator.report.pictures import SHOWN, jpeg
 from goalreel.image import Image
 from goalreel.types import Attempt, StoryboardStep
@@ -51,7 +51,17 @@ def log_verdict(stream: rr.RecordingStream, text: str, outcome: str) -> None:
 def step_text(number: int, step: StoryboardStep, fps: float) -> str:
     """Write the full text of a step and of the Critic on it, which the log cuts; `number` is from 1."""
     label = f"{number}. {step.step.name}"
-    lines = (label, step.step.instruction, when(step, fps), step.step.auxiliary_text, step.status)
+    doubts = "\n".join(f"The words may be untrue: {doubt}." for doubt in step.step.doubts)
+    claims = claim_text(step).replace(" · ", "\n")
+    lines = (
+        label,
+        step.step.instruction,
+        when(step, fps),
+        step.step.auxiliary_text,
+        step.status,
+        claims,
+        doubts,
+    )
     attempts = (attempt_text(at, attempt, label)[0] for at, attempt in enumerate(step.attempts, start=1))
     return "\n\n".join(filter(None, [*lines, *attempts]))
 

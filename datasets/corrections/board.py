@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Literal
 
+from goalreel.claims import CLAIM_NAMES, PERSON, ClaimName, Claims
 from goalreel.datasets.corrections.events import Issue
-from goalreel.datasets.corrections.state import Review, ReviewStep
+from goalreel.datasets.corrections.state import Review, ReviewPart, ReviewStep
 from goalreel.types import (
     Alignment,
     Attempt,
@@ -35,6 +36,8 @@ _TOLD: Mapping[Why, str] = {
 }
 TOOK = "A person took this frame."
 _BY_PEOPLE = {TOOK, *_TOLD.values()}
+_CLAIMS: Mapping[ReviewPart, ClaimName] = {"time": "when", "words": "what", "outcome": "came_off"}
+"""The claim that a person makes who sets a part; a goal image stays the recording's or the editor's."""
 
 
 def corrected(review: Review) -> Storyboard:
@@ -84,8 +87,7 @@ def plan(review: Review) -> Plan | None:
 
 def _step(review: Review, step: ReviewStep) -> StoryboardStep:
     wording, attempts = _wording(step), _attempts(review, step)
-    if review.verdict == "accept" and not step.issues:
-        wording = wording.model_copy(update={"doubts": ()})
+    wording = wording.model_copy(update={"doubts": doubts(review, step)})
     accepted = review.verdict == "accept" and step.segment is not None
     if step.chosen is None and ("goal" in step.edited or accepted):
         caption = wording.auxiliary_text if (wording.auxiliary_text or "").strip() else wording.instruction
@@ -93,7 +95,7 @@ def _step(review: Review, step: ReviewStep) -> StoryboardStep:
     if wording.prompt is None:
         attempts = ()
     reason = _reason(review, step)
-    return StoryboardStep(
+    corrected_step = StoryboardStep(
         step=wording,
         segment=None if reason else step.segment,
         attempts=attempts,
@@ -101,13 +103,33 @@ def _step(review: Review, step: ReviewStep) -> StoryboardStep:
         chosen=step.chosen,
         alignment=Alignment(reason=reason) if reason else step.alignment,
     )
+    return corrected_step.model_copy(update={"claims": _claims(review, step, corrected_step)})
+
+
+def _claims(review: Review, step: ReviewStep, corrected_step: StoryboardStep) -> Claims:
+    """The step's claims: people made what they set, and checked all of an episode that they accepted."""
+    claims, chosen = corrected_step.claims, corrected_step.chosen
+    verdict = None if chosen is None else corrected_step.attempts[chosen].verdict
+    if verdict is not None and verdict.reasoning in _BY_PEOPLE:
+        claims = claims.named({"critic": PERSON})
+    checked: set[ClaimName] = set(CLAIM_NAMES) if _is_accepted(review, step) else set()
+    if "goal" in step.edited and not step.issues:
+        checked.add("looks")
+    return claims.by_person({_CLAIMS[part] for part in step.edited if part in _CLAIMS}, checked)
+
+
+def doubts(review: Review, step: ReviewStep) -> tuple[str, ...]:
+    """Why the words of a step may be untrue; no reason where a person accepted the episode."""
+    return () if _is_accepted(review, step) else step.doubts
+
+
+def _is_accepted(review: Review, step: ReviewStep) -> bool:
+    return review.verdict == "accept" and not step.issues
 
 
 def _wording(step: ReviewStep) -> Step:
     """Its words, with a prompt where it has a goal image; those that a person wrote are in no doubt."""
-    wording = step.step
-    if "words" in step.edited:
-        wording = wording.model_copy(update={"doubts": ()})
+    wording = step.step.model_copy(update={"doubts": step.doubts})
     if wording.prompt is not None or step.chosen is None:
         return wording
     return wording.model_copy(update={"prompt": wording.instruction})
@@ -135,7 +157,9 @@ def _attempts(review: Review, step: ReviewStep) -> tuple[Attempt, ...]:
         return step.attempts
     right = why in ("accepted", "chosen")
     attempt = step.attempts[step.chosen]
-    if attempt.verdict is not None and attempt.verdict.success == right:
+    verdict = attempt.verdict
+    # Rules that only looked at pixels do not stand in for a person who compared picture and words.
+    if verdict is not None and verdict.success == right and not (right and verdict.pictures_only):
         return step.attempts
     verdict = Verdict(success=right, reasoning=_TOLD[why])
     judged = attempt.model_copy(update={"verdict": verdict, "failure": None})

@@ -16,6 +16,7 @@ from goalreel.types import Attempt, Segment, Step, Verdict
 _MENDED: dict[ReviewPart, tuple[events.Issue, ...]] = {
     "time": ("wrong_time",),
     "words": ("wrong_object",),
+    "outcome": (),
     "goal": ("wrong_picture",),
 }
 """What is no longer wrong once a person has set a part anew."""
@@ -54,7 +55,7 @@ def _changed(review: Review, change: events.StepCorrection, name: str) -> Review
             return review.replaced(at, _set(step, "words", step=_worded(step.step, change)))
         case events.SetOutcome():
             renamed = step.step.model_copy(update={"outcome": change.outcome})
-            return review.replaced(at, _set(step, "words", step=renamed))
+            return review.replaced(at, _set(step, "outcome", step=renamed))
         case events.ChooseAttempt():
             return review.replaced(at, _chosen(step, change.attempt))
         case events.TakeFrame():

@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from goalreel.claims import attributed
+from goalreel.datasets.corrections.board import corrected
 from goalreel.datasets.corrections.events import AddRendering, BeginLog, Correction, LogEntry
 from goalreel.datasets.corrections.files import log_episode, stand_in
 from goalreel.datasets.corrections.log import current
 from goalreel.datasets.corrections.replay import reviewed, standing
 from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.records import Records
-from goalreel.types import Attempt
+from goalreel.types import Attempt, Storyboard
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,10 @@ class Reviews:
         if not entries:
             return Reviewed(Review.of(base))
         return Reviewed(current(entries, base, log.path), tuple(entries))
+
+    def corrected(self, review: Review) -> Storyboard:
+        """What a review is to the dataset (`goalreel.datasets.corrections.board.corrected`)."""
+        return attributed(corrected(review), self.records.makers)
 
     def change(self, episode: int, length: int, revision: int, by: str, change: Correction) -> Reviewed:
         """Make a change to revision `revision` of an episode; when this returns it is on the disk.

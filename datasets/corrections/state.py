@@ -18,7 +18,7 @@ from goalreel.types import (
     Task,
 )
 
-type ReviewPart = Literal["time", "words", "goal"]
+type ReviewPart = Literal["time", "words", "outcome", "goal"]
 
 
 class ReviewStep(Frozen):
@@ -38,6 +38,11 @@ class ReviewStep(Frozen):
     taken: frozenset[int] = frozenset()
     """The attempts that are frames which a person took."""
     issues: tuple[Issue, ...] = ()
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why its words may be untrue; no reason where a person wrote them."""
+        return () if "words" in self.edited else self.step.doubts
 
     @property
     def goal(self) -> str | None:

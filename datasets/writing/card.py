@@ -82,6 +82,12 @@ def _section(job: BuildPlan) -> Iterator[str]:
         yield "- `task_index`: the sub-task of each frame; without one, the instruction."
     yield "- `meta/goalreel`: the record of each episode, with every attempt and verdict."
     yield ""
+    yield "What the steps claim, who made it, and who checked it, with the number of steps:"
+    yield ""
+    claims = Counter(claim for goals in job.goals.values() for claim in goals.claims)
+    for claim, number in sorted(claims.items()):
+        yield f"- {claim} ({number})"
+    yield ""
     for role, name in _models(job):
         yield f"- {role}: `{name}`"
     yield ""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import TYPE_CHECKING
 
+from goalreel.claims import TITLES
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
 from goalreel.files import digest
@@ -25,6 +26,10 @@ class GoalSpan:
     """What the frames are of; None where it may not be said."""
     picture: str | None
     """Reference of the goal image as the records store it; None where none may be used."""
+    by: str = ""
+    """Who wrote the words (`goalreel.claims.Claim.by`)."""
+    checked: str = ""
+    """Who checked them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,8 @@ class Goals:
     None comes only after a name.
     """
     digest: str
+    claims: tuple[str, ...] = ()
+    """Each claim of each step in one line: which it is, who made it, who checked it."""
     corrected: bool = False
     """A person changed or flagged its steps, or rejected it: what IN says of them holds no longer."""
 
@@ -112,7 +119,12 @@ def _goals(records: Records, episode: int, length: int, use_unverified: bool) ->
         shown = step.goal_image if step.accepted or use_unverified else None
         picture = shown.frame if shown and done else None
         name = intern(step.step.name) if _may_be_named(step, use_unverified) else None
-        spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture))
+        words = step.claims.what
+        spans.append(
+            GoalSpan(
+                step.segment.start, step.segment.end, name, picture, intern(words.by), intern(words.checked)
+            )
+        )
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
         raise DatasetError(
             f"{records.path(episode)}: its segments do not fit the episode's {length} frames: "
@@ -121,9 +133,17 @@ def _goals(records: Records, episode: int, length: int, use_unverified: bool) ->
     plan = tuple(intern(step.step.name) for step in board.steps if _may_be_named(step, use_unverified))
     made_from = digest(record, str(use_unverified), str(corrected))
     statuses: tuple[Status, ...] = tuple(step.status for step in board.steps)
-    edges = tuple(_phase_edges(spans, board.phases, length))
+    claims = (f"{TITLES[name]}: {claim.line}" for step in board.steps for name, claim in step.claims.items())
     return Goals(
-        episode, intern(board.task.instruction), plan, tuple(spans), statuses, edges, made_from, corrected
+        episode,
+        intern(board.task.instruction),
+        plan,
+        tuple(spans),
+        statuses,
+        tuple(_phase_edges(spans, board.phases, length)),
+        made_from,
+        tuple(map(intern, claims)),
+        corrected,
     )
 
 

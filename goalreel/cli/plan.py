@@ -124,9 +124,12 @@ def _print_result(board: "Storyboard", report: Path, json_output: bool) -> None:
     import json
     from collections import Counter
 
+    from goalreel.claims import count
+
     if json_output:
         counts = Counter(step.status for step in board.steps)
         result = {"report": str(report), "complete": board.complete, "steps": counts}
+        result["claims"] = count(board.steps)
         typer.echo(json.dumps(result | {"degraded": board.degraded}))
     elif board.failure is None:
         typer.echo(f"Look at {report}")

@@ -38,10 +38,13 @@ class Provenance:
         names = {role: self.preset.model_name(role).text for role in ROLES}
         return display_names(names, dict[str, str](self.notes))
 
+    def identities(self) -> dict[Role, str]:
+        """Role -> the model's name without what changes no answer: it may be kept, and travel."""
+        return {role: self.preset.model_name(role).identity() for role in ROLES}
+
     def identified(self) -> "Provenance":
-        """The same without what changes no answer: what is kept, and may travel (`ModelName.identity`)."""
-        identities = {role: self.preset.model_name(role).identity() for role in ROLES}
-        return replace(self, preset=self.preset.model_copy(update=identities))
+        """The same with `identities` for names."""
+        return replace(self, preset=self.preset.model_copy(update=self.identities()))
 
     def settings(self) -> dict[str, object]:
         """All that decides a storyboard, to be kept with it: the fields of the preset, and its name."""

@@ -158,6 +158,7 @@ function line(row, dataset, query) {
         { class: "about" },
         h("span", { class: "muted" }, `Episode ${row.episode} · ${count(row.steps, "step")} · ${row.seconds.toFixed(1)} s`),
         h("span", { class: "said", dir: "auto" }, row.instruction),
+        row.words && h("span", { class: "muted words-by" }, row.words),
         row.reasons.length > 0 && h("span", { class: "muted why" }, row.reasons.join(", ")),
         h(
           "span",

@@ -5,7 +5,7 @@ import * as api from "./api.js";
 import { number } from "./boundaries.js";
 import { h } from "./dom.js";
 import { hue } from "./timeline.js";
-import { EDITED, ISSUE, MARK, OUTCOME, STEP_ISSUES, span } from "./words.js";
+import { CLAIM, EDITED, ISSUE, MARK, OUTCOME, STEP_ISSUES, span } from "./words.js";
 
 const PICTURE = 360;
 
@@ -83,7 +83,13 @@ function words(step) {
       step.outcome === "failed" && badge("failed", "tried in vain"),
       step.edited.map((what) => badge("edited", EDITED[what])),
     ),
+    h("p", { class: "muted claims" }, claims(step).join(" · ")),
   );
+}
+
+function claims(step) {
+  const made = Object.entries(step.claims).filter(([, claim]) => claim);
+  return made.map(([name, claim]) => `${CLAIM[name]}: by ${claim.by}, checked by ${claim.checked}`);
 }
 
 function form(view, step) {

@@ -10,7 +10,10 @@ export const ISSUE = {
   extra: "one too many", wrong_picture: "wrong picture",
 };
 export const STEP_ISSUES = ["wrong_object", "wrong_time", "extra", "wrong_picture"];
-export const EDITED = { time: "times by hand", words: "words by hand", goal: "goal image by hand" };
+export const EDITED = {
+  time: "times by hand", words: "words by hand", outcome: "outcome by hand", goal: "goal image by hand",
+};
+export const CLAIM = { when: "When", what: "Words", looks: "Goal image", came_off: "Outcome" };
 export const OUTCOME = {
   accepted: "accepted", rejected: "rejected", failed: "failed", person: "chosen by a person",
 };

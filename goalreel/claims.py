@@ -1,0 +1,167 @@
+"""What a step claims, who made each claim, and who checked it.
+
+A step claims when it happened, what happened, how that looks, and that it came off. Pictures are facts and
+words are guesses, so each claim names its maker and its checker.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Literal
+
+from goalreel.terms import Frozen, Role
+
+if TYPE_CHECKING:
+    from goalreel.types import Storyboard, StoryboardStep
+
+type ClaimName = Literal["when", "what", "looks", "came_off"]
+CLAIM_NAMES: tuple[ClaimName, ...] = ("when", "what", "looks", "came_off")
+TITLES: Mapping[ClaimName, str] = {
+    "when": "When",
+    "what": "Words",
+    "looks": "Goal image",
+    "came_off": "Outcome",
+}
+"""The claims for a reader."""
+RULE, ROWS, RECORDING, PERSON = "rule", "rows", "recording", "person"
+NOBODY, PICTURE_CHECKS, UNKNOWN = "nobody", "picture checks", "unknown"
+_NO_MODELS = {"kinematic": RULE, "rows": ROWS, "hindsight": RECORDING, "difference": PICTURE_CHECKS}
+"""The names that stand for no model."""
+type Makers = Mapping[Role, str]
+"""How claims name the planner, the editor and the critic."""
+
+
+class Claim(Frozen):
+    """Who made a claim, who checked it, and why it may be untrue."""
+
+    by: str = UNKNOWN
+    """`rule`, `rows` (labels of the data), `recording` (a frame), `model NAME`, `person`, `unknown`."""
+    checked: str = NOBODY
+    """`nobody`, `picture checks`, `model NAME`, `person` or `unknown`."""
+    doubts: tuple[str, ...] = ()
+    """Why it may be untrue, in one line each; what a checker objected to is among them."""
+
+    @property
+    def line(self) -> str:
+        """Maker and checker for a reader."""
+        return f"by {self.by}, checked by {self.checked}"
+
+
+class Claims(Frozen):
+    """The claims of a step; None is one that it does not make."""
+
+    when: Claim | None = None
+    """Its segment; None without one."""
+    what: Claim = Claim()
+    """Its words."""
+    looks: Claim | None = None
+    """Its goal image; None without one."""
+    came_off: Claim | None = None
+    """Its outcome in the recording; None where it was not recorded."""
+
+    def items(self) -> Iterator[tuple[ClaimName, Claim]]:
+        """The claims that the step makes, in order."""
+        for name in CLAIM_NAMES:
+            if (claim := getattr(self, name)) is not None:
+                yield name, claim
+
+    def named(self, makers: Makers) -> "Claims":
+        """The same with the names of models in the place of `unknown`."""
+        claims = {
+            name: _named(claim, makers.get("editor" if name == "looks" else "planner"), makers.get("critic"))
+            for name, claim in self.items()
+        }
+        return self.model_copy(update=claims)
+
+    def by_person(self, made: Collection[ClaimName], checked: Collection[ClaimName]) -> "Claims":
+        """The same, where a person has made some of the claims and checked others: those are in no doubt."""
+        claims = {
+            name: claim.model_copy(
+                update={"checked": PERSON, "doubts": ()} | ({"by": PERSON} if name in made else {})
+            )
+            for name, claim in self.items()
+            if name in made or name in checked
+        }
+        return self.model_copy(update=claims)
+
+
+def _named(claim: Claim, maker: str | None, checker: str | None) -> Claim:
+    by = maker if maker and claim.by == UNKNOWN else claim.by
+    checked = checker if checker and claim.checked == UNKNOWN else claim.checked
+    return (
+        claim
+        if (by, checked) == (claim.by, claim.checked)
+        else claim.model_copy(update={"by": by, "checked": checked})
+    )
+
+
+def claims_of(step: "StoryboardStep") -> Claims:
+    """Derive a step's claims from its parts, which do not name the models: these are `unknown`."""
+    attempt = None if step.chosen is None else step.attempts[step.chosen]
+    doubts, confirmed = step.step.doubts, Claim()
+    looks = None
+    if attempt is not None:
+        image, verdict, failure = attempt.image, attempt.verdict, attempt.failure
+        recorded = step.status == "observed" or (image is not None and image.recorded)
+        if verdict is None:
+            objection = (f"the critic failed: {failure.line}",) if failure else ()
+            looks = Claim(doubts=objection)
+        else:
+            objection = () if verdict.success else (verdict.reasoning.strip() or "the critic refused it",)
+            looks = Claim(checked=PICTURE_CHECKS if verdict.pictures_only else UNKNOWN, doubts=objection)
+            if recorded and not verdict.pictures_only:
+                confirmed = looks
+        looks = looks.model_copy(update={"by": RECORDING} if recorded else {})
+    what = Claim(checked=confirmed.checked if not confirmed.doubts else NOBODY, doubts=doubts)
+    if step.segment is None:
+        return Claims(what=what, looks=looks)
+    return Claims(
+        when=Claim(by=UNKNOWN if step.alignment is None else RULE),
+        what=what,
+        looks=looks,
+        came_off=Claim(checked=confirmed.checked, doubts=(*doubts, *confirmed.doubts)),
+    )
+
+
+def makers(models: Mapping[str, object]) -> Makers:
+    """How claims name the models: by role, from their names; a role without a name is left out."""
+    roles: tuple[Role, ...] = ("planner", "editor", "critic")
+    names = {role: name for role in roles if isinstance(name := models.get(role), str) and name}
+    return {role: _NO_MODELS.get(name, f"model {name}") for role, name in names.items()}
+
+
+def attributed(board: "Storyboard", names: Makers) -> "Storyboard":
+    """The storyboard with the names of models (`makers`) in its claims, where these are `unknown`."""
+    steps = tuple(step.model_copy(update={"claims": step.claims.named(names)}) for step in board.steps)
+    return board.model_copy(update={"steps": steps})
+
+
+def has_unknown(board: "Storyboard") -> bool:
+    """Whether a claim of the storyboard does not name its maker or its checker."""
+    claims = (claim for step in board.steps for _, claim in step.claims.items())
+    return any(UNKNOWN in (claim.by, claim.checked) for claim in claims)
+
+
+type ClaimTotals = dict[str, dict[str, dict[str, int]]]
+
+
+def count(steps: "Iterable[StoryboardStep]") -> ClaimTotals:
+    """Count claims by maker and by checker: claim -> `by` or `checked` -> who -> number of steps.
+
+    >>> count(())
+    {}
+    """
+    counts: ClaimTotals = {}
+    for step in steps:
+        for name, claim in step.claims.items():
+            for key, value in (("by", claim.by), ("checked", claim.checked)):
+                values = counts.setdefault(name, {}).setdefault(key, {})
+                values[value] = values.get(value, 0) + 1
+    return counts
+
+
+def add_counts(total: ClaimTotals, part: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
+    """Add the counts of `part` to those of `total`."""
+    for name, keys in part.items():
+        for key, values in keys.items():
+            sums = total.setdefault(name, {}).setdefault(key, {})
+            for value, number in values.items():
+                sums[value] = sums.get(value, 0) + number
