@@ -270,7 +270,9 @@ def test_only_who_compares_picture_and_words_verifies(image, verdict, status):
     assert attempt.status == status
     step = StoryboardStep(step=STEP, attempts=(attempt,), status=status, chosen=0)
     assert step.accepted is (status in ("verified", "observed"))
-    for other in {"observed", "unverified", "failed"} - {status}:
+    # A picture that was stored in full has lost the name of its frame, so its record's word counts.
+    lost_name = {"observed"} if verdict.success and verdict.pictures_only else set()
+    for other in {"observed", "unverified", "failed"} - {status} - lost_name:
         with pytest.raises(ValidationError):
             StoryboardStep(step=STEP, attempts=(attempt,), status=other, chosen=0)
 
