@@ -1,6 +1,6 @@
 """The motion of an arm: retreats, descents, lifts and pauses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -174,7 +174,30 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
         fingers = source[:, list(layout.gripper)]
         if moves(hand_signal(fingers)):
             closed = closure(fingers, recording.fps, layout.closed)
-    grasps = () if closed is None else tuple(cycles(closed, recording.fps))
-    return ArmMotion(
-        recording.fps, path, arm_speed(path, recording.fps), height, closed, grasps, layout.gripper
-    )
+    grasps = ()
+    if closed is not None:
+        grasps = tuple(cycles(closed, recording.fps, _command(recording, layout, closed)))
+    speed = arm_speed(path, recording.fps)
+    motion = ArmMotion(recording.fps, path, speed, height, closed, grasps, layout.gripper)
+    return replace(motion, cycles=tuple(_from_lift(cycle, motion) for cycle in grasps))
+
+
+def _from_lift(cycle: Cycle, motion: ArmMotion) -> Cycle:
+    """Let the contact be no later than the lift: a hand that rises half closed holds, and may squeeze on."""
+    if motion.closed is None or motion.height is None:
+        return cycle
+    closing = motion.closed[cycle.grasp : cycle.contact + 1]
+    half = cycle.grasp + int((closing >= (closing[0] + closing[-1]) / 2).argmax())
+    return replace(cycle, contact=min(cycle.contact, motion.rises(half, cycle.contact + 1)))
+
+
+def _command(recording: Recording, layout: Layout, closed: Curve) -> Curve | None:
+    """The command of the gripper, 1 closed, where the action has the names of the state."""
+    same = recording.action_names == recording.state_names and recording.action.shape == recording.state.shape
+    if layout.source != "state" or not same:
+        return None
+    command = hand_signal(recording.action[:, list(layout.gripper)])
+    if not np.ptp(command) or not np.ptp(closed):
+        return None
+    command = (command - command.min()) / np.ptp(command)
+    return command if np.corrcoef(command, closed)[0, 1] > 0 else 1 - command

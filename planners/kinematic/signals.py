@@ -1,6 +1,7 @@
 """Curves from a recording's numbers: how closed the hand is, how fast the arm moves, how high it is."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,12 @@ _NOISE = 12.0
 
 _TIGHT = 0.15
 """Share of the closing that may remain when the fingers touch the object: both may give way."""
+_SLOW = 0.25
+"""Share of its greatest speed below which a hand no longer closes, but squeezes."""
+_STOPS = 0.1
+"""The same for a hand that is told to close, and is stopped by an object."""
+_TWO_VALUES = 0.1
+"""Share of its range within which each value of a command that only says open or closed lies at an end."""
 _BETWEEN = 0.2
 """Share of frames that a gripper may spend in the middle half between its two levels."""
 
@@ -23,7 +30,7 @@ class Cycle:
     grasp: int
     """Closing begins."""
     contact: int
-    """The hand is nearly as closed as it then stays: the fingers touch the object, if there is one."""
+    """The hand no longer closes fast: the fingers touch the object, if there is one. They may squeeze on."""
     release: int | None
     """Opening begins."""
     let_go: int | None
@@ -124,10 +131,11 @@ def closure(fingers: NDArray[np.floating], fps: float, closed: str | None) -> Cu
     return scaled if closed == "high" else 1 - scaled
 
 
-def cycles(closed: Curve, fps: float) -> list[Cycle]:
+def cycles(closed: Curve, fps: float, command: Curve | None = None) -> list[Cycle]:
     """Find every grasp of a third of a second or more in a closure curve.
 
-    A hand that starts closed holds nothing yet: it must open before its first grasp.
+    A hand that starts closed holds nothing yet: it must open before its first grasp. A `command` that only
+    says open or closed (1 closed) tells when a closing began that an object stopped at once.
     """
     level = split_level(closed)
     enter, leave = level + 0.05, level - 0.05
@@ -142,7 +150,8 @@ def cycles(closed: Curve, fps: float) -> list[Cycle]:
             inside, has_opened = False, True
     if inside and start > 0:
         spans.append((start, len(closed)))
-    return [_cycle(closed, a, b, fps) for a, b in spans if b - a >= fps / 3]
+    found = [_cycle(closed, a, b, fps) for a, b in spans if b - a >= fps / 3]
+    return found if command is None or not _has_two_values(command) else _by_command(found, closed, command)
 
 
 def _cycle(closed: Curve, start: int, end: int, fps: float) -> Cycle:
@@ -154,6 +163,9 @@ def _cycle(closed: Curve, start: int, end: int, fps: float) -> Cycle:
     level = float(np.median(closed[start:end]))
     is_near = closed[start:end] >= level - _TIGHT * (level - closed[grasp])
     contact = start + int(is_near.argmax())
+    speed = np.diff(closed[grasp : contact + 1])
+    fast = np.flatnonzero(speed >= _SLOW * speed.max(initial=0.0))
+    contact = max(start, grasp + int(fast[-1]) + 1) if len(fast) else contact
     if end >= len(closed):
         return Cycle(grasp, contact, None, None, None)
     release = end
@@ -164,3 +176,24 @@ def _cycle(closed: Curve, start: int, end: int, fps: float) -> Cycle:
         free += 1
     half = closed[release : free + 1] <= (closed[release] + closed[free]) / 2
     return Cycle(grasp, contact, release, release + int(half.argmax()), free)
+
+
+def _has_two_values(command: Curve) -> bool:
+    return bool(np.all(np.abs(command - 0.5) >= 0.5 - _TWO_VALUES)) and bool(np.ptp(command))
+
+
+def _by_command(cycles: Sequence[Cycle], closed: Curve, command: Curve) -> list[Cycle]:
+    """Let each cycle begin with the command to close, and its contact where the hand then stops."""
+    timed: list[Cycle] = []
+    for cycle in cycles:
+        opened = np.flatnonzero(command[: cycle.contact + 1] < 0.5)
+        grasp = int(opened[-1]) + 1 if len(opened) else cycle.grasp
+        if grasp > cycle.contact or (timed and grasp < (timed[-1].free or 0)):
+            timed.append(cycle)
+            continue
+        speed = np.diff(closed[grasp : cycle.contact + 1])
+        top = np.maximum.accumulate(np.concatenate([[0.0], speed]))[1:]
+        stops = np.flatnonzero((top >= _SLOW * speed.max(initial=0.0)) & (speed < _STOPS * top))
+        contact = grasp + int(stops[0]) if len(stops) else cycle.contact
+        timed.append(replace(cycle, grasp=min(grasp, contact), contact=contact))
+    return timed

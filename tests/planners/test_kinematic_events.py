@@ -60,6 +60,48 @@ def test_repeated_pulls_stay_apart():
     assert all(step.outcome == "done" for step in plan.steps)
 
 
+def squeeze(arm, to, seconds, grip):
+    """Go on closing a little with every frame."""
+    first = len(arm.rows)
+    arm.go(to, seconds, grip)
+    for i, row in enumerate(arm.rows[first:], 1):
+        row[3] = arm.rows[first - 1][3] + (grip - arm.rows[first - 1][3]) * i / (len(arm.rows) - first)
+    return arm
+
+
+@pytest.mark.parametrize("dims", [("x", "y", "z", "gripper"), ("a.pos", "b.pos", "c.pos", "gripper.pos")])
+def test_a_hold_begins_before_the_last_squeeze(dims):
+    """The hand closes fast, stands, and presses a soft thing together for two seconds."""
+    arm = squeeze(Arm().take(A), A, 2, 0.1).put(B, 0.1).home()
+    plan = arm.plan("put the sponge in the box", dims=dims)
+    assert near(starts(plan), [0, arm.contacts[0]])
+
+
+def test_a_hold_begins_with_the_lift():
+    """The fingers sink in at full speed while the arm rises already."""
+    arm = Arm().go(A + UP, 1, 1).go(A, 0.6, 1)
+    arm.contacts.append(len(arm.rows))
+    squeeze(squeeze(arm, A, 0.6, 0.5), A + 2 * UP, 1.2, 0).go(B + UP, 1, 0).go(B, 0.6, 0).open().home()
+    plan = arm.plan("put the sponge in the box")
+    assert 4 <= starts(plan)[1] - arm.contacts[0] <= 10
+
+
+def test_a_hand_that_is_stopped_holds_although_other_joints_close_later():
+    """The command says since when: fingers around a thing give way, and close on as it moves."""
+    arm = Arm().take(A)
+    start = arm.contacts[0]
+    squeeze(squeeze(arm, A, 0.5, 0.8), A + UP, 0.6, 0.2).go(B + UP, 1, 0.2).go(B, 0.6, 0.2).open().home()
+    state = np.array(arm.rows, np.float32)
+    state[start : start + 5, 3] = 1 - 0.1 * np.arange(5)
+    told = np.where(np.arange(len(state)) < start, 1.0, -1.0)
+    told[arm.contacts[1] :] = 1.0
+    names = ("x", "y", "z", "gripper")
+    action = np.column_stack([state[:, :3], told]).astype(np.float32)
+    recording = Motions("put the cup in the box", state, names, names, commands=action)
+    plan = KinematicPlanner({"it": recording}).plan([Task(id="it", instruction=recording.instruction)])[0]
+    assert near(starts(plan), [0, start + 5])
+
+
 def test_what_is_taken_again_where_it_was_had_slipped():
     arm = Arm().take(A).go(A + UP, 0.6, 0.4).go(B + UP, 1, 0.4).open().take(A).put(B).home()
     plan = arm.plan("put the cup in the box")

@@ -2,8 +2,10 @@
 what is not, and how far its cuts are from labels)."""
 
 import itertools
+import json
 
-from support.places import DATA
+import pytest
+from support.places import DATA, SHARED
 
 from goalreel.datasets.source import Source
 from goalreel.evaluation.real import read_labels
@@ -56,6 +58,18 @@ def test_picking_up_ends_within_half_a_second_of_the_closing(real_motions):
         assert len(plan.steps) == (2 if episode.index in picks else 1)
         if episode.index in picks:
             assert abs(plan.segments[1].start - held[episode.index]) <= 0.5 * episode.fps
+
+
+def test_a_dexterous_hand_holds_before_it_has_closed_to_the_end():
+    """A hand of the GR1 that an object stops closes on for two seconds as it carries it."""
+    root = SHARED / "gr1_sim"
+    if not root.is_dir():
+        pytest.skip(f"no real episodes at {root}")
+    labels = json.loads((root / "labels.json").read_text())
+    for episode, plan in plans(Source.open(root)):
+        cuts = [s.start for s in plan.segments[1:]]
+        assert len(cuts) == 1
+        assert abs(cuts[0] - labels[str(episode.index)]["boundaries"][0]) <= 0.5 * episode.fps
 
 
 def test_grasps_are_named_where_there_are_any_and_no_empty_hand_grasps(real_motions):
