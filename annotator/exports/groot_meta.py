@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from goalreel.annotator.exports.numbers import FrameNumbers, camera_stats
 from goalreel.annotator.exports.parts import parts
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.card import CARD, before_goalreel
+from goalreel.datasets.writing.card import CARD, before_goalreel, claim_lines
 from goalreel.datasets.writing.copies import dataset_files
 from goalreel.datasets.writing.encoder import video_info
 from goalreel.datasets.writing.goals import Goals
@@ -36,6 +36,7 @@ class GrootMeta:
         self._features = _features(source, annotations)
         self._numbers = FrameNumbers(self._features)
         self._pictures = camera_stats(source, source.cameras)
+        self._claims: list[str] = []
         self._episodes: list[dict[str, Any]] = []
         self._stats: list[dict[str, Any]] = []
         self._chunk = int(source.info.get("chunks_size", 1000))
@@ -53,13 +54,10 @@ class GrootMeta:
             "tasks": [self._texts[index] for index in dict.fromkeys(task.tolist())],
             "length": len(table),
             # Read by N1.6's loader as the language "sub_task".
-            "sub_tasks": [
-                {"start": s.start, "end": s.end, "text": s.name, "by": s.by, "checked": s.checked}
-                for s in spans
-                if s.name
-            ],
+            "sub_tasks": [{"start": s.start, "end": s.end, "text": s.name} for s in spans if s.name],
         }
         self._episodes.append(line)
+        self._claims += () if goals is None else goals.claims
         stats = self._pictures.get(episode, {}) | self._numbers.add(table)
         self._stats.append({"episode_index": episode, "stats": stats})
 
@@ -81,9 +79,9 @@ class GrootMeta:
             if path.parent == self._source.root and path.name != CARD.name:
                 copy(path, root / path.name)
         card = self._source.root / CARD
-        if card.is_file():
-            text = card.read_text(encoding="utf-8", errors="replace")
-            write_bytes(root / CARD, before_goalreel(text).encode())
+        text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+        parts = (before_goalreel(text).strip(), "## Sub-tasks", "\n".join(claim_lines(self._claims)))
+        write_bytes(root / CARD, "\n\n".join(filter(None, parts)).encode() + b"\n")
 
     def _modality(self) -> dict[str, Any]:
         annotations = [name for name in self._features if name.startswith(_ANNOTATION)]

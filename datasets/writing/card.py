@@ -3,7 +3,7 @@
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +82,7 @@ def _section(job: BuildPlan) -> Iterator[str]:
         yield "- `task_index`: the sub-task of each frame; without one, the instruction."
     yield "- `meta/goalreel`: the record of each episode, with every attempt and verdict."
     yield ""
-    yield "What the steps claim, who made it, and who checked it, with the number of steps:"
-    yield ""
-    claims = Counter(claim for goals in job.goals.values() for claim in goals.claims)
-    for claim, number in sorted(claims.items()):
-        yield f"- {claim} ({number})"
+    yield from claim_lines(claim for goals in job.goals.values() for claim in goals.claims)
     yield ""
     for role, name in _models(job):
         yield f"- {role}: `{name}`"
@@ -104,6 +100,14 @@ def _section(job: BuildPlan) -> Iterator[str]:
     if job.text.language:
         yield ""
         yield "Your own loader takes `collate_fn=lerobot.utils.collate.lerobot_collate_fn` for the words."
+
+
+def claim_lines(claims: Iterable[str]) -> Iterator[str]:
+    """Say in Markdown who made and who checked `claims` (`Goals.claims`)."""
+    yield "What the steps claim, who made it, and who checked it, with the number of steps:"
+    yield ""
+    for claim, number in sorted(Counter(claims).items()):
+        yield f"- {claim} ({number})"
 
 
 def _models(job: BuildPlan) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,8 @@ from goalreel.claims import TITLES
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
 from goalreel.files import digest
-from goalreel.types import MotionPhase, Status, StoryboardStep
+from goalreel.planners.kinematic.hand_motion import HAND_MOTIONS
+from goalreel.types import MotionPhase, Segment, Status, StoryboardStep
 
 if TYPE_CHECKING:
     from goalreel.datasets.corrections.state import Review
@@ -26,10 +27,6 @@ class GoalSpan:
     """What the frames are of; None where it may not be said."""
     picture: str | None
     """Reference of the goal image as the records store it; None where none may be used."""
-    by: str = ""
-    """Who wrote the words (`goalreel.claims.Claim.by`)."""
-    checked: str = ""
-    """Who checked them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +116,17 @@ def _goals(records: Records, episode: int, length: int, use_unverified: bool) ->
         shown = step.goal_image if step.accepted or use_unverified else None
         picture = shown.frame if shown and done else None
         name = intern(step.step.name) if _may_be_named(step, use_unverified) else None
-        words = step.claims.what
-        spans.append(
-            GoalSpan(
-                step.segment.start, step.segment.end, name, picture, intern(words.by), intern(words.checked)
-            )
-        )
+        spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture))
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
         raise DatasetError(
             f"{records.path(episode)}: its segments do not fit the episode's {length} frames: "
             "remove this file and annotate the episode again"
         )
+    unsaid = [
+        step.segment
+        for step in board.steps
+        if step.segment is not None and step.step.doubts and not _may_be_named(step, use_unverified)
+    ]
     plan = tuple(intern(step.step.name) for step in board.steps if _may_be_named(step, use_unverified))
     made_from = digest(record, str(use_unverified), str(corrected))
     statuses: tuple[Status, ...] = tuple(step.status for step in board.steps)
@@ -140,7 +137,7 @@ def _goals(records: Records, episode: int, length: int, use_unverified: bool) ->
         plan,
         tuple(spans),
         statuses,
-        tuple(_phase_edges(spans, board.phases, length)),
+        tuple(_phase_edges(spans, unsaid, board.phases, length)),
         made_from,
         tuple(map(intern, claims)),
         corrected,
@@ -152,13 +149,17 @@ def _corrected(review: "Review") -> bool:
 
 
 def _phase_edges(
-    spans: Sequence[GoalSpan], phases: Sequence[MotionPhase], length: int
+    spans: Sequence[GoalSpan], unsaid: Sequence[Segment], phases: Sequence[MotionPhase], length: int
 ) -> Iterator[tuple[int, str | None]]:
+    """Where another phase begins: of the sub-tasks with a name, and of the hand in the segments `unsaid`."""
     edges = {edge for p in (*spans, *(p.segment for p in phases)) for edge in (p.start, p.end)}
     last: MotionPhase | None = None
     for at in sorted(edge for edge in edges if edge < length):
-        named_span = any(span.start <= at < span.end and span.name is not None for span in spans)
-        phase = next((p for p in phases if named_span and p.segment.start <= at < p.segment.end), None)
+        named = any(span.start <= at < span.end and span.name is not None for span in spans)
+        doubtful = any(span.start <= at < span.end for span in unsaid)
+        phase = next((p for p in phases if p.segment.start <= at < p.segment.end), None)
+        if phase is not None and not (doubtful if phase.name in HAND_MOTIONS else named):
+            phase = None
         if phase is not last:
             yield at, intern(phase.name) if phase else None
         last = phase

@@ -20,6 +20,7 @@ from goalreel.datasets.writing.schema import drop_fields, language_types, put_fi
 from goalreel.datasets.writing.tasks import frame_tasks
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.files import atomic
+from goalreel.planners.kinematic.hand_motion import HAND_MOTIONS
 
 ROWS = 512
 """Rows read at a time."""
@@ -152,11 +153,20 @@ def _rows(
     dropped = ("subtask", "plan") if goals.corrected else ()
     if not (text.replace_rows or dropped) and any(row["style"] == "subtask" for row in old_rows):
         rows = [row for row in rows if row["style"] in ("motion", "task_aug")]
+    if _are_of_hand(rows, goals) and not _are_of_hand(old_rows, goals):
+        # They are written unasked, so they replace no row of the owner's.
+        rows = [row for row in rows if row["style"] != "motion"]
     if not rows and not any(row["style"] in dropped for row in old_rows):
         return old["language_persistent"]
     interjected = _interjected(old["language_events"], to_numpy(part["timestamp"]))
     merged = language.merge_rows(old_rows, rows, interjected, dropped)
     return language.broadcast(merged, len(part), old["language_persistent"].type)
+
+
+def _are_of_hand(rows: Sequence[language.LanguageRow], goals: Goals) -> bool:
+    """Whether the motion rows, if any, say what the hand does and nothing else."""
+    contents = {row["content"] for row in rows if row["style"] == "motion"}
+    return contents <= {*HAND_MOTIONS, goals.instruction}
 
 
 def goal_pad(goals: Goals, length: int) -> NDArray[np.bool_]:

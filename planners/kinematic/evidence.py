@@ -35,7 +35,7 @@ def doubts(
         recording: with the numbers of the hands.
         layout: complete; one without a closed end is in doubt.
     """
-    reasons = (*_of_words(clauses), *_of_hand(motion, recording, layout))
+    reasons = (*_of_words(clauses), *hand_doubts(motion, recording, layout))
     if not all(motion.failed(failed.cycle) for failed in failed_grasps):
         reasons = (*reasons, "the hand carries something that counts as slipped")
     return tuple(dict.fromkeys((*reasons, *_of_grasps(clauses, grasps, motion))))
@@ -51,7 +51,8 @@ def _of_words(clauses: Sequence[Clause]) -> Iterator[str]:
             yield f'the motion of a hand does not show "{clause.name}"'
 
 
-def _of_hand(motion: ArmMotion, recording: Recording, layout: Layout) -> Iterator[str]:
+def hand_doubts(motion: ArmMotion, recording: Recording, layout: Layout) -> Iterator[str]:
+    """Say why what the hand does may be read wrongly."""
     if motion.closed is None:
         yield "no gripper is seen to move: name it with --layout gripper=..."
         return

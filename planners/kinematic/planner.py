@@ -8,8 +8,9 @@ from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.align import ClauseSpan, align, split_pick
 from goalreel.planners.kinematic.clauses import read, whole
 from goalreel.planners.kinematic.events import cut_at_release, events
-from goalreel.planners.kinematic.evidence import doubts
+from goalreel.planners.kinematic.evidence import doubts, hand_doubts
 from goalreel.planners.kinematic.grasps import FailedGrasp, sort_grasps
+from goalreel.planners.kinematic.hand_motion import hand_phases
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.motion import ArmMotion, read_motion
 from goalreel.planners.kinematic.naming import COLOUR_NOTE, name_by_colour
@@ -44,7 +45,8 @@ class KinematicPlanner:
             camera: one that stands still, for objects that the instruction does not name; None reads no
                 pictures. A step with such a name says so in its `auxiliary_text`.
             words: other instructions of the dataset, whose nouns name such objects.
-            with_phases: also fill `Plan.phases`, whatever the granularity.
+            with_phases: also fill `Plan.phases`, whatever the granularity. Where the words are in doubt, they
+                are filled in any case, and say what the hand does (`hand_motion`).
         """
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
         self._granularity = granularity
@@ -90,15 +92,17 @@ class KinematicPlanner:
             for unnamed, part in zip(parts, named_parts, strict=True)
             for piece in self._cut(part, failed_grasps, motion)
         ]
-        phase_parts = (
-            [piece for part in named_parts for piece in phases(part, failed_grasps, motion)]
-            if self._with_phases
-            else []
-        )
+        phase_list: list[MotionPhase] = []
+        if reasons:
+            unread = tuple(hand_doubts(motion, recording, layout))
+            phase_list = [] if unread else hand_phases(motion)
+        elif self._with_phases:
+            phase_parts = [piece for part in named_parts for piece in phases(part, failed_grasps, motion)]
+            phase_list = [MotionPhase(name=p.clause.name, segment=_segment(p)) for p in phase_parts]
         return Plan(
             steps=tuple(_step(p, note, reasons) for p, note in pieces),
             segments=tuple(_segment(p) for p, _ in pieces),
-            phases=tuple(MotionPhase(name=p.clause.name, segment=_segment(p)) for p in phase_parts),
+            phases=tuple(phase_list),
         )
 
     def _cut(

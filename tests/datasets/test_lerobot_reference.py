@@ -13,6 +13,7 @@ from goalreel.datasets.writing.language import goal_rows
 from goalreel.datasets.writing.meta import VIDEO_PATH
 from goalreel.datasets.writing.tasks import tasks_file
 from goalreel.datasets.writing.video import write_video
+from goalreel.planners.kinematic.hand_motion import CLOSES, OPENS
 
 KEY = "observation.images.subgoal"
 ENCODERS = {
@@ -71,7 +72,15 @@ def spans(*names: str | None) -> Goals:
     return Goals(0, "tidy up the table", plan, parts, (), ((0, "reach"), (2, None)), "")
 
 
-@pytest.mark.parametrize("goals", [spans("pick it", "put it"), spans(None, "put it"), spans(None)])
+def doubtful() -> Goals:
+    """Goals of an episode of which only the motion of the hand is said, in frames 3 to 8."""
+    edges = ((3, CLOSES), (5, OPENS), (9, None))
+    return Goals(0, "tidy up the table", (), (GoalSpan(3, 9, None, None),), (), edges, "")
+
+
+@pytest.mark.parametrize(
+    "goals", [spans("pick it", "put it"), spans(None, "put it"), spans(None), doubtful()]
+)
 @pytest.mark.parametrize("task_aug", [False, True])
 def test_lerobots_validator_takes_our_rows(goals, task_aug, tmp_path):
     from lerobot.annotations.steerable_pipeline import StagingValidator
@@ -85,6 +94,17 @@ def test_lerobots_validator_takes_our_rows(goals, task_aug, tmp_path):
     record = EpisodeRecord(0, "tidy", tuple(times.tolist()), tuple(range(12)), tmp_path, 0, 12)
     report = StagingValidator().validate([record], tmp_path)
     assert report.ok, report.errors
+
+
+def test_lerobots_reader_finds_the_motion_of_the_hand_until_the_doubtful_segment_ends():
+    from lerobot.datasets.language_render import active_at
+
+    times = np.arange(12, dtype=np.float32) / 10
+    rows = goal_rows(doubtful(), times)
+    assert {row["style"] for row in rows} == {"motion"}
+    active = [active_at(float(t), persistent=rows, style="motion") for t in times]
+    contents = [row and row["content"] for row in active]
+    assert contents == [None] * 3 + [CLOSES] * 2 + [OPENS] * 4 + ["tidy up the table"] * 3
 
 
 @pytest.mark.parametrize("episodes", [1, 2, 40])

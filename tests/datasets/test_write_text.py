@@ -13,9 +13,11 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.goals import Goals, GoalSpan, read_goals
 from goalreel.datasets.writing.text import TextOptions
 from goalreel.errors import InputError
+from goalreel.planners.kinematic.hand_motion import CLOSES, OPENS
 
 PAD = "subgoal_is_pad"
 LANGUAGE = ("language_persistent", "language_events")
+STORY = "put the block in the bowl"
 TASK = "put the red block in the blue bowl"
 
 
@@ -203,6 +205,31 @@ def test_phases_are_motion_rows_under_the_subtasks(video_dataset, annotated, tmp
         "put it in the bowl",
     ]
     assert said(out, 2, "motion") == [("reach", 0), (instruction, 3)]
+
+
+def test_of_words_in_doubt_the_motion_of_the_hand_is_said(video_dataset, annotated, tmp_path):
+    """And of others not: they have phases of their own, where these are asked for."""
+    motion = [("the arm moves with the hand open", 0, 4), (CLOSES, 4, 6), (OPENS, 6, 9)]
+    doubts = ["no rule reads the whole instruction"]
+    episodes = {0: {"phases": motion, "doubts": doubts}, 1: {"phases": motion}}
+    out = annotated(video_dataset, tmp_path / "out", episodes)
+    assert said(out, 0, "motion") == [*((name, start) for name, start, _ in motion), (STORY, 9)]
+    assert said(out, 0, "subtask") == said(out, 1, "motion") == []
+    named = {0: {"phases": [("grasp the block", 0, 12)], "doubts": doubts}}
+    assert said(annotated(video_dataset, tmp_path / "named", named), 0, "motion") == []
+
+
+def test_the_motion_of_the_hand_takes_the_place_of_no_row_of_the_owner(video_dataset, annotated, tmp_path):
+    own = annotated(video_dataset, tmp_path / "own", {0: {"phases": [("reach", 0, 12)]}})
+    episodes = {0: {"phases": [(CLOSES, 2, 5)], "doubts": ["two hands move"]}}
+    second = annotated(own, tmp_path / "second", episodes, text=TextOptions(replace_rows=True))
+    assert said(second, 0, "motion") == [("reach", 0)]
+    again = annotated(
+        annotated(video_dataset, tmp_path / "hand", episodes),
+        tmp_path / "again",
+        {0: {"phases": [(OPENS, 3, 5)], "doubts": ["two hands move"]}},
+    )
+    assert said(again, 0, "motion") == [(OPENS, 3), (STORY, 5)]
 
 
 def test_the_instruction_in_other_words(video_dataset, annotated, tmp_path):

@@ -8,6 +8,7 @@ from support.arms import UP, A, Arm, B, C, Motions
 
 from goalreel.planners.kinematic import KinematicPlanner, Layout
 from goalreel.planners.kinematic.clauses import read
+from goalreel.planners.kinematic.hand_motion import CLOSES, OPENS
 from goalreel.types import Task
 
 ONCE = Arm().take(A).put(B).home()
@@ -113,6 +114,37 @@ def test_two_clauses_explain_two_grasps_and_a_number_as_many():
         "put all cups in the box",
     ):
         assert doubts(TWICE.plan(instruction)) == (), instruction
+
+
+def test_what_the_hand_does_is_said_where_the_words_are_in_doubt():
+    plan = TWICE.plan("wipe the table")
+    names = [phase.name for phase in plan.phases]
+    held = "the arm moves with the hand closed"
+    once = ["the arm moves with the hand open", CLOSES, held, OPENS]
+    assert names == [*once, *once, "the arm moves with the hand open"]
+    edges = [edge for phase in plan.phases for edge in (phase.segment.start, phase.segment.end)]
+    assert (edges[0], edges[-1]) == (0, len(TWICE.rows))
+    closings = [phase.segment for phase in plan.phases if phase.name == CLOSES]
+    for contact, closing in zip(TWICE.contacts[::2], closings, strict=True):
+        assert abs(closing.start - contact) <= 2
+        assert contact < closing.end <= contact + 5
+    assert TWICE.plan("put the two cups in the box").phases == (), "words that are not in doubt say more"
+
+
+def test_of_a_hand_that_cannot_be_read_nothing_is_said():
+    assert Arm().go(A, 1, 1.0).go(B, 1, 1.0).plan("wipe the table").phases == ()
+    state = np.array(ONCE.rows, np.float32)
+    other = np.linspace(1, 0, len(state), dtype=np.float32)[:, None]
+    names = ("x", "y", "z", "left_gripper", "right_gripper")
+    assert plan_of(Motions("wipe the table", np.hstack([state, other]), names)).phases == ()
+
+
+def test_a_hand_that_rests_on_something_does_not_move_it():
+    arm = Arm().take(A).put(B).take(C).go(C, 2, 0.4).open().home()
+    recording = Motions("wipe the table", np.array(arm.rows, np.float32))
+    names = [phase.name for phase in plan_of(recording, Layout.parse("closed=low")).phases]
+    held = [name for name in names if name.endswith("closed")]
+    assert held == ["the arm moves with the hand closed", "the arm rests with the hand closed"]
 
 
 def test_without_a_gripper_that_moves_nothing_is_explained():
