@@ -32,6 +32,7 @@ EXTRAS = {
     ),
     "api": Extra("presets api and server: models behind HTTP", ("httpx2", "openai")),
     "sim": Extra("the simulated tabletop", ("mujoco",)),
+    "metaworld": Extra("the benchmark on Meta-World's tasks", ("metaworld",)),
     "bags": Extra("ROS 2 bags, with no ROS installed", ("rosbags",)),
     "rerun": Extra("recordings for the Rerun viewer", ("rerun",)),
     "serve": Extra("serve models over HTTP", ("fastapi", "prometheus_client", "ray", "uvicorn")),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.cli import eval_review
+from goalreel.cli import eval_metaworld, eval_review
 from goalreel.cli.bound_options import ModelCommand, RecordingCommand
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.eval_policy import EPILOG as POLICY_EPILOG
@@ -49,6 +49,7 @@ app.command(
     "- `goalreel eval tabletop --parts plan,edit,critic,loop --look unseen --camera left`\n\n"
     "- `goalreel eval tabletop --preset hindsight --parts annotate`",
 )(tabletop)
+app.command(epilog=eval_metaworld.EPILOG)(eval_metaworld.metaworld)
 app.command(epilog=eval_review.EPILOG)(eval_review.review)
 app.command(cls=ModelCommand, epilog=POLICY_EPILOG)(policy)
 for _name in HELP:

@@ -24,13 +24,20 @@ class _Option:
 
 class _Contact:
     geom: NDArray[np.int32]
+    frame: _Floats
 
 class MjModel:
+    ngeom: int
+    njnt: int
     nv: int
     nmat: int
     ntex: int
     opt: _Option
+    jnt_bodyid: NDArray[np.int32]
+    jnt_qposadr: NDArray[np.int32]
     jnt_range: _Floats
+    jnt_type: NDArray[np.int32]
+    body_parentid: NDArray[np.int32]
     body_rootid: NDArray[np.int32]
     geom_bodyid: NDArray[np.int32]
     geom_rgba: NDArray[np.float32]
@@ -94,6 +101,9 @@ class mjtFontScale(IntEnum):
 
 class mjtFramebuffer(IntEnum):
     mjFB_OFFSCREEN = ...
+
+class mjtJoint(IntEnum):
+    mjJNT_FREE = ...
 
 class mjtRndFlag(IntEnum):
     mjRND_SHADOW = ...

@@ -1,0 +1,172 @@
+"""Score what `annotate` wrote of recorded tasks against the simulator's truth."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
+
+from goalreel.evaluation.metaworld.claims import NamedStep, judge
+from goalreel.evaluation.metaworld.tasks import TaskSpec
+from goalreel.evaluation.metaworld.truth import Contact, RecordingTruth, contact_cuts, contacts
+from goalreel.evaluation.segmentation import boundary_counts
+from goalreel.evaluation.statistics import Measurement, share, with_interval
+from goalreel.types import Segment
+
+TOLERANCE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """What `annotate` made of one recording."""
+
+    cuts: tuple[int, ...]
+    """The frames at which another step begins, without the first."""
+    names: tuple[NamedStep, ...]
+    """The sub-task rows that say something else than the instruction."""
+    inverted: bool = False
+    """The open end of the gripper was taken for the closed one."""
+    failure: str = ""
+
+
+class Finding(BaseModel):
+    """A name that the simulator contradicts, or a contact that no name covers."""
+
+    model_config = ConfigDict(frozen=True)
+
+    task: str
+    episode: int
+    instruction: str
+    what: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeScore:
+    """The counts of one episode."""
+
+    kind: str
+    boundary: tuple[int, int, int]
+    """Matched, predicted and true cuts."""
+    names: int
+    false: tuple[Finding, ...]
+    contacts: int
+    missed: tuple[Finding, ...]
+    inverted: bool = False
+    failed: bool = False
+
+
+class MetaWorldReport(BaseModel):
+    """What `goalreel eval metaworld` prints."""
+
+    model_config = ConfigDict(frozen=True)
+
+    split: str
+    tasks: int
+    episodes: int
+    tolerance_s: float
+    cut_f1: Measurement
+    """Cuts within the tolerance of where contact begins or ends; the last retreat is no cut."""
+    cut_precision: Measurement
+    cut_recall: Measurement
+    false_claims: Measurement
+    """Share of the names that the simulator contradicts."""
+    coverage: Measurement
+    """Share of the contacts during which a name is true of the body that is touched."""
+    cuts: int
+    true_cuts: int
+    names: int
+    false_names: int
+    contacts: int
+    contacts_named: int
+    inverted: int
+    """Recordings whose open end of the gripper was taken for the closed one."""
+    failures: int
+    """Recordings without a plan."""
+    untrue: tuple[Finding, ...]
+    unnamed: tuple[Finding, ...]
+
+
+def score_episode(
+    annotation: Annotation, spec: TaskSpec, episode: RecordingTruth, fps: float
+) -> EpisodeScore:
+    """Compare one annotated recording with its truth."""
+    touches = contacts(episode, fps)
+    counts = boundary_counts(
+        _segments(annotation.cuts, len(episode)),
+        _segments(contact_cuts(touches, len(episode)), len(episode)),
+        TOLERANCE_S,
+        fps,
+    )
+    verdicts = [(step, judge(step, spec, episode, fps)) for step in annotation.names]
+    true = [(step, verdict.bodies) for step, verdict in verdicts if not verdict.contradiction]
+
+    def finding(what: str, start: int, end: int) -> Finding:
+        return Finding(
+            task=episode.task,
+            episode=episode.seed,
+            instruction=episode.instruction,
+            what=what,
+            start=start,
+            end=end,
+        )
+
+    return EpisodeScore(
+        kind=spec.kind,
+        boundary=(counts.matched, counts.predicted, counts.true),
+        names=len(verdicts),
+        false=tuple(
+            finding(f"{step.name!r}: {verdict.contradiction}", step.start, step.end)
+            for step, verdict in verdicts
+            if verdict.contradiction
+        ),
+        contacts=len(touches),
+        missed=tuple(
+            finding(touch.body, touch.start, touch.end) for touch in touches if not _is_named(touch, true)
+        ),
+        inverted=annotation.inverted,
+        failed=bool(annotation.failure),
+    )
+
+
+def _is_named(touch: Contact, true: Sequence[tuple[NamedStep, frozenset[str]]]) -> bool:
+    return any(
+        touch.body in bodies and step.start < touch.end and touch.start < step.end for step, bodies in true
+    )
+
+
+def _segments(cuts: Sequence[int], frames: int) -> list[Segment]:
+    return [Segment(start=a, end=b) for a, b in itertools.pairwise([0, *cuts, frames])]
+
+
+def make_report(split: str, tasks: int, scores: Sequence[EpisodeScore]) -> MetaWorldReport:
+    """Add up the episodes, with 95 % intervals over them."""
+    predicted, true = (sum(score.boundary[i] for score in scores) for i in (1, 2))
+    false = sum(len(score.false) for score in scores)
+    missed = sum(len(score.missed) for score in scores)
+    names, touches = sum(score.names for score in scores), sum(score.contacts for score in scores)
+    cuts = [score.boundary for score in scores]
+    return MetaWorldReport(
+        split=split,
+        tasks=tasks,
+        episodes=len(scores),
+        tolerance_s=TOLERANCE_S,
+        cut_f1=with_interval([(2 * m, p + t) for m, p, t in cuts], share),
+        cut_precision=with_interval([(m, p) for m, p, _ in cuts], share),
+        cut_recall=with_interval([(m, t) for m, _, t in cuts], share),
+        false_claims=with_interval([(len(score.false), score.names) for score in scores], share),
+        coverage=with_interval(
+            [(score.contacts - len(score.missed), score.contacts) for score in scores], share
+        ),
+        cuts=predicted,
+        true_cuts=true,
+        names=names,
+        false_names=false,
+        contacts=touches,
+        contacts_named=touches - missed,
+        inverted=sum(score.inverted for score in scores),
+        failures=sum(score.failed for score in scores),
+        untrue=tuple(finding for score in scores for finding in score.false),
+        unnamed=tuple(finding for score in scores for finding in score.missed),
+    )
