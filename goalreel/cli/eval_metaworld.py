@@ -9,7 +9,7 @@ from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Json
 
 if TYPE_CHECKING:
-    from goalreel.evaluation.metaworld.score import Finding, MetaWorldReport
+    from goalreel.evaluation.metaworld.score import MetaWorldReport, ScoreDetail
 
 EPILOG = (
     "Keys of `--json`: `cut_f1`, `cut_precision`, `cut_recall` (within 0.5 s of where contact begins or "
@@ -82,13 +82,12 @@ def _show(report: "MetaWorldReport", details: bool) -> None:
         f"{report.inverted} recordings inverted, {report.failures} without a plan; "
         f"within {report.tolerance_s} s"
     )
-    for title, findings in (("untrue", report.untrue), ("unnamed", report.unnamed)) if details else ():
-        for finding in findings:
-            console.print(f"{title}: {_line(finding)}", highlight=False, markup=False, soft_wrap=True)
+    for title, found in (("untrue", report.untrue), ("unnamed", report.unnamed)) if details else ():
+        for detail in found:
+            console.print(f"{title}: {_line(detail)}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _line(finding: "Finding") -> str:
+def _line(detail: "ScoreDetail") -> str:
     return (
-        f"{finding.task} {finding.episode} [{finding.start}:{finding.end}] "
-        f"{finding.instruction!r}: {finding.what}"
+        f"{detail.task} {detail.episode} [{detail.start}:{detail.end}] {detail.instruction!r}: {detail.what}"
     )

@@ -69,7 +69,7 @@ def written_names(episode: Episode) -> list[tuple[str, Segment]]:
     """
     labels = episode.subtasks()
     starts = np.searchsorted(episode.timestamps, [time - 1e-4 for time, _ in labels]).tolist()
-    ends = [*starts[1:], len(episode)]
+    ends = [*starts, len(episode)][1:]
     return [
         (text, Segment(start=start, end=end))
         for (_, text), start, end in zip(labels, starts, ends, strict=True)

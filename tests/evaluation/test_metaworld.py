@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from goalreel.evaluation.claims import Contact
 from goalreel.evaluation.metaworld.claims import NamedStep, judge
 from goalreel.evaluation.metaworld.score import Annotation, make_report, score_episode
 from goalreel.evaluation.metaworld.tasks import TaskSpec, split_tasks, tasks, wording
 from goalreel.evaluation.metaworld.truth import (
     BodyTruth,
-    Contact,
     RecordingTruth,
     contact_cuts,
     contacts,

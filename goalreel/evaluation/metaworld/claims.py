@@ -66,7 +66,7 @@ class NamedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ClaimJudgement:
     """What the simulator says of a name."""
 
     contradiction: str
@@ -84,17 +84,17 @@ class _Claim:
     """It says where the object is at the end."""
 
 
-def judge(step: NamedStep, spec: TaskSpec, episode: RecordingTruth, fps: float) -> Verdict:
+def judge(step: NamedStep, spec: TaskSpec, episode: RecordingTruth, fps: float) -> ClaimJudgement:
     """Compare a name with what the simulator saw in its frames."""
     bodies: frozenset[str] = frozenset()
     for part in _parts(step.name):
         claim = _read(part, spec)
         if isinstance(claim, str):
-            return Verdict(claim, bodies)
+            return ClaimJudgement(claim, bodies)
         bodies |= claim.bodies
         if reason := _contradiction(claim, step, episode, fps):
-            return Verdict(f"{part}: {reason}", bodies)
-    return Verdict("", bodies)
+            return ClaimJudgement(f"{part}: {reason}", bodies)
+    return ClaimJudgement("", bodies)
 
 
 def _parts(name: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
 from goalreel.datasets.writing.encoder import recording_encoder
 from goalreel.errors import InputError
-from goalreel.evaluation.metaworld.sim import FPS, Frame, Workbench
+from goalreel.evaluation.metaworld.sim import FPS, SimulatedMoment, Workbench
 from goalreel.evaluation.metaworld.tasks import tasks, wording
 from goalreel.evaluation.metaworld.truth import BodyTruth, RecordingTruth, TaskTruth, write_truth
 from goalreel.progress import OnCount
@@ -76,7 +76,7 @@ def record_task(
     return truth
 
 
-def _perform(bench: Workbench, task: str, seed: int) -> tuple[list[Frame], RecordingTruth]:
+def _perform(bench: Workbench, task: str, seed: int) -> tuple[list[SimulatedMoment], RecordingTruth]:
     words = wording(task, seed)
     for start in range(seed, seed + 50, 50 // _TRIES):
         if frames := bench.run(start, words.ending):
@@ -84,7 +84,9 @@ def _perform(bench: Workbench, task: str, seed: int) -> tuple[list[Frame], Recor
     raise InputError(f"{task}: Meta-World's expert fails: is this metaworld 3.0.0 with mujoco 3.8.1?")
 
 
-def _truth(frames: Sequence[Frame], movable: dict[str, bool], task: str, seed: int) -> RecordingTruth:
+def _truth(
+    frames: Sequence[SimulatedMoment], movable: dict[str, bool], task: str, seed: int
+) -> RecordingTruth:
     words = wording(task, seed)
     bodies = {}
     for name, can_move in movable.items():
@@ -108,7 +110,7 @@ def _truth(frames: Sequence[Frame], movable: dict[str, bool], task: str, seed: i
     )
 
 
-def _row(frame: Frame, closed_high: bool) -> dict[str, Any]:
+def _row(frame: SimulatedMoment, closed_high: bool) -> dict[str, Any]:
     opening, effort = frame.opening, frame.action[3]
     gripper = (1 - opening, effort) if closed_high else (opening, -effort)
     return {

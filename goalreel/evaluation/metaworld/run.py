@@ -10,9 +10,9 @@ import numpy as np
 from goalreel.annotator.api import annotate
 from goalreel.annotator.show import open_annotated
 from goalreel.datasets.episode import Episode
-from goalreel.datasets.labels import subtask_labels
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
+from goalreel.evaluation.claims import written_names
 from goalreel.evaluation.metaworld.claims import NamedStep
 from goalreel.evaluation.metaworld.score import (
     Annotation,
@@ -23,8 +23,9 @@ from goalreel.evaluation.metaworld.score import (
 )
 from goalreel.evaluation.metaworld.tasks import TaskSplit, tasks
 from goalreel.evaluation.metaworld.truth import RecordingTruth, TaskTruth, read_truth
-from goalreel.planners.kinematic.layout import Unsegmentable, find_layout
+from goalreel.planners.kinematic.layout import Unsegmentable
 from goalreel.planners.kinematic.motion import read_motion
+from goalreel.planners.kinematic.robot import find_layout
 from goalreel.progress import OnProgress
 
 
@@ -97,7 +98,7 @@ def _read_annotations(out: Path, truth: TaskTruth) -> list[Annotation]:
         found.append(
             Annotation(
                 cuts=tuple(start for start in starts if start > 0),
-                names=_names(source.episode(index), episode),
+                names=_names(source.episode(index)),
                 inverted=_inverted(source.episode(index), episode),
                 failure=board.failure.message if board.failure else "",
             )
@@ -105,15 +106,9 @@ def _read_annotations(out: Path, truth: TaskTruth) -> list[Annotation]:
     return found
 
 
-def _names(annotated: Episode, episode: RecordingTruth) -> tuple[NamedStep, ...]:
+def _names(annotated: Episode) -> tuple[NamedStep, ...]:
     """Read the sub-task rows that say something else than the instruction."""
-    labels = subtask_labels(annotated.data_path).get(annotated.index, ())
-    starts = [round(seconds * annotated.fps) for seconds, _ in labels]
-    return tuple(
-        NamedStep(text, start, end)
-        for (_, text), start, end in zip(labels, starts, [*starts[1:], len(episode)], strict=False)
-        if text.strip().lower() not in ("", episode.instruction.lower())
-    )
+    return tuple(NamedStep(text, segment.start, segment.end) for text, segment in written_names(annotated))
 
 
 def _inverted(recording: Episode, episode: RecordingTruth) -> bool:

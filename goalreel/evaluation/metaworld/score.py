@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
+from goalreel.evaluation.claims import Contact
 from goalreel.evaluation.metaworld.claims import NamedStep, judge
 from goalreel.evaluation.metaworld.tasks import TaskSpec
-from goalreel.evaluation.metaworld.truth import Contact, RecordingTruth, contact_cuts, contacts
+from goalreel.evaluation.metaworld.truth import RecordingTruth, contact_cuts, contacts
 from goalreel.evaluation.segmentation import boundary_counts
 from goalreel.evaluation.statistics import Measurement, share, with_interval
 from goalreel.types import Segment
@@ -29,7 +30,7 @@ class Annotation:
     failure: str = ""
 
 
-class Finding(BaseModel):
+class ScoreDetail(BaseModel):
     """A name that the simulator contradicts, or a contact that no name covers."""
 
     model_config = ConfigDict(frozen=True)
@@ -50,9 +51,9 @@ class EpisodeScore:
     boundary: tuple[int, int, int]
     """Matched, predicted and true cuts."""
     names: int
-    false: tuple[Finding, ...]
+    false: tuple[ScoreDetail, ...]
     contacts: int
-    missed: tuple[Finding, ...]
+    missed: tuple[ScoreDetail, ...]
     inverted: bool = False
     failed: bool = False
 
@@ -84,8 +85,8 @@ class MetaWorldReport(BaseModel):
     """Recordings whose open end of the gripper was taken for the closed one."""
     failures: int
     """Recordings without a plan."""
-    untrue: tuple[Finding, ...]
-    unnamed: tuple[Finding, ...]
+    untrue: tuple[ScoreDetail, ...]
+    unnamed: tuple[ScoreDetail, ...]
 
 
 def score_episode(
@@ -102,8 +103,8 @@ def score_episode(
     verdicts = [(step, judge(step, spec, episode, fps)) for step in annotation.names]
     true = [(step, verdict.bodies) for step, verdict in verdicts if not verdict.contradiction]
 
-    def finding(what: str, start: int, end: int) -> Finding:
-        return Finding(
+    def detail(what: str, start: int, end: int) -> ScoreDetail:
+        return ScoreDetail(
             task=episode.task,
             episode=episode.seed,
             instruction=episode.instruction,
@@ -117,13 +118,13 @@ def score_episode(
         boundary=(counts.matched, counts.predicted, counts.true),
         names=len(verdicts),
         false=tuple(
-            finding(f"{step.name!r}: {verdict.contradiction}", step.start, step.end)
+            detail(f"{step.name!r}: {verdict.contradiction}", step.start, step.end)
             for step, verdict in verdicts
             if verdict.contradiction
         ),
         contacts=len(touches),
         missed=tuple(
-            finding(touch.body, touch.start, touch.end) for touch in touches if not _is_named(touch, true)
+            detail(touch.object, touch.start, touch.end) for touch in touches if not _is_named(touch, true)
         ),
         inverted=annotation.inverted,
         failed=bool(annotation.failure),
@@ -132,7 +133,7 @@ def score_episode(
 
 def _is_named(touch: Contact, true: Sequence[tuple[NamedStep, frozenset[str]]]) -> bool:
     return any(
-        touch.body in bodies and step.start < touch.end and touch.start < step.end for step, bodies in true
+        touch.object in bodies and step.start < touch.end and touch.start < step.end for step, bodies in true
     )
 
 
@@ -167,6 +168,6 @@ def make_report(split: str, tasks: int, scores: Sequence[EpisodeScore]) -> MetaW
         contacts_named=touches - missed,
         inverted=sum(score.inverted for score in scores),
         failures=sum(score.failed for score in scores),
-        untrue=tuple(finding for score in scores for finding in score.false),
-        unnamed=tuple(finding for score in scores for finding in score.missed),
+        untrue=tuple(detail for score in scores for detail in score.false),
+        unnamed=tuple(detail for score in scores for detail in score.missed),
     )

@@ -49,7 +49,7 @@ class BodyState:
 
 
 @dataclass(frozen=True)
-class Frame:
+class SimulatedMoment:
     """One moment before an action: (128, 128, 3) RGB, the robot's numbers, and the truth."""
 
     picture: NDArray[np.uint8]
@@ -90,16 +90,15 @@ class Workbench:
         """Tell of each body that matters whether it can move."""
         return {name: bool(len(joints)) for name, joints in self._joints.items()}
 
-    def run(self, seed: int, ending: Ending) -> list[Frame] | None:
+    def run(self, seed: int, ending: Ending) -> list[SimulatedMoment] | None:
         """Record the expert and the ending; None where the expert fails."""
         self._env.set_task(self._benchmark.train_tasks[seed % len(self._benchmark.train_tasks)])
         observation, _ = self._env.reset()
-        frames: list[Frame] = []
+        frames: list[SimulatedMoment] = []
         renderer = mujoco.Renderer(self._model, self._size, self._size)
         try:
-            with warnings.catch_warnings(
-                action="ignore", module="metaworld"
-            ):  # of its experts' own constants
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Constant")  # of Meta-World, about its own experts
                 success = False
                 for action in self._actions(observation, ending):
                     frames.append(self._frame(renderer, action, success))
@@ -144,12 +143,12 @@ class Workbench:
     def _done(self) -> bool:
         return bool(self._env.evaluate_state(self._observation, np.zeros(4, np.float32))[1]["success"])
 
-    def _frame(self, renderer: mujoco.Renderer, action: Action, success: bool) -> Frame:
+    def _frame(self, renderer: mujoco.Renderer, action: Action, success: bool) -> SimulatedMoment:
         renderer.update_scene(self._data, camera=_CAMERA)
         renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
         renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
         picture = renderer.render()[::-1, ::-1].copy()  # this camera hangs upside down
-        return Frame(
+        return SimulatedMoment(
             picture=picture,
             hand=self._observation[:3].copy(),
             opening=float(self._observation[3]),

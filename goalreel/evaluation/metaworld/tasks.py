@@ -36,7 +36,7 @@ class TaskSpec(BaseModel):
     """Nouns of what an object is put in, taken from or moved to."""
 
 
-class Wording(BaseModel):
+class TaskWording(BaseModel):
     """An instruction, and what the recorded arm does at the end."""
 
     model_config = ConfigDict(frozen=True)
@@ -69,15 +69,15 @@ def split_tasks(split: TaskSplit) -> tuple[str, ...]:
     return tuple(sorted(chosen))
 
 
-def wording(task: str, seed: int) -> Wording:
+def wording(task: str, seed: int) -> TaskWording:
     """Say what is asked for in a recording: every fourth seed has the same wording.
 
     The last one asks the arm to go home, which it does not do: an instruction that is not carried out whole.
     """
     first, second = tasks()[task].say
     return (
-        Wording(instruction=first, ending="stay"),
-        Wording(instruction=f"{second}, then go home", ending="home"),
-        Wording(instruction=second, ending="retreat"),
-        Wording(instruction=f"{first} and return to the home position", ending="stay"),
+        TaskWording(instruction=first, ending="stay"),
+        TaskWording(instruction=f"{second}, then go home", ending="home"),
+        TaskWording(instruction=second, ending="retreat"),
+        TaskWording(instruction=f"{first} and return to the home position", ending="stay"),
     )[seed % 4]

@@ -3,13 +3,14 @@
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from goalreel.errors import DatasetError
+from goalreel.evaluation.claims import Contact
 from goalreel.files import write_bytes
 
 FILE = Path("meta/metaworld.json")
@@ -62,14 +63,6 @@ class TaskTruth(_Frozen):
     closed: Literal["low", "high"]
     """Which end of the recorded gripper's range is closed."""
     episodes: tuple[RecordingTruth, ...]
-
-
-class Contact(NamedTuple):
-    """The hand is on a body in the frames [start, end)."""
-
-    body: str
-    start: int
-    end: int
 
 
 def contacts(episode: RecordingTruth, fps: float) -> list[Contact]:
