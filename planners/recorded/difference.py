@@ -16,6 +16,10 @@ from goalreel.types import Candidate, Verdict
 type Pixels = NDArray[np.uint8]
 THREADS = 2
 """Candidates judged at once: OpenCV leaves Python's lock to others."""
+_SMALLEST = 12
+"""A smaller region, in pixels, may be noise."""
+_COVERED = 0.8
+"""Share of a region from which on it is covered."""
 
 
 class DifferenceCritic:
@@ -33,7 +37,8 @@ class DifferenceCritic:
         """Set the thresholds, which assume a camera that stands still: a moving one always shows change.
 
         Args:
-            min_changed: share of the picture, 0-1, that must differ from the source.
+            min_changed: share of the picture, 0-1, that must differ from the source; a quarter of it is
+                enough in one place, where noise is spread.
             level: grey levels (of 255) by which a smoothed pixel must differ to count; above the noise of
                 video compression and sensors.
             min_sharpness: variance of the Laplacian, as a share of the source's.
@@ -60,14 +65,15 @@ class DifferenceCritic:
             reasoning = "The picture is well exposed; there is no source to compare."
             return Verdict(success=True, reasoning=reasoning, pictures_only=True)
         source, image = _alike(candidate.source.pixels, image)
-        changed, sharp = self.changed(source, image), _relative_sharpness(source, image)
+        mask, sharp = self._mask(source, image), _relative_sharpness(source, image)
+        changed = float(mask.mean())
         semantics = 10 * changed / (changed + self._min_changed)
         quality = 10 * min(1.0, sharp)
         reasoning, success = (
             f"{changed:.1%} of the picture changed, at {sharp:.2f} of the source's sharpness.",
             True,
         )
-        if changed < self._min_changed:
+        if not self._is_change(mask):
             reasoning, success = (
                 f"Nothing visible changed: {changed:.2%}, at least {self._min_changed:.2%} asked.",
                 False,
@@ -83,13 +89,31 @@ class DifferenceCritic:
 
     def shows_change(self, source: Pixels, image: Pixels) -> bool:
         """Whether enough of the picture differs; both have one size."""
-        return self.changed(source, image) >= self._min_changed
+        return self._is_change(self._mask(source, image))
 
-    def changed(self, source: Pixels, image: Pixels) -> float:
-        """Share of pixels, 0-1, that differ after smoothing and without a global shift in brightness."""
+    def covers(self, first: Pixels, image: Pixels, last: Pixels) -> bool:
+        """Whether `image` shows a region that differs between `first` and `last` as neither of them does.
+
+        So it is where something covers what has changed. All have one size.
+        """
+        covered = self._mask(first, image) & self._mask(image, last)
+        labels, sizes = _regions(self._mask(first, last))
+        hidden = np.bincount(labels[covered], minlength=len(sizes))
+        large = sizes >= self._min_region(labels.size)
+        return bool((hidden[large] > _COVERED * sizes[large]).any())
+
+    def _is_change(self, mask: NDArray[np.bool_]) -> bool:
+        if mask.mean() >= self._min_changed:
+            return True
+        return int(_regions(mask)[1].max()) >= self._min_region(mask.size)
+
+    def _min_region(self, pixels: int) -> float:
+        return max(_SMALLEST, pixels * self._min_changed / 4)
+
+    def _mask(self, source: Pixels, image: Pixels) -> NDArray[np.bool_]:
         sigma = max(0.8, image.shape[1] / 160)
         a, b = (cv2.GaussianBlur(p, (0, 0), sigma).astype(np.int16) for p in (source, image))
-        return float(differing(a, b, self._level).mean())
+        return differing(a, b, self._level)
 
     def _exposure_fault(self, image: Pixels) -> str | None:
         grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
@@ -111,6 +135,14 @@ def differing(first: NDArray[np.int16], second: NDArray[np.int16], level: float)
     difference -= np.array([_median(channel) for channel in np.moveaxis(difference, 2, 0)], np.int16)
     red, green, blue = np.moveaxis(np.abs(difference), 2, 0)  # max(axis=2) takes ten times as long
     return np.maximum(np.maximum(red, green), blue) > level
+
+
+def _regions(mask: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Number the connected regions of a mask, 0 outside, and give their sizes, 0 for outside."""
+    _, labels = cv2.connectedComponents(mask.astype(np.uint8))
+    sizes = np.bincount(labels.ravel()).astype(np.int64)
+    sizes[0] = 0
+    return np.asarray(labels, np.int32), sizes
 
 
 def _median(differences: NDArray[np.int16]) -> int:

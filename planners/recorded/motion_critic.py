@@ -37,10 +37,10 @@ class MotionCritic:
     """Rejects what DifferenceCritic rejects, and frames in which, by the recording, the step cannot be seen.
 
     - The hand holds something and moves at full speed, and the picture is blurred.
-    - The hand is still where it let go: it hides the result.
-    - The hand closes nowhere in the recording, and the arm is not back at any place of the step's first
-      half: its own change hides any other.
-    - The arm is back at such a place, and nothing else differs: the step changed nothing.
+    - The hand is still where it let go and covers what changed, by a later frame in which it is away.
+    - The arm is back at a place of the step's first half, and nothing else differs: the step changed nothing.
+
+    A hand in the picture is no fault by itself. What no other frame tells is accepted.
 
     Only DifferenceCritic judges a picture that is no frame of a recording with motion.
     """
@@ -75,16 +75,43 @@ class MotionCritic:
         if any(cycle.contact <= goal < _release(cycle, len(motion)) for cycle in motion.cycles):
             return self._moving(recording, motion, camera, goal)
         done = [c for c in motion.cycles if c.release is not None and start <= c.release <= goal]
-        if done and _apart(motion, goal, _release(done[-1], goal)) < NEAR:
-            return "Cannot see: the hand has not left what it let go of."
         if not done and (motion.cycles or goal - start < SHORT_S * motion.fps):
             return None
         until = done[0].grasp if done else (start + goal) // 2
+        if done and _apart(motion, goal, _release(done[-1], goal)) < NEAR:
+            end = min((c.grasp for c in motion.cycles if c.grasp > goal), default=len(motion))
+            return self._covered(recording, motion, camera, (start, until), (goal, end))
         earlier = _same_place(motion, start, until, goal)
         if earlier is None:
-            return None if done else "Cannot see: the arm cannot be told from what it changed."
+            return None
         first, second = (image.pixels for image in recording.frames(camera, [earlier, goal]))
         return None if self._pixels.shows_change(first, second) else "Nothing changed but the arm."
+
+    def _covered(
+        self,
+        recording: Recording,
+        motion: ArmMotion,
+        camera: str,
+        before: tuple[int, int],
+        after: tuple[int, int],
+    ) -> str | None:
+        """The fault of the first frame of `after` if the hand covers what changed; None without one.
+
+        A frame before and one after with the arm at one place show what changed.
+        """
+        goal, end = after
+        distances = [
+            (_apart(motion, early, late), early, late)
+            for late in range(goal + 1, end)
+            if _apart(motion, late, goal) >= NEAR
+            and (early := _same_place(motion, *before, late)) is not None
+        ]
+        if not distances:
+            return None
+        _, early, late = min(distances)
+        first, image, last = (i.pixels for i in recording.frames(camera, [early, goal, late]))
+        covers = self._pixels.covers(first, image, last)
+        return "Cannot see: the hand covers what changed." if covers else None
 
     def _moving(self, recording: Recording, motion: ArmMotion, camera: str, goal: int) -> str | None:
         """The fault of a frame in which the hand holds something; None without one."""

@@ -26,8 +26,8 @@ class Filmed:
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
 
-    def __init__(self, x, shut=SHUT, carries=True, blurred=()):
-        self.x, self.carries, self.blurred = np.asarray(x), carries, blurred
+    def __init__(self, x, shut=SHUT, carries=True, blurred=(), reach=40):
+        self.x, self.carries, self.blurred, self.reach = np.asarray(x), carries, blurred, reach
         hand = np.zeros(len(x))
         hand[shut[0] : shut[1]] = 1
         self.state = np.column_stack([self.x, hand]).astype(np.float32)
@@ -43,7 +43,7 @@ class Filmed:
         held = self.x[min(max(i, self.shut[0]), self.shut[1])] if self.carries else self.x[self.shut[0]]
         block, arm = round(10 + 50 * held), round(10 + 50 * self.x[i])
         picture[44:54, block : block + 10] = (220, 40, 40)
-        picture[:40, arm : arm + 8] = 0
+        picture[: self.reach, arm : arm + 12] = 0
         return cv2.GaussianBlur(picture, (0, 0), 0.45) if i in self.blurred else picture
 
 
@@ -58,10 +58,31 @@ def test_a_hand_that_has_gone_home_shows_what_it_did():
     assert judged(Filmed([*WAY, *HOME]), 64).success
 
 
-def test_a_hand_that_has_not_left_hides_it():
-    verdict = judged(Filmed([*WAY, *HOME]), 54)
-    assert not verdict.success
-    assert verdict.reasoning == "Cannot see: the hand has not left what it let go of."
+def test_a_hand_that_has_not_left_may_cover_what_it_let_go_of():
+    """A later frame tells, once the hand is away."""
+    verdict = judged(Filmed([*WAY, *HOME], reach=60), 54)
+    assert (verdict.success, verdict.reasoning) == (False, "Cannot see: the hand covers what changed.")
+    assert judged(Filmed([*WAY, *HOME], reach=60), 64).success
+
+
+@pytest.mark.parametrize("reach", [40, 49])
+def test_a_hand_that_has_not_left_is_no_fault_where_the_thing_shows(reach):
+    assert judged(Filmed([*WAY, *HOME], reach=reach), 54).success
+
+
+def test_at_the_end_of_a_recording_the_hand_may_stay():
+    """No other frame shows whether it covers anything."""
+    assert judged(Filmed(WAY, reach=60), 54).success
+
+
+def test_a_small_thing_that_moved_is_a_change():
+    first = cv2.resize(GROUND, (320, 240))
+    second = first.copy()
+    first[50:58, 40:48] = second[50:58, 200:208] = (220, 40, 40)
+    candidate = Candidate(
+        task_id="a", step=0, source=Image(first), image=Image(second), instruction="i", prompt="p"
+    )
+    assert MotionCritic({}).judge([candidate])[0].success
 
 
 def test_a_grasp_that_moved_nothing_changed_nothing():
@@ -71,11 +92,11 @@ def test_a_grasp_that_moved_nothing_changed_nothing():
     assert (verdict.success, verdict.reasoning) == (False, "Nothing changed but the arm.")
 
 
-def test_a_push_without_a_return_cannot_be_seen():
+def test_a_push_without_a_return_can_be_seen():
+    """The hand is still at what it pushed: nothing says that it hides it."""
     out = [*np.zeros(10), *np.linspace(0, 1, 30)]
-    still = judged(Filmed(out, shut=(0, 0), carries=False), 39)
-    assert (still.success, still.reasoning[:11]) == (False, "Cannot see:")
-    assert "cannot be told from what it changed" in still.reasoning
+    assert judged(Filmed(out, shut=(0, 39)), 39).success
+    assert judged(Filmed(out, shut=(0, 0), carries=False), 39).success
 
 
 def test_what_is_carried_fast_and_blurred_cannot_be_seen():
@@ -104,12 +125,4 @@ def test_on_real_frames_it_accepts_what_shows_and_rejects_what_the_arm_hides(mon
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     steps = importlib.import_module("real_critic").judged_steps(root, "event", (0, 5, 9, 11))
     reasons = [(episode, s.status == "observed" or s.attempts[0].verdict.reasoning) for episode, s in steps]
-    hidden, told = "the hand has not left what it let go of.", "the arm cannot be told from what it changed."
-    assert reasons == [
-        *[(0, True)] * 2,
-        (5, f"Cannot see: {told}"),
-        (9, f"Cannot see: {told}"),
-        (11, True),
-        (11, f"Cannot see: {hidden}"),
-        *[(11, True)] * 2,
-    ]
+    assert reasons == [(0, True)] * 2 + [(5, True), (9, True)] + [(11, True)] * 4
