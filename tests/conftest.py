@@ -21,6 +21,8 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A machine that is busy with tests is no dead node.
 os.environ.setdefault("GOALREEL_LEASE", "10")
+# Nothing that tests write has to outlive the machine, and the disk takes milliseconds for each file.
+os.fsync = lambda handle: None
 # However long a busy machine takes for an example; the same ones each time, and new ones in `make soak`.
 settings.register_profile("new", deadline=None)
 settings.register_profile("same", deadline=None, derandomize=True)

@@ -13,6 +13,7 @@ from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 from diffusers.quantizers.pipe_quant_config import PipelineQuantizationConfig
 from diffusers.quantizers.quantization_config import TorchAoConfig
 from safetensors import SafetensorError
+from transformers.utils import logging as transformers_logging
 
 from goalreel.editors.batching import PAIRED
 from goalreel.editors.catalogue import Entry, LoraWeights
@@ -97,7 +98,7 @@ def load_pipeline(
         options["quantization_config"] = quantization(index, quantize)
     kind = pipeline_class(source, index, entry)
     try:
-        with without_loading_bars(source, diffusers.utils.logging, transformers.utils.logging):
+        with without_loading_bars(source, diffusers.utils.logging, transformers_logging):
             for part, name in entry.components.items():
                 options[part] = getattr(diffusers, name).from_pretrained(source, subfolder=part, **shared)
             pipeline: Any = kind.from_pretrained(source, **options)

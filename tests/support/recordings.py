@@ -16,6 +16,14 @@ def moving_square(frame: int, episode: int, size: int = 48) -> np.ndarray:
     return picture
 
 
+def set_feature(features, name: str, feature: object) -> None:
+    """The library goes through all features again for each one: most of what opening a dataset takes."""
+    from datasets.features.features import require_decoding
+
+    dict.__setitem__(features, name, feature)
+    features._column_requires_decoding[name] = require_decoding(feature)
+
+
 def make_dataset(
     root: Path,
     lengths: Sequence[int] = (12, 9, 15),
@@ -28,9 +36,11 @@ def make_dataset(
     **create: object,
 ) -> Path:
     """Write a dataset through `LeRobotDataset.create`: state x, y, z, gripper; one grasp an episode."""
+    from datasets import Features
     from lerobot.configs.video import RGBEncoderConfig
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
+    Features.__setitem__ = set_feature
     picture = {"dtype": dtype, "shape": (size, size, 3), "names": ["height", "width", "channels"]}
     numbers = {"dtype": "float32", "shape": (4,), "names": ["x", "y", "z", "gripper"]}
     dataset = LeRobotDataset.create(

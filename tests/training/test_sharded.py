@@ -6,22 +6,25 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-pytest.importorskip("trl", reason="needs trl: pip install 'goalreel[train]'")
-
-from accelerate.utils import DistributedType
-
 from goalreel.datasets.corpora.critiques import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.tabletop.sim.task_ids import held_out_split
-from goalreel.training import grpo, language
 from goalreel.training.grpo_config import GrpoConfig
 from goalreel.training.language_config import LanguageConfig
-from goalreel.training.results import check_savable
 from goalreel.types import Edit, Failure
 
 REFUSED = r"\Aadapters cannot be merged under DeepSpeed or FSDP: set method to full, or shard nothing\Z"
+
+
+@pytest.fixture(scope="module")
+def training():
+    """Trainers import for seconds, and only for these tests."""
+    pytest.importorskip("trl", reason="needs trl: pip install 'goalreel[train]'")
+    from goalreel.training import grpo, language, results
+
+    return SimpleNamespace(grpo=grpo.train, language=language.train, check_savable=results.check_savable)
 
 
 class Unasked:
@@ -46,7 +49,9 @@ def critiques(folder: Path) -> Path:
 
 
 @pytest.fixture(params=["deepspeed", "fsdp", "fsdp as launched"])
-def launched(request, monkeypatch):
+def launched(request, monkeypatch, training):
+    from accelerate.utils import DistributedType
+
     kind = {"deepspeed": DistributedType.DEEPSPEED, "fsdp": DistributedType.FSDP}.get(request.param)
     if kind is None:
         monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
@@ -54,7 +59,7 @@ def launched(request, monkeypatch):
     monkeypatch.setattr("goalreel.training.run.processes", lambda: state)
 
 
-def test_adapters_of_a_supervised_run_are_refused(launched, tmp_path):
+def test_adapters_of_a_supervised_run_are_refused(launched, training, tmp_path):
     rows = tmp_path / "rows.json"
     rows.write_text(
         '[{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}]'
@@ -63,11 +68,11 @@ def test_adapters_of_a_supervised_run_are_refused(launched, tmp_path):
         role="critic", model=str(tmp_path / "none"), corpus=(rows,), steps=1, method="lora"
     )
     with pytest.raises(InputError, match=REFUSED):
-        language.train(config, tmp_path / "out", False)
+        training.language(config, tmp_path / "out", False)
     assert not (tmp_path / "out").exists()
 
 
-def test_adapters_of_a_reinforced_run_are_refused(launched, tmp_path):
+def test_adapters_of_a_reinforced_run_are_refused(launched, training, tmp_path):
     config = GrpoConfig(
         model=str(tmp_path / "none"),
         corpus=(critiques(tmp_path / "rl"),),
@@ -79,16 +84,18 @@ def test_adapters_of_a_reinforced_run_are_refused(launched, tmp_path):
     )
     with pytest.raises(InputError, match=REFUSED):
         models = {"editor": Unasked(), "scorer": Unasked(), "local": True}
-        grpo.train(config, tmp_path / "out", False, held_out=held_out_split, **models)
+        training.grpo(config, tmp_path / "out", False, held_out=held_out_split, **models)
     assert not (tmp_path / "out").exists()
 
 
-def test_all_weights_are_saved_from_shards(launched):
-    check_savable(LanguageConfig(role="critic", model="some", steps=1))
+def test_all_weights_are_saved_from_shards(launched, training):
+    training.check_savable(LanguageConfig(role="critic", model="some", steps=1))
 
 
-def test_adapters_of_an_unsharded_run_are_merged(monkeypatch):
+def test_adapters_of_an_unsharded_run_are_merged(monkeypatch, training):
+    from accelerate.utils import DistributedType
+
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     state = SimpleNamespace(distributed_type=DistributedType.NO)
     monkeypatch.setattr("goalreel.training.run.processes", lambda: state)
-    check_savable(LanguageConfig(role="critic", model="some", steps=1, method="lora"))
+    training.check_savable(LanguageConfig(role="critic", model="some", steps=1, method="lora"))
