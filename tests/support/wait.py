@@ -5,9 +5,13 @@ from collections.abc import Callable
 
 
 def until[Value](there: Callable[[], Value], timeout: float = 60.0) -> Value:
-    """Wait for a condition and give its value; the limit only ends a test that hangs."""
-    end = time.monotonic() + timeout
+    """Wait for a condition and give its value; the limit only ends a test that hangs.
+
+    It looks ever less often, down to 20 times a second: who is asked, a browser for one, is busy with that.
+    """
+    end, pause = time.monotonic() + timeout, 0.005
     while not (value := there()):
         assert time.monotonic() < end, f"nothing after {timeout:g} s"
-        time.sleep(0.005)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
     return value
