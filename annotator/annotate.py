@@ -18,6 +18,7 @@ from goalreel.annotator.cost_estimate import say_cost
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.label_guard import check_rows
 from goalreel.annotator.options import Options
+from goalreel.annotator.robot import question, read_robot
 from goalreel.annotator.summary import Summary
 from goalreel.batch import Limits
 from goalreel.datasets.episode import Episode
@@ -27,8 +28,10 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.copies import check_apart
 from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import check_form
+from goalreel.errors import InputError
 from goalreel.models.journal import Journal
 from goalreel.models.trio import Trio
+from goalreel.planners.kinematic.robot import Robot
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
     from goalreel.annotator.workers import Workers
 
 log = logging.getLogger(__name__)
+
+_READ_MOTION = ("kinematic", "motion")
+"""Models that read a motion as the run understands it."""
 
 
 def open_dataset(root: Path | str) -> Source:
@@ -74,7 +80,8 @@ def annotate(
     models, not this process; `models` then says what they are called.
 
     Raises:
-        InputError: an episode has sub-task rows, and the models would replace them unasked.
+        InputError: an episode has sub-task rows, and the models would replace them unasked; or what the
+            data tell of the robot is too little for models that read its motion.
         DatasetError: the dataset as a whole cannot be read, or `out` cannot be written.
         UserError, OSError: a model cannot be loaded.
     """
@@ -83,9 +90,11 @@ def annotate(
     selected = source.select(episodes)
     selected = shard.of(selected) if shard else selected
     _check(source, out, selected, models, options)
-    summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None)
+    robot = read_robot(source, options.state_layout, options.camera)
+    _ask(robot, models)
+    summary = Summary(out=out, camera=recorded.camera, shard=str(shard) if shard else None, robot=robot)
     fingerprint = source.fingerprint()
-    with Records.open(out, _facts(models, options, recorded.camera), fingerprint, shard) as records:
+    with Records.open(out, _facts(models, options, recorded.camera, robot), fingerprint, shard) as records:
         records.remember(source.root)
         if corrections is not None:
             take_corrections(records, corrections)
@@ -194,7 +203,15 @@ def _accepted(board: Storyboard) -> int:
     return sum(step.accepted for step in board.steps)
 
 
-def _facts(models: Trio, options: Options, camera: str) -> dict[str, object]:
+def _ask(robot: Robot, models: Trio) -> None:
+    """Refuse a run whose models read a motion that is not understood."""
+    preset = models.provenance.preset
+    line = question(robot)
+    if line and (preset.planner in _READ_MOTION or preset.critic in _READ_MOTION):
+        raise InputError(line)
+
+
+def _facts(models: Trio, options: Options, camera: str, robot: Robot) -> dict[str, object]:
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
     settings = asdict(options)
     del settings["accepted"]  # the digest of what is accepted is with the models
@@ -202,5 +219,6 @@ def _facts(models: Trio, options: Options, camera: str) -> dict[str, object]:
         **settings,
         **models.provenance.identified().settings(),
         "camera": camera,
+        "robot": robot.settings(),
         "goalreel": __version__,
     }

@@ -32,7 +32,7 @@ class Options:
     """
 
     camera: Annotated[
-        str | None, Field(description="Camera of the goal images. [default: the first not on the wrist]")
+        str | None, Field(description="Camera of the goal images. [default: one that stands still]")
     ] = None
     subgoal_key: Annotated[
         str, Field(description="Feature name of the sub-goal camera.", min_length=1), _DATASET
@@ -49,7 +49,7 @@ class Options:
     ] = "event"
     layout: Annotated[
         str | None,
-        Field(description="State dimensions, if not found by themselves: gripper=6,position=0:3."),
+        Field(description="State dimensions, if not found by themselves: gripper=6,position=0:3,closed=low."),
         PLANNER,
     ] = None
     on_unverified: Annotated[
@@ -116,20 +116,23 @@ class Options:
 
         Raises:
             DatasetError: there is no such camera.
-            InputError: the layout cannot be read.
+            InputError: the layout cannot be read, or does not fit the dataset.
         """
+        from goalreel.annotator.robot import goal_camera, read_robot
         from goalreel.models.recording_context import RecordingContext
 
         instructions = tuple(source.tasks.values())
-        camera = source.camera(self.camera)
+        robot = read_robot(source, self.state_layout, self.camera)
+        camera = goal_camera(robot, source)
         views = source.views(camera)
         return RecordingContext(
             source.recording,
             camera,
             instructions,
             self.granularity,
-            self.state_layout,
+            robot.layout,
             views,
             self.motion_rows,
             self.accepted,
+            robot,
         )

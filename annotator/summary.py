@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalreel.claims import ClaimTotals, add_counts, count
+from goalreel.planners.kinematic.robot import Robot
 from goalreel.types import Storyboard
 
 
@@ -36,6 +37,8 @@ class Summary:
     """Why the run ended early; None where it went through."""
     shard: str | None = None
     """Such as "2/3" where the run was a part of one: then the dataset is not written yet."""
+    robot: Robot | None = None
+    """What was understood of the robot."""
 
     @property
     def ended(self) -> int:
@@ -90,5 +93,6 @@ class Summary:
                 "failures": self.failures,
                 "stopped": self.stopped,
                 "shard": self.shard,
+                "robot": self.robot.settings() if self.robot else None,
             }
         )

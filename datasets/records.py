@@ -233,7 +233,7 @@ def _agree(path: Path, settings: Mapping[str, Any], source: str, out: Path) -> N
     if old_source != source:
         raise DatasetError(f"{out}: made from another dataset: choose another --out")
     new = BEFORE | json.loads(text)["settings"] | {"format": FORMAT}
-    old = BEFORE | old | {"format": old_format}
+    old = BEFORE | old | {"format": old_format, "robot": new.get("robot")}
     if changed := sorted(k for k in new | old if new.get(k) != old.get(k)):
         what = ", ".join(f"{k} was {old.get(k)!r} and is now {new.get(k)!r}" for k in changed)
         raise DatasetError(

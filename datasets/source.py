@@ -30,7 +30,7 @@ CONVERTERS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
     """The dataset's metadata; `episode(i)` reads one episode.
 

@@ -21,6 +21,7 @@ from goalreel.annotator.review.schemas import (
     RowAnswer,
 )
 from goalreel.annotator.review.views import history, step_answer
+from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import open_annotated, select
 from goalreel.datasets.corrections.log import ConflictError
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
@@ -51,7 +52,7 @@ class ReviewSession:
         camera = source.camera(settings.get("camera"))
         self.cameras = tuple(key for key in source.views(camera) if key != self.options.subgoal_key)
         self._name, self._reviewer = dataset.resolve().name, reviewer
-        layout = self.options.state_layout
+        layout = stored_layout(settings)
         self._episode = lru_cache(CACHE_SIZE)(source.episode)
         self._curves = lru_cache(CACHE_SIZE)(lambda index: curves(self.episode(index), layout))
 
@@ -238,7 +239,7 @@ def _unmoved_counter(source: Source, records: Records) -> Callable[[int, Storybo
     settings = records.settings()
     if settings.get("planner") == "kinematic":
         return lambda index, board: 0
-    layout = Options.of(settings).state_layout
+    layout = stored_layout(settings)
     slack = round(SLACK_S * source.fps)
 
     def count(index: int, board: Storyboard) -> int:

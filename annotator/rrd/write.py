@@ -13,6 +13,7 @@ import rerun.blueprint as rrb
 
 from goalreel.annotator.options import Options
 from goalreel.annotator.review.curves import curves
+from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.rrd.episode import ATTEMPT, CANDIDATE, FIRST, TIME, log_episode, log_storyboard
 from goalreel.annotator.rrd.scene import APPLICATION, blueprint, camera_entity
 from goalreel.annotator.show import episode_view, open_annotated, select
@@ -39,8 +40,9 @@ def write_rrd(
         DatasetError: the dataset was not annotated by goalreel, or is damaged; the disk is full.
     """
     records, done, recorded = open_annotated(dataset, source)
-    options = Options.of(records.settings())
-    views = recorded.views(recorded.camera(options.camera))
+    settings = records.settings()
+    options, layout = Options.of(settings), stored_layout(settings)
+    views = recorded.views(recorded.camera(settings.get("camera")))
     cameras = [camera for camera in views if camera != options.subgoal_key]
     laid = blueprint([camera_entity(camera) for camera in cameras], TIME)
     written: list[Path] = []
@@ -50,7 +52,7 @@ def write_rrd(
         written.append(out / f"{episode_id(index)}.rrd")
         with _recording(written[-1], f"Episode {index}: {episode.instruction}", laid) as stream:
             view = episode_view(episode, records)
-            log_episode(stream, episode, view, cameras, curves(episode, options.state_layout))
+            log_episode(stream, episode, view, cameras, curves(episode, layout))
         progress("recordings", len(written), len(selected))
     return written
 

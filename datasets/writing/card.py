@@ -86,6 +86,7 @@ def _section(job: BuildPlan) -> Iterator[str]:
     yield ""
     for role, name in _models(job):
         yield f"- {role}: `{name}`"
+    yield from _robot(job)
     yield ""
     yield "Any LeRobot policy takes the sub-goals as one more camera:"
     yield ""
@@ -108,6 +109,19 @@ def claim_lines(claims: Iterable[str]) -> Iterator[str]:
     yield ""
     for claim, number in sorted(Counter(claims).items()):
         yield f"- {claim} ({number})"
+
+
+def _robot(job: BuildPlan) -> Iterator[str]:
+    """How the robot was read, and why; nothing for records that do not tell."""
+    robot = job.records.settings().get("robot")
+    if not robot:
+        return
+    yield ""
+    yield "How the robot was read:"
+    yield ""
+    for finding in robot["findings"]:
+        value = f"`{finding['value']}`" if finding["value"] else "none"
+        yield f"- {finding['field']}: {value} ({finding['confidence']}: {finding['reason']})"
 
 
 def _models(job: BuildPlan) -> Iterator[tuple[str, str]]:

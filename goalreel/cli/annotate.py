@@ -157,10 +157,13 @@ def annotate(
         episodes = parse_episodes(run.episodes)
         with progress_bars() as progress:
             source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
+            recorded = options.recorded(source)
+            for finding in recorded.robot.findings if recorded.robot else ():
+                typer.echo(str(finding), err=True)
             summary = annotate_source(
                 source,
                 out,
-                load(preset, recordings=options.recorded(source), roles=()),
+                load(preset, recordings=recorded, roles=()),
                 options,
                 episodes=episodes,
                 retry=run.retry,

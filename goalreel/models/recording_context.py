@@ -7,6 +7,7 @@ from goalreel.types import Recordings
 
 if TYPE_CHECKING:
     from goalreel.planners.kinematic import Granularity, Layout
+    from goalreel.planners.kinematic.robot import Robot
     from goalreel.planners.watch.exemplars import Exemplar
 
 
@@ -21,13 +22,15 @@ class RecordingContext:
     """All instructions of the dataset, to take nouns from."""
     granularity: "Granularity" = "event"
     layout: "Layout | None" = None
-    """Which state dimensions are the gripper and the position; None finds them."""
+    """Which state dimensions are the gripper and the position; None finds them, for each episode alone."""
     cameras: tuple[str, ...] = ()
     """All cameras that show the episode: `camera`, then those on a wrist, then the others."""
     with_phases: bool = False
     """Let the planner that reads motion name the phases below its steps too."""
     exemplars: "tuple[Exemplar, ...]" = ()
     """What people have accepted, for a planner that watches to be shown."""
+    robot: "Robot | None" = None
+    """How `layout` and `camera` were found."""
 
     @property
     def watched(self) -> tuple[str, ...]:

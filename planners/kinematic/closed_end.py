@@ -184,8 +184,8 @@ def _of_carries(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
     for end, here, there in (("low", low, high), ("high", high, low)):
         if here > there:
             clear = here >= 2 and here > _CLEAR * there
-            times = f"{_times(here)}, and {_times(there)} at the other"
-            yield Evidence(end, 1 + clear, f"at its {end} end it looks as if it carried something {times}")
+            times = f"{_times(here)} at its {end} end and {_times(there)} at the other"
+            yield Evidence(end, 1 + clear, f"the motion looks like carrying {times}")
 
 
 def _of_stands(traces: Sequence[HandTrace]) -> Iterator[Evidence]:

@@ -63,6 +63,10 @@ class Robot(BaseModel):
         """The layout of each hand."""
         return self.layout.hands
 
+    def settings(self) -> dict[str, object]:
+        """As JSON: the layout as `--layout` writes it, and each finding."""
+        return {"layout": str(self.layout), "findings": [f.model_dump(mode="json") for f in self.findings]}
+
     @property
     def unknown(self) -> tuple[Finding, ...]:
         """What the run needs and the data do not tell."""
